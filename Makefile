@@ -1,0 +1,57 @@
+# Everything a developer runs. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test check format lock clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it
+
+demo: $(VENV)/.runtime ## Count the words of a book through the acker, with workers that fail and die
+	$(BIN)/python -m examples.word_count
+
+serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its embedded store
+	$(BIN)/acker serve
+
+test: $(VENV)/.dev ## Run all tests (under ten minutes)
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## Lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## Write the code in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(VENV)/.dev ## Choose dependency versions anew and write the hashed requirements
+	$(BIN)/uv lock --upgrade --quiet
+	$(BIN)/uv export --frozen --no-emit-workspace --no-annotate --no-header --quiet --no-default-groups --group build -o requirements.lock
+	$(BIN)/uv export --frozen --no-emit-workspace --no-annotate --no-header --quiet --no-default-groups --group build --group dev \
+		-o requirements-dev.lock
+
+clean: ## Remove .venv and what the tools left
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Acker needs Python 3.11 or later; say which with: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "This Python cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
+
+# Editable, built by the uv_build of the lock (it looks for its program on the PATH), so nothing unhashed is fetched.
+$(VENV)/.runtime: requirements.lock client/pyproject.toml service/pyproject.toml | $(BIN)/python
+	$(PIP) --require-hashes --requirement requirements.lock
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable client --editable service
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	$(PIP) --require-hashes --requirement requirements-dev.lock
+	@touch $@

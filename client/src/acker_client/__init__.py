@@ -1,0 +1,1 @@
+"""Tells an acker what was emitted and what is done."""

@@ -1,0 +1,200 @@
+"""Knows what can go wrong, as RFC 9457 problem documents and as exceptions.
+
+The tree of errors (code, HTTP status, whether trying again helps)::
+
+    Problem
+    ├── Invalid                invalid 422 no
+    ├── Unauthorized           unauthorized 401 no
+    ├── Forbidden              forbidden 403 no
+    ├── NotFound               not_found 404 no
+    │   ├── UnknownTopology    unknown_topology 404 no
+    │   ├── UnknownRoot        unknown_root 404 no
+    │   └── UnknownSpout       unknown_spout 404 no
+    ├── MethodNotAllowed       method_not_allowed 405 no
+    ├── Conflict               conflict 409 no
+    │   ├── TopologyBusy       topology_busy 409 yes
+    │   ├── SpoutBusy          spout_busy 409 yes
+    │   ├── AckersFixed        ackers_fixed 409 no
+    │   └── MailboxOwned       mailbox_owned 409 no
+    ├── TooLarge               too_large 413 no
+    ├── UnsupportedMediaType   unsupported_media_type 415 no
+    ├── MaxSpoutPending        max_spout_pending 429 yes
+    ├── MailboxFull            mailbox_full 429 yes
+    ├── StoreFull              store_full 503 yes
+    ├── Overloaded             overloaded 503 yes
+    └── StoreUnavailable       store_unavailable 503 yes, but for a write see there
+"""
+
+from typing import Any, ClassVar
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(Exception):
+    """Something the acker refuses or cannot do. ``detail`` says in words what, ``extra`` holds further members."""
+
+    code: ClassVar[str] = "problem"
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Something went wrong"
+    helps: ClassVar[bool] = False
+
+    def __init__(self, detail: str, *, retryable: bool | None = None, **extra: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.retryable = self.helps if retryable is None else retryable
+        self.extra = extra
+
+    def document(self) -> dict[str, Any]:
+        """Give the problem document, ready for JSON."""
+        return {
+            "type": f"urn:acker:problem:{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            "retryable": self.retryable,
+            **self.extra,
+        }
+
+
+class Invalid(Problem):
+    """The request is not of the contract's form; in a batch, ``index`` names the operation."""
+
+    code, status, title = "invalid", 422, "The request is not valid"
+
+
+class Unauthorized(Problem):
+    """No key, or one that is not known."""
+
+    code, status, title = "unauthorized", 401, "A key is needed"
+
+
+class Forbidden(Problem):
+    """The key's scope or topologies do not allow this."""
+
+    code, status, title = "forbidden", 403, "The key does not allow this"
+
+
+class NotFound(Problem):
+    """There is nothing at this address."""
+
+    code, status, title = "not_found", 404, "There is nothing here"
+
+
+class UnknownTopology(NotFound):
+    """No topology has this name."""
+
+    code, title = "unknown_topology", "No such topology"
+
+
+class UnknownRoot(NotFound):
+    """The root is neither pending nor early nor remembered."""
+
+    code, title = "unknown_root", "No such root"
+
+
+class UnknownSpout(NotFound):
+    """No spout task has this name."""
+
+    code, title = "unknown_spout", "No such spout task"
+
+
+class MethodNotAllowed(Problem):
+    """The address is right, the method is not."""
+
+    code, status, title = "method_not_allowed", 405, "The method is not allowed here"
+
+
+class Conflict(Problem):
+    """The root is held by another spout task or message id."""
+
+    code, status, title = "conflict", 409, "The root is held by another emit"
+
+
+class TopologyBusy(Conflict):
+    """The topology has pending roots or unread completions, or is being deleted."""
+
+    code, title, helps = "topology_busy", "The topology is busy", True
+
+
+class SpoutBusy(Conflict):
+    """The spout task has pending roots or unread completions."""
+
+    code, title, helps = "spout_busy", "The spout task is busy", True
+
+
+class AckersFixed(Conflict):
+    """The number of ackers of a topology is fixed when it is made."""
+
+    code, title = "ackers_fixed", "The number of ackers is fixed"
+
+
+class MailboxOwned(Conflict):
+    """A webhook owns the mailbox; others may read, not release."""
+
+    code, title = "mailbox_owned", "A webhook owns the mailbox"
+
+
+class TooLarge(Problem):
+    """The body, or the batch, is over the limit."""
+
+    code, status, title = "too_large", 413, "The request is too large"
+
+
+class UnsupportedMediaType(Problem):
+    """The body is of a type that is not read here."""
+
+    code, status, title = "unsupported_media_type", 415, "The content type is not supported"
+
+
+class MaxSpoutPending(Problem):
+    """The spout task has as many pending roots as it may have."""
+
+    code, status, title, helps = "max_spout_pending", 429, "Too many roots are pending", True
+
+
+class MailboxFull(Problem):
+    """The spout task's mailbox holds as many completions as it may."""
+
+    code, status, title, helps = "mailbox_full", 429, "The mailbox is full", True
+
+
+class StoreFull(Problem):
+    """Redis has no memory left for new roots."""
+
+    code, status, title, helps = "store_full", 503, "The store is full", True
+
+
+class Overloaded(Problem):
+    """The service has more to do than it can."""
+
+    code, status, title, helps = "overloaded", 503, "The service is overloaded", True
+
+
+class StoreUnavailable(Problem):
+    """Redis did not answer, or not everywhere.
+
+    What became of a write is not known. With an idempotency key it may be sent again; without one only if it holds
+    no ack.
+    """
+
+    code, status, title, helps = "store_unavailable", 503, "The store is not available", True
+
+
+def known() -> dict[str, type[Problem]]:
+    """Map every code to its class."""
+    classes, found = [Problem], {}
+    while classes:
+        cls = classes.pop()
+        found[cls.code] = cls
+        classes.extend(cls.__subclasses__())
+    return found
+
+
+def from_document(document: dict[str, Any]) -> Problem:
+    """Make the exception that a problem document tells of; an unknown code gives a plain `Problem` that keeps it."""
+    members = dict(document)
+    for name in ("type", "title", "status"):
+        members.pop(name, None)
+    cls = known().get(members.pop("code", ""), Problem)
+    return cls(str(members.pop("detail", cls.title)), retryable=bool(members.pop("retryable", False)), **members)

@@ -1,0 +1,45 @@
+"""Knows the addresses of the contract, version 1. Names are checked before they come here, so nothing is escaped."""
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+IDEMPOTENCY_REPLAYED = "Idempotency-Replayed"
+ANCHORS = "Acker-Anchors"
+
+
+def topologies() -> str:
+    """All topologies."""
+    return "/v1/topologies"
+
+
+def topology(name: str) -> str:
+    """One topology."""
+    return f"/v1/topologies/{name}"
+
+
+def operation(name: str, verb: str) -> str:
+    """A single operation (init, ack, fail, reset-timeout), or ``batch``."""
+    return f"{topology(name)}/{verb}"
+
+
+def root(name: str, root_id: str) -> str:
+    """One root."""
+    return f"{topology(name)}/roots/{root_id}"
+
+
+def spouts(name: str) -> str:
+    """All spout tasks of a topology."""
+    return f"{topology(name)}/spouts"
+
+
+def spout(name: str, spout_task: str) -> str:
+    """One spout task."""
+    return f"{spouts(name)}/{spout_task}"
+
+
+def completions(name: str, spout_task: str) -> str:
+    """The completions of a spout task."""
+    return f"{spout(name, spout_task)}/completions"
+
+
+def release(name: str, spout_task: str) -> str:
+    """Where completions are released up to a cursor."""
+    return f"{completions(name, spout_task)}/release"

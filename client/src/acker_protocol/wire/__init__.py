@@ -1,0 +1,1 @@
+"""The wire form of the contract: the reference codec, in plain Python."""

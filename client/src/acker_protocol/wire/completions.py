@@ -1,0 +1,25 @@
+"""Knows the JSON form of completions."""
+
+from typing import Any
+
+from acker_protocol.ids import completion_id, format_id
+from acker_protocol.messages import Completion
+
+
+def encode_completion(completion: Completion, *, incarnation: str) -> dict[str, Any]:
+    """Write a completion of a topology's incarnation as its spout task is told it."""
+    return {
+        "id": completion_id(
+            incarnation=incarnation,
+            root_id=completion.root_id,
+            started_ms=completion.started_ms,
+            outcome=completion.outcome,
+        ),
+        "root_id": format_id(completion.root_id),
+        "outcome": completion.outcome.value,
+        "message_id": completion.message_id,
+        "reason": completion.reason,
+        "component": completion.component,
+        "complete_latency_ms": completion.complete_latency_ms,
+        "at_ms": completion.at_ms,
+    }

@@ -1,0 +1,117 @@
+"""Knows what each field of the contract may hold.
+
+Every check takes a value as it came from JSON and gives it as the messages hold it, or raises ``ValueError`` with
+what it must be. ``null`` never comes here: it means that the field was left out.
+"""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.ids import fold, parse_ack_val, parse_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DAY_MS = 86_400_000
+TIMEOUT_MS = range(100, 7 * DAY_MS + 1)
+RETENTION_MS = range(1_000, DAY_MS + 1)
+OUTSTANDING = range(-(2**31), 2**31)
+LIMIT = range(1, 10_001)
+WAIT_MS = range(60_001)
+ACKERS = range(129)
+MESSAGE_ID_BYTES = 1_024
+REASON_CHARACTERS = 1_024
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+_KEY = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
+
+
+def text(value: Any) -> str:
+    """Any string that is Unicode: a lone surrogate is not."""
+    if not isinstance(value, str):
+        raise ValueError("must be a string")  # noqa: TRY004 - every check raises one kind of error
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode") from None
+    return value
+
+
+def name(value: Any) -> str:
+    """A topology, spout task or component."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError("must be a name: a letter or digit, then up to 127 letters, digits, dots, dashes, underscores")
+    return value
+
+
+def idempotency_key(value: str) -> str:
+    """An idempotency key."""
+    if not _KEY.fullmatch(value):
+        raise ValueError("must be 1 to 128 visible ASCII characters")
+    return value
+
+
+def identity(value: Any) -> int:
+    """A root id or an edge id."""
+    return parse_id(text(value))
+
+
+def ack_val(value: Any) -> int:
+    """An ack val, which may be zero."""
+    return parse_ack_val(text(value))
+
+
+def edges(value: Any) -> tuple[int, ...]:
+    """A list of edge ids that neither repeat nor XOR to zero; it may be empty."""
+    if not isinstance(value, list):
+        raise ValueError("must be a list of edge ids")  # noqa: TRY004
+    ids = tuple(identity(item) for item in value)
+    distinct(ids)
+    return ids
+
+
+def distinct(ids: tuple[int, ...]) -> None:
+    """Refuse edge ids of one operation that repeat or XOR to zero."""
+    if len(set(ids)) < len(ids):
+        raise ValueError("must not name an edge twice")
+    if ids and not fold(ids):
+        raise ValueError("must not name edges that XOR to zero: edge ids have to be random")
+
+
+def message_id(value: Any) -> str:
+    """The spout's own name for a message."""
+    if len(text(value).encode()) > MESSAGE_ID_BYTES:
+        raise ValueError(f"must be at most {MESSAGE_ID_BYTES} bytes of UTF-8")
+    return str(value)
+
+
+def reason(value: Any) -> str:
+    """Why a tuple failed."""
+    if len(text(value)) > REASON_CHARACTERS:
+        raise ValueError(f"must be at most {REASON_CHARACTERS} characters")
+    return str(value)
+
+
+def integer(allowed: range) -> "Callable[[Any], int]":
+    """Make the check of an integer within a range."""
+
+    def check(value: Any) -> int:
+        if type(value) is not int or value not in allowed:
+            raise ValueError(f"must be an integer from {allowed.start} to {allowed.stop - 1}")
+        return value
+
+    return check
+
+
+def or_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
+    """Make a check that also takes 0, which means none."""
+
+    def checked(value: Any) -> int:
+        return 0 if type(value) is int and value == 0 else check(value)
+
+    return checked
+
+
+def shown(value: str) -> str:
+    """Show a caller's text in an error, shortened."""
+    return repr(value if len(value) <= 40 else value[:40] + "…")

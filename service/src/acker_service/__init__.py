@@ -1,0 +1,1 @@
+"""The acker as a service: FastAPI in front, Redis behind."""

@@ -1,0 +1,5 @@
+"""Knows the command line."""
+
+
+def main() -> None:
+    """Run the command line."""

@@ -1,0 +1,1 @@
+"""The door in: HTTP."""

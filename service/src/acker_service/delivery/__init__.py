@@ -1,0 +1,1 @@
+"""The door out: timeouts, and completions on their way."""

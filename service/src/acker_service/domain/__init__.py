@@ -1,0 +1,1 @@
+"""Decides, asks nobody: pure functions over plain values."""

@@ -1,0 +1,1 @@
+"""Remembers: the only room that speaks Redis."""
