@@ -39,7 +39,8 @@ REFUSED = NOT_APPLIED | {Word.CONFLICT}
 class Init:
     """A spout task emitted a root.
 
-    ``ack_val`` is the XOR of its first edges, ``outstanding`` their number (None: unknown). Timeouts are in milliseconds; None means the topology's, a progress timeout of 0 none.
+    ``ack_val`` is the XOR of its first edges, ``outstanding`` their number (None: unknown). Timeouts are in
+    milliseconds; None means the topology's, a progress timeout of 0 none.
     """
 
     root_id: int

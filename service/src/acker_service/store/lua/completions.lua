@@ -1,0 +1,58 @@
+--[[
+  A completion as it lies in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01),
+  flags B (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component), then each text that is
+  there, in that order, as I2 and so many bytes.
+]]
+
+local OUTCOME = { A = 0, F = 1, T = 2 }
+local COUNTED = { A = 'acked', F = 'failed', T = 'timed_out' }
+
+local function add_text(flags, packed, flag, value)
+  if not value then return flags, packed end
+  return flags + flag, packed .. struct.pack('>I2', #value) .. value
+end
+
+-- Packs a failure as it is kept of an early root and as a completion carries it: flags, then the texts.
+local function pack_failure(reason, component)
+  local flags, packed = add_text(0, '', 8, reason)
+  flags, packed = add_text(flags, packed, 16, component)
+  return string.char(flags) .. packed
+end
+
+local function read_failure(c, t)
+  return t.failure or redis.call('HGET', c.base .. 'x' .. t.bucket, 'f' .. t.root)
+end
+
+local function read_message_id(c, t)
+  return t.id or t.long and redis.call('HGET', c.base .. 'x' .. t.bucket, t.root) or nil
+end
+
+-- Ends a root: its completion goes into the box of its spout task, to be posted when the call closes.
+local function finish(c, t, outcome)
+  local flags, packed = add_text(OUTCOME[outcome], '', 4, read_message_id(c, t))
+  if outcome == 'F' then
+    local failure = read_failure(c, t)
+    flags, packed = flags + failure:byte(), packed .. failure:sub(2)
+  end
+  local box = c.boxes[t.spout] or {}
+  c.boxes[t.spout] = box
+  box[#box + 1] = struct.pack('>c8I5I5B', t.root, t.started - EPOCH, c.now - EPOCH, flags) .. packed
+  if t.placed and c.rooms and c.rooms[t.spout] then c.rooms[t.spout] = c.rooms[t.spout] + 1 end
+  t.state, t.outcome, t.dirty = 'F', outcome, true
+  count(c, COUNTED[outcome])
+end
+
+-- Closes a call: posts the boxes, tells who waits, keeps the counts. One entry per spout task holds all that the call
+-- ended, so a batch costs one append.
+local function close(c)
+  for spout, box in pairs(c.boxes) do
+    local entry = redis.call('XADD', c.base .. 'm' .. spout, '*', 'n', #box, 'c', table.concat(box))
+    redis.call('HINCRBY', c.base .. 'unread', spout, #box)
+    redis.call('HSET', c.base .. 'tips', spout, entry)
+    redis.call('PUBLISH', 'acker:hints', c.incarnation .. ' ' .. spout)
+  end
+  for spout, change in pairs(c.pending) do
+    if change ~= 0 then redis.call('HINCRBY', c.base .. 'pending', spout, change) end
+  end
+  for name, change in pairs(c.counts) do redis.call('HINCRBY', c.base .. 'counts', name, change) end
+end

@@ -1,0 +1,130 @@
+"""Knows the completions of a spout task that are not yet released, and cursors into them."""
+
+import base64
+import binascii
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from acker_protocol.messages import Completion
+from acker_protocol.problems import Invalid
+
+from acker_service.store.packing import unpack_completions
+from acker_service.store.server import Argument, Server
+from acker_service.store.spouts import Spout, Spouts
+from acker_service.store.topologies import Topologies, Topology
+
+RELEASE_STEP = 256
+_HEAD = struct.Struct(">B8s")
+_POSITION = struct.Struct(">BQQI")
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A place in one shard's mailbox: so many completions of an entry (and all of those before it) are taken."""
+
+    ms: int
+    seq: int
+    taken: int
+
+    @property
+    def entry(self) -> str:
+        """The entry, as Redis writes it."""
+        return f"{self.ms}-{self.seq}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """A place in a whole mailbox: a position per shard; a shard that is left out stands at its beginning."""
+
+    incarnation: str
+    positions: dict[int, Position] = field(default_factory=dict)
+
+    def encode(self) -> str:
+        """Write it as the opaque text that callers hold."""
+        packed = _HEAD.pack(_FORMAT, bytes.fromhex(self.incarnation))
+        for shard, at in sorted(self.positions.items()):
+            packed += _POSITION.pack(shard, at.ms, at.seq, at.taken)
+        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def read_cursor(text: str | None, topology: Topology) -> Cursor:
+    """Read a cursor; none, or one of another incarnation, is the beginning. Raises `Invalid`."""
+    start = Cursor(incarnation=topology.incarnation)
+    if text is None:
+        return start
+    try:
+        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars="-_", validate=True)
+        kind, incarnation = _HEAD.unpack_from(packed)
+        fields = list(_POSITION.iter_unpack(packed[_HEAD.size :]))
+    except (ValueError, binascii.Error, struct.error):
+        raise Invalid("cursor is not one that was given here") from None
+    if kind != _FORMAT or incarnation.hex() != topology.incarnation:
+        return start
+    positions = {shard: Position(ms=ms, seq=seq, taken=taken) for shard, ms, seq, taken in fields}
+    return Cursor(incarnation=topology.incarnation, positions=positions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Completions as they were read, and the cursor behind the last of them."""
+
+    completions: Sequence[Completion]
+    cursor: Cursor
+
+
+class Mailboxes:
+    """Reads and releases completions."""
+
+    def __init__(self, server: Server, topologies: Topologies, spouts: Spouts) -> None:
+        self._server, self._topologies, self._spouts = server, topologies, spouts
+
+    async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> Reading:
+        """Read the completions after a cursor, oldest first within a shard, ``limit`` at most."""
+        args = [_where(cursor.positions.get(shard), spout, limit) for shard in range(len(topology.shards))]
+        topology, replies = await self._topologies.ask_shards(topology, "acker_read_v1", args)
+        found = [list(_read_entries(reply, spout)) for reply in replies]
+        positions = dict(cursor.positions)
+        completions: list[Completion] = []
+        for shard, share in enumerate(_shares([len(entries) for entries in found], limit)):
+            completions.extend(completion for _, completion in found[shard][:share])
+            if share:
+                positions[shard] = found[shard][share - 1][0]
+        after = Cursor(incarnation=topology.incarnation, positions=positions)
+        return Reading(completions=completions, cursor=after)
+
+    async def release(self, topology: Topology, spout: Spout, cursor: Cursor) -> int:
+        """Forget all completions up to a cursor; gives how many. Repeating it changes nothing."""
+        released = 0
+        for shard, at in cursor.positions.items():
+            more = shard < len(topology.shards)
+            while more:
+                args = (spout.index, at.entry, at.taken, RELEASE_STEP)
+                topology, (count, more) = await self._topologies.ask(topology, "acker_release_v1", shard, *args)
+                released += count
+        return released
+
+
+def _where(at: Position | None, spout: Spout, limit: int) -> tuple[Argument, ...]:
+    return (spout.index, at.entry, at.taken, limit) if at else (spout.index, "", 0, limit)
+
+
+def _read_entries(reply: Sequence[bytes], spout: Spout) -> Iterator[tuple[Position, Completion]]:
+    """Give the completions of a shard, each with the position behind it."""
+    for entry, skip, packed in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
+        ms, seq = map(int, entry.split(b"-"))
+        for taken, completion in enumerate(unpack_completions(packed, spout.name), start=1):
+            if taken > int(skip):
+                yield Position(ms=ms, seq=seq, taken=taken), completion
+
+
+def _shares(found: Sequence[int], limit: int) -> list[int]:
+    """Divide a limit among shards that have so many each, so that none waits behind another."""
+    shares = [0] * len(found)
+    while limit and (waiting := [i for i, count in enumerate(found) if count > shares[i]]):
+        each = max(1, limit // len(waiting))
+        for i in waiting:
+            step = min(each, found[i] - shares[i], limit)
+            shares[i], limit = shares[i] + step, limit - step
+    return shares

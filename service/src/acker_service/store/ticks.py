@@ -1,0 +1,44 @@
+"""Knows how the time that passes reaches the store: overdue roots are told, early ones without an init dropped."""
+
+from acker_service.store import keys
+from acker_service.store.server import Server
+from acker_service.store.topologies import Topologies, Topology
+
+RECORDS = 2_000
+"""About how many records one call looks through: some milliseconds of Redis's time."""
+
+
+class Ticks:
+    """Lets time pass in topologies. Any number of replicas may: each step is atomic, no root is told twice."""
+
+    def __init__(self, server: Server, topologies: Topologies) -> None:
+        self._server, self._topologies = server, topologies
+
+    async def tick(self, topology: Topology) -> int:
+        """End all that is overdue in a topology; gives how many roots. An empty shard costs one look."""
+        ended = 0
+        looked = [keys.due(topology.name, n, topology.incarnation) for n in range(len(topology.shards))]
+        for shard, waiting in enumerate(await self._server.existing(looked)):
+            if waiting:
+                ended += await self._tick_shard(topology, shard)
+        return ended
+
+    async def _tick_shard(self, topology: Topology, shard: int) -> int:
+        ended, more = 0, 1
+        while more:
+            args = (topology.settings, RECORDS)
+            topology, (count, more, *overfull) = await self._topologies.ask(topology, "acker_tick_v1", shard, *args)
+            ended += count
+            for bucket in overfull:
+                ended += await self._walk(topology, shard, bucket)
+        return ended
+
+    async def _walk(self, topology: Topology, shard: int, bucket: bytes) -> int:
+        """Look through a bucket that is too large for one call, a piece at a time."""
+        ended, cursor, earliest = 0, b"0", b""
+        while True:
+            args = (topology.settings, bucket, cursor, earliest)
+            topology, (count, cursor, earliest) = await self._topologies.ask(topology, "acker_walk_v1", shard, *args)
+            ended += int(count)
+            if cursor == b"0":
+                return ended
