@@ -1,5 +1,86 @@
 """Knows the command line."""
 
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+import uvloop
+
+from acker_service.app import VERSION
+from acker_service.serving import serve as serve_forever
+from acker_service.settings import read_settings
+from acker_service.telemetry import start_logging
+
+cli = typer.Typer(name="acker", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+def _option(help_: str) -> object:
+    return typer.Option(help=help_, show_default=False)
+
+
+@cli.callback()
+def acker() -> None:
+    """Tell the sender of a message when everything that grew out of it is done."""
+
+
+@cli.command()
+def serve(
+    *,
+    redis_url: Annotated[str | None, _option("Redis or Valkey, e.g. redis://host:6379 [none: an embedded one]")] = None,
+    host: Annotated[str | None, _option("Address to listen on [127.0.0.1]")] = None,
+    port: Annotated[int | None, _option("Port to listen on [8700]")] = None,
+    data_dir: Annotated[Path | None, _option("Folder of the embedded store [the user's state folder]")] = None,
+    store_port: Annotated[int | None, _option("Port of the embedded store [none: a private socket]")] = None,
+    open_: Annotated[
+        bool | None, typer.Option("--open/--closed", help="Serve others than this machine without keys")
+    ] = None,
+    idempotency_window_ms: Annotated[int | None, _option("How long request keys are remembered [600000]")] = None,
+    buckets: Annotated[int | None, _option("Small hashes a shard of a new topology has [4096]")] = None,
+    tick_ms: Annotated[int | None, _option("How often overdue roots are looked for [250]")] = None,
+    max_body_bytes: Annotated[int | None, _option("Largest body that is taken [4194304]")] = None,
+    max_batch: Annotated[int | None, _option("Most operations in a batch [10000]")] = None,
+    log_level: Annotated[str | None, _option("debug, info, warning or error [info]")] = None,
+    log_format: Annotated[str | None, _option("text or json [text]")] = None,
+) -> None:
+    """Serve the acker. Every option can be set in the environment too: --data-dir is ACKER_DATA_DIR."""
+    options = dict(locals())
+    options["open"] = options.pop("open_")
+    try:
+        settings = read_settings(**options)
+        start_logging(level=settings.log_level, style=settings.log_format)
+        uvloop.run(serve_forever(settings))
+    except (RuntimeError, ValueError) as fault:
+        typer.echo(f"acker: {fault}", err=True)
+        raise typer.Exit(2) from None
+
+
+@cli.command()
+def health(
+    url: Annotated[str, typer.Option(help="Where the acker serves.")] = "http://127.0.0.1:8700",
+    *,
+    live: Annotated[bool, typer.Option("--live", help="Ask only whether the process runs.")] = False,
+) -> None:
+    """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
+    try:
+        answer = httpx.get(f"{url}/{'livez' if live else 'readyz'}", timeout=5)
+    except httpx.HTTPError as fault:
+        typer.echo(f"{url}: {fault}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(answer.json()["status"])
+    raise typer.Exit(0 if answer.is_success else 1)
+
+
+@cli.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(VERSION)
+
 
 def main() -> None:
     """Run the command line."""
+    cli()
+
+
+if __name__ == "__main__":
+    main()

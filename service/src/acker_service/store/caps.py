@@ -2,8 +2,9 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 
+from acker_service.store.counts import read_counts
 from acker_service.store.server import Server
 from acker_service.store.topologies import Topologies, Topology, unstale
 from acker_service.store.turns import INITS, Applied, Packed, apply_or_refuse_inits, read_words
@@ -43,8 +44,3 @@ class Caps:
                 if index in pending:
                     pending[index] += count
         return b"".join(struct.pack(">Ii", index, max(0, cap - count)) for index, count in pending.items())
-
-
-def read_counts(flat: Sequence[bytes]) -> dict[int, int]:
-    """Read a hash of counts by spout index."""
-    return {int(index): int(count) for index, count in zip(flat[::2], flat[1::2], strict=True)}

@@ -10,8 +10,8 @@ from acker_protocol.messages import Completion
 from acker_protocol.problems import Invalid
 
 from acker_service.store.packing import unpack_completions
-from acker_service.store.server import Argument, Server
-from acker_service.store.spouts import Spout, Spouts
+from acker_service.store.server import Argument
+from acker_service.store.spouts import Spout
 from acker_service.store.topologies import Topologies, Topology
 
 RELEASE_STEP = 256
@@ -77,8 +77,8 @@ class Reading:
 class Mailboxes:
     """Reads and releases completions."""
 
-    def __init__(self, server: Server, topologies: Topologies, spouts: Spouts) -> None:
-        self._server, self._topologies, self._spouts = server, topologies, spouts
+    def __init__(self, topologies: Topologies) -> None:
+        self._topologies = topologies
 
     async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> Reading:
         """Read the completions after a cursor, oldest first within a shard, ``limit`` at most."""

@@ -4,6 +4,7 @@ import logging
 
 from acker_protocol.problems import StoreUnavailable
 
+from acker_service.store.counts import CountsReader
 from acker_service.store.hints import Hints
 from acker_service.store.mailboxes import Mailboxes
 from acker_service.store.requests import Requests
@@ -26,7 +27,8 @@ class Store:
         self.spouts = Spouts(self.server)
         self.requests = Requests(self.server, self.topologies, self.spouts)
         self.roots = Roots(self.topologies, self.spouts)
-        self.mailboxes = Mailboxes(self.server, self.topologies, self.spouts)
+        self.counts = CountsReader(self.topologies)
+        self.mailboxes = Mailboxes(self.topologies)
         self.ticks = Ticks(self.server, self.topologies)
         self.hints = Hints(self.server, self.topologies)
 

@@ -1,0 +1,102 @@
+"""The door for operations: init, ack, fail, reset timeout, one by one and in batches."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+from acker_protocol.ids import format_id
+from acker_protocol.messages import NOT_APPLIED, REFUSED, Message, Word
+from acker_protocol.problems import Conflict, Invalid, MailboxFull, MaxSpoutPending, Problem, StoreFull, TooLarge
+from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
+from acker_protocol.wire.fields import idempotency_key
+from acker_protocol.wire.operations import VERBS, decode_batch, decode_operation
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from acker_service.api.bodies import read_json
+from acker_service.api.paths import TopologyName
+from acker_service.domain.limits import check_timeouts
+from acker_service.store.packing import Answer
+from acker_service.store.requests import Reply
+from acker_service.store.requests import Request as Operations
+from acker_service.store.store import Store
+
+Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY, description="Makes the request safe to repeat.")]
+Results = Annotated[Literal["all", "exceptions"], Query(description="All results, or only those not accepted.")]
+Handler = Callable[..., Awaitable[dict[str, Any]]]
+
+_REFUSALS: dict[Word, tuple[type[Problem], str]] = {
+    Word.CONFLICT: (Conflict, "the root is held by another spout task or another message id"),
+    Word.MAX_SPOUT_PENDING: (MaxSpoutPending, "the spout task has as many pending roots as it may"),
+    Word.MAILBOX_FULL: (MailboxFull, "the spout task's mailbox is full; read and release its completions"),
+    Word.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
+}
+
+
+def make_router(store: Store, *, max_body_bytes: int, max_batch: int) -> APIRouter:
+    """Make the routes of the operations."""
+    router = APIRouter(prefix="/v1/topologies/{topology}", tags=["operations"])
+    for verb in VERBS:
+        router.add_api_route(f"/{verb}", _single(store, verb, max_body_bytes), methods=["POST"], name=verb)
+    router.add_api_route("/batch", _batch(store, max_body_bytes, max_batch), methods=["POST"], name="batch")
+    return router
+
+
+def _single(store: Store, verb: str, most: int) -> Handler:
+    async def operate(topology: TopologyName, request: Request, response: Response, key: Key = None) -> dict[str, Any]:
+        message = decode_operation(verb, await read_json(request, most=most))
+        reply = await _apply(store, topology, verb, [message], key)
+        _mark(response, reply)
+        return _state(message, reply.answers[0])
+
+    operate.__doc__ = f"Apply one {verb}."
+    return operate
+
+
+def _batch(store: Store, most: int, max_batch: int) -> Handler:
+    async def batch(
+        topology: TopologyName, request: Request, response: Response, key: Key = None, results: Results = "all"
+    ) -> dict[str, Any]:
+        """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
+        document = await read_json(request, most=most)
+        if isinstance(document.get("ops"), list) and len(document["ops"]) > max_batch:
+            raise TooLarge(f"the batch has {len(document['ops'])} operations; at most {max_batch} are taken")
+        reply = await _apply(store, topology, "batch", decode_batch(document, most=max_batch), key)
+        _mark(response, reply)
+        words = [answer.word for answer in reply.answers]
+        exceptions = [{"index": index, "state": word.value} for index, word in enumerate(words) if word in REFUSED]
+        accepted = {"accepted": len(words) - len(exceptions)}
+        if results == "exceptions":
+            return accepted | {"exceptions": exceptions}
+        return accepted | {"results": [word.value for word in words]}
+
+    return batch
+
+
+async def _apply(store: Store, name: str, endpoint: str, messages: list[Message], key: str | None) -> Reply:
+    operations = Operations(endpoint=endpoint, messages=messages, key=_checked(key))
+    try:
+        topology = await store.topologies.get(name)
+    except Problem as problem:
+        problem.retryable = problem.retryable and operations.repeatable
+        raise
+    check_timeouts(messages, topology.configuration)
+    return await store.requests.apply(topology, operations)
+
+
+def _checked(key: str | None) -> str | None:
+    try:
+        return None if key is None else idempotency_key(key)
+    except ValueError as fault:
+        raise Invalid(f"{IDEMPOTENCY_KEY} {fault}") from None
+
+
+def _mark(response: Response, reply: Reply) -> None:
+    if reply.repeated:
+        response.headers[IDEMPOTENCY_REPLAYED] = "true"
+
+
+def _state(message: Message, answer: Answer) -> dict[str, Any]:
+    if answer.word in NOT_APPLIED or answer.word is Word.CONFLICT:
+        kind, detail = _REFUSALS[answer.word]
+        raise kind(detail, root_id=format_id(message.root_id))
+    state = {"root_id": format_id(message.root_id), "state": answer.word.value}
+    return state if answer.outcome is None else state | {"outcome": answer.outcome.value}

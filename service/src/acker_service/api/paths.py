@@ -1,0 +1,15 @@
+"""Knows what may stand in an address: names, root ids, and the numbers of a query."""
+
+from typing import Annotated
+
+from acker_protocol.wire.fields import LIMIT, WAIT_MS
+from fastapi import Path, Query
+
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+
+TopologyName = Annotated[str, Path(pattern=_NAME, description="A topology.")]
+SpoutTask = Annotated[str, Path(pattern=_NAME, description="A spout task.")]
+RootId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="A root id: 16 lowercase hex digits, not zero.")]
+Limit = Annotated[int, Query(ge=LIMIT.start, lt=LIMIT.stop, description="How many completions at most.")]
+WaitMs = Annotated[int, Query(ge=WAIT_MS.start, lt=WAIT_MS.stop, description="How long to wait for one, at most.")]
+After = Annotated[str | None, Query(description="A cursor; left out: from the oldest not yet released.")]

@@ -1,0 +1,60 @@
+"""Turns everything that goes wrong into problem documents (RFC 9457)."""
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from acker_protocol.problems import MEDIA_TYPE, Invalid, MethodNotAllowed, NotFound, Problem
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+RETRY_AFTER_MS = {"max_spout_pending": 200, "mailbox_full": 1_000, "store_full": 1_000, "overloaded": 1_000}
+RETRY_AFTER_MS["store_unavailable"] = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+def respond(problem: Problem) -> JSONResponse:
+    """Write a problem as a response, with `Retry-After` where waiting helps."""
+    document, headers = problem.document(), {}
+    if delay := RETRY_AFTER_MS.get(problem.code):
+        document["retry_after_ms"] = delay
+        headers["Retry-After"] = str(math.ceil(delay / 1000))
+    return JSONResponse(document, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every fault of this app with a problem document."""
+    handlers: dict[Any, Callable[[Request, Any], Awaitable[JSONResponse]]] = {
+        Problem: _on_problem,
+        RequestValidationError: _on_invalid,
+        HTTPException: _on_http,
+        Exception: _on_fault,
+    }
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
+
+
+async def _on_problem(_: Request, problem: Problem) -> JSONResponse:
+    return respond(problem)
+
+
+async def _on_invalid(_: Request, fault: RequestValidationError) -> JSONResponse:
+    first = fault.errors()[0]
+    return respond(Invalid(f"{first['loc'][-1]}: {first['msg']}"))
+
+
+async def _on_http(request: Request, fault: HTTPException) -> JSONResponse:
+    kinds: dict[int, type[Problem]] = {404: NotFound, 405: MethodNotAllowed}
+    kind = kinds.get(fault.status_code, Invalid)
+    response = respond(kind(f"{request.method} {request.url.path}: {fault.detail}"))
+    response.headers.update(fault.headers or {})
+    return response
+
+
+async def _on_fault(request: Request, fault: Exception) -> JSONResponse:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=fault)
+    return respond(Problem("the acker met a fault of its own; it is in its log"))

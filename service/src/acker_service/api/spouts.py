@@ -1,0 +1,67 @@
+"""The door for spout tasks."""
+
+from typing import Any
+
+from acker_protocol.problems import UnknownSpout
+from acker_protocol.wire.operations import check
+from fastapi import APIRouter, Request, Response
+
+from acker_service.api.bodies import read_json_if_any
+from acker_service.api.paths import SpoutTask, TopologyName
+from acker_service.store.counts import Counts
+from acker_service.store.spouts import Spout
+from acker_service.store.store import Store
+
+
+def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
+    """Make the routes of the spout tasks."""
+    router = APIRouter(prefix="/v1/topologies/{topology}/spouts", tags=["spout tasks"])
+
+    @router.get("")
+    async def list_spouts(topology: TopologyName) -> dict[str, Any]:
+        """List the spout tasks of a topology."""
+        found = await store.topologies.get(topology)
+        counts = await store.counts.read(found)
+        spouts = (await store.spouts.read_all(found)).values()
+        return {"spouts": [_show(spout, counts) for spout in sorted(spouts, key=lambda spout: spout.name)]}
+
+    @router.get("/{spout_task}")
+    async def get_spout(topology: TopologyName, spout_task: SpoutTask) -> dict[str, Any]:
+        """Give a spout task."""
+        found = await store.topologies.get(topology)
+        return _show(await store.spouts.get(found, spout_task), await store.counts.read(found))
+
+    @router.put("/{spout_task}")
+    async def put_spout(
+        topology: TopologyName, spout_task: SpoutTask, request: Request, response: Response
+    ) -> dict[str, Any]:
+        """Make a spout task (201), or leave it as it is (200). Its completions are pulled."""
+        check(await read_json_if_any(request, most=max_body_bytes), {"callback": _pulled, "ephemeral": _lasting})
+        found = await store.topologies.get(topology)
+        response.status_code = 201 if await _is_new(store, topology, spout_task) else 200
+        return _show(await store.spouts.write(found, spout_task), await store.counts.read(found))
+
+    return router
+
+
+async def _is_new(store: Store, topology: str, spout_task: str) -> bool:
+    try:
+        await store.spouts.get(await store.topologies.get(topology), spout_task)
+    except UnknownSpout:
+        return True
+    return False
+
+
+def _pulled(_: Any) -> None:
+    raise ValueError("must be null: completions are pulled")
+
+
+def _lasting(value: Any) -> bool:
+    if value is not False:
+        raise ValueError("must be false: spout tasks stay")
+    return False
+
+
+def _show(spout: Spout, counts: Counts) -> dict[str, Any]:
+    numbers = {"pending": counts.pending[spout.index], "unread": counts.unread[spout.index], "dead_letters": 0}
+    return spout.public() | numbers

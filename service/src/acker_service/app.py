@@ -1,0 +1,28 @@
+"""The application: all doors in, on one store."""
+
+import asyncio
+
+from fastapi import FastAPI
+
+from acker_service.api import completions, health, operations, problems, roots, spouts, topologies
+from acker_service.settings import Settings
+from acker_service.store.store import Store
+
+VERSION = "0.1.0"
+
+
+def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastAPI:
+    """Make the application. Once ``stopping`` is set it answers what waits and is not ready any more."""
+    app = FastAPI(title="Acker", version=VERSION, docs_url=None, redoc_url=None)
+    most = settings.max_body_bytes
+    for router in (
+        topologies.make_router(store, max_body_bytes=most, buckets=settings.buckets),
+        spouts.make_router(store, max_body_bytes=most),
+        operations.make_router(store, max_body_bytes=most, max_batch=settings.max_batch),
+        roots.make_router(store),
+        completions.make_router(store, stopping, max_body_bytes=most),
+        health.make_router(store, stopping),
+    ):
+        app.include_router(router)
+    problems.install(app)
+    return app

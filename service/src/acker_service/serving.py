@@ -1,0 +1,81 @@
+"""Runs the acker: the store, the tick and the doors in, until it is told to stop."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Iterator
+
+import uvicorn
+
+from acker_service.app import make_app
+from acker_service.delivery.tick import Tick
+from acker_service.settings import Settings
+from acker_service.store.embedded import Embedded
+from acker_service.store.store import Store
+
+GRACE_S = 10
+"""How long requests in flight may take once the acker is told to stop."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn, but told of a signal it first releases whoever waits, then ends by returning."""
+
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM while serving; uvicorn's own way would raise them again and so skip our clean-up."""
+        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self._stop, number)
+        yield
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+    def _stop(self, number: int) -> None:
+        self._stopping.set()
+        self.handle_exit(number, None)
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM. Raises ``RuntimeError`` or ``ValueError`` if it cannot begin, with what to do."""
+    stopping = asyncio.Event()
+    async with _store_url(settings) as url:
+        store = Store(url, window_ms=settings.idempotency_window_ms)
+        tick = Tick(store, every=settings.tick_ms / 1000)
+        try:
+            await store.open()
+            store.hints.start()
+            tick.start()
+            await Server(_config(store, settings, stopping), stopping).serve()
+        finally:
+            await tick.stop()
+            await store.close()
+
+
+@contextlib.asynccontextmanager
+async def _store_url(settings: Settings) -> AsyncIterator[str]:
+    if settings.redis_url is not None:
+        yield settings.redis_url
+        return
+    embedded = Embedded(settings.data_dir, port=settings.store_port)
+    try:
+        await embedded.start()
+        yield embedded.url
+    finally:
+        await embedded.stop()
+
+
+def _config(store: Store, settings: Settings, stopping: asyncio.Event) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(store, settings, stopping),
+        host=settings.host,
+        port=settings.port,
+        http="httptools",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )

@@ -1,0 +1,61 @@
+"""Knows the settings: from the environment (ACKER_…) and from the options of ``acker serve``; the option wins."""
+
+import ipaddress
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+DAY_MS = 86_400_000
+
+
+class Settings(BaseSettings):
+    """How this process serves; durations in milliseconds."""
+
+    model_config = SettingsConfigDict(env_prefix="ACKER_", frozen=True)
+
+    redis_url: str | None = None
+    host: str = "127.0.0.1"
+    port: int = Field(default=8700, ge=0, le=65_535)
+    data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("acker")))
+    store_port: int = Field(default=0, ge=0, le=65_535)
+    open: bool = False
+    idempotency_window_ms: int = Field(default=600_000, ge=60_000, le=7 * DAY_MS)
+    buckets: int = Field(default=4_096, ge=1, le=1_048_576)
+    tick_ms: int = Field(default=250, ge=10, le=60_000)
+    max_body_bytes: int = Field(default=4_194_304, ge=1_024, le=268_435_456)
+    max_batch: int = Field(default=10_000, ge=1, le=10_000)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+    @model_validator(mode="after")
+    def _closed_without_keys(self) -> "Settings":
+        if not self.open and not _is_loopback(self.host):
+            raise ValueError(
+                f"anybody who reaches {self.host} could use the acker: listen on 127.0.0.1, or say ACKER_OPEN=true"
+            )
+        return self
+
+
+def read_settings(**options: Any) -> Settings:
+    """Read the settings; options that are None are left to the environment. Raises ``ValueError`` with all faults."""
+    try:
+        return Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as fault:
+        raise ValueError("\n".join(_told(error) for error in fault.errors())) from None
+
+
+def _told(error: Any) -> str:
+    name = "_".join(str(part) for part in error["loc"])
+    return f"{name}: {error['msg']}" if name else str(error["msg"])
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

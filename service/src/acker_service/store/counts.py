@@ -1,0 +1,47 @@
+"""Knows how many roots are pending, how many completions unread, and how roots have ended so far."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from acker_service.store.topologies import Topologies, Topology
+
+TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Counts over all shards: pending and unread by spout index, totals since the topology was made.
+
+    ``dropped`` are early roots that no init came for, ``unbalanced`` the times an ack val was zero with edges
+    outstanding.
+    """
+
+    pending: Counter[int] = field(default_factory=Counter)
+    unread: Counter[int] = field(default_factory=Counter)
+    totals: dict[str, int] = field(default_factory=dict)
+
+
+class CountsReader:
+    """Reads counts."""
+
+    def __init__(self, topologies: Topologies) -> None:
+        self._topologies = topologies
+
+    async def read(self, topology: Topology) -> Counts:
+        """Add the counts of all shards up."""
+        _, shards = await self._topologies.ask_each(topology, "acker_read_counts_v1")
+        pending, unread, totals = Counter[int](), Counter[int](), Counter(dict.fromkeys(TOTALS, 0))
+        for by_spout, unread_by_spout, ended in shards:
+            pending.update(read_counts(by_spout))
+            unread.update(read_counts(unread_by_spout))
+            totals.update(_named(ended))
+        return Counts(pending=pending, unread=unread, totals=dict(totals))
+
+
+def read_counts(flat: list[bytes]) -> dict[int, int]:
+    """Read a hash of counts by spout index."""
+    return {int(index): count for index, count in _named(flat).items()}
+
+
+def _named(flat: list[bytes]) -> dict[str, int]:
+    return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}
