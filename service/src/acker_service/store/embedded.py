@@ -5,6 +5,7 @@ parent, and a lock keeps a second server off the same folder, which no Redis doe
 """
 
 import asyncio
+import contextlib
 import ctypes
 import fcntl
 import importlib.util
@@ -87,15 +88,16 @@ class Embedded:
         It inherits the lock, which so is held as long as it lives.
         """
         config = _CONFIG.format(port=self._port, socket=self._run / "s", folder=self._folder.absolute())
-        process = subprocess.Popen(
-            [program, "-"],
-            stdin=subprocess.PIPE,
-            stdout=(self._folder / "server.log").open("ab"),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=(lock.fileno(),),
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - runs no Python lock
-        )
+        with (self._folder / "server.log").open("ab") as log:
+            process = subprocess.Popen(
+                [program, "-"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(lock.fileno(),),
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - calls libc only
+            )
         assert process.stdin is not None
         process.stdin.write(config.encode())
         process.stdin.close()
@@ -110,12 +112,10 @@ class Embedded:
         until = time.monotonic() + START_WAIT_S
         try:
             while time.monotonic() < until and self._process.poll() is None:
-                try:
-                    await server.command("PING")
-                except StoreUnavailable:
-                    await asyncio.sleep(0.02)
-                else:
-                    return
+                with contextlib.suppress(StoreUnavailable):
+                    if (self._run / "s").exists() and await server.command("PING"):
+                        return
+                await asyncio.sleep(0.02)
         finally:
             await server.close()
         raise RuntimeError(f"the embedded store did not start; see {self._folder / 'server.log'}")

@@ -1,0 +1,1 @@
+"""What tests share: real servers, a driven clock, waiting without sleeping."""

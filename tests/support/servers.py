@@ -1,0 +1,70 @@
+"""Starts real servers: a Valkey, and the acker as a process of its own."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+
+def free_port() -> int:
+    """Give a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class AckerProcess:
+    """A running ``acker serve``."""
+
+    url: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self, *, within: float = 15.0) -> int:
+        """SIGTERM; gives the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(within)
+
+    def wait_until_ready(self, *, within: float = 30.0) -> None:
+        until = time.monotonic() + within
+        while time.monotonic() < until:
+            assert self.process.poll() is None, self.log.read_text()
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}/readyz").is_success:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"not ready within {within} s:\n{self.log.read_text()}")
+
+
+@contextlib.contextmanager
+def acker_serve(folder: Path, *options: str, port: int | None = None) -> Iterator[AckerProcess]:
+    """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = port or free_port()
+    log = folder / f"acker-{port}.log"
+    command = [sys.executable, "-m", "acker_service", "serve", "--port", str(port), *options]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
+    with log.open("ab") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+    acker = AckerProcess(f"http://127.0.0.1:{port}", process, log)
+    try:
+        acker.wait_until_ready()
+        yield acker
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(30)

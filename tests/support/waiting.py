@@ -1,0 +1,18 @@
+"""Waits for what has to become true, instead of sleeping."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+
+async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 10.0) -> T:
+    """Look again and again until what is seen is true; give it. Fails after ``within`` seconds."""
+    until = time.monotonic() + within
+    while not (seen := await look()):
+        assert time.monotonic() < until, f"not within {within} s; last seen: {seen!r}"
+        await anyio.sleep(0.02)
+    return seen
