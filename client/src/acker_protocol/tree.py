@@ -158,8 +158,13 @@ def _emitted(tree: Tree, init: Init, now_ms: int, rules: Rules) -> Tree:
 
 def _xored(tree: Tree, ack_val: int, outstanding: int | None) -> Tree:
     """XOR a value in; count beside it, unless this or an earlier message left the count out or it leaves 32 bits."""
-    count = None if tree.outstanding is None or outstanding is None else tree.outstanding + outstanding
-    return replace(tree, ack_val=tree.ack_val ^ ack_val, outstanding=count if count in _INT32 else None)
+    return replace(tree, ack_val=tree.ack_val ^ ack_val, outstanding=_sum(tree.outstanding, outstanding))
+
+
+def _sum(count: int | None, more: int | None) -> int | None:
+    if count is None or more is None:
+        return None
+    return count + more if count + more in _INT32 else None
 
 
 def _progressed(tree: Tree, now_ms: int) -> Tree:

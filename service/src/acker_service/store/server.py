@@ -27,7 +27,7 @@ class Server:
 
     def __init__(self, url: str, *, connections: int = 64, timeout: float = 5.0) -> None:
         """Name the server; ``timeout`` in seconds bounds connecting, waiting for a connection, and every answer."""
-        self._url = url
+        self.url = url
         self._redis = Redis(connection_pool=_pool(url, connections, timeout))
 
     async def call(self, function: str, keys: Sequence[str], *args: Argument) -> Any:
@@ -77,7 +77,7 @@ class Server:
     @contextlib.asynccontextmanager
     async def subscribed(self, channel: str) -> AsyncIterator[Any]:
         """Listen to a channel on a connection of its own, which no timeout ends."""
-        redis = Redis(connection_pool=_pool(self._url, 1, None))
+        redis = Redis(connection_pool=_pool(self.url, 1, None))
         try:
             with _translated():
                 pubsub = redis.pubsub(ignore_subscribe_messages=True)

@@ -31,7 +31,7 @@
 ]]
 
 local VERSION = 1
-local BACKSTOP_S = 21 * 86400
+local BACKSTOP_MS = 21 * 86400000
 
 local function clock()
   local time = redis.call('TIME')
@@ -58,6 +58,11 @@ local function open(key, pair, settings)
   c.due, c.t = c.base .. 'due', {}
   c.boxes, c.pending, c.counts, c.kept = {}, {}, {}, {}
   return c
+end
+
+-- Lets a key vanish from a store that nobody serves any more: no timeout is longer than a third of this.
+local function backstop(c, key)
+  redis.call('PEXPIREAT', key, c.now + BACKSTOP_MS)
 end
 
 local function count(c, name)

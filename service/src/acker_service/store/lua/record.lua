@@ -82,13 +82,13 @@ local function write_record(c, t)
   elseif t.id and 26 + #tail + #t.id > SMALL then
     flags, t.long = flags + 64, true
     redis.call('HSET', c.base .. 'x' .. t.bucket, t.root, t.id)
-    redis.call('EXPIRE', c.base .. 'x' .. t.bucket, BACKSTOP_S)
+    backstop(c, c.base .. 'x' .. t.bucket)
   elseif t.id then
     flags, tail = flags + 32, tail .. t.id
   end
   if t.failure then
     redis.call('HSET', c.base .. 'x' .. t.bucket, 'f' .. t.root, t.failure)
-    redis.call('EXPIRE', c.base .. 'x' .. t.bucket, BACKSTOP_S)
+    backstop(c, c.base .. 'x' .. t.bucket)
   end
   redis.call('HSET', t.key, t.root, struct.pack('>i4i4I5I4i4I4B', t.high, t.low, t.started - EPOCH,
     t.deadline - t.started, t.outstanding or 0, t.spout, flags) .. tail)
@@ -113,5 +113,5 @@ local function put_down(c, t)
   end
   write_record(c, t)
   if not t.was_due or due(t) < t.was_due then redis.call('ZADD', c.due, 'LT', due(t), t.bucket) end
-  if not t.stored and redis.call('HLEN', t.key) == 1 then redis.call('EXPIRE', t.key, BACKSTOP_S) end
+  if not t.stored and redis.call('HLEN', t.key) == 1 then backstop(c, t.key) end
 end

@@ -37,8 +37,8 @@ local function visit(c, bucket)
   local earliest = look_through(c, bucket, redis.call('HGETALL', key))
   if not earliest then return redis.call('ZREM', c.due, bucket) end
   redis.call('ZADD', c.due, earliest, bucket)
-  redis.call('EXPIRE', key, BACKSTOP_S)
-  redis.call('EXPIRE', c.base .. 'x' .. bucket, BACKSTOP_S)
+  backstop(c, key)
+  backstop(c, c.base .. 'x' .. bucket)
 end
 
 --[[
@@ -83,7 +83,7 @@ local function walk(keys, args)
   local found = look_through(c, bucket, scan[2])
   if found and (not earliest or found < earliest) then earliest = found end
   if scan[1] == '0' and earliest then redis.call('ZADD', c.due, 'LT', earliest, bucket) end
-  if scan[1] == '0' then redis.call('EXPIRE', c.base .. 'r' .. bucket, BACKSTOP_S) end
+  if scan[1] == '0' then backstop(c, c.base .. 'r' .. bucket) end
   close(c)
   return { 'ok', c.ended, scan[1], earliest and string.format('%.0f', earliest) or '' }
 end

@@ -1,0 +1,64 @@
+"""Every row of the table in docs/semantics.md, through the law and through Redis."""
+
+from collections.abc import Iterator
+
+import pytest
+from acker_protocol.messages import Message
+from acker_protocol.states import Finished, Tree
+
+from tests.support.driven_store import DrivenStore
+from tests.support.law_acker import LawAcker
+from tests.support.scenarios import SCENARIOS, Repeat, Scenario, Wait, words_of
+
+WINDOW_MS = 60_000
+EVERY = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+
+
+class LawUnderTest(LawAcker):
+    """The law, driven as the store is."""
+
+    def advance(self, ms: int) -> None:
+        self.now_ms += ms
+
+
+def play(acker: LawUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
+    words: list[str] = []
+    request: list[Message] = []
+    for number, step in enumerate(scenario.steps):
+        if isinstance(step, Wait):
+            acker.advance(step.ms)
+            acker.tick()
+            continue
+        if not isinstance(step, Repeat):
+            request, key = step if isinstance(step, list) else [step], f"key-{number}"
+        answers, repeated = acker.apply(request, key)
+        assert repeated == isinstance(step, Repeat)
+        words.extend(word for word, _ in answers)
+    return words
+
+
+@EVERY
+def test_by_the_law(scenario: Scenario) -> None:
+    acker = LawUnderTest(scenario.configuration, WINDOW_MS, 0)
+    assert play(acker, scenario) == words_of(scenario)
+    assert [(done.outcome, done.reason) for done in acker.mailbox] == scenario.told
+    state = acker.state(0xA1)
+    left = "finished" if isinstance(state, Finished) else "unknown"
+    if isinstance(state, Tree):
+        left = "pending" if state.spout_task else "early"
+    assert left == scenario.left
+
+
+@pytest.fixture
+def redis_acker(driven_url: str, scenario: Scenario) -> Iterator[DrivenStore]:
+    store = DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS)
+    yield store
+    store.close()
+
+
+@EVERY
+def test_in_redis(scenario: Scenario, redis_acker: DrivenStore) -> None:
+    assert play(redis_acker, scenario) == words_of(scenario)
+    assert [(done.outcome, done.reason) for done in redis_acker.mailbox()] == scenario.told
+    names = {"N": "unknown", "E": "early", "P": "pending", "F": "finished"}
+    assert names[redis_acker.root(0xA1).state] == scenario.left

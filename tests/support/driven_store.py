@@ -1,0 +1,120 @@
+"""The real store on a real Valkey whose library reads a clock that the test drives."""
+
+import asyncio
+from collections.abc import Sequence
+
+from acker_protocol.messages import Completion, Message, Outcome, Word
+from acker_service.domain.limits import Configuration
+from acker_service.store import library
+from acker_service.store.mailboxes import read_cursor
+from acker_service.store.requests import Request
+from acker_service.store.roots import Root
+from acker_service.store.store import Store
+from acker_service.store.topologies import Topology
+
+TIME = "redis.call('TIME')"
+CLOCK = "test:clock"
+START_MS = 2_100_000_000_000
+"""The clock starts decades ahead, so that no key expires by Redis's own clock while a test runs."""
+
+_EXPIRE = """
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local at = redis.call('PEXPIRETIME', key)
+  if at >= 0 and at < tonumber(ARGV[1]) then redis.call('DEL', key) end
+end
+"""
+
+
+def driven_library(text: str) -> str:
+    """Give the library's text with its one reading of the time replaced by the test's clock."""
+    assert text.count(TIME) == 1
+    return text.replace(TIME, f"{{ 0, redis.call('GET', '{CLOCK}') * 1000 }}")
+
+
+class DrivenStore:
+    """One topology of a store, driven step by step from plain functions. Its clock stands still but for `advance`."""
+
+    def __init__(self, url: str, configuration: Configuration, *, window_ms: int, text: str | None = None) -> None:
+        self._runner = asyncio.Runner()
+        self._store = Store(url, window_ms=window_ms)
+        self.now_ms = START_MS
+        self._runner.run(self._begin(configuration, driven_library(text or library.source())))
+
+    def apply(self, messages: Sequence[Message], key: str | None) -> tuple[list[tuple[Word, Outcome | None]], bool]:
+        """Apply a request; gives its answers and whether every shard knew it."""
+        return self._runner.run(self._apply(messages, key))
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, and do what Redis does then: drop the keys whose time has come."""
+        self.now_ms += ms
+        self._runner.run(self._set_clock())
+
+    def tick(self) -> None:
+        """Tick once."""
+        self._runner.run(self._tick())
+
+    def configure(self, configuration: Configuration) -> None:
+        """Change the topology, as another replica would: this one learns of it from the stamps."""
+        self._runner.run(self._other_writes(configuration))
+
+    def root(self, root_id: int) -> Root:
+        """Read a root."""
+        return self._runner.run(self._read(root_id))
+
+    def counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """Pending and unread by spout task, and the totals."""
+        return self._runner.run(self._counts())
+
+    def mailbox(self) -> list[Completion]:
+        """All completions of all spout tasks."""
+        return self._runner.run(self._mailbox())
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._runner.run(self._store.close())
+        self._runner.close()
+
+    async def _begin(self, configuration: Configuration, text: str) -> None:
+        await self._store.server.command("FLUSHALL")
+        await self._set_clock()
+        await self._store.server.command("FUNCTION LOAD", "REPLACE", text)
+        self._topology = await self._store.topologies.write("driven", lambda _: configuration)
+
+    async def _apply(
+        self, messages: Sequence[Message], key: str | None
+    ) -> tuple[list[tuple[Word, Outcome | None]], bool]:
+        request = Request(endpoint="batch", messages=messages, key=key)
+        reply = await self._store.requests.apply(await self._current(), request)
+        return [(answer.word, answer.outcome) for answer in reply.answers], reply.repeated
+
+    async def _set_clock(self) -> None:
+        await self._store.server.command("SET", CLOCK, self.now_ms)
+        await self._store.server.command("EVAL", _EXPIRE, 0, self.now_ms)
+
+    async def _tick(self) -> None:
+        await self._store.ticks.tick(await self._current())
+
+    async def _other_writes(self, configuration: Configuration) -> None:
+        other = Store(self._store.server.url, window_ms=self._store.window_ms)
+        await other.topologies.write("driven", lambda _: configuration)
+        await other.close()
+
+    async def _current(self) -> Topology:
+        return await self._store.topologies.get("driven")
+
+    async def _read(self, root_id: int) -> Root:
+        return await self._store.roots.read(await self._current(), root_id)
+
+    async def _counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        topology = await self._current()
+        counts, spouts = await self._store.counts.read(topology), await self._store.spouts.read_all(topology)
+        pending = {name: counts.pending[spout.index] for name, spout in spouts.items()}
+        unread = {name: counts.unread[spout.index] for name, spout in spouts.items()}
+        return pending, unread, counts.totals
+
+    async def _mailbox(self) -> list[Completion]:
+        topology, told = await self._current(), list[Completion]()
+        for spout in (await self._store.spouts.read_all(topology)).values():
+            reading = await self._store.mailboxes.read(topology, spout, read_cursor(None, topology), 10_000)
+            told.extend(reading.completions)
+        return told

@@ -1,0 +1,97 @@
+"""An acker made of the law alone: requests, caps, remembered keys and mailboxes over `acker_protocol.tree`."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from acker_protocol.messages import NOT_APPLIED, Ack, Completion, Init, Message, Outcome, Word
+from acker_protocol.repeats import repeat
+from acker_protocol.states import Finished, State, Tree
+from acker_protocol.tree import apply, expire, recall
+from acker_service.domain.limits import Configuration
+from acker_service.domain.routing import split
+
+Answers = list[tuple[Word, Outcome | None]]
+_CHANGING = {Word.PENDING, Word.ACKED, Word.FAILED, Word.EARLY}
+
+
+@dataclass
+class LawAcker:
+    """What the store has to do, said by the law. ``window_ms`` is how long requests are remembered."""
+
+    configuration: Configuration
+    window_ms: int
+    now_ms: int
+    roots: dict[int, State] = field(default_factory=dict)
+    mailbox: list[Completion] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    requests: dict[object, tuple[int, int]] = field(default_factory=dict)
+
+    def apply(self, messages: Sequence[Message], key: str | None) -> tuple[Answers, bool]:
+        """Apply a request; gives its answers and whether every shard knew it."""
+        answers: dict[int, tuple[Word, Outcome | None]] = {}
+        configuration = self.configuration
+        parts = split(messages, shards=configuration.shards, capped=configuration.max_spout_pending)
+        repeated = []
+        for part in parts:
+            identity = (part.shard, key, tuple(messages[index] for index in part.given))
+            seen = self._seen(identity) if key else None
+            repeated.append(seen is not None)
+            for index in part.order:
+                answers[index] = self._one(messages[index], seen)
+            if key and seen is None:
+                self._remember(identity, messages, {index: answers[index] for index in part.order})
+        return [answers[index] for index in range(len(messages))], bool(parts) and all(repeated)
+
+    def tick(self) -> None:
+        """End all that is overdue."""
+        for root_id, state in list(self.roots.items()):
+            self.roots[root_id], completion = expire(state, now_ms=self.now_ms)
+            if completion:
+                self._tell(completion)
+            elif state is not None and self.roots[root_id] is None:
+                self.counts["dropped"] += 1
+
+    def state(self, root_id: int) -> State:
+        """A root as it stands now."""
+        return recall(self.roots.get(root_id), now_ms=self.now_ms, rules=self.configuration.rules)
+
+    def pending(self, spout_task: str) -> int:
+        """How many roots of a spout task are pending."""
+        return sum(isinstance(state, Tree) and state.spout_task == spout_task for state in self.roots.values())
+
+    def _one(self, message: Message, seen: tuple[int, int] | None) -> tuple[Word, Outcome | None]:
+        state = self.state(message.root_id)
+        if seen is not None:
+            word = repeat(state, message, places_refused=seen[1])
+            return word, state.outcome if isinstance(state, Finished) else None
+        step = apply(state, message, now_ms=self.now_ms, rules=self.configuration.rules, room=self._room(message))
+        self.roots[message.root_id] = step.state
+        self.counts["unbalanced"] += step.unbalanced
+        if step.completion:
+            self._tell(step.completion)
+        return step.word, step.outcome if step.word is Word.FINISHED else None
+
+    def _room(self, message: Message) -> int | None:
+        cap = self.configuration.max_spout_pending
+        return cap - self.pending(message.spout_task) if cap is not None and isinstance(message, Init) else None
+
+    def _tell(self, completion: Completion) -> None:
+        self.mailbox.append(completion)
+        self.counts[completion.outcome] += 1
+
+    def _seen(self, identity: object) -> tuple[int, int] | None:
+        found = self.requests.get(identity)
+        if found and self.now_ms // self.window_ms - found[0] // self.window_ms <= 1:
+            return found
+        return None
+
+    def _remember(self, identity: object, messages: Sequence[Message], answers: dict[int, tuple[Word, object]]) -> None:
+        refused = sum(word in NOT_APPLIED for word, _ in answers.values())
+        changed = [
+            index
+            for index, (word, _) in answers.items()
+            if word in _CHANGING and not (isinstance(ack := messages[index], Ack) and ack.ack_val == 0)
+        ]
+        if changed:
+            self.requests[identity] = (self.now_ms, refused)

@@ -1,0 +1,251 @@
+"""The table of docs/semantics.md, "What each order does", as data: every row runs through the law and through Redis."""
+
+from dataclasses import dataclass, field
+
+from acker_protocol.messages import Ack, Fail, Init, Message, Outcome, ResetTimeout, Word
+from acker_service.domain.limits import Configuration
+
+PLAIN = Configuration(message_timeout_ms=1_000, retention_ms=5_000)
+ROOT = 0xA1
+E1, E2, E3 = 0xB1, 0xB2, 0xB3
+
+
+@dataclass(frozen=True)
+class Wait:
+    """So much time passes, then the tick comes."""
+
+    ms: int
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """The request before is sent once more, with its key."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Steps, each a message, several in one batch, or a `Wait`; the words expected; the completions expected."""
+
+    name: str
+    steps: list[Message | list[Message] | Wait | Repeat]
+    words: str
+    told: list[tuple[Outcome, str | None]] = field(default_factory=list)
+    left: str = "finished"
+    configuration: Configuration = PLAIN
+
+
+def init(*edges: int, **fields: object) -> Init:
+    val = 0
+    for edge in edges:
+        val ^= edge
+    given = {"root_id": ROOT, "spout_task": "s", "message_id": "42", "outstanding": len(edges), "ack_val": val}
+    return Init(**(given | fields))  # type: ignore[arg-type]
+
+
+def ack(edge: int, *children: int, **fields: object) -> Ack:
+    val = edge
+    for child in children:
+        val ^= child
+    given = {"root_id": ROOT, "ack_val": val, "outstanding": len(children) - 1, "edge_id": edge}
+    return Ack(**(given | fields))  # type: ignore[arg-type]
+
+
+FAIL = Fail(root_id=ROOT, reason="broken", component="bolt")
+RESET = ResetTimeout(root_id=ROOT)
+ACKED, FAILED, TIMED_OUT = (Outcome.ACKED, None), (Outcome.FAILED, "broken"), (Outcome.TIMED_OUT, None)
+DEDUPE = Configuration(message_timeout_ms=1_000, dedupe_window_ms=1_000, retention_ms=5_000)
+PROGRESS = Configuration(message_timeout_ms=1_000, progress_timeout_ms=300, retention_ms=5_000)
+NO_ACKERS = Configuration(ackers=0, retention_ms=5_000)
+OTHER_SPOUT, OTHER_MESSAGE = init(E1, spout_task="t"), init(E1, message_id="43")
+
+SCENARIOS = [
+    Scenario(
+        "init, acks in order to zero",
+        [init(E1), ack(E1, E2, E3), ack(E2), ack(E3)],
+        "pending pending pending acked",
+        [ACKED],
+    ),
+    Scenario(
+        "init, acks in another order to zero",
+        [init(E1), ack(E3), ack(E2), ack(E1, E2, E3)],
+        "pending pending pending acked",
+        [ACKED],
+    ),
+    Scenario("zero edges: acked at once", [init()], "acked", [ACKED]),
+    Scenario(
+        "some acks early, then init, then the rest", [ack(E2), init(E1), ack(E1, E2)], "early pending acked", [ACKED]
+    ),
+    Scenario("all acks early, then init", [ack(E2), ack(E1, E2), init(E1)], "early early acked", [ACKED]),
+    Scenario("an ack missing: pending", [ack(E2), ack(E3, E2), init(E1)], "early early pending", [], "pending"),
+    Scenario(
+        "early acks that cancel to zero, then init and its ack",
+        [ack(E2, E3), ack(E3, E2), init(E1), ack(E1)],
+        "early early pending acked",
+        [ACKED],
+    ),
+    Scenario("early fail, then init", [FAIL, init(E1)], "early failed", [FAILED]),
+    Scenario(
+        "early fail and all acks early, then init: failed", [ack(E1), FAIL, init(E1)], "early early failed", [FAILED]
+    ),
+    Scenario("init twice, whatever the values", [init(E1), init(E2, E3), ack(E1)], "pending duplicate acked", [ACKED]),
+    Scenario(
+        "init for a root held by another spout task",
+        [init(E1), OTHER_SPOUT, ack(E1)],
+        "pending conflict acked",
+        [ACKED],
+    ),
+    Scenario(
+        "init for a root held by another message id",
+        [init(E1), OTHER_MESSAGE, ack(E1)],
+        "pending conflict acked",
+        [ACKED],
+    ),
+    Scenario("init of a finished root", [init(E1), ack(E1), init(E1)], "pending acked finished", [ACKED]),
+    Scenario("ack after the end", [init(E1), ack(E1), ack(E1)], "pending acked finished", [ACKED]),
+    Scenario(
+        "ack after the end and the retention: early, and dropped",
+        [init(E1), ack(E1), Wait(10_000), ack(E1), Wait(1_001)],
+        "pending acked early",
+        [ACKED],
+        "unknown",
+    ),
+    Scenario(
+        "the same request repeated",
+        [init(E1), ack(E1, E2), Repeat(), ack(E2)],
+        "pending pending pending acked",
+        [ACKED],
+    ),
+    Scenario(
+        "the same edge acked again, dedupe on",
+        [init(E1, E2), ack(E1), ack(E1), ack(E2), ack(E1)],
+        "pending pending duplicate acked finished",
+        [ACKED],
+        configuration=DEDUPE,
+    ),
+    Scenario(
+        "the same edge acked again early, dedupe on",
+        [ack(E1), ack(E1), init(E1)],
+        "early duplicate acked",
+        [ACKED],
+        configuration=DEDUPE,
+    ),
+    Scenario(
+        "an ack without an edge, dedupe on: applied and counted",
+        [init(E1), ack(E1, edge_id=None)],
+        "pending acked",
+        [ACKED],
+        configuration=DEDUPE,
+    ),
+    Scenario(
+        "the same edge acked again, dedupe off: timed out",
+        [init(E1, E2), ack(E1), ack(E1), ack(E2), Wait(1_001)],
+        "pending pending pending pending",
+        [TIMED_OUT],
+    ),
+    Scenario(
+        "fail, then ack, then fail", [init(E1), FAIL, ack(E1), FAIL], "pending failed finished finished", [FAILED]
+    ),
+    Scenario("complete, then fail", [init(E1), ack(E1), FAIL], "pending acked finished", [ACKED]),
+    Scenario(
+        "fail and the last ack in one batch: fail first",
+        [init(E1), [FAIL, ack(E1)]],
+        "pending failed finished",
+        [FAILED],
+    ),
+    Scenario(
+        "fail and the last ack in one batch: ack first", [init(E1), [ack(E1), FAIL]], "pending acked finished", [ACKED]
+    ),
+    Scenario(
+        "reset timeout in flight: the deadline moves",
+        [init(E1), Wait(900), RESET, Wait(900), ack(E1)],
+        "pending pending acked",
+        [ACKED],
+    ),
+    Scenario(
+        "reset timeout to the root's own timeout",
+        [init(E1, message_timeout_ms=200), RESET, Wait(201)],
+        "pending pending",
+        [TIMED_OUT],
+    ),
+    Scenario("reset timeout early", [ack(E1), RESET], "early unknown", [], "early"),
+    Scenario("reset timeout unknown", [RESET], "unknown", [], "unknown"),
+    Scenario("reset timeout finished", [init(E1), ack(E1), RESET], "pending acked finished", [ACKED]),
+    Scenario("deadline passes", [init(E1), Wait(1_001), ack(E1)], "pending finished", [TIMED_OUT]),
+    Scenario("a deadline is never early", [init(E1), Wait(1_000), ack(E1)], "pending acked", [ACKED]),
+    Scenario(
+        "partial ack with a progress timeout: the idle deadline moves",
+        [init(E1), Wait(250), ack(E1, E2), Wait(250), ack(E2)],
+        "pending pending acked",
+        [ACKED],
+        configuration=PROGRESS,
+    ),
+    Scenario(
+        "no progress: timed out before the message timeout",
+        [init(E1), Wait(301)],
+        "pending",
+        [TIMED_OUT],
+        configuration=PROGRESS,
+    ),
+    Scenario(
+        "progress never passes the message timeout",
+        [init(E1), Wait(290), ack(E1, E2), Wait(290), ack(E2, E3), Wait(290), ack(E3, E1), Wait(140)],
+        "pending pending pending pending",
+        [TIMED_OUT],
+        configuration=PROGRESS,
+    ),
+    Scenario(
+        "an init may refuse the topology's progress timeout",
+        [init(E1, progress_timeout_ms=0), Wait(900), ack(E1)],
+        "pending acked",
+        [ACKED],
+        configuration=PROGRESS,
+    ),
+    Scenario(
+        "early operations and no init for one message timeout: dropped",
+        [ack(E1), FAIL, Wait(1_001)],
+        "early early",
+        [],
+        "unknown",
+    ),
+    Scenario(
+        "root id used again after retention: a new tree",
+        [init(E1), ack(E1), Wait(10_000), init(E1), ack(E1)],
+        "pending acked pending acked",
+        [ACKED, ACKED],
+        configuration=DEDUPE,
+    ),
+    Scenario(
+        "an ack val of zero has no effect",
+        [ack(E1, ack_val=0), init(E1), ack(E1, ack_val=0), ack(E1)],
+        "early pending pending acked",
+        [ACKED],
+    ),
+    Scenario("an ack val of zero leaves no state behind", [ack(E1, ack_val=0)], "early", [], "unknown"),
+    Scenario(
+        "zero with edges outstanding stays pending",
+        [init(E1, outstanding=2), ack(E1)],
+        "pending pending",
+        [],
+        "pending",
+    ),
+    Scenario(
+        "once a count was left out, only the ack val decides",
+        [init(E1, outstanding=None), ack(E1, E2), ack(E2)],
+        "pending pending acked",
+        [ACKED],
+    ),
+    Scenario(
+        "no ackers: acked at once, then finished",
+        [init(E1), init(E1), ack(E1), FAIL, RESET],
+        "acked finished finished finished finished",
+        [ACKED],
+        configuration=NO_ACKERS,
+    ),
+    Scenario("no ackers: an ack leaves nothing behind", [ack(E1)], "finished", [], "unknown", configuration=NO_ACKERS),
+    Scenario("complete latency counts from the first message", [ack(E1), Wait(500), init(E1)], "early acked", [ACKED]),
+]
+
+
+def words_of(scenario: Scenario) -> list[Word]:
+    """The words expected of a scenario."""
+    return [Word(word) for word in scenario.words.split()]
