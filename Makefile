@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check format lock clean
+.PHONY: help setup demo serve test mutations check format lock clean
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it
 
@@ -20,6 +20,9 @@ serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its emb
 
 test: $(VENV)/.dev ## Run all tests (under ten minutes)
 	$(BIN)/python -m pytest
+
+mutations: $(VENV)/.dev ## Break every rule of the law on purpose and see the tests notice (half an hour)
+	$(BIN)/python -m pytest -m mutations
 
 check: $(VENV)/.dev ## Lint, types, import contracts
 	$(BIN)/ruff format --check .

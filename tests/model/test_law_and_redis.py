@@ -1,0 +1,186 @@
+"""Random sequences of everything, through the law and through Redis: they must not be told apart."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from acker_protocol.messages import Ack, Completion, Fail, Init, Message, ResetTimeout
+from acker_protocol.states import Finished, State, Tree
+from acker_service.domain.limits import Configuration
+from acker_service.store import library
+from acker_service.store.roots import Root
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.support.driven_store import START_MS, DrivenStore
+from tests.support.law_acker import LawAcker
+
+WINDOW_MS = 1_500
+ROOTS = (1, 2, 3, 4, 2**64 - 1)
+SPOUTS = ("a", "b")
+LONG = "a message id that is longer than a record may hold, so it lies beside it: 刘备"
+
+roots = st.sampled_from(ROOTS)
+values = st.sampled_from((0, 1, 2, 3, 1 << 63, (1 << 63) | 1))
+counts = st.sampled_from((None, -1, 0, 1, 2, 2**31 - 1, -(2**31)))
+small_counts = st.sampled_from((None, -1, 0, 1))
+timeouts = st.sampled_from((None, 100, 250, 2_000))
+messages = st.one_of(
+    st.builds(
+        Init,
+        root_id=roots,
+        spout_task=st.sampled_from(SPOUTS),
+        ack_val=values,
+        outstanding=small_counts,
+        message_id=st.sampled_from((None, "", "x", LONG)),
+        message_timeout_ms=timeouts,
+        progress_timeout_ms=st.sampled_from((None, 0, 150)),
+    ),
+    st.builds(
+        Ack,
+        root_id=roots,
+        ack_val=values,
+        outstanding=st.one_of(small_counts, counts),
+        edge_id=st.sampled_from((None, 1, 2, 3)),
+    ),
+    st.builds(
+        Fail,
+        root_id=roots,
+        reason=st.sampled_from((None, "", "broken")),
+        component=st.sampled_from((None, "bolt")),
+    ),
+    st.builds(ResetTimeout, root_id=roots),
+)
+requests = st.lists(messages, min_size=1, max_size=8)
+keys = st.sampled_from((None, "k1", "k2"))
+configurations = st.builds(
+    Configuration,
+    ackers=st.sampled_from((0, 1, 2, 3)),
+    message_timeout_ms=st.sampled_from((300, 600)),
+    progress_timeout_ms=st.sampled_from((None, 200)),
+    max_spout_pending=st.sampled_from((None, None, 1, 2)),
+    dedupe_window_ms=st.sampled_from((0, 2_000)),
+    retention_ms=st.sampled_from((1_000, 1_700)),
+    buckets=st.sampled_from((1, 2, 16)),
+)
+
+
+class LawAndRedis(RuleBasedStateMachine):
+    """Drives both with the same requests and the same time, and compares all that can be seen."""
+
+    url: str
+    text: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[tuple[list[Message], str | None]] = []
+
+    @initialize(configuration=configurations)
+    def begin(self, configuration: Configuration) -> None:
+        self.redis = DrivenStore(self.url, configuration, window_ms=WINDOW_MS, text=self.text)
+        self.law = LawAcker(configuration, WINDOW_MS, START_MS)
+
+    @rule(request=requests, key=keys)
+    def send(self, request: list[Message], key: str | None) -> None:
+        self.sent.append((request, key))
+        self._send(request, key)
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def send_again(self, data: st.DataObject) -> None:
+        self._send(*data.draw(st.sampled_from(self.sent[-6:])))
+
+    @rule(ms=st.sampled_from((1, 50, 199, 200, 201, 300, 600, 1_000, 1_500, 3_000, 40_000)))
+    def let_time_pass(self, ms: int) -> None:
+        self.law.now_ms += ms
+        self.redis.advance(ms)
+
+    @rule()
+    def tick(self) -> None:
+        self.law.tick()
+        self.redis.tick()
+
+    @rule(
+        message_timeout_ms=st.sampled_from((200, 500)),
+        progress_timeout_ms=st.sampled_from((None, 150)),
+        max_spout_pending=st.sampled_from((None, 1, 3)),
+    )
+    def another_replica_changes_the_topology(self, **changes: Any) -> None:
+        self.law.configuration = replace(self.law.configuration, **changes)
+        self.redis.configure(self.law.configuration)
+
+    @invariant()
+    def all_that_is_seen_is_equal(self) -> None:
+        for root_id in ROOTS:
+            expected = _seen(self.law.state(root_id))
+            assert _read(self.redis.root(root_id)) == expected
+        assert _told(self.redis.mailbox()) == _told(self.law.mailbox)
+        pending, unread, totals = self.redis.counts()
+        assert {name: count for name, count in pending.items() if count} == {
+            name: count for name in SPOUTS if (count := self.law.pending(name))
+        }
+        assert sum(unread.values()) == len(self.law.mailbox)
+        assert +Counter(totals) == +self.law.counts
+
+    def teardown(self) -> None:
+        if hasattr(self, "redis"):
+            self.redis.close()
+
+    def _send(self, request: list[Message], key: str | None) -> None:
+        assert self.redis.apply(request, key) == self.law.apply(request, key)
+
+
+def _seen(state: State) -> tuple[object, ...]:
+    if state is None:
+        return ("N",)
+    if isinstance(state, Finished):
+        return ("F", state.outcome)
+    return _tree(state)
+
+
+def _tree(tree: Tree) -> tuple[object, ...]:
+    name = "P" if tree.spout_task else "E"
+    told = (tree.spout_task, tree.message_id) if tree.spout_task else (None, None)
+    return (name, tree.ack_val, tree.outstanding, tree.started_ms, tree.due_ms, *told)
+
+
+def _read(root: Root) -> tuple[object, ...]:
+    if root.state in "NF":
+        return (root.state, root.outcome) if root.outcome else ("N",)
+    told = (root.spout_task, root.message_id)
+    return (root.state, root.ack_val, root.outstanding, root.started_ms, root.due_ms, *told)
+
+
+def _told(mailbox: list[Completion]) -> Counter[Completion]:
+    return Counter(mailbox)
+
+
+def compare(url: str, *, examples: int, steps: int = 30, change: Callable[[str], str] = str) -> None:
+    """Run the comparison with the library as ``change`` makes it."""
+    machine = type("Machine", (LawAndRedis,), {"url": url, "text": change(library.source())})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )
+
+
+@pytest.mark.timeout(600)
+def test_no_sequence_tells_them_apart(driven_url: str) -> None:
+    compare(driven_url, examples=int(os.environ.get("EXAMPLES", "60")))
