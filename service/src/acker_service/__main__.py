@@ -57,11 +57,12 @@ def serve(
 
 @cli.command()
 def health(
-    url: Annotated[str, typer.Option(help="Where the acker serves.")] = "http://127.0.0.1:8700",
+    url: Annotated[str | None, _option("Where the acker serves [this machine, the port of ACKER_PORT]")] = None,
     *,
     live: Annotated[bool, typer.Option("--live", help="Ask only whether the process runs.")] = False,
 ) -> None:
     """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
+    url = url or f"http://127.0.0.1:{read_settings().port}"
     try:
         answer = httpx.get(f"{url}/{'livez' if live else 'readyz'}", timeout=5)
     except httpx.HTTPError as fault:

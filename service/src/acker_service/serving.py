@@ -63,9 +63,20 @@ async def _store_url(settings: Settings) -> AsyncIterator[str]:
     embedded = Embedded(settings.data_dir, port=settings.store_port)
     try:
         await embedded.start()
-        yield embedded.url
+        async with _kept(embedded):
+            yield embedded.url
     finally:
         await embedded.stop()
+
+
+@contextlib.asynccontextmanager
+async def _kept(embedded: Embedded) -> AsyncIterator[None]:
+    keeping = asyncio.create_task(embedded.keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
 
 
 def _config(store: Store, settings: Settings, stopping: asyncio.Event) -> uvicorn.Config:

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import fcntl
 import importlib.util
+import logging
 import re
 import shutil
 import signal
@@ -25,8 +26,10 @@ from acker_service.store.server import Server
 
 LOCK_WAIT_S = 10.0
 START_WAIT_S = 30.0
+LOOK_EVERY_S = 0.2
 OLDEST = (7, 0)
 
+_log = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG = 1
 _CONFIG = """\
 port {port}
@@ -71,6 +74,17 @@ class Embedded:
             await _acquire(lock, self._folder)
             self._process = self._spawn(program, lock)
         await self._answer()
+
+    async def keep(self) -> None:
+        """Start the server again whenever it ends by itself, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if self._process is not None and self._process.poll() is not None:
+                _log.error("the embedded store ended with %s; starting it again", self._process.returncode)
+                try:
+                    await self.start()
+                except RuntimeError as fault:
+                    _log.error("%s", fault)
 
     async def stop(self) -> None:
         """Stop the server and wait until it is gone."""
