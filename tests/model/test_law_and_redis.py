@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from acker_protocol.states import Finished, State, Tree
 from acker_service.domain.limits import Configuration
 from acker_service.store import library
 from acker_service.store.roots import Root
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -166,15 +166,16 @@ def _told(mailbox: list[Completion]) -> Counter[Completion]:
     return Counter(mailbox)
 
 
-def compare(url: str, *, examples: int, steps: int = 30, change: Callable[[str], str] = str) -> None:
-    """Run the comparison with the library as ``change`` makes it."""
-    machine = type("Machine", (LawAndRedis,), {"url": url, "text": change(library.source())})
+def compare(url: str, *, examples: int, text: str, phases: Sequence[Phase] = tuple(Phase)) -> None:
+    """Run the comparison with this text of the library."""
+    machine = type("Machine", (LawAndRedis,), {"url": url, "text": text})
     run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,
-            stateful_step_count=steps,
+            stateful_step_count=30,
             deadline=None,
+            phases=phases,
             suppress_health_check=list(HealthCheck),
             print_blob=True,
         ),
@@ -183,4 +184,4 @@ def compare(url: str, *, examples: int, steps: int = 30, change: Callable[[str],
 
 @pytest.mark.timeout(600)
 def test_no_sequence_tells_them_apart(driven_url: str) -> None:
-    compare(driven_url, examples=int(os.environ.get("EXAMPLES", "60")))
+    compare(driven_url, examples=int(os.environ.get("EXAMPLES", "60")), text=library.source())
