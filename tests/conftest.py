@@ -10,6 +10,8 @@ from acker_service.settings import Settings
 from acker_service.store.embedded import Embedded
 from acker_service.store.store import Store
 
+from tests.support.caller import Caller
+
 WINDOW_MS = 600_000
 
 
@@ -51,3 +53,9 @@ async def api(store: Store, stopping: asyncio.Event) -> AsyncIterator[httpx.Asyn
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
         yield client
+
+
+@pytest.fixture
+def call(api: httpx.AsyncClient) -> Caller:
+    """Speaks to the default topology."""
+    return Caller(api)

@@ -1,0 +1,230 @@
+"""What time does to a root. Timeouts are real and short; nothing here says how long anything took."""
+
+import httpx
+import pytest
+from acker_service.domain.limits import Configuration
+from acker_service.store.store import Store
+
+from tests.support.caller import Caller, ack, fail, init, reset_timeout
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+R, S = 0xA1, 0xB2
+E, F = 0xE1, 0xE2
+SHORT = {"message_timeout_ms": 100}
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def lapse(store: Store, call: Caller) -> "Lapse":
+    return Lapse(store, call)
+
+
+class Lapse:
+    """Lets time pass in the default topology."""
+
+    def __init__(self, store: Store, call: Caller) -> None:
+        self._store, self._call = store, call
+
+    async def tick(self) -> int:
+        """Tick once; gives how many roots ended."""
+        return await self._store.ticks.tick(await self._store.topologies.get("default"))
+
+    async def until_overdue(self, root: int) -> None:
+        """Wait, without ticking, until a root's deadline is past."""
+
+        async def look() -> bool:
+            shown = await self._call.root(root)
+            seconds, micros = await self._store.server.command("TIME")
+            return int(seconds) * 1_000 + int(micros) // 1_000 > shown["deadline_at_ms"]
+
+        await eventually(look)
+
+
+async def test_a_root_that_takes_too_long_is_told_once_and_finished(call: Caller, lapse: Lapse) -> None:
+    await call.post(init(R, E, message_id="42", **SHORT))
+    assert await eventually(lapse.tick) == 1
+    (done,) = (await call.completions())["completions"]
+    assert (done["outcome"], done["message_id"], done["reason"]) == ("timed_out", "42", None)
+    assert done["complete_latency_ms"] >= 100
+    answer = await call.post(ack(R, E))
+    assert answer.json() == {"root_id": "00000000000000a1", "state": "finished", "outcome": "timed_out"}
+    assert await lapse.tick() == 0
+    assert await call.told() == [(R, "timed_out")]
+    assert (await call.show())["counts"]["timed_out"] == 1
+
+
+async def test_a_root_in_time_is_left_alone(call: Caller, lapse: Lapse) -> None:
+    await call.words(init(R, E, **SHORT), init(S, E))
+    await eventually(lapse.tick)
+    assert await call.told() == [(R, "timed_out")]
+    assert await call.word(ack(S, E)) == "acked"
+
+
+async def test_the_timeout_of_the_topology_holds_where_the_init_says_none(call: Caller, lapse: Lapse) -> None:
+    await call.put(**SHORT)
+    await call.words(init(R, E), init(S, E, message_timeout_ms=HOUR_MS))
+    await eventually(lapse.tick)
+    assert await call.told() == [(R, "timed_out")]
+
+
+async def test_a_last_ack_after_the_deadline_but_before_the_tick_counts(call: Caller, lapse: Lapse) -> None:
+    await call.post(init(R, E, **SHORT))
+    await lapse.until_overdue(R)
+    assert await call.word(ack(R, E)) == "acked"
+    assert await lapse.tick() == 0
+    assert await call.told() == [(R, "acked")]
+
+
+async def test_a_last_ack_after_the_tick_is_finished(call: Caller, lapse: Lapse) -> None:
+    await call.post(init(R, E, **SHORT))
+    await eventually(lapse.tick)
+    assert await call.word(ack(R, E)) == "finished"
+    assert await call.told() == [(R, "timed_out")]
+
+
+async def test_a_fail_after_the_deadline_but_before_the_tick_counts(call: Caller, lapse: Lapse) -> None:
+    await call.post(init(R, E, **SHORT))
+    await lapse.until_overdue(R)
+    assert await call.word(fail(R)) == "failed"
+    assert await lapse.tick() == 0
+    assert await call.told() == [(R, "failed")]
+
+
+async def test_the_same_edge_acked_twice_without_dedupe_times_out_and_is_never_acked(
+    call: Caller, lapse: Lapse
+) -> None:
+    ops = (init(R, E, F, **SHORT), ack(R, E), ack(R, E), ack(R, F))
+    assert await call.words(*ops) == ["pending"] * 4
+    await eventually(lapse.tick)
+    assert await call.told() == [(R, "timed_out")]
+
+
+async def test_an_unbalanced_root_times_out(call: Caller, lapse: Lapse) -> None:
+    zero = {"ack_val": "00000000000000e1", "outstanding": 2}
+    document = {"op": "init", "root_id": "00000000000000a1", "spout_task": "orders"} | zero | SHORT
+    assert await call.words(document, ack(R, E)) == ["pending", "pending"]
+    await eventually(lapse.tick)
+    assert await call.told() == [(R, "timed_out")]
+
+
+async def test_a_reset_gives_the_roots_own_timeout_or_else_the_topologys(call: Caller) -> None:
+    await call.words(init(R, E), init(S, E, message_timeout_ms=60_000))
+    before = [(await call.root(root))["deadline_at_ms"] for root in (R, S)]
+    await call.put(message_timeout_ms=HOUR_MS)
+    assert await call.words(reset_timeout(R), reset_timeout(S)) == ["pending", "pending"]
+    topologys, own = [(await call.root(root))["deadline_at_ms"] for root in (R, S)]
+    assert topologys >= before[0] - 30_000 + HOUR_MS
+    assert before[1] <= own < before[1] + HOUR_MS // 2
+
+
+async def test_a_root_whose_timeout_is_reset_outlives_its_first_deadline(call: Caller, lapse: Lapse) -> None:
+    await call.put(**SHORT)
+    await call.post(init(R, E))
+    await call.put(message_timeout_ms=HOUR_MS)
+    await call.post(reset_timeout(R))
+    await call.post(init(S, E, **SHORT))
+    await lapse.until_overdue(S)
+    assert await lapse.tick() == 1
+    assert (await call.root(R))["state"] == "pending"
+
+
+async def test_an_early_root_gets_its_whole_timeout_at_its_init(call: Caller, lapse: Lapse) -> None:
+    await call.put(**SHORT)
+    await call.post(ack(R, E))
+    await call.post(init(R, E, F, message_timeout_ms=HOUR_MS))
+    await call.post(init(S, E))
+    await eventually(lapse.tick)
+    assert (await call.root(R))["state"] == "pending"
+
+
+async def test_early_operations_without_an_init_are_dropped_and_counted(call: Caller, lapse: Lapse) -> None:
+    await call.put(**SHORT)
+    assert await call.words(ack(R, E), fail(S, reason="x")) == ["early", "early"]
+
+    async def dropped() -> bool:
+        await lapse.tick()
+        return (await call.show())["counts"]["dropped"] == 2
+
+    await eventually(dropped)
+    assert {(await call.root(root))["code"] for root in (R, S)} == {"unknown_root"}
+    assert (await call.http.get("/v1/topologies/default/spouts")).json() == {"spouts": []}
+    assert await call.words(init(R, F), init(S, F)) == ["pending", "pending"], "nothing of what was early is left"
+
+
+async def test_a_progress_timeout_ends_a_root_that_stands_still(call: Caller, lapse: Lapse) -> None:
+    await call.post(init(R, E, message_timeout_ms=HOUR_MS, progress_timeout_ms=100))
+    await eventually(lapse.tick)
+    assert await call.told() == [(R, "timed_out")]
+
+
+async def test_a_partial_ack_moves_the_idle_deadline(call: Caller) -> None:
+    await call.post(init(R, 1, progress_timeout_ms=10_000))
+    first = (await call.root(R))["deadline_at_ms"]
+    edges = iter(range(1, 1_000))
+
+    async def moved() -> bool:
+        edge = next(edges)
+        assert await call.word(ack(R, edge, edge + 1)) == "pending"
+        return (await call.root(R))["deadline_at_ms"] > first
+
+    await eventually(moved)
+
+
+async def test_progress_never_moves_the_deadline_past_the_message_timeout(call: Caller) -> None:
+    await call.post(init(R, E, F, message_timeout_ms=60_000, progress_timeout_ms=60_000))
+    first = (await call.root(R))["deadline_at_ms"]
+    await eventually(lambda: _is_older(call, R))
+    await call.post(ack(R, E))
+    assert (await call.root(R))["deadline_at_ms"] == first
+
+
+async def test_acks_do_not_extend_a_root_without_progress_timeout(call: Caller) -> None:
+    await call.put(progress_timeout_ms=100)
+    await call.post(init(R, E, F, message_timeout_ms=60_000, progress_timeout_ms=0))
+    first = (await call.root(R))["deadline_at_ms"]
+    await eventually(lambda: _is_older(call, R))
+    await call.post(ack(R, E))
+    assert (await call.root(R))["deadline_at_ms"] == first
+
+
+async def test_a_root_id_used_again_after_retention_is_a_new_tree(call: Caller) -> None:
+    await call.put(retention_ms=1_000, dedupe_window_ms=60_000)
+    assert await call.words(init(R, E), ack(R, E), init(R, E)) == ["pending", "acked", "finished"]
+    await eventually(lambda: _is_unknown(call, R))
+    ops = (init(R, E, F), ack(R, E), ack(R, F))
+    assert await call.words(*ops) == ["pending", "pending", "acked"]
+    told = (await call.completions())["completions"]
+    assert len({done["id"] for done in told}) == 2
+
+
+async def test_places_under_a_cap_are_freed_by_timeouts(call: Caller, lapse: Lapse) -> None:
+    await call.put(max_spout_pending=1)
+    assert await call.words(init(R, E, **SHORT), init(S, E)) == ["pending", "max_spout_pending"]
+    await eventually(lapse.tick)
+    assert await call.word(init(S, E)) == "pending"
+
+
+async def test_many_roots_in_one_bucket_all_time_out_once(api: httpx.AsyncClient, store: Store) -> None:
+    """More than a tick reads in one call, and in one bucket more than it reads as a whole."""
+    call = Caller(api, "narrow")
+    await store.topologies.write("narrow", lambda _: Configuration(ackers=1, buckets=1))
+    roots = range(1, 3_001)
+    await call.words(*[init(root, E, **SHORT) for root in roots])
+    topology = await store.topologies.get("narrow")
+
+    async def told() -> bool:
+        await store.ticks.tick(topology)
+        return (await call.show())["pending"] == 0
+
+    await eventually(told)
+    assert sorted(await call.told(limit=10_000)) == [(root, "timed_out") for root in roots]
+
+
+async def _is_older(call: Caller, root: int) -> bool:
+    return bool((await call.root(root))["age_ms"] > 0)
+
+
+async def _is_unknown(call: Caller, root: int) -> bool:
+    return bool((await call.root(root)).get("code") == "unknown_root")
