@@ -23,7 +23,7 @@ async def read_json(request: Request, *, most: int) -> dict[str, Any]:
 
 async def read_json_if_any(request: Request, *, most: int) -> dict[str, Any]:
     """Likewise, but no body and no content type is an empty object."""
-    if "content-type" not in request.headers and not await _read(request, 0):
+    if "content-type" not in request.headers and not await _read(request, most):
         return {}
     return await read_json(request, most=most)
 
