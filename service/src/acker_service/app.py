@@ -13,7 +13,7 @@ VERSION = "0.1.0"
 
 def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastAPI:
     """Make the application. Once ``stopping`` is set it answers what waits and is not ready any more."""
-    app = FastAPI(title="Acker", version=VERSION, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Acker", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
     most = settings.max_body_bytes
     for router in (
         topologies.make_router(store, max_body_bytes=most, buckets=settings.buckets),
