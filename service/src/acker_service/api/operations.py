@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.api.bodies import read_json
 from acker_service.api.paths import TopologyName
-from acker_service.domain.limits import check_timeouts
+from acker_service.domain.limits import overlong
 from acker_service.store.packing import Answer
 from acker_service.store.requests import Reply
 from acker_service.store.requests import Request as Operations
@@ -78,7 +78,9 @@ async def _apply(store: Store, name: str, endpoint: str, messages: list[Message]
     except Problem as problem:
         problem.retryable = problem.retryable and operations.repeatable
         raise
-    check_timeouts(messages, topology.configuration)
+    if (index := overlong(messages, topology.configuration)) is not None:
+        where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
+        raise Invalid("message_timeout_ms must not be longer than the dedupe window", **where)
     return await store.requests.apply(topology, operations)
 
 

@@ -77,12 +77,10 @@ def merge(present: Configuration | None, document: dict[str, Any], *, buckets: i
     return merged
 
 
-def check_timeouts(messages: "Sequence[Message]", configuration: Configuration) -> None:
-    """Refuse inits whose message timeout exceeds the dedupe window. Raises `Invalid`, with the index in a batch."""
+def overlong(messages: "Sequence[Message]", configuration: Configuration) -> int | None:
+    """Give the index of the first init whose message timeout exceeds the dedupe window; None: there is no such."""
     window = configuration.dedupe_window_ms
     if not window:
-        return
-    for index, message in enumerate(messages):
-        if isinstance(message, Init) and (message.message_timeout_ms or 0) > window:
-            where: dict[str, Any] = {"index": index} if len(messages) > 1 else {}
-            raise Invalid(f"message_timeout_ms must not be longer than the dedupe window of {window} ms", **where)
+        return None
+    inits = ((i, message) for i, message in enumerate(messages) if isinstance(message, Init))
+    return next((i for i, init in inits if (init.message_timeout_ms or 0) > window), None)
