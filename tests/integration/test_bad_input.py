@@ -1,0 +1,189 @@
+"""Bad input of every kind is told as a problem and changes nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from acker_protocol.problems import MEDIA_TYPE, known
+from acker_service.app import make_app
+from acker_service.settings import Settings
+from acker_service.store.store import Store
+
+from tests.integration.bad_input import ADDRESSES, BATCHES, BODIES, DOCUMENTS, QUERIES, Bad
+from tests.support.caller import Caller, ack, init
+from tests.support.dump import dump
+
+pytestmark = pytest.mark.anyio
+
+R, S, E, F = 0xA1, 0xB2, 0xE1, 0xE2
+BATCH = "/v1/topologies/default/batch"
+INIT = {"root_id": "00000000000000c1", "spout_task": "orders", "edges": ["00000000000000e1"]}
+
+
+@pytest.fixture(scope="module")
+async def store(valkey_url: str) -> AsyncIterator[Store]:
+    """One store for all tests here: they change nothing in it."""
+    store = Store(valkey_url, window_ms=600_000)
+    await store.server.command("FLUSHALL")
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture(scope="module")
+async def api(store: Store) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=make_app(store, Settings(), asyncio.Event()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+async def busy(api: httpx.AsyncClient) -> Caller:
+    """The default topology with a pending root, an early one and an unread completion; a second topology beside it."""
+    call = Caller(api)
+    await call.put(dedupe_window_ms=60_000)
+    await call.words(init(R, E, F, message_id="42"), ack(R, E), ack(S, E), init(0xC3))
+    await Caller(api, "other").put()
+    return call
+
+
+def assert_problem(answer: httpx.Response, code: str) -> dict[str, Any]:
+    """The answer is the problem of this code, with all its members; gives it."""
+    kind = known()[code]
+    assert (answer.status_code, answer.headers["content-type"]) == (kind.status, MEDIA_TYPE), answer.text
+    problem: dict[str, Any] = answer.json()
+    assert (problem["type"], problem["code"]) == (f"urn:acker:problem:{code}", code)
+    assert (problem["status"], problem["title"], problem["retryable"]) == (kind.status, kind.title, kind.helps)
+    assert problem["detail"]
+    assert "Traceback" not in answer.text
+    return problem
+
+
+async def assert_refused(call: Caller, store: Store, bad: Bad) -> dict[str, Any]:
+    """The request is refused with its problem, and nothing in the store is another."""
+    before = await dump(store)
+    answer = await call.http.request(bad.method, bad.path, **bad.request)
+    problem = assert_problem(answer, bad.code)
+    assert bad.says in problem["detail"]
+    assert await dump(store) == before
+    return problem
+
+
+@pytest.mark.parametrize("bad", BODIES.values(), ids=BODIES.keys())
+async def test_a_body_that_cannot_be_read_is_refused(busy: Caller, store: Store, bad: Bad) -> None:
+    await assert_refused(busy, store, bad)
+
+
+@pytest.mark.parametrize("bad", DOCUMENTS.values(), ids=DOCUMENTS.keys())
+async def test_a_document_of_another_form_is_refused(busy: Caller, store: Store, bad: Bad) -> None:
+    problem = await assert_refused(busy, store, bad)
+    assert "index" not in problem
+
+
+@pytest.mark.parametrize("bad", BATCHES.values(), ids=BATCHES.keys())
+async def test_one_bad_operation_refuses_the_whole_batch_and_is_pointed_at(
+    busy: Caller, store: Store, bad: Bad
+) -> None:
+    problem = await assert_refused(busy, store, bad)
+    assert problem.get("index") == bad.index
+
+
+@pytest.mark.parametrize("bad", ADDRESSES.values(), ids=ADDRESSES.keys())
+async def test_an_address_where_nothing_is_or_a_wrong_method_is_refused(busy: Caller, store: Store, bad: Bad) -> None:
+    await assert_refused(busy, store, bad)
+
+
+@pytest.mark.parametrize("bad", QUERIES.values(), ids=QUERIES.keys())
+async def test_a_bad_query_or_header_is_refused(busy: Caller, store: Store, bad: Bad) -> None:
+    await assert_refused(busy, store, bad)
+
+
+async def test_a_wrong_method_is_told_the_right_one(api: httpx.AsyncClient) -> None:
+    assert (await api.get(BATCH)).headers["Allow"] == "POST"
+
+
+async def test_a_body_over_the_limit_is_refused_by_its_length_or_while_it_comes(busy: Caller, store: Store) -> None:
+    body = b" " * (4 * 1024 * 1024 + 1)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 65_536):
+            yield body[start : start + 65_536]
+
+    before = await dump(store)
+    for content in (body, chunks()):
+        answer = await busy.http.post(BATCH, content=content, headers={"Content-Type": "application/json"})
+        assert_problem(answer, "too_large")
+    assert await dump(store) == before
+
+
+async def test_a_body_of_just_the_limit_is_taken_chunked_too(busy: Caller) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b'{"ops": []'
+        yield b" " * (4 * 1024 * 1024 - 11)
+        yield b"}"
+
+    answer = await busy.http.post(BATCH, content=chunks(), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200
+
+
+async def test_a_batch_of_too_many_operations_is_too_large(busy: Caller, store: Store) -> None:
+    before = await dump(store)
+    ops = [{"op": "reset-timeout", "root_id": "00000000000000c1"}] * 10_001
+    assert_problem(await busy.http.post(BATCH, json={"ops": ops}), "too_large")
+    assert await dump(store) == before
+    assert (await busy.http.post(BATCH, json={"ops": ops[1:]})).status_code == 200
+
+
+async def test_ackers_cannot_be_changed(busy: Caller, store: Store) -> None:
+    before = await dump(store)
+    for document in ({"ackers": 5}, {"ackers": 0}, {"ackers": 5, "retention_ms": 5_000}):
+        assert_problem(await busy.http.put("/v1/topologies/default", json=document), "ackers_fixed")
+    assert await dump(store) == before
+
+
+async def test_an_init_may_not_outlive_the_dedupe_window(busy: Caller, store: Store) -> None:
+    before = await dump(store)
+    long = INIT | {"message_timeout_ms": 60_001}
+    assert_problem(await busy.http.post("/v1/topologies/default/init", json=long), "invalid")
+    for ops, index in (([init(R, E), {"op": "init"} | long], 1), ([{"op": "init"} | long], 0)):
+        problem = assert_problem(await busy.http.post(BATCH, json={"ops": ops}), "invalid")
+        assert problem["index"] == index
+    assert await dump(store) == before
+
+
+async def test_an_init_may_last_as_long_as_the_dedupe_window(busy: Caller) -> None:
+    longest = INIT | {"root_id": "00000000000000d1", "message_timeout_ms": 60_000}
+    assert (await busy.http.post("/v1/topologies/default/init", json=longest)).status_code == 200
+
+
+@pytest.mark.parametrize("changed", [{"message_timeout_ms": 60_001}, {"dedupe_window_ms": 29_999}])
+async def test_the_dedupe_window_may_not_be_shorter_than_the_message_timeout(
+    busy: Caller, store: Store, changed: dict[str, int]
+) -> None:
+    before = await dump(store)
+    assert_problem(await busy.http.put("/v1/topologies/default", json=changed), "invalid")
+    assert await dump(store) == before
+
+
+async def test_a_cursor_that_was_not_given_here_is_refused_on_release_too(busy: Caller, store: Store) -> None:
+    before = await dump(store)
+    for cursor in ("", "?", "AQ", "é", "A" * 23, 7, None):
+        path = "/v1/topologies/default/spouts/orders/completions/release"
+        assert_problem(await busy.http.post(path, json={"cursor": cursor}), "invalid")
+    assert await dump(store) == before
+
+
+async def test_a_fault_of_the_service_itself_is_a_problem_without_a_trace_of_it(
+    api: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(store.roots, "read", broken)
+    transport = httpx.ASGITransport(app=api._transport.app, raise_app_exceptions=False)  # type: ignore[attr-defined]
+    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+        answer = await client.get("/v1/topologies/default/roots/00000000000000a1")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, MEDIA_TYPE)
+    assert "secret" not in answer.text

@@ -1,0 +1,17 @@
+"""Copies what a store holds, to see whether a call changed anything."""
+
+from acker_service.store.store import Store
+
+_READ_ALL = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  found[#found + 1] = { key, redis.call('DUMP', key), redis.call('PEXPIRETIME', key) }
+end
+return found
+"""
+
+
+async def dump(store: Store) -> dict[bytes, tuple[bytes, int]]:
+    """Give every key of the store with its value, serialized, and the time when it expires (-1: never)."""
+    found = await store.server.command("EVAL", _READ_ALL, 0)
+    return {key: (value, expires) for key, value, expires in found}
