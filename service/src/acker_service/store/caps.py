@@ -43,4 +43,4 @@ class Caps:
             for index, count in read_counts(counts[0]).items():
                 if index in pending:
                     pending[index] += count
-        return b"".join(struct.pack(">Ii", index, max(0, cap - count)) for index, count in pending.items())
+        return b"".join(struct.pack(">Ii", index, cap - count) for index, count in pending.items())
