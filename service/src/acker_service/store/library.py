@@ -34,7 +34,7 @@ async def load(redis: "Redis", text: str | None = None) -> None:
         await redis.execute_command("FUNCTION LOAD", "REPLACE", text)
 
 
-def is_missing(fault: Exception) -> bool:
+def is_missing(fault: object) -> bool:
     """Whether Redis said that it does not know a function: it was emptied, or never had the library."""
     return isinstance(fault, ResponseError) and "function not found" in str(fault).lower()
 

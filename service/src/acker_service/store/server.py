@@ -49,8 +49,10 @@ class Server:
             pipe.execute_command("FCALL", function, 1, key, *args)
         with _translated():
             replies = await pipe.execute(raise_on_error=False)
-            if any(isinstance(reply, Exception) and library.is_missing(reply) for reply in replies):
-                await library.load(self._redis)
+        for index, (key, args) in enumerate(calls):
+            if library.is_missing(replies[index]):
+                replies[index] = await self.call(function, [key], *args)
+        with _translated():
             for reply in replies:
                 if isinstance(reply, Exception):
                     raise reply
