@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from acker_protocol.problems import UnknownSpout
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
@@ -37,19 +36,11 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
     ) -> dict[str, Any]:
         """Make a spout task (201), or leave it as it is (200). Its completions are pulled."""
         check(await read_json_if_any(request, most=max_body_bytes), {"callback": _pulled, "ephemeral": _lasting})
-        found = await store.topologies.get(topology)
-        response.status_code = 201 if await _is_new(store, topology, spout_task) else 200
-        return _show(await store.spouts.write(found, spout_task), await store.counts.read(found))
+        spout, is_new = await store.spouts.make(await store.topologies.get(topology), spout_task)
+        response.status_code = 201 if is_new else 200
+        return _show(spout, await store.counts.read(await store.topologies.get(topology)))
 
     return router
-
-
-async def _is_new(store: Store, topology: str, spout_task: str) -> bool:
-    try:
-        await store.spouts.get(await store.topologies.get(topology), spout_task)
-    except UnknownSpout:
-        return True
-    return False
 
 
 def _pulled(_: Any) -> None:

@@ -8,7 +8,7 @@ from acker_protocol.problems import StoreUnavailable, UnknownSpout
 
 from acker_service.store import keys
 from acker_service.store.server import Server
-from acker_service.store.topologies import ATTEMPTS, Stale, Topology
+from acker_service.store.topologies import ATTEMPTS, Stale, Topologies, Topology, attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Spout:
 class Spouts:
     """Reads and registers spout tasks, with a cache: what a name stands for never changes within an incarnation."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, server: Server, topologies: Topologies) -> None:
+        self._server, self._topologies = server, topologies
         self._by_name: dict[tuple[str, str], dict[str, Spout]] = {}
 
     async def get(self, topology: Topology, name: str) -> Spout:
@@ -59,24 +59,32 @@ class Spouts:
         """Give the indexes of spout tasks, making those that are new, with callback null. Raises `Stale`."""
         return {name: (await self._registered(topology, name)).index for name in names}
 
-    async def _registered(self, topology: Topology, name: str) -> Spout:
-        return self._cached(topology).get(name) or await self.write(topology, name)
+    async def make(self, topology: Topology, name: str) -> tuple[Spout, bool]:
+        """Make a spout task with callback null, or leave it as it is; says whether it is new. Idempotent."""
+        for _ in attempts(topology):
+            try:
+                return await self._write(topology, name)
+            except Stale as stale:
+                topology = await self._topologies.renew(topology, stale)
+        raise AssertionError("attempts end by raising")
 
-    async def write(self, topology: Topology, name: str) -> Spout:
-        """Make a spout task with callback null, or leave it as it is. Idempotent. Raises `Stale`."""
+    async def _registered(self, topology: Topology, name: str) -> Spout:
+        return self._cached(topology).get(name) or (await self._write(topology, name))[0]
+
+    async def _write(self, topology: Topology, name: str) -> tuple[Spout, bool]:
         target = [keys.topology(topology.name), keys.spouts(topology.name, topology.incarnation)]
         document = json.dumps({"callback": None, "ephemeral": False})
         for _ in range(ATTEMPTS):
-            value = await self._server.command("HGET", target[1], name)
+            word, value = b"found", await self._server.command("HGET", target[1], name)
             if value is None:
-                reply = await self._server.call("acker_write_spout_v1", target, topology.pair, name, "", document)
-                if reply[0] == b"stale":
-                    raise Stale(target[0], reply[1].decode())
-                value = reply[1] if reply[0] == b"ok" else None
+                args = (topology.pair, name, "", document)
+                word, *values = await self._server.call("acker_write_spout_v1", target, *args)
+                value = values[0] if values else None
+            if word == b"stale":
+                raise Stale(target[0], value.decode())
             if value is not None:
-                spout = _decode(name, value.decode())
-                self._cached(topology)[name] = spout
-                return spout
+                spout = self._cached(topology)[name] = _decode(name, value.decode())
+                return spout, word == b"ok"
         raise StoreUnavailable(f"spout task {name} is being changed by too many at once")
 
     def _cached(self, topology: Topology) -> dict[str, Spout]:

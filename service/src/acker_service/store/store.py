@@ -24,7 +24,7 @@ class Store:
         self.server = Server(url)
         self.window_ms = window_ms
         self.topologies = Topologies(self.server, window_ms=window_ms)
-        self.spouts = Spouts(self.server)
+        self.spouts = Spouts(self.server, self.topologies)
         self.requests = Requests(self.server, self.topologies, self.spouts)
         self.roots = Roots(self.topologies, self.spouts)
         self.counts = CountsReader(self.topologies)

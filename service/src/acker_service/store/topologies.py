@@ -159,7 +159,7 @@ class Topologies:
         return [unstale(key, reply) for key, reply in zip(topology.shards, replies, strict=True)]
 
     async def renew(self, topology: Topology, stale: Stale) -> Topology:
-        """Read a topology again after a shard called its pair stale, and stamp the shard if it had no stamp.
+        """Read a topology again after a shard called its pair stale, and stamp all shards if that had no stamp.
 
         A shard may be ahead of the configuration, because a failover lost the latter: it is then written anew, above
         the shard. Raises `StoreUnavailable` if it was made again with another layout.
@@ -167,7 +167,7 @@ class Topologies:
         self._cache.pop(topology.name, None)
         renewed = await self.read(topology.name)
         if not stale.pair:
-            await self._server.call("acker_stamp_v1", [stale.key], renewed.pair)
+            await self._stamp(renewed)
         elif stale.pair[:26] > renewed.pair:
             renewed = await self.write(topology.name, lambda present: present or topology.configuration, stale.pair)
         if renewed.layout != topology.layout:
