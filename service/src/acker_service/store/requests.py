@@ -44,6 +44,10 @@ class Reply:
     repeated: bool
 
 
+Done = dict[int, tuple[Part, Applied]]
+"""What of a request has been applied, by shard."""
+
+
 class Requests:
     """Applies requests, each shard's part in one atomic step."""
 
@@ -57,49 +61,48 @@ class Requests:
         Raises `StoreUnavailable` if a shard did not answer, or is not known to have done its part; ``retryable`` says
         whether the request may be sent again.
         """
-        parts = split(request.messages, shards=topology.layout.shards, capped=topology.configuration.max_spout_pending)
         try:
-            results = await self._apply_parts(topology, request, parts)
+            done = await self._apply(topology, request)
         except StoreUnavailable as fault:
             raise StoreUnavailable(fault.detail, retryable=request.repeatable) from fault
         answers: dict[int, Answer] = {}
-        for part, applied in zip(parts, results, strict=True):
+        for part, applied in done.values():
             answers.update(zip(part.order, packing.unpack_words(applied.words), strict=True))
         return Reply(
             answers=[answers[index] for index in range(len(answers))],
-            repeated=bool(results) and all(applied.repeated for applied in results),
+            repeated=bool(done) and all(applied.repeated for _, applied in done.values()),
         )
 
-    async def _apply_parts(self, topology: Topology, request: Request, parts: Sequence[Part]) -> list[Applied]:
-        if topology.configuration.max_spout_pending is not None and request.spout_tasks:
-            return await self._apply_capped(topology, request, parts)
-        return await _all([asyncio.ensure_future(self._apply_part(topology, request, part)) for part in parts])
-
-    async def _apply_part(self, topology: Topology, request: Request, part: Part) -> Applied:
-        inits = request.spout_tasks
-        for _ in attempts(topology):
-            try:
-                indexes = await self._spouts.register(topology, inits)
-                packed = _pack(topology, request, part, indexes)
-                function = INITS if inits else OTHERS
-                return await self._turns.apply(topology, part.shard, function, packed)
-            except Stale as stale:
-                topology = await self._topologies.renew(topology, stale)
-        raise AssertionError("attempts end by raising")
-
-    async def _apply_capped(self, topology: Topology, request: Request, parts: Sequence[Part]) -> list[Applied]:
-        """Apply a request with inits under a cap: one shard after the other, with the room that is left."""
-        done: dict[int, Applied] = {}
+    async def _apply(self, topology: Topology, request: Request) -> Done:
+        """Apply the parts of a request; those of stale shards again, by the configuration that holds there now."""
+        done: Done = {}
         for _ in attempts(topology):
             try:
                 indexes = await self._spouts.register(topology, request.spout_tasks)
-                waiting = {p.shard: _pack(topology, request, p, indexes) for p in parts if p.shard not in done}
-                async for shard, applied in self._caps.apply(topology, indexes, waiting):
-                    done[shard] = applied  # noqa: PERF403 - what is done stays done if a later shard is stale
-                return [done[part.shard] for part in parts]
+                await self._apply_rest(topology, request, indexes, done)
             except Stale as stale:
                 topology = await self._topologies.renew(topology, stale)
+            else:
+                return done
         raise AssertionError("attempts end by raising")
+
+    async def _apply_rest(self, topology: Topology, request: Request, indexes: dict[str, int], done: Done) -> None:
+        """Apply the parts that are not done; what is done stays done if another shard is stale. Raises `Stale`."""
+        cap = topology.configuration.max_spout_pending
+        parts = split(request.messages, shards=topology.layout.shards, capped=cap)
+        rest = {part.shard: part for part in parts if part.shard not in done}
+        packed = {part.shard: _pack(topology, request, part, indexes) for part in rest.values()}
+        if cap is not None and indexes:
+            async for shard, applied in self._caps.apply(topology, indexes, packed):
+                done[shard] = (rest[shard], applied)
+            return
+        function = INITS if indexes else OTHERS
+        calls = [self._turns.apply(topology, shard, function, own) for shard, own in packed.items()]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for part, result in zip(rest.values(), results, strict=True):
+            if isinstance(result, Applied):
+                done[part.shard] = (part, result)
+        _raise_first(results)
 
 
 def _pack(topology: Topology, request: Request, part: Part, indexes: dict[str, int]) -> Packed:
@@ -112,11 +115,9 @@ def _pack(topology: Topology, request: Request, part: Part, indexes: dict[str, i
     return Packed(operations=operations, identity=identity)
 
 
-async def _all(tasks: Sequence[asyncio.Future[Applied]]) -> list[Applied]:
-    """Wait for every shard, also if one fails, so that nothing is under way any more. Raises the first fault."""
-    results = await asyncio.gather(*tasks, return_exceptions=True)
+def _raise_first(results: Sequence[Applied | BaseException]) -> None:
+    """Raise the first fault; a problem before a stale shard, which is only tried again."""
     for kind in (StoreUnavailable, Problem, BaseException):
         for result in results:
             if isinstance(result, kind):
                 raise result
-    return [result for result in results if isinstance(result, Applied)]
