@@ -1,0 +1,97 @@
+"""Spout tasks: how they come to be, and what is shown of them."""
+
+import httpx
+import pytest
+from acker_service.store.store import Store
+
+from tests.support.caller import Caller, ack, init
+
+pytestmark = pytest.mark.anyio
+
+SPOUTS = "/v1/topologies/default/spouts"
+PLAIN = {"spout_task": "orders", "callback": None, "ephemeral": False, "pending": 0, "unread": 0, "dead_letters": 0}
+
+
+async def test_a_spout_task_is_made_with_201_and_left_as_it_is_with_200(api: httpx.AsyncClient) -> None:
+    answers = [await api.put(f"{SPOUTS}/orders", json={"callback": None, "ephemeral": False}) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert [answer.json() for answer in answers] == [PLAIN, PLAIN]
+
+
+@pytest.mark.parametrize("document", [{}, {"callback": None}, {"ephemeral": False}, {"ephemeral": None}])
+async def test_the_fields_of_a_spout_task_may_be_left_out(api: httpx.AsyncClient, document: dict[str, object]) -> None:
+    assert (await api.put(f"{SPOUTS}/orders", json=document)).json() == PLAIN
+
+
+async def test_a_spout_task_may_be_made_without_a_body(api: httpx.AsyncClient) -> None:
+    assert [(await api.put(f"{SPOUTS}/orders")).status_code for _ in range(2)] == [201, 200]
+
+
+async def test_an_init_registers_its_spout_task(call: Caller) -> None:
+    assert (await call.spout())["code"] == "unknown_spout"
+    await call.post(init(1, 9))
+    assert await call.spout() == PLAIN | {"pending": 1}
+    assert (await call.http.put(f"{SPOUTS}/orders")).status_code == 200
+
+
+async def test_a_spout_task_is_shown_with_what_is_pending_and_unread(call: Caller) -> None:
+    await call.words(*[init(root, 9) for root in range(1, 11)], *[ack(root, 9) for root in range(1, 8)])
+    assert await call.spout() == PLAIN | {"pending": 3, "unread": 7}
+    read = await call.completions(limit=5)
+    assert await call.spout() == PLAIN | {"pending": 3, "unread": 7}, "reading is not releasing"
+    await call.release(read["cursor"])
+    assert await call.spout() == PLAIN | {"pending": 3, "unread": 2}
+
+
+async def test_all_spout_tasks_are_listed_by_name(call: Caller) -> None:
+    for name in ("b", "a", "n" * 128):
+        await call.http.put(f"{SPOUTS}/{name}")
+    await call.post(init(1, spout_task="b"))
+    listed = (await call.http.get(SPOUTS)).json()["spouts"]
+    assert [shown["spout_task"] for shown in listed] == ["a", "b", "n" * 128]
+    assert listed[1] == await call.spout("b")
+
+
+async def test_spout_tasks_know_nothing_of_each_other(call: Caller) -> None:
+    await call.words(init(4, spout_task="a"), init(8, spout_task="b"), init(12, spout_task="a"))
+    assert sorted(await call.told("a")) == [(4, "acked"), (12, "acked")]
+    assert await call.told("b") == [(8, "acked")]
+    await call.release((await call.completions("a"))["cursor"], "a")
+    assert (await call.told("a"), await call.told("b")) == ([], [(8, "acked")])
+
+
+async def test_a_new_spout_task_has_nothing_to_read(call: Caller) -> None:
+    await call.http.put(f"{SPOUTS}/orders")
+    read = await call.completions()
+    assert read["completions"] == []
+    await call.post(init(1))
+    assert await call.told(after=read["cursor"]) == [(1, "acked")]
+
+
+async def test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied(call: Caller, store: Store) -> None:
+    await call.http.put(f"{SPOUTS}/orders")
+    await store.server.command("FLUSHALL")
+    assert (await call.http.put(f"{SPOUTS}/orders")).status_code == 201
+    assert await call.spout() == PLAIN
+
+
+async def test_an_init_of_a_new_spout_task_is_taken_at_once_in_a_store_that_was_emptied(
+    call: Caller, store: Store
+) -> None:
+    await call.post(init(1, 9))
+    await store.server.command("FLUSHALL")
+    assert await call.word(init(1, 9, spout_task="new")) == "pending"
+    assert await call.word(init(2, 9)) == "pending"
+
+
+@pytest.mark.parametrize("max_spout_pending", [None, 5])
+async def test_operations_are_taken_at_once_in_a_store_that_was_emptied(
+    call: Caller, store: Store, max_spout_pending: int | None
+) -> None:
+    await call.put(max_spout_pending=max_spout_pending)
+    await call.words(*[init(root, 9) for root in range(1, 5)])
+    await store.server.command("FLUSHALL")
+    await store.server.command("FUNCTION", "FLUSH")
+    ops = [op for root in range(1, 9) for op in (init(root, 9), ack(root, 9))]
+    assert await call.words(*ops) == ["pending", "acked"] * 8
+    assert len(await call.told()) == 8

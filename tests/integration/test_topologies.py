@@ -1,0 +1,130 @@
+"""Topologies: how they are made, changed and shown."""
+
+import httpx
+import pytest
+
+from tests.support.caller import Caller, ack, fail, init
+
+pytestmark = pytest.mark.anyio
+
+DEFAULTS = {
+    "ackers": 4,
+    "message_timeout_ms": 30_000,
+    "progress_timeout_ms": None,
+    "max_spout_pending": None,
+    "dedupe_window_ms": 0,
+    "retention_ms": 60_000,
+}
+OTHERS = {
+    "ackers": 2,
+    "message_timeout_ms": 5_000,
+    "progress_timeout_ms": 1_000,
+    "max_spout_pending": 10,
+    "dedupe_window_ms": 10_000,
+    "retention_ms": 2_000,
+}
+NEW = "/v1/topologies/new"
+
+
+def configuration(shown: dict[str, object]) -> dict[str, object]:
+    return {name: shown[name] for name in DEFAULTS}
+
+
+async def test_a_topology_is_made_with_201_and_defaults(api: httpx.AsyncClient) -> None:
+    answer = await api.put(NEW, json={})
+    assert answer.status_code == 201
+    nothing = {"acked": 0, "failed": 0, "timed_out": 0, "dropped": 0, "unbalanced": 0}
+    counts = {"pending": 0, "unread": 0, "counts": nothing}
+    assert answer.json() == {"topology": "new", "idempotency_window_ms": 600_000} | DEFAULTS | counts
+
+
+async def test_a_topology_is_changed_with_200(api: httpx.AsyncClient) -> None:
+    assert [(await api.put(NEW, json={})).status_code for _ in range(2)] == [201, 200]
+
+
+async def test_a_put_without_a_body_is_an_empty_one(api: httpx.AsyncClient) -> None:
+    assert [(await api.put(NEW)).status_code for _ in range(2)] == [201, 200]
+    assert configuration((await api.get(NEW)).json()) == DEFAULTS
+
+
+async def test_every_field_can_be_given(api: httpx.AsyncClient) -> None:
+    assert configuration((await api.put(NEW, json=OTHERS)).json()) == OTHERS
+    assert configuration((await api.get(NEW)).json()) == OTHERS
+
+
+async def test_fields_left_out_keep_their_value(api: httpx.AsyncClient) -> None:
+    await api.put(NEW, json=OTHERS)
+    assert configuration((await api.put(NEW, json={"retention_ms": 3_000})).json()) == OTHERS | {"retention_ms": 3_000}
+
+
+@pytest.mark.parametrize("name", [name for name in DEFAULTS if name not in {"ackers", "message_timeout_ms"}])
+async def test_null_is_the_default(api: httpx.AsyncClient, name: str) -> None:
+    await api.put(NEW, json=OTHERS)
+    assert configuration((await api.put(NEW, json={name: None})).json()) == OTHERS | {name: DEFAULTS[name]}
+
+
+async def test_a_progress_timeout_of_zero_is_none(api: httpx.AsyncClient) -> None:
+    shown = (await api.put(NEW, json={"progress_timeout_ms": 0})).json()
+    assert not shown["progress_timeout_ms"]
+
+
+async def test_the_same_ackers_may_be_said_again(api: httpx.AsyncClient) -> None:
+    await api.put(NEW, json={"ackers": 2})
+    assert (await api.put(NEW, json={"ackers": 2})).status_code == 200
+    assert (await api.put(NEW, json={"ackers": None})).json()["code"] == "ackers_fixed"
+    await api.put("/v1/topologies/four", json={})
+    assert (await api.put("/v1/topologies/four", json={"ackers": None})).status_code == 200
+
+
+async def test_the_default_topology_always_exists_and_can_be_changed(api: httpx.AsyncClient) -> None:
+    assert configuration((await api.get("/v1/topologies/default")).json()) == DEFAULTS
+    assert (await api.put("/v1/topologies/default", json={"message_timeout_ms": 5_000})).status_code == 200
+    assert (await api.get("/v1/topologies/default")).json()["message_timeout_ms"] == 5_000
+
+
+async def test_all_topologies_are_listed_by_name(api: httpx.AsyncClient) -> None:
+    for name in ("b", "a.b-c_D", "9", "n" * 128):
+        assert (await api.put(f"/v1/topologies/{name}")).status_code == 201
+    listed = (await api.get("/v1/topologies")).json()["topologies"]
+    assert [shown["topology"] for shown in listed] == ["9", "a.b-c_D", "b", "default", "n" * 128]
+    assert listed[1] == (await api.get("/v1/topologies/a.b-c_D")).json()
+
+
+async def test_a_topology_is_shown_with_its_counts(call: Caller) -> None:
+    await call.words(init(1, 9), init(2, 9, spout_task="others"), init(3, 9), ack(3, 9), init(4, 9), fail(4))
+    shown = await call.show()
+    assert (shown["pending"], shown["unread"]) == (2, 2)
+    assert (shown["counts"]["acked"], shown["counts"]["failed"]) == (1, 1)
+
+
+async def test_topologies_know_nothing_of_each_other(call: Caller) -> None:
+    other = Caller(call.http, "other")
+    await other.put()
+    await call.post(init(1, 9))
+    assert await other.word(ack(1, 9)) == "early"
+    assert (await other.root(1))["state"] == "early"
+    assert await call.word(ack(1, 9)) == "acked"
+    assert (await other.spout())["code"] == "unknown_spout"
+
+
+@pytest.mark.parametrize("ackers", [0, 1, 128])
+async def test_a_topology_may_have_from_none_to_128_ackers(call: Caller, ackers: int) -> None:
+    wide = Caller(call.http, "wide")
+    await wide.put(ackers=ackers)
+    roots = range(1, 300)
+    await wide.words(*[init(root, 9) for root in roots], *[ack(root, 9) for root in roots])
+    assert sorted(await wide.told()) == [(root, "acked") for root in roots]
+
+
+async def test_a_change_of_configuration_keeps_what_is_pending_and_unread(call: Caller) -> None:
+    await call.words(init(1, 9), init(2))
+    await call.put(message_timeout_ms=60_000, dedupe_window_ms=60_000)
+    assert await call.word(ack(1, 9)) == "acked"
+    assert sorted(await call.told()) == [(1, "acked"), (2, "acked")]
+
+
+async def test_a_lower_cap_refuses_new_inits_and_leaves_the_pending_alone(call: Caller) -> None:
+    await call.words(*[init(root, 9) for root in (1, 2, 3)])
+    await call.put(max_spout_pending=2)
+    assert await call.words(init(4, 9), ack(1, 9), init(5, 9)) == ["max_spout_pending", "acked", "max_spout_pending"]
+    assert await call.words(ack(2, 9), init(4, 9), init(5, 9)) == ["acked", "pending", "max_spout_pending"]
