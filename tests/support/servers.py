@@ -1,6 +1,8 @@
 """Starts real servers: a Valkey, and the acker as a process of its own."""
 
+import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from acker_service.store.embedded import Embedded
 
 
 def free_port() -> int:
@@ -50,6 +53,35 @@ class AckerProcess:
         raise AssertionError(f"not ready within {within} s:\n{self.log.read_text()}")
 
 
+def run_acker(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command line until it ends."""
+    command = [sys.executable, "-m", "acker_service", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env=_environment() | environment
+    )
+
+
+@contextlib.contextmanager
+def valkey(folder: Path, *, port: int = 0) -> Iterator[Embedded]:
+    """Run a Valkey with its data in ``folder`` until the block is left."""
+    embedded = Embedded(folder, port=port)
+    asyncio.run(embedded.start())
+    try:
+        yield embedded
+    finally:
+        asyncio.run(embedded.stop())
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether an embedded store still lives in this folder: it holds the lock as long as it does."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 @contextlib.contextmanager
 def acker_serve(folder: Path, *options: str, port: int | None = None) -> Iterator[AckerProcess]:
     """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``."""
@@ -57,9 +89,8 @@ def acker_serve(folder: Path, *options: str, port: int | None = None) -> Iterato
     port = port or free_port()
     log = folder / f"acker-{port}.log"
     command = [sys.executable, "-m", "acker_service", "serve", "--port", str(port), *options]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
     with log.open("ab") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=_environment())
     acker = AckerProcess(f"http://127.0.0.1:{port}", process, log)
     try:
         acker.wait_until_ready()
@@ -68,3 +99,7 @@ def acker_serve(folder: Path, *options: str, port: int | None = None) -> Iterato
         if process.poll() is None:
             process.terminate()
             process.wait(30)
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}

@@ -1,0 +1,182 @@
+"""Completions: how a spout task reads and releases them."""
+
+import httpx
+import pytest
+from acker_service.store.mailboxes import Cursor, Position
+from acker_service.store.store import Store
+
+from tests.support.caller import Caller, ack, fail, init
+
+pytestmark = pytest.mark.anyio
+
+MANY = range(4, 44, 4)
+"""Ten roots of one shard."""
+
+
+@pytest.fixture
+async def ten(call: Caller) -> Caller:
+    """One batch ended ten roots of one shard: they lie in one entry of the mailbox."""
+    await call.words(*[init(root) for root in MANY])
+    return call
+
+
+def acked(roots: object) -> list[tuple[int, str]]:
+    return [(root, "acked") for root in roots]  # type: ignore[attr-defined]
+
+
+async def read_on(call: Caller, *, limit: int, cursor: str | None = None) -> tuple[list[list[int]], str]:
+    """Read to the end, ``limit`` at a time; gives the roots of each reading, and the last cursor."""
+    pieces: list[list[int]] = []
+    while True:
+        read = await call.completions(limit=limit, **({} if cursor is None else {"after": cursor}))
+        cursor = str(read["cursor"])
+        if not read["completions"]:
+            return pieces, cursor
+        pieces.append([int(done["root_id"], 16) for done in read["completions"]])
+
+
+async def test_reading_changes_nothing(ten: Caller) -> None:
+    first, second = await ten.completions(), await ten.completions()
+    assert first == second
+    assert len({done["id"] for done in first["completions"]}) == 10
+
+
+async def test_a_cursor_leads_on_from_where_reading_ended(ten: Caller) -> None:
+    cursor = (await ten.completions())["cursor"]
+    assert await ten.told(after=cursor) == []
+    await ten.words(init(48), init(52, 9), fail(52))
+    assert await ten.told(after=cursor) == [(48, "acked"), (52, "failed")]
+
+
+async def test_a_reading_without_news_gives_the_same_cursor(ten: Caller) -> None:
+    cursor = (await ten.completions())["cursor"]
+    assert (await ten.completions(after=cursor))["cursor"] == cursor
+
+
+@pytest.mark.parametrize("limit", [1, 3, 9, 10, 11])
+async def test_a_limit_holds_inside_a_batchs_entry_too(ten: Caller, limit: int) -> None:
+    await ten.words(*[init(root) for root in range(44, 64, 4)])
+    pieces, _ = await read_on(ten, limit=limit)
+    assert [root for piece in pieces for root in piece] == list(range(4, 64, 4))
+    assert [len(piece) for piece in pieces[:-1]] == [limit] * (len(pieces) - 1)
+
+
+async def test_within_a_shard_the_oldest_comes_first(call: Caller) -> None:
+    roots = [4 * place for place in (7, 3, 9, 1, 8, 2)]
+    await call.words(*[init(root, 9) for root in sorted(roots)])
+    for root in roots:
+        await call.post(ack(root, 9))
+    assert await call.told() == acked(roots)
+
+
+async def test_a_limit_is_shared_fairly_among_many_shards(call: Caller) -> None:
+    wide = Caller(call.http, "wide")
+    await wide.put(ackers=8)
+    await wide.words(*[init(root) for root in range(1, 81)])
+    shards = sorted(root % 8 for root, _ in await wide.told(limit=16))
+    assert shards == sorted([*range(8)] * 2)
+    pieces, _ = await read_on(wide, limit=13)
+    assert sorted(root for piece in pieces for root in piece) == list(range(1, 81))
+
+
+async def test_a_full_shard_does_not_keep_the_completion_of_another_waiting(ten: Caller) -> None:
+    await ten.post(init(1))
+    assert (1, "acked") in await ten.told(limit=2)
+
+
+async def test_reading_without_a_cursor_begins_at_the_oldest_not_released(ten: Caller) -> None:
+    read = await ten.completions(limit=3)
+    assert await ten.release(read["cursor"]) == 3
+    assert await ten.told() == acked(MANY[3:])
+    assert await ten.told(limit=2) == acked(MANY[3:5])
+    assert (await ten.spout())["unread"] == 7
+
+
+async def test_releasing_twice_changes_nothing(ten: Caller) -> None:
+    read = await ten.completions(limit=3)
+    assert [await ten.release(read["cursor"]) for _ in range(3)] == [3, 0, 0]
+    assert await ten.told() == acked(MANY[3:])
+
+
+async def test_releasing_an_older_cursor_changes_nothing(ten: Caller) -> None:
+    older, newer = [(await ten.completions(limit=limit))["cursor"] for limit in (3, 6)]
+    assert [await ten.release(cursor) for cursor in (newer, older)] == [6, 0]
+    assert await ten.told() == acked(MANY[6:])
+
+
+async def test_an_entry_can_be_released_piece_by_piece(ten: Caller) -> None:
+    cursors = [(await ten.completions(limit=limit))["cursor"] for limit in (3, 4, 10)]
+    assert [await ten.release(cursor) for cursor in cursors] == [3, 1, 6]
+    assert await ten.told() == []
+    assert (await ten.spout())["unread"] == 0
+
+
+async def test_a_cursor_from_before_a_release_leads_on_behind_what_was_released(ten: Caller) -> None:
+    early, late = [(await ten.completions(limit=limit))["cursor"] for limit in (2, 5)]
+    await ten.release(late)
+    assert await ten.told(after=early) == acked(MANY[5:])
+    assert await ten.told(after=late) == acked(MANY[5:])
+
+
+async def test_what_comes_after_the_cursor_is_not_released(ten: Caller) -> None:
+    cursor = (await ten.completions())["cursor"]
+    await ten.post(init(48))
+    assert await ten.release(cursor) == 10
+    assert await ten.told() == [(48, "acked")]
+
+
+async def test_many_entries_are_released_at_once(call: Caller) -> None:
+    for root in range(1, 301):
+        await call.post(init(root * 4))
+    read = await call.completions(limit=299)
+    assert await call.release(read["cursor"]) == 299
+    assert await call.told() == [(1_200, "acked")]
+
+
+async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(ten: Caller, store: Store) -> None:
+    cursor = (await ten.completions())["cursor"]
+    await store.server.command("FLUSHALL")
+    await ten.words(*[init(root) for root in (4, 8)])
+    assert await ten.release(cursor) == 0
+    assert await ten.told(after=cursor) == acked([4, 8])
+
+
+async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller, store: Store) -> None:
+    """A failover may lose the newest entries; their cursor must not hide what comes after."""
+    incarnation = (await store.topologies.get("default")).incarnation
+    far = Position(ms=2**42, seq=0, taken=1)
+    ahead = Cursor(incarnation=incarnation, positions={0: far}).encode()
+    assert await ten.release(ahead) == 0
+    assert await ten.told(after=ahead) == acked(MANY)
+
+
+async def test_the_cursor_of_another_topology_counts_as_the_beginning(ten: Caller) -> None:
+    other = Caller(ten.http, "other")
+    await other.put(ackers=128)
+    await other.words(*[init(root) for root in range(1, 200)])
+    foreign = (await other.completions())["cursor"]
+    assert await ten.release(foreign) == 0
+    assert await ten.told(after=foreign) == acked(MANY)
+
+
+async def test_a_cursor_that_names_a_shard_too_many_is_read_as_far_as_it_goes(ten: Caller, store: Store) -> None:
+    incarnation = (await store.topologies.get("default")).incarnation
+    forged = Cursor(incarnation=incarnation, positions={255: Position(ms=1, seq=1, taken=1)}).encode()
+    assert await ten.release(forged) == 0
+    assert await ten.told(after=forged) == acked(MANY)
+
+
+async def test_a_completions_id_is_the_same_at_every_reading_and_another_in_another_topology(call: Caller) -> None:
+    other = Caller(call.http, "other")
+    await other.put()
+    for caller in (call, other):
+        await caller.post(init(4))
+    first, again, elsewhere = [(await caller.completions())["completions"][0] for caller in (call, call, other)]
+    assert first == again
+    assert first["id"] != elsewhere["id"]
+
+
+async def test_ten_thousand_completions_are_read_in_one_call(api: httpx.AsyncClient, call: Caller) -> None:
+    await call.words(*[init(root) for root in range(1, 10_001)])
+    assert len(await call.told(limit=10_000)) == 10_000
+    assert len(await call.told()) == 1_000

@@ -1,0 +1,132 @@
+"""Waiting for completions: who waits is woken by news, by the end of the wait, and by the end of the service."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import TypeVar
+
+import anyio
+import httpx
+import pytest
+from acker_service.app import make_app
+from acker_service.settings import Settings
+from acker_service.store import keys
+from acker_service.store.store import Store
+
+from tests.support.caller import Caller, Document, ack, init
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
+LONGEST = 60_000
+LISTEN, SWEEP = 0, 1
+
+
+@pytest.fixture
+async def replica(store: Store, valkey_url: str) -> AsyncIterator[Caller]:
+    """A second replica of the service on the same store."""
+    second = Store(valkey_url, window_ms=600_000)
+    transport = httpx.ASGITransport(app=make_app(second, Settings(), asyncio.Event()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://replica") as client:
+        yield Caller(client)
+    await second.close()
+
+
+async def soon(awaited: Awaitable[T]) -> T:
+    """Give what is awaited; it has to come long before the longest wait ends."""
+    with anyio.fail_after(20):
+        return await awaited
+
+
+async def waiting(store: Store, call: Caller, **query: object) -> "asyncio.Task[Document]":
+    """Begin to wait; gives the reading once it does wait."""
+    reading = asyncio.create_task(call.completions(**query))
+
+    async def waits() -> bool:
+        assert not reading.done(), reading.result()
+        return bool(store.hints._mailboxes) and await listened(store)
+
+    await eventually(waits)
+    return reading
+
+
+async def listened(store: Store) -> bool:
+    """Whether somebody listens to the hints, or nobody is meant to."""
+    if store.hints._tasks[LISTEN].done():
+        return True
+    _, listeners = await store.server.command("PUBSUB", "NUMSUB", keys.HINTS)
+    return bool(listeners)
+
+
+async def without(store: Store, task: int) -> None:
+    """End one of the two ways to learn of news."""
+    store.hints._tasks[task].cancel()
+    await asyncio.gather(store.hints._tasks[task], return_exceptions=True)
+
+
+async def test_what_is_there_is_given_without_waiting(call: Caller) -> None:
+    await call.post(init(1))
+    assert await soon(call.told(wait_ms=LONGEST)) == [(1, "acked")]
+
+
+async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller) -> None:
+    await call.post(init(1))
+    cursor = (await call.completions())["cursor"]
+    assert await soon(call.completions(after=cursor, wait_ms=50)) == {"completions": [], "cursor": cursor}
+
+
+@pytest.mark.parametrize("lost", [SWEEP, LISTEN], ids=["by its hint", "by the sweep, its hint being lost"])
+async def test_a_completion_on_another_replica_wakes_who_waits(
+    call: Caller, replica: Caller, store: Store, lost: int
+) -> None:
+    await without(store, lost)
+    await call.post(init(1, 9))
+    reading = await waiting(store, call, wait_ms=LONGEST)
+    assert await replica.word(ack(1, 9)) == "acked"
+    assert [done["root_id"] for done in (await soon(reading))["completions"]] == ["0000000000000001"]
+
+
+async def test_a_timeout_wakes_who_waits(call: Caller, store: Store) -> None:
+    await call.post(init(1, 9, message_timeout_ms=100))
+    reading = await waiting(store, call, wait_ms=LONGEST)
+    topology = await store.topologies.get("default")
+    await eventually(lambda: store.ticks.tick(topology))
+    assert [done["outcome"] for done in (await soon(reading))["completions"]] == ["timed_out"]
+
+
+async def test_all_who_wait_are_woken(call: Caller, store: Store) -> None:
+    await call.post(init(1, 9))
+    readings = [await waiting(store, call, wait_ms=LONGEST) for _ in range(3)]
+    await call.post(ack(1, 9))
+    for reading in readings:
+        assert len((await soon(reading))["completions"]) == 1
+
+
+async def test_news_of_another_spout_task_wakes_nobody(call: Caller, store: Store) -> None:
+    await call.words(init(1, 9), init(2, 9, spout_task="others"))
+    reading = await waiting(store, call, wait_ms=LONGEST)
+    await call.post(ack(2, 9))
+    assert await call.told("others") == [(2, "acked")]
+    assert not reading.done()
+    await call.post(ack(1, 9))
+    assert len((await soon(reading))["completions"]) == 1
+
+
+async def test_who_waits_is_answered_with_what_there_is_when_the_service_stops(
+    call: Caller, store: Store, stopping: asyncio.Event
+) -> None:
+    await call.post(init(1, 9))
+    reading = await waiting(store, call, wait_ms=LONGEST)
+    stopping.set()
+    assert (await soon(reading))["completions"] == []
+    assert await soon(call.told(wait_ms=LONGEST)) == [], "nobody waits any more"
+    answer = await call.http.get("/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "stopping"})
+
+
+async def test_nothing_is_kept_of_one_who_waited(call: Caller, store: Store) -> None:
+    await call.post(init(1, 9))
+    reading = await waiting(store, call, wait_ms=LONGEST)
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    assert not store.hints._mailboxes
