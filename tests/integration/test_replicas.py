@@ -120,7 +120,7 @@ async def test_spout_tasks_made_at_once_on_both_keep_their_own_completions(pair:
 
 
 async def test_a_tree_may_be_acked_on_any_replica(pair: Pair) -> None:
-    ops = [init(10, 1), ack(10, 1, 2, 3), ack(10, 2), ack(10, 3, 4), ack(10, 4)]
+    ops = [init(10, 1), ack(10, 1, 2, 4), ack(10, 2), ack(10, 4, 8), ack(10, 8)]
     words = [await pair[turn % 2].word(op) for turn, op in enumerate(ops)]
     assert words == ["pending"] * 4 + ["acked"]
 

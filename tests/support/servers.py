@@ -32,6 +32,11 @@ class AckerProcess:
     process: "subprocess.Popen[bytes]"
     log: Path
 
+    def __post_init__(self) -> None:
+        """Speak to it on a new connection each time: one that was kept open may be closed by a server that stops."""
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self.http = httpx.Client(base_url=self.url, limits=limits, verify=False, timeout=20)
+
     def kill(self) -> None:
         """kill -9."""
         self.process.kill()
@@ -42,12 +47,12 @@ class AckerProcess:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(within)
 
-    def wait_until_ready(self, *, within: float = 30.0) -> None:
+    def wait_until_ready(self, *, within: float = 30.0, asked: str = "/readyz") -> None:
         until = time.monotonic() + within
         while time.monotonic() < until:
             assert self.process.poll() is None, self.log.read_text()
             with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/readyz").is_success:
+                if self.http.get(asked).is_success:
                     return
             time.sleep(0.05)
         raise AssertionError(f"not ready within {within} s:\n{self.log.read_text()}")
@@ -83,8 +88,11 @@ def is_in_use(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def acker_serve(folder: Path, *options: str, port: int | None = None) -> Iterator[AckerProcess]:
-    """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``."""
+def acker_serve(folder: Path, *options: str, port: int | None = None, until: str = "/readyz") -> Iterator[AckerProcess]:
+    """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``.
+
+    The block is entered once the acker answers at ``until``.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
     log = folder / f"acker-{port}.log"
@@ -93,9 +101,10 @@ def acker_serve(folder: Path, *options: str, port: int | None = None) -> Iterato
         process = subprocess.Popen(command, stdout=out, stderr=out, env=_environment())
     acker = AckerProcess(f"http://127.0.0.1:{port}", process, log)
     try:
-        acker.wait_until_ready()
+        acker.wait_until_ready(asked=until)
         yield acker
     finally:
+        acker.http.close()
         if process.poll() is None:
             process.terminate()
             process.wait(30)

@@ -16,3 +16,11 @@ async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 10.0) 
         assert time.monotonic() < until, f"not within {within} s; last seen: {seen!r}"
         await anyio.sleep(0.02)
     return seen
+
+
+def eventually_true(look: Callable[[], object], *, within: float = 10.0) -> None:
+    """Likewise, for tests that have no event loop."""
+    until = time.monotonic() + within
+    while not look():
+        assert time.monotonic() < until, f"not within {within} s"
+        time.sleep(0.02)

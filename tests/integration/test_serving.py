@@ -1,0 +1,210 @@
+"""`acker serve` as a process: how it begins, how it ends, what it says when it cannot."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from acker_protocol.problems import MEDIA_TYPE
+from acker_service.store.embedded import Embedded
+
+from tests.support.caller import ack, fail, init, reset_timeout
+from tests.support.servers import AckerProcess, acker_serve, free_port, is_in_use, run_acker, valkey
+from tests.support.waiting import eventually_true
+
+DEFAULT = "/v1/topologies/default"
+COMPLETIONS = f"{DEFAULT}/spouts/orders/completions"
+JSON = {"Content-Type": "application/json"}
+
+
+def post(acker: AckerProcess, op: dict[str, Any], *, key: str | None = None) -> httpx.Response:
+    document = {name: value for name, value in op.items() if name != "op"}
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return acker.http.post(f"{DEFAULT}/{op['op']}", json=document, headers=headers)
+
+
+@contextlib.contextmanager
+def connected(acker: AckerProcess) -> Iterator[http.client.HTTPConnection]:
+    """A connection that lets a test send now and read the answer later."""
+    connection = http.client.HTTPConnection(acker.url.removeprefix("http://"), timeout=30)
+    with contextlib.closing(connection):
+        yield connection
+
+
+def assert_arrived(acker: AckerProcess) -> None:
+    """What was sent before has been taken up: the server answers what comes later."""
+    assert acker.http.get("/livez").is_success
+
+
+def stops_listening(acker: AckerProcess) -> bool:
+    try:
+        acker.http.get("/livez")
+    except httpx.HTTPError:
+        return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
+    """An acker for tests that leave it running."""
+    folder = tmp_path_factory.mktemp("running")
+    with acker_serve(folder, "--data-dir", str(folder / "data")) as acker:
+        yield acker
+
+
+def test_told_to_stop_it_answers_who_waits_finishes_what_is_in_flight_and_leaves_no_store(tmp_path: Path) -> None:
+    body = json.dumps({"ops": [init(2, 9), ack(2, 9)]}).encode()
+    data = tmp_path / "data"
+    with (
+        acker_serve(tmp_path, "--data-dir", str(data)) as acker,
+        connected(acker) as waiting,
+        connected(acker) as sending,
+    ):
+        post(acker, init(1, 9))
+        waiting.request("GET", f"{COMPLETIONS}?wait_ms=60000")
+        begin_to_send(sending, body)
+        assert_arrived(acker)
+        assert is_in_use(data)
+        acker.process.send_signal(signal.SIGTERM)
+        assert answer_of(waiting)["completions"] == []
+        eventually_true(lambda: stops_listening(acker))
+        sending.send(body[10:])
+        assert answer_of(sending)["results"] == ["pending", "acked"]
+        assert acker.process.wait(15) == 0
+        assert not is_in_use(data)
+
+
+def begin_to_send(connection: http.client.HTTPConnection, body: bytes) -> None:
+    """Send the head of a batch and the first ten bytes of its body."""
+    connection.putrequest("POST", f"{DEFAULT}/batch")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body[:10])
+
+
+def answer_of(connection: http.client.HTTPConnection) -> Any:
+    answer = connection.getresponse()
+    assert answer.status == 200
+    return json.loads(answer.read())
+
+
+def test_what_it_holds_survives_a_restart(tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path / "data"))
+    with acker_serve(tmp_path, *data) as acker:
+        assert acker.http.put("/v1/topologies/mine", json={"ackers": 2}).status_code == 201
+        post(acker, init(4, 9, 8, message_id="42"))
+        post(acker, ack(4, 9), key="k")
+        post(acker, init(8))
+        acker.process.send_signal(signal.SIGINT)
+        assert acker.process.wait(15) == 0
+    with acker_serve(tmp_path, *data) as acker:
+        assert acker.http.get("/v1/topologies/mine").json()["ackers"] == 2
+        repeated = post(acker, ack(4, 9), key="k")
+        assert (repeated.json()["state"], repeated.headers.get("Idempotency-Replayed")) == ("pending", "true")
+        assert post(acker, ack(4, 8)).json()["state"] == "acked"
+        told = acker.http.get(COMPLETIONS).json()["completions"]
+        assert [(done["root_id"][-1], done["message_id"]) for done in told] == [("8", None), ("4", "42")]
+
+
+def test_a_second_acker_on_the_same_data_is_refused_and_the_first_serves_on(running: AckerProcess) -> None:
+    data = running.log.parent / "data"
+    second = run_acker("serve", "--port", str(free_port()), "--data-dir", str(data))
+    assert second.returncode == 2
+    assert "is in use by another acker" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert post(running, init(1)).json()["state"] == "acked"
+
+
+def test_a_port_that_is_taken_is_told_and_no_store_is_left(running: AckerProcess, tmp_path: Path) -> None:
+    port = running.url.rpartition(":")[2]
+    second = run_acker("serve", "--port", port, "--data-dir", str(tmp_path / "data"))
+    assert second.returncode != 0
+    assert "address already in use" in second.stderr.lower()
+    assert "Traceback" not in second.stderr
+    assert not is_in_use(tmp_path / "data")
+
+
+WRONG = {
+    "a tick below its least": (["--tick-ms", "1"], {}, "tick_ms"),
+    "a port that is none": (["--port", "70000"], {}, "port"),
+    "an unknown log level": ([], {"ACKER_LOG_LEVEL": "loud"}, "log_level"),
+    "a host that others reach, without --open": (["--host", "0.0.0.0"], {}, "ACKER_OPEN"),
+    "a Redis that is no address": (["--redis-url", "nowhere"], {}, "redis"),
+}
+
+
+@pytest.mark.parametrize(("options", "environment", "says"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_settings_end_it_with_2_and_words(
+    tmp_path: Path, options: list[str], environment: dict[str, str], says: str
+) -> None:
+    ended = run_acker("serve", "--data-dir", str(tmp_path / "data"), *options, **environment)
+    assert ended.returncode == 2, ended.stderr
+    assert says in ended.stderr.lower().replace("acker_open", "ACKER_OPEN")
+    assert "Traceback" not in ended.stderr
+
+
+def test_said_to_be_open_it_listens_for_others_and_logs_in_json(tmp_path: Path) -> None:
+    options = ("--data-dir", str(tmp_path / "data"), "--host", "0.0.0.0", "--open", "--log-format", "json")
+    with acker_serve(tmp_path, *options) as acker:
+        assert acker.http.get("/readyz").is_success
+        assert all(json.loads(line)["level"] for line in acker.log.read_text().splitlines())
+
+
+def test_health_is_0_where_an_acker_is_ready(running: AckerProcess) -> None:
+    asked = run_acker("health", ACKER_PORT=running.url.rpartition(":")[2])
+    assert (asked.returncode, asked.stdout) == (0, "ready\n")
+
+
+def test_health_is_1_where_nobody_serves() -> None:
+    asked = run_acker("health", "--url", f"http://127.0.0.1:{free_port()}")
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert "127.0.0.1" in asked.stderr
+
+
+def test_without_its_store_it_lives_is_not_ready_and_says_what_may_be_sent_again(tmp_path: Path) -> None:
+    with valkey(tmp_path / "store") as store, acker_serve(tmp_path, "--redis-url", store.url) as acker:
+        post(acker, init(1, 9))
+        kill(store)
+        eventually_true(lambda: acker.http.get("/readyz").status_code == 503)
+        assert acker.http.get("/livez").status_code == 200
+        unready, live = run_acker("health", "--url", acker.url), run_acker("health", "--url", acker.url, "--live")
+        assert (unready.returncode, live.returncode) == (1, 0)
+        for op in (init(2, 9), ack(1, 9), fail(1), reset_timeout(1)):
+            assert retryable(post(acker, op)) == (op["op"] != "ack")
+            assert retryable(post(acker, op, key="k"))
+        batches = [{"ops": [init(2, 9), fail(1)]}, {"ops": [init(2, 9), ack(2, 9)]}]
+        answers = [acker.http.post(f"{DEFAULT}/batch", json=batch) for batch in batches]
+        assert [retryable(answer) for answer in answers] == [True, False]
+        assert retryable(acker.http.get(f"{COMPLETIONS}?wait_ms=1000"))
+        assert retryable(acker.http.get(DEFAULT))
+        assert retryable(acker.http.put(DEFAULT, json={}))
+
+
+def test_a_store_that_comes_later_is_waited_for(tmp_path: Path) -> None:
+    port = free_port()
+    with acker_serve(tmp_path, "--redis-url", f"redis://127.0.0.1:{port}", until="/livez") as acker:
+        assert acker.http.get("/readyz").status_code == 503
+        assert retryable(post(acker, ack(1, 9))) is False
+        with valkey(tmp_path / "store", port=port):
+            acker.wait_until_ready()
+            assert post(acker, init(1)).json()["state"] == "acked"
+            assert acker.terminate() == 0
+
+
+def retryable(answer: httpx.Response) -> bool:
+    """The answer says that the store is away; gives whether the request may be sent again."""
+    assert (answer.status_code, answer.headers["content-type"]) == (503, MEDIA_TYPE)
+    assert int(answer.headers["Retry-After"]) >= 1
+    problem = answer.json()
+    assert problem["code"] == "store_unavailable"
+    return bool(problem["retryable"])
+
+
+def kill(store: Embedded) -> None:
+    os.kill(store.pid, signal.SIGKILL)
