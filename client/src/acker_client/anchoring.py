@@ -1,0 +1,95 @@
+"""Knows how anchors travel: in one header, ``Acker-Anchors: 00 <topology> <root>-<edge>[,<root>-<edge>…]``.
+
+``00`` is the version; the topology stands once, so one message belongs to one; at most 64 anchors.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from acker_protocol.ids import format_id, parse_id
+from acker_protocol.routes import ANCHORS
+from acker_protocol.wire import fields
+
+from acker_client.errors import TooManyAnchors, WrongHeader
+
+VERSION = "00"
+MAX_ANCHORS = 64
+
+Headers = Mapping[str, Any] | Iterable[tuple[Any, Any]] | None
+"""Headers as libraries give them: a mapping or pairs, text or bytes, or nothing at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """One edge of one root."""
+
+    root_id: int
+    edge_id: int
+
+    def __str__(self) -> str:
+        return f"{format_id(self.root_id)}-{format_id(self.edge_id)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchors:
+    """What one message for one consumer carries; none where it is not tracked. More than 64 are `TooManyAnchors`."""
+
+    topology: str
+    anchors: tuple[Anchor, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.anchors) > MAX_ANCHORS:
+            raise TooManyAnchors(
+                f"a message carries at most {MAX_ANCHORS} anchors, this one would carry {len(self.anchors)}; "
+                "hold the inputs unacked until the aggregate is done, and send it without them"
+            )
+
+    def headers(self) -> dict[str, str]:
+        """Give the header to send along, empty for a message that is not tracked. Pure."""
+        if not self.anchors:
+            return {}
+        return {ANCHORS: f"{VERSION} {self.topology} {','.join(map(str, self.anchors))}"}
+
+
+def read_anchors(headers: Headers, *, topology: str) -> Anchors:
+    """Read the header of a message of this topology; without one, no anchors. Raises `WrongHeader`."""
+    values = list(_values(headers))
+    if not values:
+        return Anchors(topology=topology)
+    if len(values) > 1:
+        raise WrongHeader(f"{ANCHORS} stands there {len(values)} times")
+    anchors = parse_anchors(values[0])
+    if anchors.topology != topology:
+        raise WrongHeader(f"{ANCHORS} is of topology {anchors.topology!r}, this acker works for {topology!r}")
+    return anchors
+
+
+def parse_anchors(text: str) -> Anchors:
+    """Read the value of the header. Raises `WrongHeader`."""
+    version, _, rest = text.strip().partition(" ")
+    topology, _, listed = rest.partition(" ")
+    if version != VERSION:
+        raise WrongHeader(f"{ANCHORS} must begin with version {VERSION}: {fields.shown(text)}")
+    try:
+        anchors = tuple(_anchor(item) for item in listed.split(","))
+        if len(set(anchors)) < len(anchors):
+            raise ValueError("must not name an anchor twice")
+        return Anchors(topology=fields.name(topology), anchors=anchors)
+    except (ValueError, TooManyAnchors) as fault:
+        raise WrongHeader(f"{ANCHORS} {fault}: {fields.shown(text)}") from None
+
+
+def _anchor(text: str) -> Anchor:
+    root, _, edge = text.partition("-")
+    return Anchor(root_id=parse_id(root), edge_id=parse_id(edge))
+
+
+def _values(headers: Headers) -> Iterable[str]:
+    """Find the header, whatever the case of its name."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    return (_text(value) for key, value in pairs if _text(key).lower() == ANCHORS.lower())
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
