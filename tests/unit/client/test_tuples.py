@@ -1,0 +1,169 @@
+"""Tests a tuple in a bolt's hand."""
+
+import hashlib
+import hmac
+
+import pytest
+from acker_client import Anchor, Anchors, Misuse, NameTaken, TooManyAnchors, TupleDone
+from acker_client.tuples import Tuple, anchor_child
+from acker_protocol.messages import Ack, Fail, ResetTimeout
+
+ROOT, EDGE = 0x1122334455667788, 0x99AABBCCDDEEFF00
+
+
+def a_tuple(*anchors: tuple[int, int], component: str = "split") -> Tuple:
+    listed = tuple(Anchor(root_id=root, edge_id=edge) for root, edge in anchors or [(ROOT, EDGE)])
+    return Tuple(anchors=Anchors(topology="default", anchors=listed), component=component)
+
+
+def edges(child: Anchors) -> list[int]:
+    return [anchor.edge_id for anchor in child.anchors]
+
+
+def test_a_named_childs_edge_is_derived_from_root_parent_component_and_name():
+    digest = hmac.digest(ROOT.to_bytes(8, "big"), EDGE.to_bytes(8, "big") + b"split\0line-7", hashlib.sha256)
+    assert edges(a_tuple().anchor("line-7")) == [int.from_bytes(digest[:8], "big")]
+
+
+def test_a_run_again_gives_the_same_edges():
+    assert a_tuple().anchor("7") == a_tuple().anchor("7")
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        (a_tuple((ROOT + 1, EDGE)), "7"),
+        (a_tuple((ROOT, EDGE + 1)), "7"),
+        (a_tuple(component="join"), "7"),
+        (a_tuple(), "8"),
+    ],
+)
+def test_another_root_parent_component_or_name_gives_another_edge(other, name):
+    assert edges(other.anchor(name)) != edges(a_tuple().anchor("7"))
+
+
+def test_children_without_a_name_get_random_edges():
+    tuple_ = a_tuple()
+    assert len({*edges(tuple_.anchor()), *edges(tuple_.anchor()), *edges(a_tuple().anchor())}) == 3
+
+
+def test_the_ack_holds_the_own_edge_and_all_children():
+    tuple_ = a_tuple()
+    [one], [two] = edges(tuple_.anchor("1")), edges(tuple_.anchor())
+    assert tuple_.take_acks() == [
+        Ack(root_id=ROOT, ack_val=EDGE ^ one ^ two, outstanding=1, edge_id=EDGE, component="split")
+    ]
+
+
+def test_a_leafs_ack_is_its_edge():
+    assert a_tuple().take_acks() == [Ack(root_id=ROOT, ack_val=EDGE, outstanding=-1, edge_id=EDGE, component="split")]
+
+
+def test_a_tuple_of_two_roots_acks_each_with_that_roots_children():
+    tuple_ = a_tuple((1, 10), (2, 20))
+    one, two = edges(tuple_.anchor("x"))
+    assert [(ack.root_id, ack.ack_val) for ack in tuple_.take_acks()] == [(1, 10 ^ one), (2, 20 ^ two)]
+
+
+def test_a_root_carried_twice_is_acked_twice_with_children_of_either_edge():
+    tuple_ = a_tuple((1, 10), (1, 11))
+    one, two = edges(tuple_.anchor("x"))
+    assert one != two
+    assert [(ack.edge_id, ack.ack_val) for ack in tuple_.take_acks()] == [(10, 10 ^ one), (11, 11 ^ two)]
+
+
+def test_a_root_carried_twice_fails_once_and_is_reset_once():
+    assert a_tuple((1, 10), (1, 11)).take_fails("no") == [Fail(root_id=1, reason="no", component="split")]
+    assert a_tuple((1, 10), (1, 11)).take_resets() == [ResetTimeout(root_id=1, component="split")]
+
+
+def test_a_reason_is_cut_to_what_the_contract_takes():
+    [fail] = a_tuple().take_fails("x" * 2_000)
+    assert fail.reason == "x" * 1_024
+
+
+def test_a_reason_that_is_no_unicode_is_mended():
+    [fail] = a_tuple().take_fails("bad \udc80 byte")
+    assert fail.reason == "bad ? byte"
+
+
+def test_a_name_used_twice_under_one_parent_is_refused():
+    tuple_ = a_tuple()
+    tuple_.anchor("x")
+    with pytest.raises(NameTaken, match="'x'"):
+        tuple_.anchor("x")
+
+
+def test_a_refused_name_leaves_no_child_behind():
+    tuple_, other = a_tuple(), a_tuple((2, 20))
+    [edge] = edges(tuple_.anchor("x"))
+    with pytest.raises(NameTaken):
+        anchor_child([other, tuple_], name="x")
+    assert [other.take_acks()[0].ack_val, tuple_.take_acks()[0].ack_val] == [20, EDGE ^ edge]
+
+
+def test_one_name_under_two_parents_is_two_children():
+    one, two = a_tuple((1, 10)), a_tuple((1, 11))
+    assert edges(one.anchor("x")) != edges(two.anchor("x"))
+
+
+def test_a_join_anchors_one_child_to_every_tuple():
+    one, two = a_tuple((1, 10)), a_tuple((2, 20), (3, 30))
+    child = anchor_child([one, two], name="pair")
+    assert [anchor.root_id for anchor in child.anchors] == [1, 2, 3]
+    assert one.take_acks()[0].ack_val == 10 ^ child.anchors[0].edge_id
+    assert two.take_acks()[1].ack_val == 30 ^ child.anchors[2].edge_id
+
+
+def test_the_same_tuple_twice_as_an_anchor_gives_two_edges():
+    tuple_ = a_tuple()
+    one, two = edges(anchor_child([tuple_, tuple_], name=None))
+    assert tuple_.take_acks()[0].ack_val == EDGE ^ one ^ two
+
+
+def test_the_same_tuple_twice_under_one_name_is_refused_since_the_edges_would_cancel():
+    tuple_ = a_tuple()
+    with pytest.raises(NameTaken, match="same tuple twice"):
+        anchor_child([tuple_, tuple_], name="x")
+
+
+def test_a_join_of_more_than_64_anchors_is_refused_and_leaves_no_child_behind():
+    tuples = [a_tuple((root, 7)) for root in range(1, 66)]
+    with pytest.raises(TooManyAnchors):
+        anchor_child(tuples, name="all")
+    assert tuples[0].take_acks()[0].ack_val == 7
+
+
+def test_a_child_of_no_tuple_is_refused():
+    with pytest.raises(Misuse, match="one tuple or more"):
+        anchor_child([], name="x")
+
+
+def test_a_child_of_two_topologies_is_refused():
+    other = Tuple(anchors=Anchors(topology="orders"), component="split")
+    with pytest.raises(Misuse, match="same topology"):
+        anchor_child([a_tuple(), other], name="x")
+
+
+def test_an_untracked_tuple_has_untracked_children_and_no_operations():
+    tuple_ = Tuple(anchors=Anchors(topology="default"), component="split")
+    assert tuple_.anchor("x").headers() == {}
+    assert tuple_.take_resets() == []
+    assert tuple_.take_acks() == []
+
+
+USES = {
+    "acked": lambda tuple_: tuple_.take_acks(),
+    "failed": lambda tuple_: tuple_.take_fails(None),
+    "anchored to": lambda tuple_: tuple_.anchor("x"),
+    "given more time": lambda tuple_: tuple_.take_resets(),
+}
+
+
+@pytest.mark.parametrize("end", ["acked", "failed"])
+@pytest.mark.parametrize("use", USES)
+def test_a_tuple_that_is_done_cannot_be_used_and_the_error_names_it(end, use):
+    tuple_ = a_tuple()
+    USES[end](tuple_)
+    with pytest.raises(TupleDone, match=f"'split' .1122334455667788-99aabbccddeeff00. was {end} and cannot be {use}"):
+        USES[use](tuple_)
