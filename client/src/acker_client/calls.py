@@ -1,0 +1,93 @@
+"""Knows the requests: which address and which bytes, frozen with their idempotency key before the first try."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from acker_protocol import routes
+from acker_protocol.messages import Message, Word
+from acker_protocol.wire.operations import encode_batch, encode_operation
+
+MAX_OPS = 10_000
+MAX_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. Every try of it is the same bytes; ``key`` is None for one that only reads.
+
+    ``messages`` are the operations in ``body``, ``wait_s`` is how long the service may take its time on purpose.
+    """
+
+    method: str
+    path: str
+    body: bytes = b""
+    key: str | None = None
+    messages: tuple[Message, ...] = ()
+    wait_s: float = 0.0
+
+    def headers(self) -> dict[str, str]:
+        """Give the headers of this request alone."""
+        if self.key is None:
+            return {}
+        return {"Content-Type": "application/json", routes.IDEMPOTENCY_KEY: self.key}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the service says to one operation."""
+
+    message: Message
+    word: Word
+
+
+def write(topology: str, messages: Sequence[Message]) -> list[Call]:
+    """Freeze operations into requests, in order: one alone as a single call, more as batches within the limits."""
+    if len(messages) == 1:
+        return [_single(topology, messages[0])]
+    parts = (messages[at : at + MAX_OPS] for at in range(0, len(messages), MAX_OPS))
+    return [call for part in parts for call in _batches(topology, part)]
+
+
+def read_topology(topology: str) -> Call:
+    """Ask for a topology."""
+    return Call(method="GET", path=routes.topology(topology))
+
+
+def read_completions(topology: str, spout_task: str, *, after: str | None, limit: int, wait_ms: int) -> Call:
+    """Ask for completions after a cursor (None: from the oldest not yet released), waiting for the first."""
+    query: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms}
+    if after is not None:
+        query["after"] = after
+    path = f"{routes.completions(topology, spout_task)}?{urlencode(query)}"
+    return Call(method="GET", path=path, wait_s=wait_ms / 1000)
+
+
+def release(topology: str, spout_task: str, *, cursor: str) -> Call:
+    """Release completions up to a cursor."""
+    return _post(routes.release(topology, spout_task), _json({"cursor": cursor}))
+
+
+def _single(topology: str, message: Message) -> Call:
+    operation = encode_operation(message)
+    return _post(routes.operation(topology, operation.pop("op")), _json(operation), message)
+
+
+def _batches(topology: str, messages: Sequence[Message]) -> list[Call]:
+    """Halve a batch until its bytes are within the limit; ten thousand long message ids are not."""
+    body = encode_batch(messages)
+    if len(body) <= MAX_BYTES:
+        return [_post(routes.operation(topology, "batch"), body, *messages)]
+    middle = len(messages) // 2
+    return _batches(topology, messages[:middle]) + _batches(topology, messages[middle:])
+
+
+def _post(path: str, body: bytes, *messages: Message) -> Call:
+    return Call(method="POST", path=path, body=body, key=uuid4().hex, messages=messages)
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()

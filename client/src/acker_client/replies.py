@@ -1,0 +1,93 @@
+"""Knows what a reply means: the words it holds, or what is wrong and whether trying again helps."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from acker_protocol.messages import NOT_APPLIED, Init, Word
+from acker_protocol.problems import Problem, from_document
+
+from acker_client.calls import Answer, Call
+from acker_client.errors import WrongAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A reply as it came."""
+
+    status: int
+    body: bytes
+    retry_after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """No reply came, and whether the request arrived is not known."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What is wrong, whether the same request may be tried again, and after how many seconds at the earliest."""
+
+    error: Exception
+    again: bool
+    wait_s: float = 0.0
+
+
+def fault_in(call: Call, reply: Reply | Lost) -> Fault | None:
+    """Find the fault, None where the reply is an answer. An init that found no place is one: it was not applied."""
+    if isinstance(reply, Lost):
+        return Fault(error=reply.error, again=True)
+    problem = _problem_in(reply)
+    if reply.status < 300 or _refused_init(call, problem):
+        return None
+    again = reply.status in (408, 429) or reply.status >= 500
+    if problem is None:
+        error = WrongAnswer(f"{call.method} {call.path} was answered {reply.status}, which tells of no problem")
+        return Fault(error=error, again=again, wait_s=wait_s(reply))
+    return Fault(error=problem, again=again and problem.retryable, wait_s=wait_s(reply))
+
+
+def read_answers(call: Call, reply: Reply) -> list[Answer]:
+    """Read one word per operation. Raises `WrongAnswer`."""
+    found = document(reply)
+    words = found.get("results") if call.path.endswith("/batch") else [found.get("state", found.get("code"))]
+    try:
+        pairs = zip(call.messages, words or (), strict=True)
+        return [Answer(message=message, word=Word(word)) for message, word in pairs]
+    except (TypeError, ValueError):
+        raise WrongAnswer(f"{call.path} was not answered with one known word per operation") from None
+
+
+def document(reply: Reply) -> dict[str, Any]:
+    """Read the JSON object of a reply. Raises `WrongAnswer`."""
+    try:
+        found = json.loads(reply.body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise WrongAnswer(f"an answer {reply.status} holds no JSON object")
+    return found
+
+
+def wait_s(reply: Reply) -> float:
+    """Read how long the service asks to wait, 0 where it does not say (or gives a date, which no acker does)."""
+    return float(reply.retry_after) if reply.retry_after.isascii() and reply.retry_after.isdigit() else 0.0
+
+
+def _refused_init(call: Call, problem: Problem | None) -> bool:
+    single = len(call.messages) == 1 and isinstance(call.messages[0], Init)
+    return single and problem is not None and problem.code in NOT_APPLIED
+
+
+def _problem_in(reply: Reply) -> Problem | None:
+    """Read the problem document of a refusal; None where there is none, as from a proxy in between."""
+    if reply.status < 400:
+        return None
+    try:
+        found = document(reply)
+    except WrongAnswer:
+        return None
+    return from_document(found) if "code" in found else None
