@@ -1,7 +1,7 @@
 """Tells an acker what was emitted and what is done."""
 
 from acker_protocol.messages import Outcome, Word
-from acker_protocol.problems import Conflict, MailboxFull, MaxSpoutPending, Problem, StoreFull
+from acker_protocol.problems import Conflict, Invalid, MailboxFull, MaxSpoutPending, Problem, StoreFull
 
 from acker_client.aio import AsyncAcker, AsyncSpout
 from acker_client.anchoring import Anchor, Anchors
@@ -34,6 +34,7 @@ __all__ = [
     "Batch",
     "Conflict",
     "Done",
+    "Invalid",
     "MailboxFull",
     "MaxSpoutPending",
     "Misuse",

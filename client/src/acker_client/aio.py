@@ -1,16 +1,15 @@
 """Knows how to perform the flows of an acker in an event loop; what its verbs mean stands in ``sync.py``."""
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Self, Unpack
 
 import httpx
 
-from acker_client import batching, connection, exchange, flows, hand, mailbox, roots, terms, tuples
-from acker_client.anchoring import Headers
+from acker_client import anchoring, batching, connection, exchange, flows, hand, mailbox, roots, terms, tuples
 from acker_client.completions import Done, Handler, tell
 
 
@@ -80,7 +79,7 @@ class AsyncAcker(hand.Hand):
 
     @asynccontextmanager
     async def execute(
-        self, headers: Headers, *, component: str, on_error: flows.OnError = "fail"
+        self, headers: anchoring.Headers, *, component: str, on_error: flows.OnError = "fail"
     ) -> AsyncIterator[tuples.Tuple]:
         """As `Acker.execute`; a cancelled task sends nothing."""
         tuple_ = self._tuple_for(headers, component, on_error)
@@ -145,5 +144,5 @@ class AsyncSpout:
         """As `Spout.run`; a handler may be a coroutine function."""
         async for done in self.completions(**reading):
             told = tell(done, on_ack=on_ack, on_fail=on_fail)
-            if inspect.isawaitable(told):
+            if isawaitable(told):
                 await told

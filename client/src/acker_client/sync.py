@@ -8,8 +8,7 @@ from typing import Self, Unpack
 
 import httpx
 
-from acker_client import batching, connection, exchange, flows, hand, mailbox, roots, terms, tuples
-from acker_client.anchoring import Headers
+from acker_client import anchoring, batching, connection, exchange, flows, hand, mailbox, roots, terms, tuples
 from acker_client.completions import Done, Handler, tell
 
 
@@ -83,7 +82,9 @@ class Acker(hand.Hand):
         return Spout(name=self._spout_task(name, shared=shared), flows=self._flows, driver=self._driver)
 
     @contextmanager
-    def execute(self, headers: Headers, *, component: str, on_error: flows.OnError = "fail") -> Iterator[tuples.Tuple]:
+    def execute(
+        self, headers: anchoring.Headers, *, component: str, on_error: flows.OnError = "fail"
+    ) -> Iterator[tuples.Tuple]:
         """Take a tuple for a block: acked when the block ends; on an exception failed, or left to be redelivered.
 
         KeyboardInterrupt and other ends of the program send nothing.

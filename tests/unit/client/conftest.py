@@ -12,11 +12,6 @@ URL = "http://acker.test"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def time() -> FakeTime:
     return FakeTime()
 

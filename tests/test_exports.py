@@ -1,0 +1,31 @@
+"""Tests what the packages for users offer."""
+
+import acker_client
+from acker_client import errors
+
+CLIENT = """
+    Acker AsyncAcker Spout AsyncSpout Root Tuple Anchor Anchors Batch Answer Done Outcome Word
+    AckerError Misuse TupleDone NameTaken TooManyAnchors WrongHeader WrongAnswer Unreachable Refused
+    Problem Invalid Conflict MaxSpoutPending MailboxFull StoreFull
+"""
+
+
+def test_the_client_offers_these_names_and_no_others():
+    assert set(acker_client.__all__) == set(CLIENT.split())
+
+
+def test_every_name_the_client_offers_is_there():
+    assert all(hasattr(acker_client, name) for name in acker_client.__all__)
+
+
+def test_a_star_import_brings_what_is_offered():
+    found: dict[str, object] = {}
+    exec("from acker_client import *", found)
+    assert found.keys() - {"__builtins__"} == set(acker_client.__all__)
+
+
+def test_every_error_of_the_client_is_offered_and_drawn():
+    tree = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
+    assert set(tree) <= set(acker_client.__all__)
+    assert errors.__doc__ is not None
+    assert all(name in errors.__doc__ for name in tree)

@@ -1,0 +1,174 @@
+"""Tests the async client: the same flows, awaited."""
+
+import asyncio
+
+import httpx
+import pytest
+from acker_client import Outcome, TupleDone, Unreachable, Word
+
+from tests.support.memory_acker import after
+
+pytestmark = pytest.mark.anyio
+
+LOST = httpx.ReadTimeout("lost")
+
+
+@pytest.fixture
+async def spout(async_acker):
+    return async_acker.spout("orders", shared=True)
+
+
+async def emit(spout, *message_ids: str) -> list[dict[str, str]]:
+    headers = []
+    for message_id in message_ids:
+        async with spout.emit(message_id=message_id) as root:
+            headers.append(root.anchor("split").headers())
+    return headers
+
+
+async def test_a_tree_is_acked_when_its_last_tuple_is(async_acker, spout, service):
+    [headers] = await emit(spout, "42")
+    async with async_acker.execute(headers, component="split") as tuple_:
+        child = tuple_.anchor("x").headers()
+    async with async_acker.execute(child, component="count"):
+        pass
+    assert [(done.message_id, done.outcome) async for done in spout.completions(timeout_s=0)] == [("42", "acked")]
+    assert service.unread("orders") == []
+
+
+async def test_an_exception_fails_the_tree(async_acker, spout, service):
+    [headers] = await emit(spout, "42")
+    with pytest.raises(ValueError, match="no"):
+        async with async_acker.execute(headers, component="split"):
+            raise ValueError("no")
+    assert service.bodies("fail")[0]["reason"] == "no"
+
+
+async def test_an_exception_in_the_emit_block_sends_no_init(spout, service):
+    with pytest.raises(ValueError, match="no"):
+        async with spout.emit(message_id="42"):
+            raise ValueError("no")
+    assert service.requests == []
+
+
+async def test_a_cancelled_task_sends_nothing(async_acker, spout, service):
+    [headers] = await emit(spout, "42")
+    entered = asyncio.Event()
+
+    async def work():
+        async with async_acker.execute(headers, component="split"):
+            entered.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(service.writes()) == 1
+
+
+async def test_a_request_of_unknown_fate_is_sent_again_with_its_key(async_acker, spout, service):
+    [headers] = await emit(spout, "42")
+    service.faults += [after(LOST)]
+    await async_acker.ack(async_acker.tuple(headers, component="split"))
+    first, again = service.keys("ack")
+    assert first == again
+    assert [state.outcome for state in service.roots.values()] == [Outcome.ACKED]
+
+
+async def test_a_refused_init_is_sent_again_with_a_new_key(spout, service, time):
+    service.refusals += [Word.MAX_SPOUT_PENDING]
+    await emit(spout, "42")
+    assert len(set(service.keys("init"))) == 2
+    assert time.slept == [1.0]
+
+
+async def test_a_fate_that_stays_unknown_raises(spout, service):
+    service.faults += [LOST] * 1_000
+    with pytest.raises(Unreachable):
+        await emit(spout, "42")
+
+
+async def test_by_hand(async_acker, spout):
+    one, two = (async_acker.tuple(headers, component="join") for headers in await emit(spout, "1", "2"))
+    child = async_acker.anchor(one, two, name="pair")
+    assert await async_acker.reset_timeout(one) == [Word.PENDING]
+    assert await async_acker.ack(one) == [Word.PENDING]
+    assert await async_acker.fail(two, reason="no") == [Word.FAILED]
+    last = async_acker.tuple(child.headers(), component="store")
+    assert await async_acker.ack(last) == [Word.ACKED, Word.FINISHED]
+    with pytest.raises(TupleDone):
+        await async_acker.ack(last)
+
+
+async def test_a_batch_gathers_what_its_tasks_do(async_acker, spout, service):
+    async with async_acker.batch() as batch:
+        await asyncio.gather(emit(spout, "1"), emit(spout, "2"))
+        assert service.requests == []
+    assert len(service.writes("batch")) == 1
+    assert [answer.word for answer in batch.answers] == ["pending", "pending"]
+
+
+async def test_a_task_that_outlives_its_batch_sends_by_itself(async_acker, spout, service):
+    left = asyncio.Event()
+
+    async def late():
+        await left.wait()
+        await emit(spout, "late")
+
+    async with async_acker.batch():
+        task = asyncio.create_task(late())
+    left.set()
+    await task
+    assert len(service.writes("init")) == 1
+
+
+async def test_what_was_gathered_goes_out_after_an_exception_but_not_after_a_cancellation(async_acker, spout, service):
+    async def interrupted(error):
+        async with async_acker.batch():
+            await emit(spout, "1")
+            raise error
+
+    for error, sent in ((asyncio.CancelledError, 0), (ZeroDivisionError, 1)):
+        with pytest.raises(error):
+            await interrupted(error)
+        assert len(service.requests) == sent
+
+
+async def test_an_item_whose_body_raised_is_told_again(spout, service):
+    async with spout.emit(message_id="42"):
+        pass
+
+    async def read():
+        async for done in spout.completions(timeout_s=0):
+            raise ValueError("no", done)
+
+    with pytest.raises(ValueError, match="no"):
+        await read()
+    assert service.unread("orders") == ["42"]
+
+
+async def test_a_stop_releases_what_has_ended(spout, service):
+    for message_id in "abc":
+        async with spout.emit(message_id=message_id):
+            pass
+    told = []
+    async for done in spout.completions(stop=lambda: len(told) == 2):
+        told.append(done.message_id)  # noqa: PERF401 - stop looks at it meanwhile
+    assert service.unread("orders") == ["c"]
+
+
+async def test_run_awaits_handlers_that_are_coroutines_and_calls_those_that_are_not(async_acker, spout):
+    acked, failed = [], []
+
+    async def on_ack(message_id: str) -> None:
+        await asyncio.sleep(0)
+        acked.append(message_id)
+
+    async with spout.emit(message_id="good"):
+        pass
+    [headers] = await emit(spout, "bad")
+    await async_acker.fail(async_acker.tuple(headers, component="split"))
+    await spout.run(on_ack=on_ack, on_fail=failed.append, timeout_s=0)
+    assert (acked, failed) == (["good"], ["bad"])

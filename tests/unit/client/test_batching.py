@@ -1,0 +1,184 @@
+"""Tests operations that go out together."""
+
+import threading
+
+import httpx
+import pytest
+from acker_client import Invalid, MailboxFull, Refused, TupleDone, Word
+from acker_client.calls import write
+from acker_protocol.messages import Ack, Init, Outcome
+from acker_protocol.wire.operations import decode_batch, decode_json
+
+from tests.support.memory_acker import MemoryAcker, after
+
+
+@pytest.fixture
+def spout(acker):
+    return acker.spout("orders", shared=True)
+
+
+def emit(spout, *message_ids: str) -> list[dict[str, str]]:
+    headers = []
+    for message_id in message_ids:
+        with spout.emit(message_id=message_id) as root:
+            headers.append(root.anchor("split").headers())
+    return headers
+
+
+def ops(service: MemoryAcker) -> list[list[tuple[str, str | None]]]:
+    return [[(op["op"], op.get("message_id")) for op in body["ops"]] for body in service.bodies("batch")]
+
+
+def test_inits_acks_and_fails_of_a_block_travel_in_one_request_in_their_order(acker, spout, service):
+    with acker.batch() as batch:
+        one, two = (acker.tuple(headers, component="split") for headers in emit(spout, "1", "2"))
+        with acker.execute(one.anchor("x").headers(), component="count"):
+            pass
+        acker.ack(one)
+        acker.fail(two, reason="no")
+        assert service.requests == []
+        assert len(batch) == 5
+    assert ops(service) == [[("init", "1"), ("init", "2"), ("ack", None), ("ack", None), ("fail", None)]]
+    assert [answer.word for answer in batch.answers] == ["pending", "pending", "pending", "acked", "failed"]
+
+
+def test_a_batch_whose_reply_was_lost_is_sent_again_as_the_same_bytes_and_applied_once(acker, spout, service):
+    service.faults += [after(httpx.ReadTimeout("lost"))]
+    with acker.batch():
+        for headers in emit(spout, "1", "2"):
+            acker.ack(acker.tuple(headers, component="split"))
+    first, again = service.writes("batch")
+    assert (first.content, first.headers["Idempotency-Key"]) == (again.content, again.headers["Idempotency-Key"])
+    assert len(service.applied) == 4
+    assert {state.outcome for state in service.roots.values()} == {Outcome.ACKED}
+
+
+def test_refused_inits_of_a_batch_are_sent_again_alone_in_a_new_request(acker, spout, service):
+    service.refusals += [Word.MAX_SPOUT_PENDING, Word.PENDING, Word.STORE_FULL]
+    with acker.batch() as batch:
+        emit(spout, "1", "2", "3")
+    assert ops(service) == [[("init", "1"), ("init", "2"), ("init", "3")], [("init", "1"), ("init", "3")]]
+    assert len(set(service.keys("batch"))) == 2
+    assert [(answer.message.message_id, answer.word) for answer in batch.answers] == [
+        ("1", "pending"),
+        ("2", "pending"),
+        ("3", "pending"),
+    ]
+
+
+def test_inits_that_never_find_a_place_are_told_one_by_one(acker, spout, service):
+    service.refusals += [Word.PENDING] + [Word.MAILBOX_FULL] * 1_000
+    with pytest.raises(Refused, match=r"1 operations .* mailbox_full") as raised, acker.batch() as batch:
+        emit(spout, "1", "2")
+    assert [(answer.message.message_id, answer.word) for answer in raised.value.answers] == [("2", "mailbox_full")]
+    assert [answer.word for answer in batch.answers] == ["pending", "mailbox_full"]
+
+
+def test_a_conflict_is_told_and_not_sent_again(acker, spout, service):
+    service.refusals += [Word.CONFLICT]
+    with pytest.raises(Refused, match="conflict"), acker.batch():
+        emit(spout, "1", "2")
+    assert len(service.requests) == 1
+
+
+def test_a_batch_of_one_is_a_single_call(acker, spout, service):
+    with acker.batch():
+        emit(spout, "1")
+    assert len(service.writes("init")) == 1
+
+
+def test_a_batch_of_one_whose_init_is_refused_is_told_as_a_batch_is(acker, spout, service):
+    service.refusals += [Word.MAILBOX_FULL] * 1_000
+    with pytest.raises(Refused), acker.batch():
+        emit(spout, "1")
+    with pytest.raises(MailboxFull):
+        emit(spout, "1")
+
+
+def test_an_empty_batch_sends_nothing(acker, service):
+    with acker.batch() as batch:
+        pass
+    assert service.requests == []
+    assert batch.answers == ()
+
+
+def test_what_was_gathered_goes_out_after_an_exception_too(acker, spout, service):
+    [headers] = emit(spout, "1")
+    with pytest.raises(ValueError, match="no"), acker.batch(), acker.execute(headers, component="split"):
+        raise ValueError("no")
+    assert [state.outcome for state in service.roots.values()] == [Outcome.FAILED]
+
+
+def test_the_end_of_the_program_sends_nothing(acker, spout, service):
+    with pytest.raises(KeyboardInterrupt), acker.batch():
+        raise KeyboardInterrupt(emit(spout, "1"))
+    assert service.requests == []
+
+
+def test_a_tuple_in_a_batch_is_done_at_once(acker, spout):
+    [headers] = emit(spout, "1")
+    tuple_ = acker.tuple(headers, component="split")
+    with acker.batch():
+        acker.ack(tuple_)
+        with pytest.raises(TupleDone):
+            tuple_.anchor("late")
+
+
+def test_a_timeout_is_reset_at_once_also_within_a_batch(acker, spout, service):
+    [headers] = emit(spout, "1")
+    with acker.batch():
+        acker.reset_timeout(acker.tuple(headers, component="split"))
+        assert len(service.writes("reset-timeout")) == 1
+
+
+def test_after_the_block_operations_go_out_by_themselves_again(acker, spout, service):
+    with acker.batch():
+        pass
+    emit(spout, "1")
+    assert len(service.writes("init")) == 1
+
+
+def test_a_batch_gathers_for_its_own_acker_only(acker, spout, connect, service):
+    with connect() as other, other.batch() as batch:
+        emit(spout, "1")
+        assert len(batch) == 0
+        assert len(service.writes("init")) == 1
+
+
+def test_a_batch_within_a_batch_gathers_its_own(acker, spout, service):
+    with acker.batch():
+        emit(spout, "1", "2")
+        with acker.batch():
+            emit(spout, "3", "4")
+    assert ops(service) == [[("init", "3"), ("init", "4")], [("init", "1"), ("init", "2")]]
+
+
+def test_another_thread_is_not_within_the_batch(acker, spout, service):
+    with acker.batch() as batch:
+        thread = threading.Thread(target=emit, args=(spout, "1"))
+        thread.start()
+        thread.join()
+        assert len(batch) == 0
+    assert len(service.writes("init")) == 1
+
+
+def test_a_batch_that_is_not_valid_is_raised(acker, spout, service):
+    service.faults += [Invalid("message_timeout_ms is over the dedupe window", index=1)]
+    with pytest.raises(Invalid) as raised, acker.batch():
+        emit(spout, "1", "2")
+    assert raised.value.extra == {"index": 1}
+
+
+def test_more_than_ten_thousand_operations_are_split_in_their_order():
+    messages = [Ack(root_id=1, ack_val=edge, edge_id=edge) for edge in range(1, 20_002)]
+    calls = write("default", messages)
+    assert [len(decode_batch(decode_json(call.body), most=10_000)) for call in calls[:2]] == [10_000, 10_000]
+    assert len(calls[2].messages) == 1
+    assert [message for call in calls for message in call.messages] == messages
+
+
+def test_long_operations_are_split_below_four_mebibytes():
+    init = Init(root_id=1, spout_task="orders", ack_val=1, message_id="ü" * 512)
+    calls = write("default", [init] * 9_000)
+    assert max(len(call.body) for call in calls) <= 4 * 1024 * 1024
+    assert sum(len(call.messages) for call in calls) == 9_000

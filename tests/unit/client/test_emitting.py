@@ -1,0 +1,189 @@
+"""Tests a spout that emits."""
+
+import os
+import re
+
+import httpx
+import pytest
+from acker_client import MailboxFull, MaxSpoutPending, Misuse, NameTaken, StoreFull, TupleDone, Unreachable
+from acker_client.anchoring import read_anchors
+from acker_client.roots import spout_task
+from acker_protocol.ids import SPOUT_EDGE, derive_edge
+from acker_protocol.messages import Word
+from acker_protocol.problems import Conflict
+
+from tests.support.memory_acker import after
+
+LOST = httpx.ReadTimeout("lost")
+
+
+@pytest.fixture
+def spout(acker):
+    return acker.spout("orders", shared=True)
+
+
+def emit(spout, **emission):
+    with spout.emit(message_id="42", **emission) as root:
+        root.anchor("bill")
+
+
+def test_the_init_holds_the_edges_of_all_consumers(spout, service):
+    with spout.emit(message_id="42", message_timeout_ms=5_000, progress_timeout_ms=0) as root:
+        one, two = root.anchor("bill").anchors[0], root.anchor("ship").anchors[0]
+    assert service.bodies("init") == [
+        {
+            "root_id": root.root_id,
+            "spout_task": "orders",
+            "ack_val": f"{one.edge_id ^ two.edge_id:016x}",
+            "outstanding": 2,
+            "message_id": "42",
+            "message_timeout_ms": 5_000,
+            "progress_timeout_ms": 0,
+        }
+    ]
+
+
+def test_a_named_consumers_edge_is_derived_with_the_spout_task_as_component(spout):
+    with spout.emit(message_id="42") as root:
+        [anchor] = read_anchors(root.anchor("bill").headers(), topology="default").anchors
+    assert f"{anchor.root_id:016x}" == root.root_id
+    assert anchor.edge_id == derive_edge(
+        root_id=anchor.root_id, parent_edge=SPOUT_EDGE, component="orders", name="bill"
+    )
+
+
+def test_nothing_is_sent_before_the_block_is_left(spout, service):
+    with spout.emit(message_id="42") as root:
+        root.anchor("bill")
+        assert service.requests == []
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_exception_inside_sends_no_init(spout, service, error):
+    with pytest.raises(error), spout.emit(message_id="42") as root:
+        raise error(root.anchor("bill"))
+    assert service.requests == []
+
+
+def test_a_root_without_a_message_id_is_not_tracked_and_nothing_is_sent(spout, service):
+    with spout.emit() as root:
+        assert root.anchor("bill").headers() == {}
+    assert service.requests == []
+
+
+def test_a_consumers_name_used_twice_is_refused(spout):
+    with spout.emit(message_id="42") as root:
+        root.anchor("bill")
+        with pytest.raises(NameTaken):
+            root.anchor("bill")
+
+
+def test_a_root_cannot_be_anchored_to_after_its_block(spout):
+    with spout.emit(message_id="42") as root:
+        pass
+    with pytest.raises(TupleDone, match=f"root {root.root_id} of 'orders' .message id '42'. has left its emit block"):
+        root.anchor("late")
+
+
+@pytest.mark.parametrize("word", [Word.MAX_SPOUT_PENDING, Word.MAILBOX_FULL, Word.STORE_FULL])
+def test_a_refused_init_is_sent_again_with_a_new_key_until_it_is_placed(spout, service, word):
+    service.refusals += [word, word]
+    emit(spout)
+    assert len(service.applied) == 1
+    assert len(set(service.keys("init"))) == 3
+
+
+def test_a_refused_init_waits_as_long_as_the_service_asks(spout, service, time):
+    service.refusals += [Word.MAX_SPOUT_PENDING]
+    emit(spout)
+    assert time.slept == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        (Word.MAX_SPOUT_PENDING, MaxSpoutPending),
+        (Word.MAILBOX_FULL, MailboxFull),
+        (Word.STORE_FULL, StoreFull),
+    ],
+)
+def test_an_init_that_finds_no_place_raises_the_refusal_after_its_message_timeout(spout, service, time, word, problem):
+    service.refusals += [word] * 1_000
+    with pytest.raises(problem, match="'42'"):
+        emit(spout, message_timeout_ms=4_000)
+    assert 4.0 <= sum(time.slept) <= 9.0
+
+
+def test_an_init_is_sent_again_for_place_for_ms_at_most(connect, service, time):
+    service.refusals += [Word.MAILBOX_FULL] * 1_000
+    with connect(place_for_ms=2_000) as acker, pytest.raises(MailboxFull):
+        emit(acker.spout("orders"), message_timeout_ms=60_000)
+    assert 2.0 <= sum(time.slept) <= 7.0
+
+
+def test_an_init_of_unknown_fate_keeps_its_key_and_takes_a_new_one_once_it_is_refused(spout, service):
+    service.faults += [LOST]
+    service.refusals += [Word.MAX_SPOUT_PENDING]
+    emit(spout)
+    first, again, anew = service.keys("init")
+    assert first == again != anew
+
+
+def test_an_init_whose_reply_was_lost_emits_one_root(spout, service):
+    service.faults += [after(LOST)]
+    emit(spout)
+    assert len(service.applied) == 1
+
+
+def test_an_init_whose_fate_stays_unknown_raises(spout, service):
+    service.faults += [LOST] * 1_000
+    with pytest.raises(Unreachable):
+        emit(spout)
+
+
+def test_a_rate_limit_in_between_is_not_taken_for_a_refusal(spout, service):
+    service.faults += [httpx.Response(429, headers={"Retry-After": "1"})]
+    emit(spout)
+    assert len(set(service.keys("init"))) == 1
+
+
+def test_a_conflict_is_raised(spout, service):
+    service.refusals += [Word.CONFLICT]
+    with pytest.raises(Conflict):
+        emit(spout)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "emission",
+    [
+        {"message_id": "x" * 1_025},
+        {"message_id": 42},
+        {"message_timeout_ms": 99},
+        {"message_timeout_ms": 0},
+        {"progress_timeout_ms": 99},
+    ],
+)
+def test_what_no_init_may_say_is_refused_before_the_block(spout, emission):
+    with pytest.raises(Misuse, match=next(iter(emission))), spout.emit(**{"message_id": "42", **emission}):
+        pytest.fail("the block was entered")
+
+
+def test_a_shared_spout_keeps_its_name(acker):
+    assert acker.spout("orders", shared=True).name == "orders"
+
+
+def test_a_spout_of_its_own_adds_host_and_process(acker):
+    assert re.fullmatch(rf"orders-[A-Za-z0-9._-]+-{os.getpid()}", acker.spout("orders").name)
+
+
+def test_the_name_of_a_spout_task_is_a_name_whatever_the_host_is_called():
+    assert spout_task("orders", host="a_b c/ü", pid=7) == "orders-a_b-c---7"
+    assert spout_task("o" * 100, host="h" * 100, pid=12_345) == "o" * 100 + "-" + "h" * 21 + "-12345"
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 129])
+def test_a_spouts_name_must_be_a_name(acker, name):
+    with pytest.raises(Misuse, match="spout's name"):
+        acker.spout(name)

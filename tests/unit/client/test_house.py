@@ -1,0 +1,35 @@
+"""Tests that the client keeps the rules of its house."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import acker_client
+from acker_client import aio, sync
+
+
+def lines(module) -> list[str]:
+    """The lines of a module that say something."""
+    text = Path(module.__file__).read_text(encoding="utf-8")
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def test_sync_and_async_share_no_run_of_six_lines():
+    runs = [{tuple(own[at : at + 6]) for at in range(len(own) - 5)} for own in (lines(sync), lines(aio))]
+    assert runs[0] & runs[1] == set()
+
+
+def test_a_file_of_the_client_has_200_lines_at_most():
+    for path in Path(acker_client.__file__).parent.glob("**/*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 200, path
+
+
+def test_importing_the_client_imports_httpx_and_nothing_else_of_weight():
+    script = """
+import httpx, sys
+before = set(sys.modules)
+import acker_client
+print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(run.stdout.split()) == {"acker_client", "acker_protocol"}
