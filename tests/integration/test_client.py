@@ -1,0 +1,90 @@
+"""Tests the client on the whole service: what the acker in memory promises for it is kept."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from acker_client import AsyncAcker, Outcome, TupleDone, Word
+from acker_client.roots import Root
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def acker(api: httpx.AsyncClient) -> AsyncIterator[AsyncAcker]:
+    async with AsyncAcker("http://acker", transport=api._transport, place_for_ms=2_000) as acker:
+        yield acker
+
+
+async def told(spout, **reading):
+    return [(done.message_id, done.outcome) async for done in spout.completions(timeout_s=0.2, wait_ms=100, **reading)]
+
+
+async def test_a_tree_is_acked_and_told_once(acker):
+    spout = acker.spout("orders")
+    async with spout.emit(message_id="42", message_timeout_ms=60_000) as root:
+        headers = root.anchor("split").headers()
+    async with acker.execute(headers, component="split") as tuple_:
+        children = [tuple_.anchor(word).headers() for word in ("liu", "guan")]
+    for child in children:
+        async with acker.execute(child, component="count"):
+            pass
+    assert await told(spout) == [("42", Outcome.ACKED)]
+    assert await told(spout) == []
+
+
+async def test_a_failure_is_told_with_reason_and_component(acker):
+    spout = acker.spout("orders")
+    async with spout.emit(message_id="42") as root:
+        tuple_ = acker.tuple(root.anchor("split").headers(), component="split")
+    assert await acker.reset_timeout(tuple_) == [Word.PENDING]
+    assert await acker.fail(tuple_, reason="no such word") == [Word.FAILED]
+    [done] = [done async for done in spout.completions(timeout_s=0)]
+    assert (done.root_id, done.reason, done.component) == (root.root_id, "no such word", "split")
+    with pytest.raises(TupleDone):
+        await acker.ack(tuple_)
+
+
+async def test_a_batch_is_answered_word_by_word(acker):
+    spout = acker.spout("orders", shared=True)
+    roots: list[Root] = []
+    async with acker.batch() as batch:
+        for message_id in ("1", "2"):
+            async with spout.emit(message_id=message_id) as root:
+                await acker.ack(acker.tuple(root.anchor().headers(), component="split"))
+            roots.append(root)
+    assert [answer.word for answer in batch.answers] == [Word.EARLY, Word.ACKED, Word.EARLY, Word.ACKED]
+    assert sorted(await told(spout, limit=1)) == [("1", Outcome.ACKED), ("2", Outcome.ACKED)]
+
+
+async def test_a_refused_init_is_placed_once_there_is_room(acker, api):
+    await api.put("/v1/topologies/default", json={"max_spout_pending": 1})
+    spout = acker.spout("orders")
+    async with spout.emit(message_id="1") as root:
+        tuple_ = acker.tuple(root.anchor().headers(), component="split")
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        await acker.ack(tuple_)
+
+    other = AsyncAcker("http://acker", transport=api._transport, sleep=sleep)
+    async with other, other.spout("orders").emit(message_id="2") as root:
+        root.anchor()
+    assert len(waited) == 1
+
+
+async def test_a_spout_that_has_not_emitted_has_nothing_to_read(acker):
+    assert await told(acker.spout("nobody")) == []
+
+
+async def test_a_stop_in_the_midst_of_a_page_leaves_the_rest_unread(acker):
+    spout = acker.spout("orders")
+    for message_id in "abcd":
+        async with spout.emit(message_id=message_id):
+            pass
+    first: list[str | None] = []
+    async for done in spout.completions(stop=lambda: len(first) == 2):
+        first.append(done.message_id)  # noqa: PERF401 - stop looks at it meanwhile
+    rest = [message_id for message_id, _ in await told(spout)]
+    assert sorted([*first, *rest]) == list("abcd")
