@@ -133,8 +133,7 @@ class AsyncSpout:
         """As `Spout.completions`."""
         box = self.flows.mailbox(self.name, reading)
         while box.open:
-            await self.driver.run(box.read())
-            for done in box.hand_out():
+            for done in await self.driver.run(box.read()):
                 yield done
             await self.driver.run(box.release())
 

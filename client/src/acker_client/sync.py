@@ -145,11 +145,14 @@ class Spout:
         self.driver.run(self.flows.emitted(root))
 
     def completions(self, **reading: Unpack[mailbox.Reading]) -> Iterator[Done]:
-        """Read completions; one is released only after the loop body for it ended without an exception."""
+        """Read completions; one is released only after the loop body for it ended without an exception.
+
+        Asking for the next says that the body has ended, so read anew after an exception, not on. A page is released
+        as a whole: where the loop is left in its midst, all of it is told again.
+        """
         box = self.flows.mailbox(self.name, reading)
         while box.open:
-            self.driver.run(box.read())
-            yield from box.hand_out()
+            yield from self.driver.run(box.read())
             self.driver.run(box.release())
 
     def run(
