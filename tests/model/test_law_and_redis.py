@@ -70,7 +70,7 @@ configurations = st.builds(
     message_timeout_ms=st.sampled_from((300, 600)),
     progress_timeout_ms=st.sampled_from((None, 200)),
     max_spout_pending=st.sampled_from((None, None, 1, 2)),
-    dedupe_window_ms=st.sampled_from((0, 2_000)),
+    dedupe_window_ms=st.sampled_from((0, 400)),
     retention_ms=st.sampled_from((1_000, 1_700)),
     buckets=st.sampled_from((1, 2, 16)),
 )

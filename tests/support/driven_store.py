@@ -10,7 +10,7 @@ from acker_service.store.mailboxes import read_cursor
 from acker_service.store.requests import Request
 from acker_service.store.roots import Root
 from acker_service.store.store import Store
-from acker_service.store.topologies import Topology
+from acker_service.store.topology import Topology
 
 TIME = "redis.call('TIME')"
 CLOCK = "test:clock"

@@ -37,6 +37,8 @@ def serve(
     ] = None,
     idempotency_window_ms: Annotated[int | None, _option("How long request keys are remembered [600000]")] = None,
     buckets: Annotated[int | None, _option("Small hashes a shard of a new topology has [4096]")] = None,
+    mailbox_max: Annotated[int | None, _option("Unread completions of a spout task, at most [1000000]")] = None,
+    spout_idle_ms: Annotated[int | None, _option("How long an ephemeral spout task stays unused [86400000]")] = None,
     tick_ms: Annotated[int | None, _option("How often overdue roots are looked for [250]")] = None,
     max_body_bytes: Annotated[int | None, _option("Largest body that is taken [4194304]")] = None,
     max_batch: Annotated[int | None, _option("Most operations in a batch [10000]")] = None,

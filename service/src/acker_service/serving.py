@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import uvicorn
 
 from acker_service.app import make_app
+from acker_service.delivery.idling import Idling
 from acker_service.delivery.tick import Tick
 from acker_service.settings import Settings
 from acker_service.store.embedded import Embedded
@@ -43,15 +44,21 @@ async def serve(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM. Raises ``RuntimeError`` or ``ValueError`` if it cannot begin, with what to do."""
     stopping = asyncio.Event()
     async with _store_url(settings) as url:
-        store = Store(url, window_ms=settings.idempotency_window_ms)
-        tick = Tick(store, every=settings.tick_ms / 1000)
+        store = _store(url, settings)
+        tick, idling = (
+            Tick(store, every=settings.tick_ms / 1000),
+            Idling(store, every=min(60.0, settings.spout_idle_ms / 10_000)),
+        )
         try:
             await store.open()
             store.hints.start()
+            store.fullness.start()
             tick.start()
+            idling.start()
             await Server(_config(store, settings, stopping), stopping).serve()
         finally:
             await tick.stop()
+            await idling.stop()
             await store.close()
 
 
@@ -77,6 +84,15 @@ async def _kept(embedded: Embedded) -> AsyncIterator[None]:
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
+
+
+def _store(url: str, settings: Settings) -> Store:
+    return Store(
+        url,
+        window_ms=settings.idempotency_window_ms,
+        spout_idle_ms=settings.spout_idle_ms,
+        mailbox_max=settings.mailbox_max,
+    )
 
 
 def _config(store: Store, settings: Settings, stopping: asyncio.Event) -> uvicorn.Config:

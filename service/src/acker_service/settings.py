@@ -24,6 +24,8 @@ class Settings(BaseSettings):
     open: bool = False
     idempotency_window_ms: int = Field(default=600_000, ge=60_000, le=7 * DAY_MS)
     buckets: int = Field(default=4_096, ge=1, le=1_048_576)
+    mailbox_max: int = Field(default=1_000_000, ge=1, le=2**31 - 1)
+    spout_idle_ms: int = Field(default=DAY_MS, ge=1_000, le=365 * DAY_MS)
     tick_ms: int = Field(default=250, ge=10, le=60_000)
     max_body_bytes: int = Field(default=4_194_304, ge=1_024, le=268_435_456)
     max_batch: int = Field(default=10_000, ge=1, le=10_000)

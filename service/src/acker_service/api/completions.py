@@ -14,7 +14,7 @@ from acker_service.api.paths import After, Limit, SpoutTask, TopologyName, WaitM
 from acker_service.store.mailboxes import Cursor, Reading, read_cursor
 from acker_service.store.spouts import Spout
 from acker_service.store.store import Store
-from acker_service.store.topologies import Topology
+from acker_service.store.topology import Topology
 
 
 def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -> APIRouter:
@@ -42,9 +42,18 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
         values = check(await read_json(request, most=max_body_bytes), {"cursor": text})
         if "cursor" not in values:
             raise Invalid("cursor is missing")
+
+        async def work(found: Topology) -> int:
+            spout = await store.spouts.get(found, spout_task)
+            return await store.mailboxes.release(found, spout, read_cursor(values["cursor"], found))
+
+        return {"released": await store.topologies.on(topology, work)}
+
+    @router.post("/discard")
+    async def discard(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
+        """Forget all completions, unread."""
         found = await store.topologies.get(topology)
-        spout = await store.spouts.get(found, spout_task)
-        return {"released": await store.mailboxes.release(found, spout, read_cursor(values["cursor"], found))}
+        return {"discarded": await store.mailboxes.discard(found, await store.spouts.get(found, spout_task))}
 
     return router
 

@@ -13,3 +13,5 @@ RootId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="A root id: 
 Limit = Annotated[int, Query(ge=LIMIT.start, lt=LIMIT.stop, description="How many completions at most.")]
 WaitMs = Annotated[int, Query(ge=WAIT_MS.start, lt=WAIT_MS.stop, description="How long to wait for one, at most.")]
 After = Annotated[str | None, Query(description="A cursor; left out: from the oldest not yet released.")]
+Force = Annotated[bool, Query(description="End what is pending; go once all completions were released.")]
+Discard = Annotated[bool, Query(description="Go whatever is left; what was not read is lost, and counted.")]

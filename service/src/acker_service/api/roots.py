@@ -24,7 +24,7 @@ def make_router(store: Store) -> APIRouter:
             number = parse_id(root_id)
         except ValueError as fault:
             raise Invalid(f"root_id {fault}") from None
-        root = await store.roots.read(await store.topologies.get(topology), number)
+        root = await store.topologies.on(topology, lambda found: store.roots.read(found, number))
         if root.state == "N":
             raise UnknownRoot(f"root {root_id} is neither pending nor early nor remembered")
         return {"root_id": root_id, "state": _STATES[root.state]} | _show(root)

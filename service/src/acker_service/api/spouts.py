@@ -6,8 +6,9 @@ from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
 from acker_service.api.bodies import read_json_if_any
-from acker_service.api.paths import SpoutTask, TopologyName
+from acker_service.api.paths import Discard, SpoutTask, TopologyName
 from acker_service.store.counts import Counts
+from acker_service.store.departures import Leave
 from acker_service.store.spouts import Spout
 from acker_service.store.store import Store
 
@@ -34,11 +35,19 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
     async def put_spout(
         topology: TopologyName, spout_task: SpoutTask, request: Request, response: Response
     ) -> dict[str, Any]:
-        """Make a spout task (201), or leave it as it is (200). Its completions are pulled."""
-        check(await read_json_if_any(request, most=max_body_bytes), {"callback": _pulled, "ephemeral": _lasting})
-        spout, is_new = await store.spouts.make(await store.topologies.get(topology), spout_task)
+        """Make a spout task (201), or change it (200): fields left out keep their value. Its completions are pulled."""
+        document = await read_json_if_any(request, most=max_body_bytes)
+        values = check(document, {"callback": _pulled, "ephemeral": _flag})
+        ephemeral = values.get("ephemeral", False if "ephemeral" in document else None)
+        spout, is_new = await store.spouts.make(await store.topologies.get(topology), spout_task, ephemeral=ephemeral)
         response.status_code = 201 if is_new else 200
         return _show(spout, await store.counts.read(await store.topologies.get(topology)))
+
+    @router.delete("/{spout_task}", status_code=204, response_class=Response)
+    async def delete_spout(topology: TopologyName, spout_task: SpoutTask, *, discard: Discard = False) -> None:
+        """Delete a spout task if it is idle, or at once; what still ends under its name is told to nobody."""
+        leave = Leave.DISCARD if discard else Leave.IDLE
+        await store.departures.delete(await store.topologies.get(topology), spout_task, leave)
 
     return router
 
@@ -47,10 +56,10 @@ def _pulled(_: Any) -> None:
     raise ValueError("must be null: completions are pulled")
 
 
-def _lasting(value: Any) -> bool:
-    if value is not False:
-        raise ValueError("must be false: spout tasks stay")
-    return False
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004 - every check raises one kind of error
+    return value
 
 
 def _show(spout: Spout, counts: Counts) -> dict[str, Any]:

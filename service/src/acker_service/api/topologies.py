@@ -2,14 +2,16 @@
 
 from typing import Any
 
+from acker_protocol.problems import Invalid
 from fastapi import APIRouter, Request, Response
 
 from acker_service.api.bodies import read_json_if_any
-from acker_service.api.paths import TopologyName
+from acker_service.api.paths import Discard, Force, TopologyName
 from acker_service.domain.limits import Configuration, merge
 from acker_service.store.counts import Counts
+from acker_service.store.removal import Haste
 from acker_service.store.store import Store
-from acker_service.store.topologies import Topology
+from acker_service.store.topology import Topology
 
 
 def make_router(store: Store, *, max_body_bytes: int, buckets: int) -> APIRouter:
@@ -37,6 +39,17 @@ def make_router(store: Store, *, max_body_bytes: int, buckets: int) -> APIRouter
             return merge(present, document, buckets=buckets)
 
         return await _show(store, await store.topologies.write(topology, change))
+
+    @router.delete("/{topology}", status_code=204, response_class=Response)
+    async def delete_topology(
+        topology: TopologyName, response: Response, *, force: Force = False, discard: Discard = False
+    ) -> None:
+        """Delete a topology: if it is idle; forced (202), once its completions were released; or at once (204)."""
+        if discard and not force:
+            raise Invalid("discard goes with force=true")
+        haste = Haste.DISCARD if discard else Haste.FORCE if force else Haste.IDLE
+        response.status_code = 202 if haste is Haste.FORCE else 204
+        await store.removal.delete(topology, haste)
 
     return router
 

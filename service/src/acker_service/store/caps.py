@@ -2,14 +2,17 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Set
 
 from acker_service.store.counts import read_counts
 from acker_service.store.server import Server
-from acker_service.store.topologies import Topologies, Topology, unstale
-from acker_service.store.turns import INITS, Applied, Packed, apply_or_refuse_inits, read_words
+from acker_service.store.topologies import Topologies
+from acker_service.store.topology import Topology, unstale
+from acker_service.store.turns import Applied, Packed, apply_or_refuse_inits, read_words
 
 NO_CAP = 2**31 - 1
+FULL = -(2**31)
+"""The room of a spout task whose mailbox is full, which is not the same as having no place."""
 
 
 class Caps:
@@ -25,22 +28,26 @@ class Caps:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def apply(
-        self, topology: Topology, indexes: Mapping[str, int], parts: Mapping[int, Packed]
+        self, topology: Topology, indexes: Mapping[str, int], parts: Mapping[int, Packed], function: str, full: Set[int]
     ) -> AsyncIterator[tuple[int, Applied]]:
-        """Apply the parts of a request by shard; gives what each shard answered. Raises `Stale`, `StoreUnavailable`."""
+        """Apply the parts of a request by shard; gives what each shard answered. Raises `Stale`, `StoreUnavailable`.
+
+        ``full`` are the indexes of spout tasks whose mailbox is full: their inits are refused.
+        """
         async with self._locks.setdefault(topology.name, asyncio.Lock()):
-            rooms = await self._rooms(topology, indexes.values())
+            rooms = await self._rooms(topology, indexes.values(), full)
             for shard, part in parts.items():
                 key = topology.shards[shard]
                 args = (topology.pair, topology.settings, rooms, *part.args)
-                rooms, words = unstale(key, await apply_or_refuse_inits(self._server, INITS, key, args))
+                rooms, words = unstale(key, await apply_or_refuse_inits(self._server, function, key, args))
                 yield shard, read_words(words)
 
-    async def _rooms(self, topology: Topology, indexes: Iterable[int]) -> bytes:
+    async def _rooms(self, topology: Topology, indexes: Iterable[int], full: Set[int]) -> bytes:
         cap = topology.configuration.max_spout_pending or NO_CAP
         pending = dict.fromkeys(indexes, 0)
         for counts in await self._topologies.call_shards(topology, "acker_read_counts_v1", [()] * len(topology.shards)):
             for index, count in read_counts(counts[0]).items():
                 if index in pending:
                     pending[index] += count
-        return b"".join(struct.pack(">Ii", index, cap - count) for index, count in pending.items())
+        rooms = {index: FULL if index in full else cap - count for index, count in pending.items()}
+        return b"".join(struct.pack(">Ii", index, room) for index, room in rooms.items())

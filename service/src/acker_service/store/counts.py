@@ -3,7 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from acker_service.store.topologies import Topologies, Topology
+from acker_service.store.topologies import Topologies
+from acker_service.store.topology import Topology
 
 TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
 

@@ -15,7 +15,8 @@ from acker_protocol.problems import Problem
 from acker_service.store import keys
 from acker_service.store.server import Server
 from acker_service.store.spouts import Spout
-from acker_service.store.topologies import Topologies, Topology
+from acker_service.store.topologies import Topologies
+from acker_service.store.topology import Topology
 
 SWEEP_S = 1.0
 

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-FILES = ("acker", "record", "completions", "law", "requests", "tick", "mailbox", "topologies")
+FILES = ("acker", "record", "completions", "law", "requests", "tick", "mailbox", "topologies", "removal")
 
 
 @cache

@@ -12,7 +12,8 @@ from acker_protocol.problems import Invalid
 from acker_service.store.packing import unpack_completions
 from acker_service.store.server import Argument
 from acker_service.store.spouts import Spout
-from acker_service.store.topologies import Topologies, Topology
+from acker_service.store.topologies import Topologies
+from acker_service.store.topology import Topology
 
 RELEASE_STEP = 256
 _HEAD = struct.Struct(">B8s")
@@ -104,6 +105,11 @@ class Mailboxes:
                 topology, (count, more) = await self._topologies.ask(topology, "acker_release_v1", shard, *args)
                 released += count
         return released
+
+    async def discard(self, topology: Topology, spout: Spout) -> int:
+        """Forget all completions of a spout task, unread; gives how many."""
+        _, shards = await self._topologies.ask_each(topology, "acker_discard_v1", spout.index)
+        return sum(unread for (unread,) in shards)
 
 
 def _where(at: Position | None, spout: Spout, limit: int) -> tuple[Argument, ...]:

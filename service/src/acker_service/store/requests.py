@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from acker_protocol.messages import Ack, Init, Message
-from acker_protocol.problems import Problem, StoreUnavailable
+from acker_protocol.problems import Problem, StoreUnavailable, TopologyBusy
 
 from acker_service.domain.routing import Part, split
 from acker_service.store import packing
 from acker_service.store.caps import Caps
+from acker_service.store.fullness import Fullness
 from acker_service.store.packing import Answer
 from acker_service.store.server import Server
 from acker_service.store.spouts import Spouts
-from acker_service.store.topologies import Stale, Topologies, Topology, attempts
+from acker_service.store.topologies import Topologies, attempts
+from acker_service.store.topology import Doom, Stale, Topology
 from acker_service.store.turns import INITS, OTHERS, Applied, Packed, Turns
 
 
@@ -51,8 +53,8 @@ Done = dict[int, tuple[Part, Applied]]
 class Requests:
     """Applies requests, each shard's part in one atomic step."""
 
-    def __init__(self, server: Server, topologies: Topologies, spouts: Spouts) -> None:
-        self._topologies, self._spouts = topologies, spouts
+    def __init__(self, server: Server, topologies: Topologies, spouts: Spouts, fullness: Fullness) -> None:
+        self._topologies, self._spouts, self._fullness = topologies, spouts, fullness
         self._turns, self._caps = Turns(server), Caps(server, topologies)
 
     async def apply(self, topology: Topology, request: Request) -> Reply:
@@ -77,6 +79,7 @@ class Requests:
         """Apply the parts of a request; those of stale shards again, by the configuration that holds there now."""
         done: Done = {}
         for _ in attempts(topology):
+            topology = await self._admit(topology, request)
             try:
                 indexes = await self._spouts.register(topology, request.spout_tasks)
                 await self._apply_rest(topology, request, indexes, done)
@@ -86,17 +89,26 @@ class Requests:
                 return done
         raise AssertionError("attempts end by raising")
 
+    async def _admit(self, topology: Topology, request: Request) -> Topology:
+        """Let a request with inits wait for a topology that may be going. Raises `TopologyBusy` if it will go."""
+        while topology.doom is Doom.GONE or (topology.doom and request.spout_tasks):
+            if topology.doom is Doom.FORCE:
+                raise TopologyBusy(f"topology {topology.name} is being deleted and takes no more inits")
+            topology = await self._topologies.wait(topology)
+        return topology
+
     async def _apply_rest(self, topology: Topology, request: Request, indexes: dict[str, int], done: Done) -> None:
         """Apply the parts that are not done; what is done stays done if another shard is stale. Raises `Stale`."""
         cap = topology.configuration.max_spout_pending
         parts = split(request.messages, shards=topology.layout.shards, capped=cap)
         rest = {part.shard: part for part in parts if part.shard not in done}
         packed = {part.shard: _pack(topology, request, part, indexes) for part in rest.values()}
-        if cap is not None and indexes:
-            async for shard, applied in self._caps.apply(topology, indexes, packed):
+        full = await self._fullness.full_mailboxes(topology, indexes.values())
+        function = INITS if indexes and not self._fullness.is_store_full else OTHERS
+        if (cap is not None or full) and indexes:
+            async for shard, applied in self._caps.apply(topology, indexes, packed, function, full):
                 done[shard] = (rest[shard], applied)
             return
-        function = INITS if indexes else OTHERS
         calls = [self._turns.apply(topology, shard, function, own) for shard, own in packed.items()]
         results = await asyncio.gather(*calls, return_exceptions=True)
         for part, result in zip(rest.values(), results, strict=True):

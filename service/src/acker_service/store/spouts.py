@@ -1,36 +1,55 @@
 """Knows the spout tasks of topologies: their indexes, by name and back."""
 
+import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from acker_protocol.problems import StoreUnavailable, UnknownSpout
 
 from acker_service.store import keys
 from acker_service.store.server import Server
-from acker_service.store.topologies import ATTEMPTS, Stale, Topologies, Topology, attempts
+from acker_service.store.topologies import ATTEMPTS, PATIENCE_MS, WAIT_S, Topologies, attempts
+from acker_service.store.topology import Stale, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spout:
-    """A spout task. ``index`` stands for its name in records and mailbox keys and is never used again."""
+    """A spout task. ``index`` stands for its name in records and mailbox keys and is never used again.
+
+    ``doom`` is set while it is being removed, since ``doomed_ms``; ``made_ms`` is when it was made, by Redis's clock.
+    """
 
     name: str
     index: int
+    made_ms: int = 0
     callback: dict[str, Any] | None = None
     ephemeral: bool = False
+    doom: str | None = None
+    doomed_ms: int = 0
 
     def public(self) -> dict[str, Any]:
         """What callers see of it, besides its counts."""
         return {"spout_task": self.name, "callback": self.callback, "ephemeral": self.ephemeral}
 
+    def encode(self) -> str:
+        """Write it as it stands in Redis."""
+        return f"{self.index} {self.made_ms} {self.document()}"
+
+    def document(self) -> str:
+        """Write what may change of it."""
+        members: dict[str, Any] = {"callback": self.callback, "ephemeral": self.ephemeral}
+        if self.doom:
+            members |= {"doom": self.doom, "doomed_ms": self.doomed_ms}
+        return json.dumps(members)
+
 
 class Spouts:
-    """Reads and registers spout tasks, with a cache: what a name stands for never changes within an incarnation."""
+    """Reads and writes spout tasks, with a cache for each version of a topology: a removal raises that."""
 
     def __init__(self, server: Server, topologies: Topologies) -> None:
         self._server, self._topologies = server, topologies
-        self._by_name: dict[tuple[str, str], dict[str, Spout]] = {}
+        self._caches: dict[str, tuple[str, dict[str, Spout]]] = {}
 
     async def get(self, topology: Topology, name: str) -> Spout:
         """Give a spout task. Raises `UnknownSpout`."""
@@ -52,45 +71,60 @@ class Spouts:
         flat = await self._server.command("HGETALL", keys.spouts(topology.name, topology.incarnation))
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         spouts = {name.decode(): _decode(name.decode(), value.decode()) for name, value in pairs}
-        self._by_name[topology.name, topology.incarnation] = spouts
+        self._caches[topology.name] = (topology.pair, spouts)
         return spouts
 
     async def register(self, topology: Topology, names: set[str]) -> dict[str, int]:
         """Give the indexes of spout tasks, making those that are new, with callback null. Raises `Stale`."""
         return {name: (await self._registered(topology, name)).index for name in names}
 
-    async def make(self, topology: Topology, name: str) -> tuple[Spout, bool]:
-        """Make a spout task with callback null, or leave it as it is; says whether it is new. Idempotent."""
+    async def make(self, topology: Topology, name: str, *, ephemeral: bool | None = None) -> tuple[Spout, bool]:
+        """Make a spout task, or change it (None: leave as it is); says whether it is new. Idempotent."""
         for _ in attempts(topology):
             try:
-                return await self._write(topology, name)
+                return await self._write(topology, name, ephemeral=ephemeral)
             except Stale as stale:
                 topology = await self._topologies.renew(topology, stale)
         raise AssertionError("attempts end by raising")
 
     async def _registered(self, topology: Topology, name: str) -> Spout:
-        return self._cached(topology).get(name) or (await self._write(topology, name))[0]
+        """Give a spout task that stays: one that is marked is waited for."""
+        spout = self._cached(topology).get(name) or (await self._write(topology, name))[0]
+        for _ in range(int(PATIENCE_MS / 1000 / WAIT_S)):
+            if not spout.doom:
+                return spout
+            await asyncio.sleep(WAIT_S)
+            await self.read_all(topology)
+            spout = (await self._write(topology, name))[0]
+        raise StoreUnavailable(f"spout task {name} is being removed, and that takes long")
 
-    async def _write(self, topology: Topology, name: str) -> tuple[Spout, bool]:
+    async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None = None) -> tuple[Spout, bool]:
         target = [keys.topology(topology.name), keys.spouts(topology.name, topology.incarnation)]
-        document = json.dumps({"callback": None, "ephemeral": False})
         for _ in range(ATTEMPTS):
-            word, value = b"found", await self._server.command("HGET", target[1], name)
-            if value is None:
-                args = (topology.pair, name, "", document)
-                word, *values = await self._server.call("acker_write_spout_v1", target, *args)
-                value = values[0] if values else None
+            value = await self._server.command("HGET", target[1], name)
+            present = _decode(name, value.decode()) if value else None
+            wanted = present or Spout(name=name, index=-1)
+            if ephemeral is not None:
+                wanted = replace(wanted, ephemeral=ephemeral)
+            if wanted == present:
+                return self._remember(topology, present), False
+            args = (topology.pair, name, value or "", wanted.document())
+            word, *values = await self._server.call("acker_write_spout_v1", target, *args)
             if word == b"stale":
-                raise Stale(target[0], value.decode())
-            if value is not None:
-                spout = self._cached(topology)[name] = _decode(name, value.decode())
-                return spout, word == b"ok"
+                raise Stale(target[0], values[0].decode())
+            if word == b"ok":
+                return self._remember(topology, _decode(name, values[0].decode())), present is None
         raise StoreUnavailable(f"spout task {name} is being changed by too many at once")
 
     def _cached(self, topology: Topology) -> dict[str, Spout]:
-        return self._by_name.setdefault((topology.name, topology.incarnation), {})
+        pair, spouts = self._caches.get(topology.name, ("", {}))
+        return spouts if pair == topology.pair else {}
+
+    def _remember(self, topology: Topology, spout: Spout) -> Spout:
+        self._caches[topology.name] = (topology.pair, self._cached(topology) | {spout.name: spout})
+        return spout
 
 
 def _decode(name: str, value: str) -> Spout:
-    index, document = value.split(" ", 1)
-    return Spout(name=name, index=int(index), **json.loads(document))
+    index, made, document = value.split(" ", 2)
+    return Spout(name=name, index=int(index), made_ms=int(made), **json.loads(document))

@@ -5,8 +5,11 @@ import logging
 from acker_protocol.problems import StoreUnavailable
 
 from acker_service.store.counts import CountsReader
+from acker_service.store.departures import Departures
+from acker_service.store.fullness import Fullness
 from acker_service.store.hints import Hints
 from acker_service.store.mailboxes import Mailboxes
+from acker_service.store.removal import Removal
 from acker_service.store.requests import Requests
 from acker_service.store.roots import Roots
 from acker_service.store.server import Server
@@ -18,18 +21,27 @@ _log = logging.getLogger(__name__)
 
 
 class Store:
-    """All that is remembered. ``window_ms`` is how long a request's idempotency key is remembered at least."""
+    """All that is remembered.
 
-    def __init__(self, url: str, *, window_ms: int) -> None:
+    ``window_ms`` is how long a request's idempotency key is remembered at least, ``spout_idle_ms`` how long an
+    ephemeral spout task stays unused, ``mailbox_max`` how many unread completions a spout task may have.
+    """
+
+    def __init__(
+        self, url: str, *, window_ms: int, spout_idle_ms: int = 86_400_000, mailbox_max: int = 1_000_000
+    ) -> None:
         self.server = Server(url)
         self.window_ms = window_ms
         self.topologies = Topologies(self.server, window_ms=window_ms)
         self.spouts = Spouts(self.server, self.topologies)
-        self.requests = Requests(self.server, self.topologies, self.spouts)
-        self.roots = Roots(self.topologies, self.spouts)
         self.counts = CountsReader(self.topologies)
+        self.fullness = Fullness(self.server, self.topologies, self.counts, mailbox_max=mailbox_max)
+        self.requests = Requests(self.server, self.topologies, self.spouts, self.fullness)
+        self.roots = Roots(self.topologies, self.spouts)
         self.mailboxes = Mailboxes(self.topologies)
         self.ticks = Ticks(self.server, self.topologies)
+        self.removal = Removal(self.server, self.topologies, self.counts)
+        self.departures = Departures(self.server, self.topologies, self.spouts, self.counts, idle_ms=spout_idle_ms)
         self.hints = Hints(self.server, self.topologies)
 
     async def open(self) -> None:
@@ -56,6 +68,7 @@ class Store:
     async def close(self) -> None:
         """Close all connections."""
         await self.hints.stop()
+        await self.fullness.stop()
         await self.server.close()
 
     async def _check_policy(self) -> None:
@@ -64,3 +77,6 @@ class Store:
         policy = memory.get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
             raise ValueError(f"Redis has maxmemory-policy {policy}, which evicts pending roots; set it to noeviction")
+        persistence = await self.server.command("INFO", "persistence")
+        if not persistence.get("aof_enabled"):
+            _log.warning("Redis keeps no append-only file: a restart of it forgets what is pending; set appendonly yes")

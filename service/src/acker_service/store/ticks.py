@@ -2,7 +2,8 @@
 
 from acker_service.store import keys
 from acker_service.store.server import Server
-from acker_service.store.topologies import Topologies, Topology
+from acker_service.store.topologies import Topologies
+from acker_service.store.topology import Topology
 
 RECORDS = 2_000
 """About how many records one call looks through: some milliseconds of Redis's time."""

@@ -1,19 +1,20 @@
 """Knows the topologies: their configurations in Redis, and a cache of them that every stamp may prove stale."""
 
+import asyncio
 import json
 import secrets
-import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, TypeVar
 
-from acker_protocol.problems import StoreUnavailable, UnknownTopology
+from acker_protocol.problems import StoreUnavailable, TopologyBusy, UnknownTopology
 
 from acker_service.domain.limits import Configuration
 from acker_service.store import keys
-from acker_service.store.packing import Layout
 from acker_service.store.server import Argument, Server
+from acker_service.store.topology import Doom, Remade, Stale, Topology, unstale
+
+T = TypeVar("T")
 
 DEFAULT = "default"
 """The topology that always exists."""
@@ -22,56 +23,10 @@ ATTEMPTS = 8
 """How often a write that somebody else was faster with, or a call with a stale pair, is begun anew."""
 
 
-class Stale(Exception):
-    """A shard's stamp is not the pair that a call named; ``pair`` is the stamp, if any. Nothing was done."""
+PATIENCE_MS = 10_000
+"""After so long whoever meets the mark of a removal may take it over."""
 
-    def __init__(self, key: str, pair: str) -> None:
-        super().__init__(key, pair)
-        self.key, self.pair = key, pair
-
-
-@dataclass(frozen=True, kw_only=True)
-class Topology:
-    """A topology as it was last read. ``pair`` is its incarnation (16 hex digits) and version (10 digits)."""
-
-    name: str
-    pair: str
-    configuration: Configuration
-    window_ms: int
-
-    @property
-    def incarnation(self) -> str:
-        """Names this life of the topology: one made again under the same name has another, higher one."""
-        return self.pair[:16]
-
-    @property
-    def layout(self) -> Layout:
-        """How its roots are laid out."""
-        return Layout(shards=self.configuration.shards, buckets=self.configuration.buckets)
-
-    @property
-    def seen_sets(self) -> int:
-        """Over how many sets a shard's remembered requests are spread."""
-        return max(16, self.configuration.buckets // 4)
-
-    @cached_property
-    def shards(self) -> list[str]:
-        """The stamp keys of its shards."""
-        return [keys.shard(self.name, number) for number in range(self.configuration.shards)]
-
-    @cached_property
-    def settings(self) -> bytes:
-        """What Lua needs to know of the configuration."""
-        rules = self.configuration.rules
-        return struct.pack(
-            ">IIIIIB",
-            rules.message_timeout_ms,
-            rules.progress_timeout_ms,
-            rules.dedupe_window_ms,
-            rules.retention_ms,
-            self.window_ms,
-            rules.tracked,
-        )
+WAIT_S = 0.05
 
 
 class Topologies:
@@ -85,6 +40,13 @@ class Topologies:
     async def get(self, name: str) -> Topology:
         """Give a topology, from the cache if it is there. Raises `UnknownTopology`."""
         return self._cache.get(name) or await self.read(name)
+
+    async def on(self, name: str, work: Callable[[Topology], Awaitable[T]]) -> T:
+        """Do some work on a topology, and once more if what was known of it is of an incarnation that has gone."""
+        try:
+            return await work(await self.get(name))
+        except Remade:
+            return await work(await self.read(name))
 
     async def read(self, name: str) -> Topology:
         """Read a topology from Redis. Raises `UnknownTopology`."""
@@ -109,8 +71,11 @@ class Topologies:
         """
         for _ in range(ATTEMPTS):
             present = await self._find(name)
+            if present is not None and present.doom is not None:
+                present = await self._undoomed(present)
             configuration = change(present.configuration if present else None)
             document = json.dumps(asdict(configuration))
+            floor = floor or ("" if present else await self._tombstone(name, configuration))
             reply = await self._server.call(
                 "acker_write_topology_v1",
                 [keys.topology(name), keys.TOPOLOGIES],
@@ -118,9 +83,29 @@ class Topologies:
             )
             if reply[0] == b"ok":
                 topology = self._remember(name, reply[1].decode(), configuration)
-                await self._stamp(topology)
+                await self.stamp(topology)
                 return topology
         raise StoreUnavailable(f"topology {name} is being changed by too many at once")
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a topology."""
+        self._cache.pop(name, None)
+
+    async def _tombstone(self, name: str, configuration: Configuration) -> str:
+        """Give the highest stamp on the shards of a topology that is made: its incarnation has to be above it."""
+        stamps = await self._server.command("MGET", *(keys.shard(name, n) for n in range(configuration.shards)))
+        return max((stamp.decode() for stamp in stamps if stamp), default="")
+
+    async def _undoomed(self, topology: Topology) -> Topology | None:
+        """Wait until a topology is no longer marked, or is gone (None). Raises `TopologyBusy` if it will go."""
+        while topology.doom is not None:
+            if topology.doom is Doom.FORCE:
+                raise TopologyBusy(f"topology {topology.name} is being deleted")
+            try:
+                topology = await self.wait(topology)
+            except UnknownTopology:
+                return None
+        return topology
 
     async def ask(self, topology: Topology, function: str, shard: int, *args: Argument) -> tuple[Topology, list[Any]]:
         """Call a function on one shard, with the topology read again as often as it proves stale.
@@ -166,34 +151,78 @@ class Topologies:
         """
         self._cache.pop(topology.name, None)
         renewed = await self.read(topology.name)
+        if len(stale.pair) > len(renewed.pair) and stale.pair[:16] == renewed.incarnation and not renewed.doom:
+            renewed = await self.mark(renewed, Doom.GONE)  # a failover lost the deletion: it is done again
+        while renewed.doom is Doom.GONE:
+            renewed = await self.wait(renewed)
         if not stale.pair:
-            await self._stamp(renewed)
+            await self.stamp(renewed)
         elif stale.pair[:26] > renewed.pair:
             renewed = await self.write(topology.name, lambda present: present or topology.configuration, stale.pair)
         if renewed.layout != topology.layout:
-            raise StoreUnavailable(f"topology {topology.name} was made again meanwhile")
+            raise Remade(f"topology {topology.name} was made again meanwhile")
         return renewed
+
+    async def wait(self, topology: Topology) -> Topology:
+        """Wait a moment for a topology that is being removed, and read it again.
+
+        Raises `UnknownTopology` once it has gone; `StoreUnavailable` if whoever removes it takes too long: the tick of
+        any replica will then go on with it.
+        """
+        if await self.now_ms() - topology.doomed_ms > PATIENCE_MS:
+            raise StoreUnavailable(f"topology {topology.name} is being removed, and that takes long")
+        await asyncio.sleep(WAIT_S)
+        return await self.read(topology.name)
+
+    async def now_ms(self) -> int:
+        """Tell the time, by Redis's clock."""
+        seconds, microseconds = await self._server.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    async def mark(self, topology: Topology, doom: Doom | None) -> Topology:
+        """Mark a topology for removal, or take the mark away, on all its shards.
+
+        From then on every call that was made up before is stale. Raises `TopologyBusy` if somebody else changed it
+        meanwhile.
+        """
+        reply = await self._server.call(
+            "acker_mark_topology_v1", [keys.topology(topology.name)], topology.pair, doom or ""
+        )
+        if reply[0] != b"ok":
+            raise TopologyBusy(f"topology {topology.name} was changed meanwhile")
+        marked = self._remember(topology.name, reply[1].decode(), topology.configuration, reply[2].decode())
+        await self.stamp(marked)
+        return marked
 
     async def _renew_same(self, topology: Topology, stale: Stale) -> Topology:
         """Likewise, but only within one incarnation: the arguments of a call may mean something else in another."""
         renewed = await self.renew(topology, stale)
         if renewed.incarnation != topology.incarnation:
-            raise StoreUnavailable(f"topology {topology.name} was made again meanwhile")
+            raise Remade(f"topology {topology.name} was made again meanwhile")
         return renewed
 
     async def _find(self, name: str) -> Topology | None:
-        pair, document = await self._server.command("HMGET", keys.topology(name), "pair", "config")
+        pair, document, mark = await self._server.command("HMGET", keys.topology(name), "pair", "config", "mark")
         if pair is None:
             self._cache.pop(name, None)
             return None
-        return self._remember(name, pair.decode(), Configuration(**json.loads(document)))
+        return self._remember(name, pair.decode(), Configuration(**json.loads(document)), (mark or b"").decode())
 
-    def _remember(self, name: str, pair: str, configuration: Configuration) -> Topology:
-        topology = Topology(name=name, pair=pair, configuration=configuration, window_ms=self._window_ms)
+    def _remember(self, name: str, pair: str, configuration: Configuration, mark: str = "") -> Topology:
+        doom, _, since = mark.partition(" ")
+        topology = Topology(
+            name=name,
+            pair=pair,
+            configuration=configuration,
+            window_ms=self._window_ms,
+            doom=Doom(doom) if doom else None,
+            doomed_ms=int(since or 0),
+        )
         self._cache[name] = topology
         return topology
 
-    async def _stamp(self, topology: Topology) -> None:
+    async def stamp(self, topology: Topology) -> None:
+        """Stamp all shards with a topology's pair."""
         calls = [(key, (topology.pair,)) for key in topology.shards]
         await self._server.call_each("acker_stamp_v1", calls)
 
@@ -202,10 +231,3 @@ def attempts(topology: Topology) -> Iterator[int]:
     """Count attempts at a topology that others change meanwhile; after too many raises `StoreUnavailable`."""
     yield from range(ATTEMPTS + topology.configuration.shards)
     raise StoreUnavailable(f"topology {topology.name} is being changed by too many at once")
-
-
-def unstale(key: str, reply: list[Any]) -> list[Any]:
-    """Give a reply without its leading word, or raise `Stale`."""
-    if reply[0] == b"stale":
-        raise Stale(key, reply[1].decode())
-    return reply[1:]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from acker_protocol.problems import StoreFull
 
 from acker_service.store.server import Argument, Server
-from acker_service.store.topologies import Topology, unstale
+from acker_service.store.topology import Topology, unstale
 
 INITS, OTHERS = "acker_apply_v1", "acker_apply_full_v1"
 """The functions that apply requests: Redis refuses the first when its memory is full; the second refuses all inits."""

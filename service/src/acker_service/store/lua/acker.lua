@@ -2,7 +2,7 @@
 --[[
   The acker's law inside Redis. This library holds what acker_protocol/tree.py states; a stateful property test holds
   the two equal. Files are joined in this order: acker (names, clock, stamp), record, completions, law, requests, tick,
-  mailbox, topologies.
+  mailbox, topologies, removal.
 
   House rules: validate, then write, then never error. Replies are words or flat lists that begin with one. A changed
   signature is a _v2 beside the _v1. No KEYS, no unbounded loop.
@@ -10,7 +10,8 @@
   Keys. K = acker:{TOPOLOGY/SHARD} is the stamp and the only key without the incarnation in its name; all others of the
   shard begin with K:INCARNATION: and share its hash tag. Times are Unix milliseconds unless said otherwise.
 
-    K         string  stamp: the pair of incarnation (16 hex digits) and version (10 digits)
+    K         string  stamp: the pair of incarnation (16 hex digits) and version (10 digits); with an x behind it a
+                      tombstone, which stays for a day
     r<b>      hash    bucket b of roots: root id (8 raw bytes) -> record (see record.lua); TTL 21 days as a backstop
     x<b>      hash    what is too long for a record: root id -> message id, 'f' .. root id -> early failure
     due       zset    bucket -> earliest deadline in it; a hint when to look, the record is the truth
@@ -22,15 +23,18 @@
     m<i>      stream  mailbox of spout index i: c = completions one after another (completions.lua), n = how many
     heads     hash    spout index -> entry and count of the completions already released from that first entry
     tips      hash    spout index -> newest entry, for whoever looks for news
+    used      hash    spout index -> when it was last emitted under or read
+    gone      set     indexes of removed spout tasks: what ends under them is told to nobody
     counts    hash    acked, failed, timed_out, dropped (early roots without an init), unbalanced (see the law)
 
-  acker:{TOPOLOGY}                      hash    pair, config (JSON), next (the next spout index)
-  acker:{TOPOLOGY}:INCARNATION:spouts   hash    spout task -> index and document (JSON), one space between
+  acker:{TOPOLOGY}                      hash    pair, config (JSON), next (the next spout index), mark (see removal.lua)
+  acker:{TOPOLOGY}:INCARNATION:spouts   hash    spout task -> index, when it was made, document (JSON); spaces between
   acker:topologies                      set     their names
   acker:hints                           channel INCARNATION and spout index whose mailbox has news
 ]]
 
 local VERSION = 1
+local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
 local function clock()

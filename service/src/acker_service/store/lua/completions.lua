@@ -37,22 +37,33 @@ local function finish(c, t, outcome)
   local box = c.boxes[t.spout] or {}
   c.boxes[t.spout] = box
   box[#box + 1] = struct.pack('>c8I5I5B', t.root, t.started - EPOCH, c.now - EPOCH, flags) .. packed
-  if t.placed and c.rooms and c.rooms[t.spout] then c.rooms[t.spout] = c.rooms[t.spout] + 1 end
+  local room = t.placed and c.rooms and c.rooms[t.spout]
+  if room and room ~= MAILBOX_FULL then c.rooms[t.spout] = room + 1 end
   t.state, t.outcome, t.dirty = 'F', outcome, true
   count(c, COUNTED[outcome])
+end
+
+-- Whether a spout task was removed while roots of it were pending: nobody is told of them.
+local function is_gone(c, spout)
+  return redis.call('SISMEMBER', c.base .. 'gone', spout) == 1
+end
+
+local function post(c, spout, box)
+  local entry = redis.call('XADD', c.base .. 'm' .. spout, '*', 'n', #box, 'c', table.concat(box))
+  redis.call('HINCRBY', c.base .. 'unread', spout, #box)
+  redis.call('HSET', c.base .. 'tips', spout, entry)
+  redis.call('PUBLISH', 'acker:hints', c.incarnation .. ' ' .. spout)
 end
 
 -- Closes a call: posts the boxes, tells who waits, keeps the counts. One entry per spout task holds all that the call
 -- ended, so a batch costs one append.
 local function close(c)
   for spout, box in pairs(c.boxes) do
-    local entry = redis.call('XADD', c.base .. 'm' .. spout, '*', 'n', #box, 'c', table.concat(box))
-    redis.call('HINCRBY', c.base .. 'unread', spout, #box)
-    redis.call('HSET', c.base .. 'tips', spout, entry)
-    redis.call('PUBLISH', 'acker:hints', c.incarnation .. ' ' .. spout)
+    if not is_gone(c, spout) then post(c, spout, box) end
   end
   for spout, change in pairs(c.pending) do
-    if change ~= 0 then redis.call('HINCRBY', c.base .. 'pending', spout, change) end
+    if change ~= 0 and not is_gone(c, spout) then redis.call('HINCRBY', c.base .. 'pending', spout, change) end
+    if change > 0 then redis.call('HSET', c.base .. 'used', spout, c.now) end
   end
   for name, change in pairs(c.counts) do redis.call('HINCRBY', c.base .. 'counts', name, change) end
 end

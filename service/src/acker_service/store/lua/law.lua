@@ -2,7 +2,7 @@
   The law: what one message does to the root t. o is the operation: high and low (the value to XOR), outstanding (nil:
   unknown), spout, timeout, progress, first and second (message id, or reason and component), edge1 and edge2.
   A word is one character: p pending, a acked, f failed, e early, d duplicate, u unknown, c conflict, m max_spout_pending,
-  s store_full; A, F, T finished with that outcome.
+  b mailbox_full, s store_full; A, F, T finished with that outcome.
 ]]
 
 local function moved(c, t, timeout)
@@ -52,10 +52,15 @@ local function ends(t, o)
   return zero and (sum(t.outstanding, o.outstanding) or 0) == 0
 end
 
+local function no_memory(c, o)
+  if c.full then return 's' end
+  return c.rooms and c.rooms[o.spout] == MAILBOX_FULL and 'b' or nil
+end
+
 -- Finds a place for an init, or gives the word that refuses it.
 local function refused(c, t, o)
-  if c.full then return 's' end
-  if not c.rooms or ends(t, o) then return nil end
+  local word = no_memory(c, o)
+  if word or not c.rooms or ends(t, o) then return word end
   if (c.rooms[o.spout] or 0) <= 0 then return 'm' end
   c.rooms[o.spout], t.placed = c.rooms[o.spout] - 1, true
   return nil
@@ -115,7 +120,8 @@ end
 -- Without ackers an init is acked at once and every other message finds its root finished.
 local function untracked(c, t, o, op)
   if op ~= 1 then return 'A' end
-  if c.full then return 's' end
+  local word = no_memory(c, o)
+  if word then return word end
   begin(c, t)
   t.spout, t.id = o.spout, o.first
   finish(c, t, 'A')

@@ -34,6 +34,14 @@ local function read_head(base, spout)
   return entry, tonumber(taken)
 end
 
+-- Notes that a mailbox is read, once a second at most.
+local function touch(base, spout)
+  local now = clock()
+  if now - tonumber(redis.call('HGET', base .. 'used', spout) or 0) >= 1000 then
+    redis.call('HSET', base .. 'used', spout, now)
+  end
+end
+
 --[[
   Reads completions after a position, oldest first, whole entries until there are enough.
 
@@ -46,6 +54,7 @@ local function read(keys, args)
   if no then return no end
   local base = keys[1] .. ':' .. args[1]:sub(1, 16) .. ':'
   local key, from, taken, wanted = base .. 'm' .. args[2], args[3], tonumber(args[4]), tonumber(args[5])
+  touch(base, args[2])
   if from ~= '' and is_ahead(key, from) then from = '' end
   local head, released = read_head(base, args[2])
   local reply, bytes, start = { 'ok' }, 0, from == '' and '-' or from
@@ -96,6 +105,19 @@ local function release(keys, args)
   return { 'ok', released, #entries == most and 1 or 0 }
 end
 
+-- Input: KEYS[1] stamp; ARGV[1] pair  [2] spout index. Forgets all completions of a spout task; cursors stay good.
+-- Output: {'ok', completions discarded}
+local function discard(keys, args)
+  local no = refusal(keys[1], args[1])
+  if no then return no end
+  local base, spout = keys[1] .. ':' .. args[1]:sub(1, 16) .. ':', args[2]
+  local unread = tonumber(redis.call('HGET', base .. 'unread', spout) or 0)
+  redis.call('XTRIM', base .. 'm' .. spout, 'MAXLEN', 0)
+  redis.call('HDEL', base .. 'heads', spout)
+  redis.call('HDEL', base .. 'unread', spout)
+  return { 'ok', unread }
+end
+
 -- Input: KEYS[1] stamp; ARGV[1] pair, then spout indexes. Output: {'ok', newest entry or false ...}: cheap to ask often.
 local function tips(keys, args)
   local no = refusal(keys[1], args[1])
@@ -108,4 +130,5 @@ end
 
 redis.register_function('acker_read_v1', read)
 redis.register_function { function_name = 'acker_release_v1', callback = release, flags = { 'allow-oom' } }
+redis.register_function { function_name = 'acker_discard_v1', callback = discard, flags = { 'allow-oom' } }
 redis.register_function('acker_tips_v1', tips)

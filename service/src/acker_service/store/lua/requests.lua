@@ -60,7 +60,7 @@ end
 local function remember(c, set, whole, partly, words)
   if set == '' or not c.applied then return end
   local key = c.base .. 's' .. math.floor(c.now / c.window) % 2 .. ':' .. set
-  redis.call('SADD', key, words:find('[ms]') and partly or whole)
+  redis.call('SADD', key, words:find('[bms]') and partly or whole)
   keep(c, key, c.window)
 end
 

@@ -10,6 +10,13 @@ local function hex(c, digits)
   return text
 end
 
+-- Gives an incarnation that is above another: itself, or if the clock was set back the other's successor.
+local function above(incarnation, floor)
+  if incarnation > floor then return incarnation end
+  local low = tonumber(floor:sub(9), 16) + 1
+  return hex(tonumber(floor:sub(1, 8), 16) + math.floor(low / 4294967296), 8) .. hex(low % 4294967296, 8)
+end
+
 --[[
   Writes a topology's configuration if nobody has since the caller read it. Without a pair it is made, with a new
   incarnation: the time of making and four random digits, so that a later one is above an earlier one.
@@ -24,7 +31,7 @@ local function write_topology(keys, args)
   if pair then
     pair = pair:sub(1, 16) .. string.format('%010d', tonumber(pair:sub(17)) + 1)
   else
-    pair = hex(clock(), 12) .. args[3] .. string.format('%010d', 1)
+    pair = above(hex(clock(), 12) .. args[3], args[5]:sub(1, 16)) .. string.format('%010d', 1)
   end
   if pair < args[5] then pair = args[5]:sub(1, 16) .. string.format('%010d', tonumber(args[5]:sub(17, 26)) + 1) end
   redis.call('HSET', keys[1], 'pair', pair, 'config', args[2])
@@ -44,8 +51,9 @@ local function write_spout(keys, args)
   if not pair or pair:sub(1, 16) ~= args[1]:sub(1, 16) then return { 'stale', pair or '' } end
   local value = redis.call('HGET', keys[2], args[2])
   if (value or '') ~= args[3] then return { 'raced' } end
-  local index = value and value:match('^%d+') or redis.call('HINCRBY', keys[1], 'next', 1) - 1
-  value = index .. ' ' .. args[4]
+  local head = value and value:match('^%d+ %d+')
+    or redis.call('HINCRBY', keys[1], 'next', 1) - 1 .. ' ' .. string.format('%.0f', clock())
+  value = head .. ' ' .. args[4]
   redis.call('HSET', keys[2], args[2], value)
   return { 'ok', value }
 end

@@ -1,0 +1,115 @@
+"""Knows how spout tasks leave: by a call, or an ephemeral one that nobody has used for long."""
+
+import logging
+from dataclasses import replace
+from enum import StrEnum
+
+from acker_protocol.problems import SpoutBusy, UnknownSpout
+
+from acker_service.store import keys
+from acker_service.store.counts import CountsReader
+from acker_service.store.server import Server
+from acker_service.store.spouts import Spout, Spouts
+from acker_service.store.topologies import PATIENCE_MS, Topologies
+from acker_service.store.topology import Doom, Topology
+
+_log = logging.getLogger(__name__)
+
+
+class Leave(StrEnum):
+    """When a spout task may go: if nothing is left of it, whatever is left, or if it is unused."""
+
+    IDLE = "idle"
+    DISCARD = "discard"
+    UNUSED = "unused"
+
+
+class Departures:
+    """Removes spout tasks. ``idle_ms`` is how long an ephemeral one stays when nobody emits under it or reads it."""
+
+    def __init__(
+        self, server: Server, topologies: Topologies, spouts: Spouts, counts: CountsReader, *, idle_ms: int
+    ) -> None:
+        self._server, self._topologies, self._spouts, self._counts = server, topologies, spouts, counts
+        self._idle_ms = idle_ms
+
+    async def delete(self, topology: Topology, name: str, leave: Leave) -> None:
+        """Remove a spout task. Raises `SpoutBusy`, `UnknownSpout`.
+
+        It is marked first, and so takes no inits; then counted again; then removed, or unmarked.
+        """
+        topology = await self._topologies.read(topology.name)
+        spout = await self._read(topology, name)
+        marked = replace(spout, doom=Doom.PROBE, doomed_ms=await self._topologies.now_ms())
+        topology = await self._mark(topology, spout, marked)
+        busy = "" if leave is Leave.DISCARD else await self._busy(topology, marked, leave)
+        if busy:
+            await self._mark(topology, marked, spout)
+            raise SpoutBusy(f"spout task {name} has {busy}")
+        going = replace(marked, doom=Doom.GONE)
+        await self._finish(await self._mark(topology, marked, going), going)
+
+    async def look_after(self, topology: Topology) -> None:
+        """Remove the ephemeral spout tasks that nobody uses, and go on with removals that were left half-way."""
+        spouts = await self._spouts.read_all(topology)
+        now = await self._topologies.now_ms()
+        for spout in spouts.values():
+            if spout.doom and now - spout.doomed_ms > PATIENCE_MS:
+                await self._take_over(topology, spout)
+            elif spout.ephemeral and not spout.doom and now - spout.made_ms > self._idle_ms:
+                await self._leave_if_unused(topology, spout)
+
+    async def _leave_if_unused(self, topology: Topology, spout: Spout) -> None:
+        if not await self._busy(topology, spout, Leave.UNUSED):
+            try:
+                await self.delete(topology, spout.name, Leave.UNUSED)
+            except SpoutBusy:
+                _log.debug("spout task %s is used again", spout.name)
+
+    async def _take_over(self, topology: Topology, spout: Spout) -> None:
+        if spout.doom == Doom.GONE:
+            await self._finish(topology, spout)
+        else:
+            await self._mark(topology, spout, replace(spout, doom=None, doomed_ms=0))
+
+    async def _busy(self, topology: Topology, spout: Spout, leave: Leave) -> str:
+        """Say what keeps a spout task from going; empty if nothing does."""
+        counts = await self._counts.read(topology)
+        pending, unread = counts.pending[spout.index], counts.unread[spout.index]
+        if leave is Leave.UNUSED:
+            return f"{pending} pending roots" if pending else await self._used(topology, spout)
+        return f"{pending} pending roots and {unread} unread completions" if pending or unread else ""
+
+    async def _used(self, topology: Topology, spout: Spout) -> str:
+        _, shards = await self._topologies.ask_each(topology, "acker_read_used_v1")
+        last = max([spout.made_ms, *(int(ms) for _, *flat in shards for ms in _of(flat, spout.index))])
+        return "been used lately" if max(now for now, *_ in shards) - last <= self._idle_ms else ""
+
+    async def _read(self, topology: Topology, name: str) -> Spout:
+        spout = (await self._spouts.read_all(topology)).get(name)
+        if spout is None:
+            raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
+        if spout.doom:
+            raise SpoutBusy(f"spout task {name} is being removed already")
+        return spout
+
+    async def _mark(self, topology: Topology, before: Spout, after: Spout | None) -> Topology:
+        """Write a spout task anew, or remove it (None), and raise the topology's version on every shard."""
+        target = [keys.topology(topology.name), keys.spouts(topology.name, topology.incarnation)]
+        args = (topology.pair, before.name, before.encode(), after.encode() if after else "")
+        word, *_ = await self._server.call("acker_mark_spout_v1", target, *args)
+        if word != b"ok":
+            raise SpoutBusy(f"spout task {before.name} was changed meanwhile")
+        renewed = await self._topologies.read(topology.name)
+        await self._topologies.stamp(renewed)
+        return renewed
+
+    async def _finish(self, topology: Topology, spout: Spout) -> None:
+        topology, shards = await self._topologies.ask_each(topology, "acker_remove_spout_v1", spout.index)
+        discarded = sum(unread for (unread,) in shards)
+        await self._mark(topology, spout, None)
+        _log.info("spout task %s was removed; %d unread completions were discarded", spout.name, discarded)
+
+
+def _of(flat: list[bytes], index: int) -> list[bytes]:
+    return [value for name, value in zip(flat[::2], flat[1::2], strict=True) if int(name) == index]

@@ -1,0 +1,74 @@
+"""Knows what is full: Redis's memory, and mailboxes. Looked at once a second; what is full takes no inits."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+
+from acker_protocol.problems import Problem
+
+from acker_service.store.counts import CountsReader
+from acker_service.store.server import Server
+from acker_service.store.topologies import Topologies
+from acker_service.store.topology import Topology
+
+LOOK_EVERY_S = 1.0
+FULL_FROM = 0.9
+"""From this part of maxmemory on inits are refused, so that all that is pending still finds the memory to end."""
+
+_log = logging.getLogger(__name__)
+
+
+class Fullness:
+    """Watches for what is full. ``mailbox_max`` is how many unread completions a spout task may have."""
+
+    def __init__(self, server: Server, topologies: Topologies, counts: CountsReader, *, mailbox_max: int) -> None:
+        self._server, self._topologies, self._counts = server, topologies, counts
+        self._mailbox_max = mailbox_max
+        self._suspected: set[tuple[str, int]] = set()
+        self.is_store_full = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._task = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """End watching."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def full_mailboxes(self, topology: Topology, indexes: Iterable[int]) -> set[int]:
+        """Say which of these spout tasks have a full mailbox: those that lately had one are counted again."""
+        suspected = {index for index in indexes if (topology.incarnation, index) in self._suspected}
+        if not suspected:
+            return suspected
+        counts = await self._counts.read(topology)
+        return {index for index in suspected if counts.unread[index] >= self._mailbox_max}
+
+    async def look(self) -> None:
+        """Look at Redis's memory and at all mailboxes."""
+        memory = await self._server.command("INFO", "memory")
+        most, used = int(memory.get("maxmemory", 0)), int(memory["used_memory"])
+        full = bool(most) and used >= FULL_FROM * most
+        if full != self.is_store_full:
+            _log.warning("the store is %s: %d of %d bytes are used", "full" if full else "no longer full", used, most)
+        self.is_store_full = full
+        suspected = set()
+        for name in await self._topologies.names():
+            with contextlib.suppress(Problem):
+                topology = await self._topologies.get(name)
+                unread = (await self._counts.read(topology)).unread
+                suspected |= {(topology.incarnation, i) for i, count in unread.items() if count >= self._mailbox_max}
+        self._suspected = suspected
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Problem as problem:
+                _log.debug("could not look: %s", problem.detail)
+            except Exception:  # noqa: BLE001 - watching goes on whatever happens
+                _log.exception("looking for what is full failed")
+            await asyncio.sleep(LOOK_EVERY_S)
