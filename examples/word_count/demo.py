@@ -1,0 +1,100 @@
+"""The demo from start to end: an acker of its own, rounds on it, what they prove; then all is gone again."""
+
+import asyncio
+import itertools
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from examples.word_count.crew import Place
+from examples.word_count.plan import Plan
+from examples.word_count.processes import processes_in
+from examples.word_count.proof import Proof, prove
+from examples.word_count.screen import Screen
+from examples.word_count.service import make_topology, start_acker
+from examples.word_count.supervisor import run_round
+
+PROVEN, FAILED = 0, 1
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_demo(plan: Plan) -> int:
+    """Run the demo; gives its exit code: 0 if everything was proven, 128 and the number of a signal that ended it."""
+    console = Console(highlight=False, soft_wrap=True)
+    with tempfile.TemporaryDirectory(prefix="acker-word-count-") as folder:
+        return asyncio.run(_run_until_signal(plan, Path(folder), console))
+
+
+async def _run_until_signal(plan: Plan, folder: Path, console: Console) -> int:
+    running = asyncio.create_task(_run(plan, folder, console))
+    ended_by = _end_on_signal(running)
+    try:
+        return await running
+    except asyncio.CancelledError:
+        console.print("Stopped; every process has ended.")
+        return 128 + ended_by[0]
+    except Exception as fault:  # noqa: BLE001 - whatever went wrong is told, and all has ended
+        for leaf in _leaves(fault):
+            console.print(f"{type(leaf).__name__}: {leaf}", style="red", markup=False)
+        return FAILED
+
+
+def _end_on_signal(running: "asyncio.Task[int]") -> list[int]:
+    """Let the first signal end the run in good order, and further ones not disturb that; gives what came."""
+    came: list[int] = []
+
+    def end(number: int) -> None:
+        came.append(number)
+        if len(came) == 1:
+            running.cancel()
+
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    return came
+
+
+async def _run(plan: Plan, folder: Path, console: Console) -> int:
+    """Run one round, or rounds until one proves wrong."""
+    async with processes_in(folder) as processes:
+        acker = await start_acker(processes, folder / "data")
+        for number in itertools.count(1):
+            place = Place(acker=acker, topology=f"word-count-{number}", folder=folder / str(number))
+            proof = await _run_round(plan, place, console)
+            if not proof.holds or not plan.keep_going:
+                break
+    return PROVEN if proof.holds else FAILED
+
+
+async def _run_round(plan: Plan, place: Place, console: Console) -> Proof:
+    lines = plan.read_lines()
+    place.folder.mkdir()
+    make_topology(plan, place)
+    console.print(f"Counting the words of {len(lines)} lines of Newton's Opticks, with the acker at {place.acker}")
+    since = time.monotonic()
+    with Screen(console, lines=len(lines)) as screen:
+        round_ = await run_round(plan, lines, place, screen)
+    console.print(f"Done in {time.monotonic() - since:.1f} s.")
+    proof = prove(lines, round_)
+    _show(proof, console)
+    return proof
+
+
+def _show(proof: Proof, console: Console) -> None:
+    for claim in proof.claims:
+        console.print("  proven" if claim.holds else "  WRONG ", style="green" if claim.holds else "red", end="  ")
+        console.print(claim.says, markup=False)
+    listed = ", ".join(f"{word} {count}" for word, count in proof.counts.most_common(10))
+    console.print(f"The ten most frequent words: {listed}")
+    console.print("All of it is proven." if proof.holds else "Not all of it is true.")
+
+
+def _leaves(fault: BaseException) -> Iterator[BaseException]:
+    if not isinstance(fault, BaseExceptionGroup):
+        yield fault
+        return
+    for part in fault.exceptions:
+        yield from _leaves(part)

@@ -1,0 +1,48 @@
+"""Knows the demo's own acker: ``acker serve`` with the embedded store, on a free port, its data in a folder."""
+
+import asyncio
+import contextlib
+import socket
+from pathlib import Path
+
+import httpx
+from acker_protocol import routes
+
+from examples.word_count.crew import Place
+from examples.word_count.plan import Plan
+from examples.word_count.processes import Died, Processes
+
+TRIES, EVERY_S = 600, 0.05
+"""How often, and how often in a second, a starting acker is asked whether it is ready."""
+
+
+async def start_acker(processes: Processes, data_dir: Path) -> str:
+    """Start the acker, wait until it is ready, and give its address. Raises `Died` if it does not get there."""
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    await processes.start_acker("--port", str(port), "--data-dir", str(data_dir))
+    async with httpx.AsyncClient(trust_env=False) as http:
+        for _ in range(TRIES):
+            if await _is_ready(http, url):
+                return url
+            await asyncio.sleep(EVERY_S)
+    raise Died(f"the acker was not ready within {TRIES * EVERY_S:.0f} s")
+
+
+def make_topology(plan: Plan, place: Place) -> None:
+    """Make a topology with the short message timeout of the plan."""
+    terms = {"message_timeout_ms": plan.message_timeout_ms, "max_spout_pending": plan.max_pending}
+    url = place.acker + routes.topology(place.topology)
+    httpx.put(url, json=terms, trust_env=False).raise_for_status()
+
+
+async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return (await http.get(f"{url}/readyz")).is_success
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
