@@ -24,18 +24,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def run_demo(plan: Plan) -> int:
     """Run the demo; gives its exit code: 0 if everything was proven, 128 and the number of a signal that ended it."""
-    console = Console(highlight=False, soft_wrap=True)
-    with tempfile.TemporaryDirectory(prefix="acker-word-count-") as folder:
-        return asyncio.run(_run_until_signal(plan, Path(folder), console))
+    return asyncio.run(_run_until_signal(plan, Console(highlight=False, soft_wrap=True)))
 
 
-async def _run_until_signal(plan: Plan, folder: Path, console: Console) -> int:
-    running = asyncio.create_task(_run(plan, folder, console))
+async def _run_until_signal(plan: Plan, console: Console) -> int:
+    running = asyncio.create_task(_run(plan, console))
     ended_by = _end_on_signal(running)
     try:
         return await running
     except asyncio.CancelledError:
-        console.print("Stopped; every process has ended.")
+        console.print("Stopped; every process has ended, and the temporary data are gone.")
         return 128 + ended_by[0]
     except Exception as fault:  # noqa: BLE001 - whatever went wrong is told, and all has ended
         for leaf in _leaves(fault):
@@ -57,16 +55,18 @@ def _end_on_signal(running: "asyncio.Task[int]") -> list[int]:
     return came
 
 
-async def _run(plan: Plan, folder: Path, console: Console) -> int:
+async def _run(plan: Plan, console: Console) -> int:
     """Run one round, or rounds until one proves wrong."""
-    async with processes_in(folder) as processes:
-        acker = await start_acker(processes, folder / "data")
-        for number in itertools.count(1):
-            place = Place(acker=acker, topology=f"word-count-{number}", folder=folder / str(number))
-            proof = await _run_round(plan, place, console)
-            if not proof.holds or not plan.keep_going:
-                break
-    return PROVEN if proof.holds else FAILED
+    with tempfile.TemporaryDirectory(prefix="acker-demo-") as name:
+        folder = Path(name)
+        async with processes_in(folder) as processes:
+            acker = await start_acker(processes, folder / "data")
+            for number in itertools.count(1):
+                place = Place(acker=acker, topology=f"word-count-{number}", folder=folder / str(number))
+                proof = await _run_round(plan, place, console)
+                if not proof.holds or not plan.keep_going:
+                    return PROVEN if proof.holds else FAILED
+    raise AssertionError("count never ends")
 
 
 async def _run_round(plan: Plan, place: Place, console: Console) -> Proof:

@@ -98,7 +98,7 @@ class Processes:
                 stdout=stdout,
                 stderr=out,
                 cwd=_ROOT,
-                env=_environment(),
+                env=_environment(self._folder),
                 pass_fds=inherited,
                 start_new_session=True,
             )
@@ -131,7 +131,10 @@ async def processes_in(folder: Path) -> AsyncIterator[Processes]:
             await processes.end_all()
 
 
-def _environment() -> dict[str, str]:
-    """Give the environment without settings for another acker, and without a proxy on the way to this machine."""
+def _environment(folder: Path) -> dict[str, str]:
+    """Give the environment without settings for another acker, and without a proxy on the way to this machine.
+
+    What a process leaves in its temporary folder goes with this one, even if it is killed.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
-    return kept | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    return kept | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "TMPDIR": str(folder)}
