@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 WORD_COUNT = (sys.executable, "-m", "examples.word_count")
-FEW_LINES = ("--lines", "60", "--hard-word", "light", "--message-timeout-ms", "1500")
+FEW_WORKERS = ("--split-workers", "1", "--count-workers", "1")
+FEW_LINES = ("--lines", "60", "--hard-word", "light", "--message-timeout-ms", "1000")
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def processes_of(temporary: Path) -> list[bytes]:
 
 
 def test_the_word_count_proves_itself_on_three_hundred_lines(temporary: Path) -> None:
-    with word_count(temporary, "--lines", "300") as demo:
+    with word_count(temporary, "--lines", "300", "--max-pending", "60", "--message-timeout-ms", "2000") as demo:
         said, complaints = demo.communicate(timeout=60)
     assert (demo.returncode, complaints) == (0, ""), said
     for claim in (
@@ -66,7 +67,7 @@ def test_the_word_count_proves_itself_on_three_hundred_lines(temporary: Path) ->
 
 
 def test_the_word_count_notices_a_word_that_is_acked_and_not_counted(temporary: Path) -> None:
-    with word_count(temporary, *FEW_LINES, "--drop-word", "light") as demo:
+    with word_count(temporary, *FEW_WORKERS, *FEW_LINES, "--drop-word", "light") as demo:
         said, _ = demo.communicate(timeout=60)
     assert demo.returncode == 1
     assert "WRONG   the word counts differ from a plain count of the text in 1 words: 'light' 0 instead of 2" in said
@@ -75,10 +76,10 @@ def test_the_word_count_notices_a_word_that_is_acked_and_not_counted(temporary: 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_the_word_count_leaves_nothing_behind_when_it_is_stopped(temporary: Path) -> None:
-    with word_count(temporary, "--keep-going") as demo:
+    with word_count(temporary, *FEW_WORKERS, "--keep-going") as demo:
         assert demo.stdout is not None
         next(line for line in demo.stdout if line.startswith("acked"))
-        assert len(processes_of(temporary)) >= 8  # itself, the acker, its Valkey, four workers, the spout
+        assert len(processes_of(temporary)) >= 6  # itself, the acker, its Valkey, two workers, the spout
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=30)
     assert demo.returncode == 128 + signal.SIGINT

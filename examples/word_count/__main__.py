@@ -10,7 +10,7 @@ OPTIONS = {
     "--lines": (int, 0, "count only so many lines of the book [all]"),
     "--split-workers": (int, 2, "split workers [2]"),
     "--count-workers": (int, 2, "count workers [2]"),
-    "--max-pending": (int, 200, "lines emitted and not yet acked, at most [200]"),
+    "--max-pending": (int, 100, "lines emitted and not yet acked, at most [100]"),
     "--message-timeout-ms": (int, 3000, "how long the tree of a line may take [3000]"),
     "--within-s": (float, 180.0, "give up after so many seconds [180]"),
     "--seed": (int, 1730, "chooses the line at which a worker dies, and which split worker gets which line [1730]"),
