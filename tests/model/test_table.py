@@ -23,15 +23,17 @@ class LawUnderTest(LawAcker):
 
 def play(acker: LawUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
     words: list[str] = []
-    request: list[Message] = []
+    sent: dict[int, list[Message]] = {}
     for number, step in enumerate(scenario.steps):
         if isinstance(step, Wait):
             acker.advance(step.ms)
             acker.tick()
             continue
-        if not isinstance(step, Repeat):
-            request, key = step if isinstance(step, list) else [step], f"key-{number}"
-        answers, repeated = acker.apply(request, key)
+        if isinstance(step, Repeat):
+            first = step.of if step.of >= 0 else max(sent)
+        else:
+            first, sent[number] = number, step if isinstance(step, list) else [step]
+        answers, repeated = acker.apply(sent[first], f"key-{first}")
         assert repeated == isinstance(step, Repeat)
         words.extend(word for word, _ in answers)
     return words

@@ -19,7 +19,9 @@ class Wait:
 
 @dataclass(frozen=True)
 class Repeat:
-    """The request before is sent once more, with its key."""
+    """The request of an earlier step, or the one before, is sent once more, with its key."""
+
+    of: int = -1
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ RESET = ResetTimeout(root_id=ROOT)
 ACKED, FAILED, TIMED_OUT = (Outcome.ACKED, None), (Outcome.FAILED, "broken"), (Outcome.TIMED_OUT, None)
 DEDUPE = Configuration(message_timeout_ms=1_000, dedupe_window_ms=1_000, retention_ms=5_000)
 PROGRESS = Configuration(message_timeout_ms=1_000, progress_timeout_ms=300, retention_ms=5_000)
+CAPPED = Configuration(message_timeout_ms=1_000, retention_ms=5_000, max_spout_pending=1)
 NO_ACKERS = Configuration(ackers=0, retention_ms=5_000)
 OTHER_SPOUT, OTHER_MESSAGE = init(E1, spout_task="t"), init(E1, message_id="43")
 
@@ -233,6 +236,20 @@ SCENARIOS = [
         [init(E1, outstanding=None), ack(E1, E2), ack(E2)],
         "pending pending acked",
         [ACKED],
+    ),
+    Scenario(
+        "a repeat of a batch that refused an init says so again",
+        [init(E1), [ack(E1, E2), init(E3, root_id=0xA5)], Repeat(), ack(E2)],
+        "pending pending max_spout_pending pending max_spout_pending acked",
+        [ACKED],
+        configuration=CAPPED,
+    ),
+    Scenario(
+        "a repeated fail of a root that is pending again is a duplicate",
+        [FAIL, init(E1), Wait(12_000), init(E1), Repeat(of=0)],
+        "early failed pending duplicate",
+        [FAILED],
+        "pending",
     ),
     Scenario(
         "no ackers: acked at once, then finished",

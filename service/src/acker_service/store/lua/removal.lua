@@ -50,9 +50,13 @@ end
 local function sweep(keys, args)
   local base = keys[1] .. ':' .. args[1]:sub(1, 16) .. ':'
   for n = tonumber(args[2]), tonumber(args[3]) do
-    redis.call('UNLINK', base .. 'r' .. n, base .. 'x' .. n, base .. 'f0:' .. n, base .. 'f1:' .. n,
-      base .. 's0:' .. n, base .. 's1:' .. n, base .. 'm' .. n)
-    for set = n * 4, n * 4 + 3 do redis.call('UNLINK', base .. 'p0:' .. set, base .. 'p1:' .. set) end
+    local names = { 'r' .. n, 'x' .. n, 'f0:' .. n, 'f1:' .. n, 's0:' .. n, 's1:' .. n, 'm' .. n }
+    for set = n * 4, n * 4 + 3 do
+      names[#names + 1] = 'p0:' .. set
+      names[#names + 1] = 'p1:' .. set
+    end
+    for i, name in ipairs(names) do names[i] = base .. name end
+    redis.call('UNLINK', unpack(names))
   end
   redis.call('UNLINK', base .. 'due', base .. 'pending', base .. 'unread', base .. 'heads', base .. 'tips',
     base .. 'counts', base .. 'gone', base .. 'used')
