@@ -37,6 +37,12 @@ local VERSION = 1
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
+-- Registers a function that Redis runs when its memory is full, too: all but those that make new roots, topologies or
+-- spout tasks. At maxmemory Redis refuses every other function, even one that only frees or reads.
+local function provide(name, callback)
+  redis.register_function { function_name = name, callback = callback, flags = { 'allow-oom' } }
+end
+
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
@@ -83,10 +89,10 @@ local function keep(c, key, window)
   end
 end
 
-redis.register_function('acker_version', function() return VERSION end)
+provide('acker_version', function() return VERSION end)
 
 -- Input: KEYS[1] stamp; ARGV[1] pair. Stamps a shard that has no stamp or a lower one. Output: 'ok' or {'stale', pair}
-redis.register_function('acker_stamp_v1', function(keys, args)
+provide('acker_stamp_v1', function(keys, args)
   if redis.call('EXISTS', keys[1]) == 0 then redis.call('SET', keys[1], args[1]) end
   return refusal(keys[1], args[1]) or { 'ok' }
 end)

@@ -128,7 +128,7 @@ local function tips(keys, args)
   return found
 end
 
-redis.register_function('acker_read_v1', read)
-redis.register_function { function_name = 'acker_release_v1', callback = release, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'acker_discard_v1', callback = discard, flags = { 'allow-oom' } }
-redis.register_function('acker_tips_v1', tips)
+provide('acker_read_v1', read)
+provide('acker_release_v1', release)
+provide('acker_discard_v1', discard)
+provide('acker_tips_v1', tips)

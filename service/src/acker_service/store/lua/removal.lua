@@ -140,11 +140,11 @@ local function read_used(keys, args)
   return { 'ok', clock(), unpack(redis.call('HGETALL', keys[1] .. ':' .. args[1]:sub(1, 16) .. ':used')) }
 end
 
-redis.register_function { function_name = 'acker_mark_topology_v1', callback = mark_topology, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'acker_remove_topology_v1', callback = remove_topology, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'acker_bury_v1', callback = bury, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'acker_sweep_v1', callback = sweep, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'acker_fail_all_v1', callback = fail_all, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'acker_mark_spout_v1', callback = mark_spout, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'acker_remove_spout_v1', callback = remove_spout, flags = { 'allow-oom' } }
-redis.register_function('acker_read_used_v1', read_used)
+provide('acker_mark_topology_v1', mark_topology)
+provide('acker_remove_topology_v1', remove_topology)
+provide('acker_bury_v1', bury)
+provide('acker_sweep_v1', sweep)
+provide('acker_fail_all_v1', fail_all)
+provide('acker_mark_spout_v1', mark_spout)
+provide('acker_remove_spout_v1', remove_spout)
+provide('acker_read_used_v1', read_used)

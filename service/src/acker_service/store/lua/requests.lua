@@ -115,8 +115,4 @@ end
 redis.register_function('acker_apply_v1', function(keys, args) return apply(keys, args, false) end)
 
 -- For all other calls, and for one with inits that was refused for memory: its inits answer store_full.
-redis.register_function {
-  function_name = 'acker_apply_full_v1',
-  callback = function(keys, args) return apply(keys, args, true) end,
-  flags = { 'allow-oom' },
-}
+provide('acker_apply_full_v1', function(keys, args) return apply(keys, args, true) end)

@@ -88,5 +88,5 @@ local function walk(keys, args)
   return { 'ok', c.ended, scan[1], earliest and string.format('%.0f', earliest) or '' }
 end
 
-redis.register_function { function_name = 'acker_tick_v1', callback = tick, flags = { 'allow-oom' } }
-redis.register_function { function_name = 'acker_walk_v1', callback = walk, flags = { 'allow-oom' } }
+provide('acker_tick_v1', tick)
+provide('acker_walk_v1', walk)

@@ -88,5 +88,5 @@ end
 
 redis.register_function('acker_write_topology_v1', write_topology)
 redis.register_function('acker_write_spout_v1', write_spout)
-redis.register_function('acker_read_root_v1', read_root)
-redis.register_function('acker_read_counts_v1', read_counts)
+provide('acker_read_root_v1', read_root)
+provide('acker_read_counts_v1', read_counts)

@@ -1,0 +1,117 @@
+"""A store whose memory is full: inits are refused, everything pending still ends, and it goes on once there is room."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from acker_protocol.messages import Ack, Fail, Init, Message, Word
+from acker_service.domain.limits import Configuration
+from acker_service.store.embedded import Embedded
+from acker_service.store.mailboxes import read_cursor
+from acker_service.store.requests import Request
+from acker_service.store.store import Store
+from acker_service.store.topology import Topology
+
+pytestmark = pytest.mark.anyio
+
+ROOM = 6_000_000
+
+
+@pytest.fixture
+async def small(tmp_path: Path) -> AsyncIterator[Store]:
+    """A store on a Valkey of its own with little memory."""
+    embedded = Embedded(tmp_path / "valkey")
+    await embedded.start()
+    store = Store(embedded.url, window_ms=600_000)
+    await store.open()
+    await store.topologies.write("small", lambda _: Configuration(ackers=2, buckets=16))
+    used = (await store.server.command("INFO", "memory"))["used_memory"]
+    await store.server.command("CONFIG", "SET", "maxmemory", used + ROOM)
+    yield store
+    await store.close()
+    await embedded.stop()
+
+
+def init(root_id: int) -> Init:
+    return Init(root_id=root_id, spout_task="s", ack_val=root_id, outstanding=1, message_id="x" * 1_000)
+
+
+async def send(store: Store, topology: Topology, *messages: Message, key: str | None = None) -> Sequence[Word]:
+    reply = await store.requests.apply(topology, Request(endpoint="batch", messages=messages, key=key))
+    return [answer.word for answer in reply.answers]
+
+
+async def fill(store: Store, topology: Topology) -> list[int]:
+    """Send inits until one is refused; give the root ids of those that were not."""
+    pending: list[int] = []
+    for first in range(1, 100_000, 100):
+        roots = range(first, first + 100)
+        words = await send(store, topology, *map(init, roots))
+        pending += [root for root, word in zip(roots, words, strict=True) if word is Word.PENDING]
+        if Word.STORE_FULL in words:
+            return pending
+    raise AssertionError("the store was never full")
+
+
+async def told(store: Store, topology: Topology) -> dict[int, str]:
+    spout = await store.spouts.get(topology, "s")
+    cursor, found = read_cursor(None, topology), {}
+    while (reading := await store.mailboxes.read(topology, spout, cursor, 1_000)).completions:
+        found |= {done.root_id: done.outcome.value for done in reading.completions}
+        cursor = reading.cursor
+    await store.mailboxes.release(topology, spout, cursor)
+    return found
+
+
+async def test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room(small: Store) -> None:
+    topology = await small.topologies.get("small")
+    pending = await fill(small, topology)
+    acked, failed = pending[::2], pending[1::2]
+    for root in acked:
+        assert await send(small, topology, Ack(root_id=root, ack_val=root, outstanding=-1)) == [Word.ACKED]
+    for root in failed:
+        assert await send(small, topology, Fail(root_id=root, reason="why not")) == [Word.FAILED]
+    assert await told(small, topology) == dict.fromkeys(acked, "acked") | dict.fromkeys(failed, "failed")
+    assert await send(small, topology, init(1 << 40)) == [Word.PENDING]
+
+
+async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(small: Store) -> None:
+    topology = await small.topologies.get("small")
+    pending = await fill(small, topology)
+    used = (await small.server.command("INFO", "memory"))["used_memory"]
+    await small.server.command("CONFIG", "SET", "maxmemory", used - 1_000_000)
+    root, other = pending[0], pending[2]
+    batch = (Ack(root_id=root, ack_val=root, outstanding=-1), init((1 << 40) + 1), init(other))
+    assert await send(small, topology, *batch, key="k") == [Word.ACKED, Word.STORE_FULL, Word.DUPLICATE]
+    assert await send(small, topology, *batch, key="k") == [Word.FINISHED, Word.MAX_SPOUT_PENDING, Word.PENDING]
+
+
+async def test_inits_are_refused_before_memory_is_at_its_end(small: Store) -> None:
+    topology = await small.topologies.get("small")
+    used = (await small.server.command("INFO", "memory"))["used_memory"]
+    await small.server.command("CONFIG", "SET", "maxmemory", int(used / 0.95))
+    await small.fullness.look()
+    assert await send(small, topology, init(1)) == [Word.STORE_FULL]
+    await small.server.command("CONFIG", "SET", "maxmemory", used * 2)
+    await small.fullness.look()
+    assert await send(small, topology, init(1)) == [Word.PENDING]
+
+
+async def test_time_passes_in_a_full_store(small: Store) -> None:
+    topology = await small.topologies.get("small")
+    await send(small, topology, Init(root_id=7, spout_task="s", ack_val=7, outstanding=1, message_timeout_ms=100))
+    used = (await small.server.command("INFO", "memory"))["used_memory"]
+    await small.server.command("CONFIG", "SET", "maxmemory", used - 100_000)
+    found: dict[int, str] = {}
+    async with asyncio.timeout(10):
+        while not found:
+            await small.ticks.tick(topology)
+            found = await told(small, topology)
+    assert found == {7: "timed_out"}
+
+
+async def test_a_store_that_evicts_is_refused(small: Store) -> None:
+    await small.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    with pytest.raises(ValueError, match="evicts"):
+        await small.open()

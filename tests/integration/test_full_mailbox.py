@@ -1,0 +1,57 @@
+"""A mailbox that is full refuses its spout task's inits, and loses nothing."""
+
+import httpx
+import pytest
+from acker_service.app import make_app
+from acker_service.settings import Settings
+from acker_service.store.store import Store
+
+pytestmark = pytest.mark.anyio
+
+T = "/v1/topologies/default"
+
+
+@pytest.fixture
+async def narrow(store: Store, stopping: object, valkey_url: str) -> httpx.AsyncClient:
+    """A replica that takes three unread completions a spout task."""
+    replica = Store(valkey_url, window_ms=600_000, mailbox_max=3)
+    app = make_app(replica, Settings(), stopping)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://narrow") as client:
+        client.store = replica  # type: ignore[attr-defined]
+        yield client
+    await replica.close()
+
+
+async def init(client: httpx.AsyncClient, root: int, spout: str = "full", edges: list[str] | None = None) -> str:
+    operation = {"root_id": f"{root:016x}", "spout_task": spout, "edges": edges or []}
+    answer = (await client.post(f"{T}/init", json=operation)).json()
+    return str(answer.get("state", answer.get("code")))
+
+
+async def test_inits_are_refused_until_completions_were_released(narrow: httpx.AsyncClient) -> None:
+    look = narrow.store.fullness.look  # type: ignore[attr-defined]
+    assert await init(narrow, 9, edges=["00000000000000b1"]) == "pending"
+    assert [await init(narrow, root) for root in (1, 2, 3)] == ["acked"] * 3
+    await look()
+    assert await init(narrow, 4) == "mailbox_full"
+    assert await init(narrow, 5, edges=["00000000000000b1"]) == "mailbox_full"
+    assert await init(narrow, 4, spout="other") == "acked"
+    assert await init(narrow, 9, edges=["00000000000000b1"]) == "duplicate"
+    ack = {"root_id": f"{9:016x}", "edge_id": "00000000000000b1"}
+    assert (await narrow.post(f"{T}/ack", json=ack)).json()["state"] == "acked"
+    told = (await narrow.get(f"{T}/spouts/full/completions")).json()
+    assert len(told["completions"]) == 4
+    await narrow.post(f"{T}/spouts/full/completions/release", json={"cursor": told["cursor"]})
+    assert await init(narrow, 5, edges=["00000000000000b1"]) == "pending"
+
+
+async def test_a_full_mailbox_is_answered_with_429_and_when_to_come_again(narrow: httpx.AsyncClient) -> None:
+    for root in (1, 2, 3):
+        await init(narrow, root)
+    await narrow.store.fullness.look()  # type: ignore[attr-defined]
+    operation = {"root_id": f"{4:016x}", "spout_task": "full", "edges": []}
+    refused = await narrow.post(f"{T}/init", json=operation)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert refused.json()["retryable"]
+    batch = await narrow.post(f"{T}/batch?results=exceptions", json={"ops": [{"op": "init"} | operation]})
+    assert batch.json() == {"accepted": 0, "exceptions": [{"index": 0, "state": "mailbox_full"}]}
