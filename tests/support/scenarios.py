@@ -7,6 +7,8 @@ from acker_service.domain.limits import Configuration
 
 PLAIN = Configuration(message_timeout_ms=1_000, retention_ms=5_000)
 ROOT = 0xA1
+NEIGHBOUR = ROOT + 4 * 4_096
+"""A root in the same bucket."""
 E1, E2, E3 = 0xB1, 0xB2, 0xB3
 
 
@@ -236,6 +238,12 @@ SCENARIOS = [
         [init(E1, outstanding=None), ack(E1, E2), ack(E2)],
         "pending pending acked",
         [ACKED],
+    ),
+    Scenario(
+        "at its deadline a root is in time, also beside one that is not",
+        [init(E1, message_timeout_ms=500), init(E2, root_id=NEIGHBOUR), Wait(1_000), ack(E2, root_id=NEIGHBOUR)],
+        "pending pending acked",
+        [TIMED_OUT, ACKED],
     ),
     Scenario(
         "a repeat of a batch that refused an init says so again",
