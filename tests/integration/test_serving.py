@@ -12,7 +12,9 @@ from typing import Any
 import httpx
 import pytest
 from acker_protocol.problems import MEDIA_TYPE
+from acker_service.__main__ import cli
 from acker_service.store.embedded import Embedded
+from typer.testing import CliRunner
 
 from tests.support.caller import ack, fail, init, reset_timeout
 from tests.support.servers import AckerProcess, acker_serve, free_port, is_in_use, run_acker, valkey
@@ -130,23 +132,28 @@ def test_a_port_that_is_taken_is_told_and_no_store_is_left(running: AckerProcess
     assert not is_in_use(tmp_path / "data")
 
 
+def test_a_redis_that_is_no_address_is_told(tmp_path: Path) -> None:
+    ended = run_acker("serve", "--redis-url", "nowhere")
+    assert ended.returncode == 2
+    assert "redis" in ended.stderr.lower()
+    assert "Traceback" not in ended.stderr
+
+
 WRONG = {
     "a tick below its least": (["--tick-ms", "1"], {}, "tick_ms"),
     "a port that is none": (["--port", "70000"], {}, "port"),
     "an unknown log level": ([], {"ACKER_LOG_LEVEL": "loud"}, "log_level"),
+    "a batch over the contract's": ([], {"ACKER_MAX_BATCH": "10001"}, "max_batch"),
     "a host that others reach, without --open": (["--host", "0.0.0.0"], {}, "ACKER_OPEN"),
-    "a Redis that is no address": (["--redis-url", "nowhere"], {}, "redis"),
+    "a name of others, without --open": ([], {"ACKER_HOST": "acker.example"}, "ACKER_OPEN"),
 }
 
 
 @pytest.mark.parametrize(("options", "environment", "says"), WRONG.values(), ids=WRONG.keys())
-def test_wrong_settings_end_it_with_2_and_words(
-    tmp_path: Path, options: list[str], environment: dict[str, str], says: str
-) -> None:
-    ended = run_acker("serve", "--data-dir", str(tmp_path / "data"), *options, **environment)
-    assert ended.returncode == 2, ended.stderr
-    assert says in ended.stderr.lower().replace("acker_open", "ACKER_OPEN")
-    assert "Traceback" not in ended.stderr
+def test_wrong_settings_end_it_with_2_and_words(options: list[str], environment: dict[str, str], says: str) -> None:
+    ended = CliRunner().invoke(cli, ["serve", *options], env=environment)
+    assert ended.exit_code == 2
+    assert says in ended.stderr
 
 
 def test_said_to_be_open_it_listens_for_others_and_logs_in_json(tmp_path: Path) -> None:
@@ -156,15 +163,21 @@ def test_said_to_be_open_it_listens_for_others_and_logs_in_json(tmp_path: Path) 
         assert all(json.loads(line)["level"] for line in acker.log.read_text().splitlines())
 
 
+def asked_for_health(*options: str, **environment: str) -> tuple[int, str]:
+    """Ask as the command line does; gives the exit code and what is printed."""
+    asked = CliRunner().invoke(cli, ["health", *options], env=environment)
+    return asked.exit_code, asked.stdout
+
+
 def test_health_is_0_where_an_acker_is_ready(running: AckerProcess) -> None:
-    asked = run_acker("health", ACKER_PORT=running.url.rpartition(":")[2])
-    assert (asked.returncode, asked.stdout) == (0, "ready\n")
+    ready = run_acker("health", "--url", running.url)
+    assert (ready.returncode, ready.stdout) == (0, "ready\n")
+    assert asked_for_health("--live", ACKER_PORT=running.url.rpartition(":")[2]) == (0, "alive\n")
 
 
 def test_health_is_1_where_nobody_serves() -> None:
-    asked = run_acker("health", "--url", f"http://127.0.0.1:{free_port()}")
-    assert (asked.returncode, asked.stdout) == (1, "")
-    assert "127.0.0.1" in asked.stderr
+    url = f"http://127.0.0.1:{free_port()}"
+    assert asked_for_health("--url", url) == asked_for_health("--url", url, "--live") == (1, "")
 
 
 def test_without_its_store_it_lives_is_not_ready_and_says_what_may_be_sent_again(tmp_path: Path) -> None:
@@ -173,8 +186,8 @@ def test_without_its_store_it_lives_is_not_ready_and_says_what_may_be_sent_again
         kill(store)
         eventually_true(lambda: acker.http.get("/readyz").status_code == 503)
         assert acker.http.get("/livez").status_code == 200
-        unready, live = run_acker("health", "--url", acker.url), run_acker("health", "--url", acker.url, "--live")
-        assert (unready.returncode, live.returncode) == (1, 0)
+        assert asked_for_health("--url", acker.url) == (1, "store unavailable\n")
+        assert asked_for_health("--url", acker.url, "--live") == (0, "alive\n")
         for op in (init(2, 9), ack(1, 9), fail(1), reset_timeout(1)):
             assert retryable(post(acker, op)) == (op["op"] != "ack")
             assert retryable(post(acker, op, key="k"))

@@ -29,13 +29,19 @@ class AckerProcess:
     """A running ``acker serve``."""
 
     url: str
-    process: "subprocess.Popen[bytes]"
+    command: list[str]
     log: Path
 
     def __post_init__(self) -> None:
         """Speak to it on a new connection each time: one that was kept open may be closed by a server that stops."""
         limits = httpx.Limits(max_keepalive_connections=0)
         self.http = httpx.Client(base_url=self.url, limits=limits, verify=False, timeout=20)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(self.command, stdout=out, stderr=out, env=_environment())
 
     def kill(self) -> None:
         """kill -9."""
@@ -97,17 +103,14 @@ def acker_serve(folder: Path, *options: str, port: int | None = None, until: str
     port = port or free_port()
     log = folder / f"acker-{port}.log"
     command = [sys.executable, "-m", "acker_service", "serve", "--port", str(port), *options]
-    with log.open("ab") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=_environment())
-    acker = AckerProcess(f"http://127.0.0.1:{port}", process, log)
+    acker = AckerProcess(f"http://127.0.0.1:{port}", command, log)
     try:
         acker.wait_until_ready(asked=until)
         yield acker
     finally:
         acker.http.close()
-        if process.poll() is None:
-            process.terminate()
-            process.wait(30)
+        if acker.process.poll() is None:
+            acker.terminate(within=30)
 
 
 def _environment() -> dict[str, str]:
