@@ -69,7 +69,8 @@ async def test_what_is_there_is_given_without_waiting(call: Caller) -> None:
     assert await soon(call.told(wait_ms=LONGEST)) == [(1, "acked")]
 
 
-async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller) -> None:
+async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller, store: Store) -> None:
+    await without(store, SWEEP)
     await call.post(init(1))
     cursor = (await call.completions())["cursor"]
     assert await soon(call.completions(after=cursor, wait_ms=50)) == {"completions": [], "cursor": cursor}
@@ -102,7 +103,7 @@ async def test_all_who_wait_are_woken(call: Caller, store: Store) -> None:
         assert len((await soon(reading))["completions"]) == 1
 
 
-async def test_news_of_another_spout_task_wakes_nobody(call: Caller, store: Store) -> None:
+async def test_news_of_another_spout_task_are_not_taken_for_ones_own(call: Caller, store: Store) -> None:
     await call.words(init(1, 9), init(2, 9, spout_task="others"))
     reading = await waiting(store, call, wait_ms=LONGEST)
     await call.post(ack(2, 9))
@@ -115,6 +116,7 @@ async def test_news_of_another_spout_task_wakes_nobody(call: Caller, store: Stor
 async def test_who_waits_is_answered_with_what_there_is_when_the_service_stops(
     call: Caller, store: Store, stopping: asyncio.Event
 ) -> None:
+    await without(store, SWEEP)
     await call.post(init(1, 9))
     reading = await waiting(store, call, wait_ms=LONGEST)
     stopping.set()

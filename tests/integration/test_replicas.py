@@ -89,13 +89,16 @@ async def test_dedupe_is_in_force_at_once_on_the_other(pair: Pair) -> None:
 async def test_a_timeout_is_told_once_though_both_tick(pair: Pair) -> None:
     roots = range(100, 1_100)
     await pair[0].words(*[init(root, 9, **SHORT) for root in roots])
-
-    async def none_pending() -> bool:
-        return (await pair[1].show())["pending"] == 0
-
-    await eventually(none_pending)
+    await eventually(lambda: none_pending(pair[1]))
+    await pair[0].post(init(2_000, 9, **SHORT))
+    await eventually(lambda: none_pending(pair[1]))
+    timed_out = [(root, "timed_out") for root in (*roots, 2_000)]
     for replica in pair:
-        assert sorted(await replica.told(limit=10_000)) == [(1, "acked"), *((root, "timed_out") for root in roots)]
+        assert sorted(await replica.told(limit=10_000)) == [(1, "acked"), *timed_out]
+
+
+async def none_pending(replica: Caller) -> bool:
+    return bool((await replica.show())["pending"] == 0)
 
 
 async def test_a_spout_task_made_on_one_is_known_on_the_other(pair: Pair) -> None:
