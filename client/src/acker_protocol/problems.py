@@ -192,9 +192,13 @@ def known() -> dict[str, type[Problem]]:
 
 
 def from_document(document: dict[str, Any]) -> Problem:
-    """Make the exception that a problem document tells of; an unknown code gives a plain `Problem` that keeps it."""
-    members = dict(document)
-    for name in ("type", "title", "status"):
-        members.pop(name, None)
-    cls = known().get(members.pop("code", ""), Problem)
-    return cls(str(members.pop("detail", cls.title)), retryable=bool(members.pop("retryable", False)), **members)
+    """Make the exception that a problem document tells of.
+
+    A code that is not known gives a plain `Problem` that keeps the whole document in ``extra`` and tells it again.
+    """
+    cls = known().get(str(document.get("code")))
+    told = Problem("").document().keys() if cls else ("detail", "retryable")
+    cls = cls or Problem
+    extra = {name: value for name, value in document.items() if name not in told}
+    detail = document.get("detail", document.get("title", cls.title))
+    return cls(str(detail), retryable=bool(document.get("retryable")), **extra)

@@ -1,0 +1,145 @@
+import json
+import re
+from typing import Any
+
+import pytest
+from acker_protocol import problems
+from acker_protocol.problems import Conflict, Invalid, MaxSpoutPending, Problem, StoreUnavailable, UnknownRoot
+
+# The codes of the contract with their statuses.
+CONTRACT = {
+    "invalid": 422,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "unknown_topology": 404,
+    "unknown_root": 404,
+    "unknown_spout": 404,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "conflict": 409,
+    "topology_busy": 409,
+    "spout_busy": 409,
+    "ackers_fixed": 409,
+    "mailbox_owned": 409,
+    "too_large": 413,
+    "unsupported_media_type": 415,
+    "max_spout_pending": 429,
+    "mailbox_full": 429,
+    "store_full": 503,
+    "overloaded": 503,
+    "store_unavailable": 503,
+}
+_DRAWN = re.compile(r"^    (?P<branch>[│├└─ ]*)(?P<name>\w+) +(?P<code>\w+) (?P<status>\d+) (?P<helps>yes|no)\b")
+
+
+def drawn() -> dict[str, tuple[str, str, int, bool]]:
+    """The tree in the docstring: the parent, code, status and helpfulness of each class."""
+    path, tree = ["Problem"], {}
+    for line in str(problems.__doc__).splitlines():
+        if row := _DRAWN.match(line):
+            del path[len(row["branch"]) // 4 :]
+            tree[row["name"]] = (path[-1], row["code"], int(row["status"]), row["helps"] == "yes")
+            path.append(row["name"])
+    return tree
+
+
+def built() -> dict[str, tuple[str, str, int, bool]]:
+    return {
+        cls.__name__: (str(cls.__base__ and cls.__base__.__name__), cls.code, cls.status, cls.helps)
+        for cls in problems.known().values()
+        if cls is not Problem
+    }
+
+
+def test_the_tree_drawn_is_the_tree_built() -> None:
+    assert drawn() == built()
+
+
+def test_the_codes_are_those_of_the_contract() -> None:
+    assert {code: cls.status for code, cls in problems.known().items() if cls is not Problem} == CONTRACT
+
+
+@pytest.mark.parametrize("cls", problems.known().values(), ids=lambda cls: cls.__name__)
+def test_a_problem_says_by_default_whether_trying_again_helps(cls: type[Problem]) -> None:
+    assert cls("why").retryable is cls.helps
+    assert cls("why", retryable=not cls.helps).retryable is not cls.helps
+
+
+def test_a_caller_may_catch_a_problem_by_its_kind() -> None:
+    with pytest.raises(problems.NotFound, match="gone"):
+        raise UnknownRoot("gone")
+
+
+def test_a_document_is_that_of_the_rfc_with_the_acker_members_and_the_extra_ones() -> None:
+    assert Invalid("root_id is missing", index=17).document() == {
+        "type": "urn:acker:problem:invalid",
+        "title": "The request is not valid",
+        "status": 422,
+        "detail": "root_id is missing",
+        "code": "invalid",
+        "retryable": False,
+        "index": 17,
+    }
+
+
+@pytest.mark.parametrize("cls", problems.known().values(), ids=lambda cls: cls.__name__)
+def test_a_problem_comes_back_from_its_document(cls: type[Problem]) -> None:
+    problem = cls("in words", retryable=not cls.helps, retry_after_ms=200, root_id="00000000000000a1")
+    again = problems.from_document(json.loads(json.dumps(problem.document())))
+    assert type(again) is cls
+    assert (str(again), again.detail, again.retryable) == ("in words", "in words", not cls.helps)
+    assert again.extra == {"retry_after_ms": 200, "root_id": "00000000000000a1"}
+    assert again.document() == problem.document()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {
+            "type": "urn:acker:problem:teapot",
+            "title": "I am a teapot",
+            "status": 418,
+            "detail": "short and stout",
+            "code": "teapot",
+            "retryable": True,
+            "handle": "here",
+        },
+        {
+            "type": "about:blank",
+            "title": "Bad Gateway",
+            "status": 502,
+            "detail": "of a proxy",
+            "code": ["no", "code"],
+            "retryable": False,
+        },
+    ],
+)
+def test_a_code_that_is_not_known_gives_a_plain_problem_that_tells_the_document_again(document: dict[str, Any]) -> None:
+    problem = problems.from_document(document)
+    assert type(problem) is Problem
+    assert (problem.detail, problem.retryable) == (document["detail"], document["retryable"])
+    assert problem.extra["code"] == document["code"]
+    assert problem.document() == document
+
+
+@pytest.mark.parametrize(
+    ("document", "kind", "detail"),
+    [
+        ({}, Problem, "Something went wrong"),
+        ({"title": "Bad Gateway", "status": 502}, Problem, "Bad Gateway"),
+        ({"code": "conflict"}, Conflict, "The root is held by another emit"),
+        ({"code": "max_spout_pending"}, MaxSpoutPending, "Too many roots are pending"),
+        ({"code": "store_unavailable", "detail": "down"}, StoreUnavailable, "down"),
+    ],
+)
+def test_a_document_that_says_little_is_not_retryable_and_has_its_title_for_a_detail(
+    document: dict[str, Any], kind: type[Problem], detail: str
+) -> None:
+    problem = problems.from_document(document)
+    assert (type(problem), problem.detail, problem.retryable) == (kind, detail, False)
+
+
+def test_the_document_given_is_left_as_it_was() -> None:
+    document = Invalid("why", index=1).document()
+    problems.from_document(document)
+    assert document == Invalid("why", index=1).document()
