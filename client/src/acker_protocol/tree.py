@@ -11,12 +11,12 @@ A root is in one of four states::
 
 A `Tree` without spout task is early, with one it is pending. The XOR is Storm's (``Acker.java``); what each message
 does out of order, repeated or late is Acker's own and is listed in docs/semantics.md. The same law is written in
-``acker_service/store/acker.lua``; a stateful property test holds the two equal.
+``acker_service/store/lua/law.lua``; a stateful property test holds the two equal.
 """
 
 from dataclasses import replace
 
-from acker_protocol.messages import Ack, Completion, Fail, Init, Message, Outcome, ResetTimeout, Word
+from acker_protocol.messages import Ack, Completion, Fail, Init, Message, Outcome, Word
 from acker_protocol.states import Finished, Rules, State, Step, Tree
 
 MAX_SPAN_MS = 2**32 - 1
@@ -40,7 +40,7 @@ def apply(state: State, message: Message, *, now_ms: int, rules: Rules, room: in
             return _ack(state, message, now_ms, rules)
         case Fail():
             return _fail(state, message, now_ms, rules)
-        case ResetTimeout():
+        case _:
             return _reset_timeout(state, now_ms, rules)
 
 

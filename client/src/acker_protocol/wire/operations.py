@@ -86,7 +86,7 @@ def encode_operation(message: Message) -> dict[str, Any]:
             return _filled(op="ack", **_ids(message), **_optional(message))
         case Fail():
             return _filled(op="fail", **_ids(message), **_optional(message))
-        case ResetTimeout():
+        case _:
             return _filled(op="reset-timeout", **_ids(message), **_optional(message))
 
 
