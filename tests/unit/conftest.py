@@ -1,0 +1,6 @@
+"""How the property tests of single rooms run."""
+
+from hypothesis import settings
+
+settings.register_profile("unit", deadline=None)  # a busy machine is no fault
+settings.load_profile("unit")
