@@ -1,0 +1,61 @@
+import json
+
+import pytest
+from acker_protocol.messages import Completion, Outcome
+from acker_protocol.wire.completions import encode_completion
+
+FAILED = Completion(
+    root_id=0xA1,
+    spout_task="orders",
+    outcome=Outcome.FAILED,
+    message_id="刘备",
+    reason="card service timed out",
+    component="authorize",
+    started_ms=1_790_000_000_000,
+    at_ms=1_790_000_000_012,
+)
+
+
+def test_a_completion_is_told_in_the_words_of_the_contract() -> None:
+    assert json.loads(json.dumps(encode_completion(FAILED, incarnation="0123456789abcdef"))) == {
+        "id": "9a9e1a5f63cb4c27927238bc896180d2",
+        "root_id": "00000000000000a1",
+        "outcome": "failed",
+        "message_id": "刘备",
+        "reason": "card service timed out",
+        "component": "authorize",
+        "complete_latency_ms": 12,
+        "at_ms": 1_790_000_000_012,
+    }
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ACKED, Outcome.TIMED_OUT])
+def test_what_a_completion_does_not_have_is_null(outcome: Outcome) -> None:
+    completion = Completion(
+        root_id=0xA1,
+        spout_task="orders",
+        outcome=outcome,
+        message_id=None,
+        reason=None,
+        component=None,
+        started_ms=1_790_000_000_000,
+        at_ms=1_790_000_000_000,
+    )
+    told = encode_completion(completion, incarnation="0123456789abcdef")
+    assert {name for name, value in told.items() if value is None} == {"message_id", "reason", "component"}
+    assert (told["outcome"], type(told["outcome"]), told["complete_latency_ms"]) == (outcome, str, 0)
+
+
+def test_a_completion_keeps_its_id_however_late_it_is_told() -> None:
+    later = Completion(
+        root_id=0xA1,
+        spout_task="other",
+        outcome=Outcome.FAILED,
+        message_id=None,
+        reason=None,
+        component=None,
+        started_ms=1_790_000_000_000,
+        at_ms=1_799_999_999_999,
+    )
+    first, second = (encode_completion(done, incarnation="0123456789abcdef")["id"] for done in (FAILED, later))
+    assert first == second

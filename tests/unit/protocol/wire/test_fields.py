@@ -1,0 +1,118 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from acker_protocol.wire import fields
+
+Check = Callable[[Any], Any]
+timeout = fields.integer(fields.TIMEOUT_MS)
+NOT_STRINGS = [1, 1.5, True, ["a"], {"a": 1}]
+HEX = "must be a string of 16 lowercase hex digits"
+A_NAME = "must be a name: a letter or digit, then up to 127 letters, digits, dots, dashes, underscores"
+
+TAKEN: list[tuple[Check, Any, Any]] = [
+    (fields.text, "", ""),
+    (fields.text, "刘备 🦆\0", "刘备 🦆\0"),
+    (fields.name, "a", "a"),
+    (fields.name, "0", "0"),
+    (fields.name, "Orders-1.v_2", "Orders-1.v_2"),
+    (fields.name, "a" * 128, "a" * 128),
+    (fields.idempotency_key, "!", "!"),
+    (fields.idempotency_key, "~" * 128, "~" * 128),
+    (fields.identity, "00000000000000a1", 0xA1),
+    (fields.ack_val, "ffffffffffffffff", 2**64 - 1),
+    (fields.ack_val, "0000000000000000", 0),
+    (fields.edges, [], ()),
+    (fields.edges, ["00000000000000b1", "00000000000000b2"], (0xB1, 0xB2)),
+    (fields.message_id, "", ""),
+    (fields.message_id, "é" * 512, "é" * 512),
+    (fields.reason, "", ""),
+    (fields.reason, "🦆" * 1_024, "🦆" * 1_024),
+    (timeout, 100, 100),
+    (timeout, 604_800_000, 604_800_000),
+    (fields.or_zero(timeout), 0, 0),
+    (fields.or_zero(timeout), 100, 100),
+]
+REFUSED: list[tuple[Check, Any, str]] = [
+    *((fields.text, value, "must be a string") for value in NOT_STRINGS),
+    (fields.text, "\ud800", "must be valid Unicode"),
+    *((fields.name, value, A_NAME) for value in NOT_STRINGS),
+    *((fields.name, value, A_NAME) for value in ("", ".a", "-a", "_a", "a b", "a/b", "é", "a" * 129, "a\n", "a\ud800")),
+    (fields.idempotency_key, "", "must be 1 to 128 visible ASCII characters"),
+    (fields.idempotency_key, "~" * 129, "must be 1 to 128 visible ASCII characters"),
+    (fields.idempotency_key, "a b", "must be 1 to 128 visible ASCII characters"),
+    (fields.idempotency_key, "a\x7f", "must be 1 to 128 visible ASCII characters"),
+    (fields.idempotency_key, "é", "must be 1 to 128 visible ASCII characters"),
+    *((check, value, "must be a string") for check in (fields.identity, fields.ack_val) for value in NOT_STRINGS),
+    (fields.identity, "A1", HEX),
+    (fields.identity, "0" * 16, "must not be zero"),
+    (fields.ack_val, "", HEX),
+    (fields.edges, "00000000000000b1", "must be a list of edge ids"),
+    (fields.edges, {}, "must be a list of edge ids"),
+    (fields.edges, [0xB1], "must be a string"),
+    (fields.edges, [None], "must be a string"),
+    (fields.edges, ["b1"], HEX),
+    (fields.edges, ["0" * 16], "must not be zero"),
+    (fields.edges, ["00000000000000b1", "00000000000000b1"], "must not name an edge twice"),
+    (
+        fields.edges,
+        ["0000000000000001", "0000000000000002", "0000000000000003"],
+        "must not name edges that XOR to zero: edge ids have to be random",
+    ),
+    (fields.message_id, "é" * 513, "must be at most 1024 bytes of UTF-8"),
+    (fields.message_id, 42, "must be a string"),
+    (fields.message_id, "\udfff", "must be valid Unicode"),
+    (fields.reason, "a" * 1_025, "must be at most 1024 characters"),
+    (fields.reason, 42, "must be a string"),
+    *((timeout, value, "must be an integer from 100 to 604800000") for value in (99, 604_800_001, 0, -1)),
+    *((timeout, value, "must be an integer from 100 to 604800000") for value in (100.0, True, "100", [100])),
+    *((fields.or_zero(timeout), value, "must be an integer from 100 to 604800000") for value in (99, 0.0, False, "0")),
+]
+RANGES = [
+    (fields.TIMEOUT_MS, 100, 7 * 24 * 3_600_000),
+    (fields.RETENTION_MS, 1_000, 24 * 3_600_000),
+    (fields.OUTSTANDING, -2_147_483_648, 2_147_483_647),
+    (fields.LIMIT, 1, 10_000),
+    (fields.WAIT_MS, 0, 60_000),
+    (fields.ACKERS, 0, 128),
+]
+
+
+@pytest.mark.parametrize(("check", "value", "held"), TAKEN)
+def test_what_the_contract_allows_is_taken(check: Check, value: Any, held: Any) -> None:
+    assert check(value) == held
+    assert type(check(value)) is type(held)
+
+
+@pytest.mark.parametrize(("check", "value", "why"), REFUSED)
+def test_everything_else_is_refused_with_what_it_must_be(check: Check, value: Any, why: str) -> None:
+    with pytest.raises(ValueError, match="must") as refusal:
+        check(value)
+    assert str(refusal.value) == why
+
+
+@pytest.mark.parametrize(("allowed", "least", "most"), RANGES)
+def test_a_range_has_the_bounds_of_the_contract(allowed: range, least: int, most: int) -> None:
+    check = fields.integer(allowed)
+    assert (check(least), check(most)) == (least, most)
+    for outside in (least - 1, most + 1):
+        with pytest.raises(ValueError, match=rf"^must be an integer from {least} to {most}$"):
+            check(outside)
+
+
+@pytest.mark.parametrize("ids", [(), (1,), (1, 2), (2**64 - 1, 1, 2)])
+def test_distinct_edges_pass(ids: tuple[int, ...]) -> None:
+    fields.distinct(ids)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("root", "'root'"),
+        ("a" * 40, f"'{'a' * 40}'"),
+        ("a" * 41, f"'{'a' * 40}…'"),
+        ("a'b\n\ud800", '"a\'b\\n\\ud800"'),
+    ],
+)
+def test_a_callers_text_is_shown_shortened_and_escaped(value: str, text: str) -> None:
+    assert fields.shown(value) == text
