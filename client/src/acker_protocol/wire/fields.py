@@ -107,7 +107,12 @@ def or_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
     """Make a check that also takes 0, which means none."""
 
     def checked(value: Any) -> int:
-        return 0 if type(value) is int and value == 0 else check(value)
+        if type(value) is int and value == 0:
+            return 0
+        try:
+            return check(value)
+        except ValueError as fault:
+            raise ValueError(f"{fault}, or 0") from None
 
     return checked
 

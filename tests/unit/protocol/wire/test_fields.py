@@ -66,7 +66,10 @@ REFUSED: list[tuple[Check, Any, str]] = [
     (fields.reason, 42, "must be a string"),
     *((timeout, value, "must be an integer from 100 to 604800000") for value in (99, 604_800_001, 0, -1)),
     *((timeout, value, "must be an integer from 100 to 604800000") for value in (100.0, True, "100", [100])),
-    *((fields.or_zero(timeout), value, "must be an integer from 100 to 604800000") for value in (99, 0.0, False, "0")),
+    *(
+        (fields.or_zero(timeout), value, "must be an integer from 100 to 604800000, or 0")
+        for value in (99, 0.0, False, "0")
+    ),
 ]
 RANGES = [
     (fields.TIMEOUT_MS, 100, 7 * 24 * 3_600_000),
