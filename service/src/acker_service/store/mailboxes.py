@@ -5,6 +5,7 @@ import binascii
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from acker_protocol.messages import Completion
 from acker_protocol.problems import Invalid
@@ -35,6 +36,10 @@ class Position:
         return f"{self.ms}-{self.seq}"
 
 
+Entry = tuple[Position, Completion]
+"""A completion, and the position behind it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """A place in a whole mailbox: a position per shard; a shard that is left out stands at its beginning."""
@@ -51,7 +56,7 @@ class Cursor:
 
 
 def read_cursor(text: str | None, topology: Topology) -> Cursor:
-    """Read a cursor; none, or one of another incarnation, is the beginning. Raises `Invalid`."""
+    """Read a cursor; none, or one of another incarnation or another format, is the beginning. Raises `Invalid`."""
     start = Cursor(incarnation=topology.incarnation)
     if text is None:
         return start
@@ -85,13 +90,11 @@ class Mailboxes:
         """Read the completions after a cursor, oldest first within a shard, ``limit`` at most."""
         args = [_where(cursor.positions.get(shard), spout, limit) for shard in range(len(topology.shards))]
         topology, replies = await self._topologies.ask_shards(topology, "acker_read_v1", args)
-        found = [list(_read_entries(reply, spout)) for reply in replies]
         positions = dict(cursor.positions)
         completions: list[Completion] = []
-        for shard, share in enumerate(_shares([len(entries) for entries in found], limit)):
-            completions.extend(completion for _, completion in found[shard][:share])
-            if share:
-                positions[shard] = found[shard][share - 1][0]
+        for shard, entries in divide([list(read_entries(reply, spout.name)) for reply in replies], limit).items():
+            completions.extend(completion for _, completion in entries)
+            positions[shard] = entries[-1][0]
         after = Cursor(incarnation=topology.incarnation, positions=positions)
         return Reading(completions=completions, cursor=after)
 
@@ -116,21 +119,31 @@ def _where(at: Position | None, spout: Spout, limit: int) -> tuple[Argument, ...
     return (spout.index, at.entry, at.taken, limit) if at else (spout.index, "", 0, limit)
 
 
-def _read_entries(reply: Sequence[bytes], spout: Spout) -> Iterator[tuple[Position, Completion]]:
-    """Give the completions of a shard, each with the position behind it."""
+def read_entries(reply: Sequence[Any], spout_task: str) -> Iterator[Entry]:
+    """Read a shard's reply: entry, how many of its completions to skip, its completions, next entry …"""
     for entry, skip, packed in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
         ms, seq = map(int, entry.split(b"-"))
-        for taken, completion in enumerate(unpack_completions(packed, spout.name), start=1):
+        for taken, completion in enumerate(unpack_completions(packed, spout_task), start=1):
             if taken > int(skip):
                 yield Position(ms=ms, seq=seq, taken=taken), completion
 
 
-def _shares(found: Sequence[int], limit: int) -> list[int]:
-    """Divide a limit among shards that have so many each, so that none waits behind another."""
-    shares = [0] * len(found)
-    while limit and (waiting := [i for i, count in enumerate(found) if count > shares[i]]):
+def divide(found: Sequence[Sequence[Entry]], limit: int) -> dict[int, Sequence[Entry]]:
+    """Take up to a limit from the shards, from all alike; what cannot be divided goes where the oldest waits.
+
+    So even a reader who takes less than one a shard gets everything in time. Gives no empty shares.
+    """
+    by_age = sorted((shard for shard, entries in enumerate(found) if entries), key=lambda shard: found[shard][0][0].ms)
+    parts = zip(by_age, shares([len(found[shard]) for shard in by_age], limit), strict=True)
+    return {shard: found[shard][:share] for shard, share in parts if share}
+
+
+def shares(found: Sequence[int], limit: int) -> list[int]:
+    """Divide a limit among shards that have so many each, alike; what cannot be divided goes to the first."""
+    divided = [0] * len(found)
+    while limit and (waiting := [i for i, count in enumerate(found) if count > divided[i]]):
         each = max(1, limit // len(waiting))
         for i in waiting:
-            step = min(each, found[i] - shares[i], limit)
-            shares[i], limit = shares[i] + step, limit - step
-    return shares
+            step = min(each, found[i] - divided[i], limit)
+            divided[i], limit = divided[i] + step, limit - step
+    return divided
