@@ -1,0 +1,116 @@
+import os
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import pytest
+from acker_service.settings import Settings, read_settings
+from pydantic import ValidationError
+
+# What the contract says of each setting: its default, and a value that is allowed, as the environment holds it.
+CONTRACT: dict[str, tuple[Any, str, Any]] = {
+    "redis_url": (None, "redis://store:6379", "redis://store:6379"),
+    "host": ("127.0.0.1", "localhost", "localhost"),
+    "port": (8_700, "0", 0),
+    "data_dir": (Path(platformdirs.user_state_dir("acker")), "/var/lib/acker", Path("/var/lib/acker")),
+    "store_port": (0, "6400", 6_400),
+    "open": (False, "true", True),
+    "idempotency_window_ms": (600_000, "60000", 60_000),
+    "buckets": (4_096, "16", 16),
+    "mailbox_max": (1_000_000, "1", 1),
+    "spout_idle_ms": (86_400_000, "1000", 1_000),
+    "tick_ms": (250, "10", 10),
+    "max_body_bytes": (4_194_304, "1024", 1_024),
+    "max_batch": (10_000, "1", 1),
+    "log_level": ("info", "debug", "debug"),
+    "log_format": ("text", "json", "json"),
+}
+BOUNDS = [
+    ("port", 0, 65_535),
+    ("store_port", 0, 65_535),
+    ("idempotency_window_ms", 60_000, 604_800_000),
+    ("buckets", 1, 1_048_576),
+    ("mailbox_max", 1, 2_147_483_647),
+    ("spout_idle_ms", 1_000, 31_536_000_000),
+    ("tick_ms", 10, 60_000),
+    ("max_body_bytes", 1_024, 268_435_456),
+    ("max_batch", 1, 10_000),
+]
+
+
+@pytest.fixture(autouse=True)
+def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.upper().startswith("ACKER_"):
+            monkeypatch.delenv(name)
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    assert read_settings().model_dump() == {name: default for name, (default, _, _) in CONTRACT.items()}
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_a_setting_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    default, text, value = CONTRACT[name]
+    monkeypatch.setenv(f"ACKER_{name.upper()}", text)
+    assert getattr(read_settings(), name) == value != default
+
+
+def test_a_variable_without_the_prefix_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", "9000")
+    assert read_settings().port == 8_700
+
+
+def test_an_option_wins_over_the_environment_and_one_left_out_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACKER_PORT", "9000")
+    monkeypatch.setenv("ACKER_TICK_MS", "100")
+    settings = read_settings(port=9_001, tick_ms=None)
+    assert (settings.port, settings.tick_ms) == (9_001, 100)
+
+
+@pytest.mark.parametrize(("name", "least", "most"), BOUNDS)
+def test_a_number_is_taken_within_its_bounds_and_refused_outside(name: str, least: int, most: int) -> None:
+    for value in (least, most):
+        assert getattr(read_settings(**{name: value}), name) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(ValueError, match=rf"^{name}: Input should be (less|greater) than or equal to \d+$"):
+            read_settings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("log_level", "loud"), ("log_format", "xml"), ("port", "http"), ("open", "perhaps")]
+)
+def test_a_value_of_another_kind_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"ACKER_{name.upper()}", value)
+    with pytest.raises(ValueError, match=rf"^{name}: Input should be"):
+        read_settings()
+
+
+def test_all_faults_are_told_at_once_a_line_each_and_no_value_with_them() -> None:
+    with pytest.raises(ValueError, match="port") as refusal:
+        read_settings(port=-1, tick_ms=1, redis_url=["redis://:hunter2@store"])
+    assert not isinstance(refusal.value, ValidationError)
+    assert [line.split(":")[0] for line in str(refusal.value).splitlines()] == ["redis_url", "port", "tick_ms"]
+    assert "hunter2" not in str(refusal.value)
+
+
+def test_an_option_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^prot: "):
+        read_settings(prot=8_700)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_without_keys_a_loopback_address_may_be_listened_on(host: str) -> None:
+    assert read_settings(host=host).host == host
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "", "acker.example", "localhost.example"])
+def test_without_keys_any_other_address_has_to_be_allowed_in_so_many_words(host: str) -> None:
+    with pytest.raises(ValueError, match=r"could use the acker: listen on 127\.0\.0\.1, or say ACKER_OPEN=true$"):
+        read_settings(host=host)
+    assert read_settings(host=host, open=True).host == host
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().port = 1
