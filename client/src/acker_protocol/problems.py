@@ -182,11 +182,11 @@ class StoreUnavailable(Problem):
 
 
 def known() -> dict[str, type[Problem]]:
-    """Map every code to its class."""
-    classes, found = [Problem], {}
+    """Map every code to the class that states it; a program's own kind of a problem has the code of its base."""
+    classes, found = [Problem], dict[str, type[Problem]]()
     while classes:
         cls = classes.pop()
-        found[cls.code] = cls
+        found.setdefault(cls.code, cls)
         classes.extend(cls.__subclasses__())
     return found
 

@@ -139,6 +139,15 @@ def test_a_document_that_says_little_is_not_retryable_and_has_its_title_for_a_de
     assert (type(problem), problem.detail, problem.retryable) == (kind, detail, False)
 
 
+class Mine(problems.Overloaded):
+    """A kind of a problem that a program makes for itself."""
+
+
+def test_a_programs_own_kind_of_a_problem_does_not_take_the_place_of_its_base() -> None:
+    assert problems.known()["overloaded"] is problems.Overloaded
+    assert type(problems.from_document(Mine("busy").document())) is problems.Overloaded
+
+
 def test_the_document_given_is_left_as_it_was() -> None:
     document = Invalid("why", index=1).document()
     problems.from_document(document)
