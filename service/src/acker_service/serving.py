@@ -13,6 +13,7 @@ from acker_service.delivery.tick import Tick
 from acker_service.settings import Settings
 from acker_service.store.embedded import Embedded
 from acker_service.store.store import Store
+from acker_service.tasks import end
 
 GRACE_S = 10
 """How long requests in flight may take once the acker is told to stop."""
@@ -82,8 +83,7 @@ async def _kept(embedded: Embedded) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        await end(keeping)
 
 
 def _store(url: str, settings: Settings) -> Store:

@@ -7,6 +7,7 @@ from acker_protocol.problems import Problem
 
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
+from acker_service.tasks import end
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +30,7 @@ class Rounds:
     async def stop(self) -> None:
         """End the rounds; a step under way is atomic and needs no waiting for."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -11,6 +11,7 @@ from acker_service.store.counts import CountsReader
 from acker_service.store.server import Server
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
+from acker_service.tasks import end
 
 LOOK_EVERY_S = 1.0
 FULL_FROM = 0.9
@@ -36,8 +37,7 @@ class Fullness:
     async def stop(self) -> None:
         """End watching."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
 
     async def full_mailboxes(self, topology: Topology, indexes: Iterable[int]) -> set[int]:
         """Say which of these spout tasks have a full mailbox: those that lately had one are counted again."""

@@ -17,6 +17,7 @@ from acker_service.store.server import Server
 from acker_service.store.spouts import Spout
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
+from acker_service.tasks import end
 
 SWEEP_S = 1.0
 
@@ -63,9 +64,7 @@ class Hints:
 
     async def stop(self) -> None:
         """End listening and sweeping."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
 
     async def _listen(self) -> None:
         while True:
