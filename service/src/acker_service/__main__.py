@@ -8,11 +8,13 @@ import typer
 import uvloop
 
 from acker_service.app import VERSION
+from acker_service.key_commands import cli as key_commands
 from acker_service.serving import serve as serve_forever
 from acker_service.settings import read_settings
 from acker_service.telemetry import start_logging
 
 cli = typer.Typer(name="acker", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+cli.add_typer(key_commands, name="key")
 
 
 def _option(help_: str) -> object:
@@ -35,6 +37,7 @@ def serve(
     open_: Annotated[
         bool | None, typer.Option("--open/--closed", help="Serve others than this machine without keys")
     ] = None,
+    keys_file: Annotated[Path | None, _option("File of keys [none: ask for no key]")] = None,
     idempotency_window_ms: Annotated[int | None, _option("How long request keys are remembered [600000]")] = None,
     buckets: Annotated[int | None, _option("Small hashes a shard of a new topology has [4096]")] = None,
     mailbox_max: Annotated[int | None, _option("Unread completions of a spout task, at most [1000000]")] = None,
@@ -42,6 +45,14 @@ def serve(
     tick_ms: Annotated[int | None, _option("How often overdue roots are looked for [250]")] = None,
     max_body_bytes: Annotated[int | None, _option("Largest body that is taken [4194304]")] = None,
     max_batch: Annotated[int | None, _option("Most operations in a batch [10000]")] = None,
+    max_in_flight: Annotated[int | None, _option("Most requests worked on at once [1000]")] = None,
+    max_in_flight_bytes: Annotated[int | None, _option("Most bytes their bodies hold together [67108864]")] = None,
+    max_waiting: Annotated[int | None, _option("Most requests that wait for news at once [10000]")] = None,
+    max_connections: Annotated[int | None, _option("Most connections at once [16384]")] = None,
+    max_header_bytes: Annotated[int | None, _option("Largest head of a request [65536]")] = None,
+    body_timeout_s: Annotated[float | None, _option("How long a request may take to arrive [30]")] = None,
+    keep_alive_s: Annotated[int | None, _option("How long an idle connection is kept [75]")] = None,
+    backlog: Annotated[int | None, _option("Connections that may wait to be accepted [2048]")] = None,
     log_level: Annotated[str | None, _option("debug, info, warning or error [info]")] = None,
     log_format: Annotated[str | None, _option("text or json [text]")] = None,
 ) -> None:

@@ -4,7 +4,8 @@ import asyncio
 
 from fastapi import FastAPI
 
-from acker_service.api import completions, health, operations, problems, roots, spouts, topologies
+from acker_service.api import auth, completions, health, limits, operations, problems, roots, spouts, topologies
+from acker_service.keys_file import configured_keys
 from acker_service.settings import Settings
 from acker_service.store.store import Store
 
@@ -24,5 +25,7 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         health.make_router(store, stopping),
     ):
         app.include_router(router)
+    auth.install(app, configured_keys(settings.keys_file))
+    limits.install(app, settings.bounds)
     problems.install(app)
     return app

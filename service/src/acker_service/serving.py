@@ -3,13 +3,19 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
+from acker_service.api import auth
+from acker_service.api.connections import bounded
 from acker_service.app import make_app
 from acker_service.delivery.idling import Idling
 from acker_service.delivery.tick import Tick
+from acker_service.keys_file import KeysFile, configured_keys
 from acker_service.settings import Settings
 from acker_service.store.embedded import Embedded
 from acker_service.store.store import Store
@@ -43,6 +49,7 @@ class Server(uvicorn.Server):
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM. Raises ``RuntimeError`` or ``ValueError`` if it cannot begin, with what to do."""
+    configured_keys(settings.keys_file)
     stopping = asyncio.Event()
     async with _store_url(settings) as url:
         store = _store(url, settings)
@@ -56,7 +63,9 @@ async def serve(settings: Settings) -> None:
             store.fullness.start()
             tick.start()
             idling.start()
-            await Server(_config(store, settings, stopping), stopping).serve()
+            app = make_app(store, settings, stopping)
+            async with _keys_kept(app, settings.keys_file):
+                await Server(_config(app, settings), stopping).serve()
         finally:
             await tick.stop()
             await idling.stop()
@@ -71,15 +80,26 @@ async def _store_url(settings: Settings) -> AsyncIterator[str]:
     embedded = Embedded(settings.data_dir, port=settings.store_port)
     try:
         await embedded.start()
-        async with _kept(embedded):
+        async with _kept(embedded.keep()):
             yield embedded.url
     finally:
         await embedded.stop()
 
 
 @contextlib.asynccontextmanager
-async def _kept(embedded: Embedded) -> AsyncIterator[None]:
-    keeping = asyncio.create_task(embedded.keep())
+async def _keys_kept(app: FastAPI, path: Path | None) -> AsyncIterator[None]:
+    """Take over what changes in the file of keys."""
+    if path is None:
+        yield
+        return
+    async with _kept(KeysFile(path).keep(lambda keys: auth.install(app, keys))):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _kept(keep: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let something go on by itself as long as the block lasts."""
+    keeping = asyncio.create_task(keep)
     try:
         yield
     finally:
@@ -95,12 +115,14 @@ def _store(url: str, settings: Settings) -> Store:
     )
 
 
-def _config(store: Store, settings: Settings, stopping: asyncio.Event) -> uvicorn.Config:
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
-        make_app(store, settings, stopping),
+        app,
         host=settings.host,
         port=settings.port,
-        http="httptools",
+        http=bounded(settings.bounds),
+        backlog=settings.backlog,
+        timeout_keep_alive=settings.keep_alive_s,
         access_log=False,
         log_config=None,
         server_header=False,

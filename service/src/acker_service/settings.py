@@ -8,6 +8,8 @@ import platformdirs
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from acker_service.domain.load import Bounds
+
 DAY_MS = 86_400_000
 
 
@@ -22,6 +24,7 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("acker")))
     store_port: int = Field(default=0, ge=0, le=65_535)
     open: bool = False
+    keys_file: Path | None = None
     idempotency_window_ms: int = Field(default=600_000, ge=60_000, le=7 * DAY_MS)
     buckets: int = Field(default=4_096, ge=1, le=1_048_576)
     mailbox_max: int = Field(default=1_000_000, ge=1, le=2**31 - 1)
@@ -29,15 +32,42 @@ class Settings(BaseSettings):
     tick_ms: int = Field(default=250, ge=10, le=60_000)
     max_body_bytes: int = Field(default=4_194_304, ge=1_024, le=268_435_456)
     max_batch: int = Field(default=10_000, ge=1, le=10_000)
+    max_in_flight: int = Field(default=1_000, ge=1, le=1_000_000)
+    max_in_flight_bytes: int = Field(default=67_108_864, ge=1_024)
+    max_waiting: int = Field(default=10_000, ge=0, le=1_000_000)
+    max_connections: int = Field(default=16_384, ge=1, le=1_000_000)
+    max_header_bytes: int = Field(default=65_536, ge=1_024, le=16_777_216)
+    body_timeout_s: float = Field(default=30, gt=0, le=3_600)
+    keep_alive_s: int = Field(default=75, ge=0, le=3_600)
+    backlog: int = Field(default=2_048, ge=1, le=65_535)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
 
+    @property
+    def bounds(self) -> Bounds:
+        """What this process takes on at once."""
+        return Bounds(
+            in_flight=self.max_in_flight,
+            waiting=self.max_waiting,
+            in_flight_bytes=self.max_in_flight_bytes,
+            body_timeout_s=self.body_timeout_s,
+            connections=self.max_connections,
+            head_bytes=self.max_header_bytes,
+        )
+
     @model_validator(mode="after")
     def _closed_without_keys(self) -> "Settings":
-        if not self.open and not _is_loopback(self.host):
+        if self.keys_file is None and not self.open and not _is_loopback(self.host):
             raise ValueError(
-                f"anybody who reaches {self.host} could use the acker: listen on 127.0.0.1, or say ACKER_OPEN=true"
+                f"anybody who reaches {self.host} could use the acker: listen on 127.0.0.1, "
+                "name the keys with ACKER_KEYS_FILE, or say ACKER_OPEN=true"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _a_body_fits(self) -> "Settings":
+        if self.max_body_bytes > self.max_in_flight_bytes:
+            raise ValueError("max_in_flight_bytes must be at least max_body_bytes, or the largest body never fits")
         return self
 
 

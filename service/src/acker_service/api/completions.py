@@ -9,6 +9,7 @@ from acker_protocol.wire.fields import text
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request
 
+from acker_service.api.auth import needs
 from acker_service.api.bodies import read_json
 from acker_service.api.paths import After, Limit, SpoutTask, TopologyName, WaitMs
 from acker_service.store.mailboxes import Cursor, Reading, read_cursor
@@ -21,7 +22,7 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
     """Make the routes of the completions; once ``stopping`` is set, nobody waits any more."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/completions", tags=["completions"])
 
-    @router.get("")
+    @router.get("", dependencies=[needs("spout")])
     async def get_completions(
         topology: TopologyName,
         spout_task: SpoutTask,
@@ -36,7 +37,7 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
         told = [encode_completion(done, incarnation=found.incarnation) for done in reading.completions]
         return {"completions": told, "cursor": reading.cursor.encode()}
 
-    @router.post("/release")
+    @router.post("/release", dependencies=[needs("spout")])
     async def release(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
         """Forget all completions up to a cursor."""
         values = check(await read_json(request, most=max_body_bytes), {"cursor": text})

@@ -11,6 +11,7 @@ from acker_protocol.wire.fields import idempotency_key
 from acker_protocol.wire.operations import VERBS, decode_batch, decode_operation
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from acker_service.api.auth import needs, require_for
 from acker_service.api.bodies import read_json
 from acker_service.api.paths import TopologyName
 from acker_service.domain.limits import overlong
@@ -35,8 +36,10 @@ def make_router(store: Store, *, max_body_bytes: int, max_batch: int) -> APIRout
     """Make the routes of the operations."""
     router = APIRouter(prefix="/v1/topologies/{topology}", tags=["operations"])
     for verb in VERBS:
-        router.add_api_route(f"/{verb}", _single(store, verb, max_body_bytes), methods=["POST"], name=verb)
-    router.add_api_route("/batch", _batch(store, max_body_bytes, max_batch), methods=["POST"], name="batch")
+        need, handler = needs("spout" if verb == "init" else "ack"), _single(store, verb, max_body_bytes)
+        router.add_api_route(f"/{verb}", handler, methods=["POST"], name=verb, dependencies=[need])
+    handler = _batch(store, max_body_bytes, max_batch)
+    router.add_api_route("/batch", handler, methods=["POST"], name="batch", dependencies=[needs("ack")])
     return router
 
 
@@ -59,7 +62,9 @@ def _batch(store: Store, most: int, max_batch: int) -> Handler:
         document = await read_json(request, most=most)
         if isinstance(document.get("ops"), list) and len(document["ops"]) > max_batch:
             raise TooLarge(f"the batch has {len(document['ops'])} operations; at most {max_batch} are taken")
-        reply = await _apply(store, topology, "batch", decode_batch(document, most=max_batch), key)
+        messages = decode_batch(document, most=max_batch)
+        require_for(request, messages)
+        reply = await _apply(store, topology, "batch", messages, key)
         _mark(response, reply)
         words = [answer.word for answer in reply.answers]
         exceptions = [{"index": index, "state": word.value} for index, word in enumerate(words) if word in REFUSED]

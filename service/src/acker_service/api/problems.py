@@ -23,6 +23,8 @@ def respond(problem: Problem) -> JSONResponse:
     if delay := RETRY_AFTER_MS.get(problem.code):
         document["retry_after_ms"] = delay
         headers["Retry-After"] = str(math.ceil(delay / 1000))
+    if problem.code == "unauthorized":
+        headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(document, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
 
 

@@ -6,6 +6,7 @@ from acker_protocol.ids import format_id, parse_id
 from acker_protocol.problems import Invalid, UnknownRoot
 from fastapi import APIRouter
 
+from acker_service.api.auth import needs
 from acker_service.api.paths import RootId, TopologyName
 from acker_service.store.roots import Root
 from acker_service.store.store import Store
@@ -17,7 +18,7 @@ def make_router(store: Store) -> APIRouter:
     """Make the routes of the roots."""
     router = APIRouter(prefix="/v1/topologies/{topology}/roots", tags=["roots"])
 
-    @router.get("/{root_id}")
+    @router.get("/{root_id}", dependencies=[needs("ack")])
     async def get_root(topology: TopologyName, root_id: RootId) -> dict[str, Any]:
         """Give a root as it stands; of a finished one only its outcome is remembered."""
         try:

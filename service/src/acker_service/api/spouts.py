@@ -5,6 +5,7 @@ from typing import Any
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
+from acker_service.api.auth import needs
 from acker_service.api.bodies import read_json_if_any
 from acker_service.api.paths import Discard, SpoutTask, TopologyName
 from acker_service.store.counts import Counts
@@ -17,7 +18,7 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
     """Make the routes of the spout tasks."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts", tags=["spout tasks"])
 
-    @router.get("")
+    @router.get("", dependencies=[needs("spout")])
     async def list_spouts(topology: TopologyName) -> dict[str, Any]:
         """List the spout tasks of a topology."""
         found = await store.topologies.get(topology)
@@ -25,13 +26,13 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
         spouts = (await store.spouts.read_all(found)).values()
         return {"spouts": [_show(spout, counts) for spout in sorted(spouts, key=lambda spout: spout.name)]}
 
-    @router.get("/{spout_task}")
+    @router.get("/{spout_task}", dependencies=[needs("spout")])
     async def get_spout(topology: TopologyName, spout_task: SpoutTask) -> dict[str, Any]:
         """Give a spout task."""
         found = await store.topologies.get(topology)
         return _show(await store.spouts.get(found, spout_task), await store.counts.read(found))
 
-    @router.put("/{spout_task}")
+    @router.put("/{spout_task}", dependencies=[needs("spout")])
     async def put_spout(
         topology: TopologyName, spout_task: SpoutTask, request: Request, response: Response
     ) -> dict[str, Any]:

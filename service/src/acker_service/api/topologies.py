@@ -5,6 +5,7 @@ from typing import Any
 from acker_protocol.problems import Invalid
 from fastapi import APIRouter, Request, Response
 
+from acker_service.api.auth import needs, visible
 from acker_service.api.bodies import read_json_if_any
 from acker_service.api.paths import Discard, Force, TopologyName
 from acker_service.domain.limits import Configuration, merge
@@ -18,18 +19,19 @@ def make_router(store: Store, *, max_body_bytes: int, buckets: int) -> APIRouter
     """Make the routes of the topologies; one that is made gets so many ``buckets`` a shard."""
     router = APIRouter(prefix="/v1/topologies", tags=["topologies"])
 
-    @router.get("")
-    async def list_topologies() -> dict[str, Any]:
-        """List all topologies with their counts."""
-        found = [await _show(store, await store.topologies.read(name)) for name in await store.topologies.names()]
+    @router.get("", dependencies=[needs("ack")])
+    async def list_topologies(request: Request) -> dict[str, Any]:
+        """List the topologies that the key is for, with their counts."""
+        names = visible(request, await store.topologies.names())
+        found = [await _show(store, await store.topologies.read(name)) for name in names]
         return {"topologies": found}
 
-    @router.get("/{topology}")
+    @router.get("/{topology}", dependencies=[needs("ack")])
     async def get_topology(topology: TopologyName) -> dict[str, Any]:
         """Give a topology with its counts."""
         return await _show(store, await store.topologies.read(topology))
 
-    @router.put("/{topology}")
+    @router.put("/{topology}", dependencies=[needs("admin")])
     async def put_topology(topology: TopologyName, request: Request, response: Response) -> dict[str, Any]:
         """Make a topology (201), or change it (200): fields left out keep their value, null is the default."""
         document = await read_json_if_any(request, most=max_body_bytes)
