@@ -50,7 +50,7 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
 
         return {"released": await store.topologies.on(topology, work)}
 
-    @router.post("/discard")
+    @router.post("/discard", dependencies=[needs("admin")])
     async def discard(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
         """Forget all completions, unread."""
         found = await store.topologies.get(topology)

@@ -5,9 +5,10 @@ from typing import Any
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
-from acker_service.api.auth import needs
+from acker_service.api.auth import needs, require
 from acker_service.api.bodies import read_json_if_any
 from acker_service.api.paths import Discard, SpoutTask, TopologyName
+from acker_service.domain.access import Scope
 from acker_service.store.counts import Counts
 from acker_service.store.departures import Leave
 from acker_service.store.spouts import Spout
@@ -44,9 +45,13 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
         response.status_code = 201 if is_new else 200
         return _show(spout, await store.counts.read(await store.topologies.get(topology)))
 
-    @router.delete("/{spout_task}", status_code=204, response_class=Response)
-    async def delete_spout(topology: TopologyName, spout_task: SpoutTask, *, discard: Discard = False) -> None:
+    @router.delete("/{spout_task}", status_code=204, response_class=Response, dependencies=[needs("spout")])
+    async def delete_spout(
+        topology: TopologyName, spout_task: SpoutTask, request: Request, *, discard: Discard = False
+    ) -> None:
         """Delete a spout task if it is idle, or at once; what still ends under its name is told to nobody."""
+        if discard:
+            require(request, Scope.ADMIN)
         leave = Leave.DISCARD if discard else Leave.IDLE
         await store.departures.delete(await store.topologies.get(topology), spout_task, leave)
 

@@ -42,7 +42,7 @@ def make_router(store: Store, *, max_body_bytes: int, buckets: int) -> APIRouter
 
         return await _show(store, await store.topologies.write(topology, change))
 
-    @router.delete("/{topology}", status_code=204, response_class=Response)
+    @router.delete("/{topology}", status_code=204, response_class=Response, dependencies=[needs("admin")])
     async def delete_topology(
         topology: TopologyName, response: Response, *, force: Force = False, discard: Discard = False
     ) -> None:
