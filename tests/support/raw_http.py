@@ -1,0 +1,71 @@
+"""Speaks HTTP byte by byte, as slow, greedy and broken clients do."""
+
+import json
+import select
+import socket
+import time
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class RawHttp:
+    """A connection on which a test sends what it likes, and reads what comes."""
+
+    def __init__(self, url: str, *, timeout: float = 30.0) -> None:
+        parts = urlsplit(url)
+        self._socket = socket.create_connection((parts.hostname, parts.port), timeout=timeout)
+        self._file = self._socket.makefile("rb")
+
+    def __enter__(self) -> "RawHttp":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def send(self, *parts: bytes) -> None:
+        self._socket.sendall(b"".join(parts))
+
+    def post(self, path: str, *headers: str, length: int) -> None:
+        """Send the head of a POST, and nothing of its body."""
+        lines = [f"POST {path} HTTP/1.1", "Host: acker", "Content-Type: application/json", *headers]
+        self.send("\r\n".join([*lines, f"Content-Length: {length}", "", ""]).encode())
+
+    def get(self, path: str) -> tuple[int, dict[str, str], Any]:
+        self.send(f"GET {path} HTTP/1.1\r\nHost: acker\r\n\r\n".encode())
+        return self.answer()
+
+    def answer(self) -> tuple[int, dict[str, str], Any]:
+        """Read an answer: status, headers with lowercase names, and its JSON (None: an interim answer)."""
+        status = int(self._line().split(" ")[1])
+        headers = {}
+        while line := self._line():
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+        if "content-length" not in headers:
+            return status, headers, None
+        return status, headers, json.loads(self._file.read(int(headers["content-length"])))
+
+    def is_closed(self) -> bool:
+        """Wait for the server to close, with nothing more said."""
+        try:
+            return self._file.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def trickle_until_closed(self, byte: bytes, *, within: float = 30.0) -> None:
+        """Send a byte now and then, for as long as the server listens. Fails after ``within`` seconds."""
+        until = time.monotonic() + within
+        while not select.select([self._socket], [], [], 0.05)[0]:
+            assert time.monotonic() < until, f"still open after {within} s"
+            self.send(byte)
+        assert self.is_closed()
+
+    def _line(self) -> str:
+        line = self._file.readline()
+        assert line.endswith(b"\n"), f"the connection ended with {line!r}"
+        return line.decode().rstrip("\r\n")
