@@ -134,7 +134,7 @@ def _is_need(dependency: Any) -> bool:
 
 @pytest.mark.parametrize(("method", "path", "need"), ENDPOINTS)
 async def test_without_a_key_nobody_is_let_in(storeless, method, path, need):
-    for headers in ({}, bearer("unknown"), bearer(""), {"Authorization": "Basic YTpi"}, {"Authorization": "admin"}):
+    for headers in ({}, bearer("unknown"), bearer(""), {"Authorization": "Basic admin"}, {"Authorization": "admin"}):
         answer = await storeless.request(method, address(path, "orders"), headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
         assert answer.headers["WWW-Authenticate"] == "Bearer"

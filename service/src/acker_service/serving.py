@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import dataclasses
+import logging
 import signal
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
@@ -15,11 +17,15 @@ from acker_service.api.connections import bounded
 from acker_service.app import make_app
 from acker_service.delivery.idling import Idling
 from acker_service.delivery.tick import Tick
+from acker_service.descriptors import make_room
+from acker_service.domain.load import Bounds
 from acker_service.keys_file import KeysFile, configured_keys
 from acker_service.settings import Settings
 from acker_service.store.embedded import Embedded
 from acker_service.store.store import Store
 from acker_service.tasks import end
+
+_log = logging.getLogger(__name__)
 
 GRACE_S = 10
 """How long requests in flight may take once the acker is told to stop."""
@@ -115,12 +121,20 @@ def _store(url: str, settings: Settings) -> Store:
     )
 
 
+def _bounds(settings: Settings) -> Bounds:
+    """Hold the connections to what the limit of open files allows."""
+    fit = make_room(settings.max_connections)
+    if fit < settings.max_connections:
+        _log.warning("only %d of %d connections fit the limit of open files", fit, settings.max_connections)
+    return dataclasses.replace(settings.bounds, connections=fit)
+
+
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=bounded(settings.bounds),
+        http=bounded(_bounds(settings)),
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,
         access_log=False,
