@@ -92,7 +92,7 @@ def parse_keys(text: bytes) -> Keys:
     try:
         keys = tuple(entry.key() for entry in _Document.model_validate_json(text).keys)
     except ValidationError as fault:
-        raise ValueError("; ".join(_told(error) for error in fault.errors(include_input=False))) from None
+        raise ValueError("; ".join(_told(error) for error in fault.errors())) from None
     _check_unique("name", [key.name for key in keys], [key.name for key in keys])
     _check_unique("sha256", [key.digest for key in keys], [key.name for key in keys])
     return keys

@@ -135,6 +135,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         host=settings.host,
         port=settings.port,
         http=bounded(_bounds(settings)),
+        ws="none",
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,
         access_log=False,

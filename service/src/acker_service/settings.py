@@ -33,7 +33,7 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=4_194_304, ge=1_024, le=268_435_456)
     max_batch: int = Field(default=10_000, ge=1, le=10_000)
     max_in_flight: int = Field(default=1_000, ge=1, le=1_000_000)
-    max_in_flight_bytes: int = Field(default=67_108_864, ge=1_024)
+    max_in_flight_bytes: int = Field(default=67_108_864, ge=1_024, le=1_099_511_627_776)
     max_waiting: int = Field(default=10_000, ge=0, le=1_000_000)
     max_connections: int = Field(default=16_384, ge=1, le=1_000_000)
     max_header_bytes: int = Field(default=65_536, ge=1_024, le=16_777_216)
@@ -49,7 +49,7 @@ class Settings(BaseSettings):
         return Bounds(
             in_flight=self.max_in_flight,
             waiting=self.max_waiting,
-            in_flight_bytes=self.max_in_flight_bytes,
+            in_flight_bytes=max(self.max_in_flight_bytes, self.max_body_bytes),
             body_timeout_s=self.body_timeout_s,
             connections=self.max_connections,
             head_bytes=self.max_header_bytes,
@@ -62,12 +62,6 @@ class Settings(BaseSettings):
                 f"anybody who reaches {self.host} could use the acker: listen on 127.0.0.1, "
                 "name the keys with ACKER_KEYS_FILE, or say ACKER_OPEN=true"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _a_body_fits(self) -> "Settings":
-        if self.max_body_bytes > self.max_in_flight_bytes:
-            raise ValueError("max_in_flight_bytes must be at least max_body_bytes, or the largest body never fits")
         return self
 
 

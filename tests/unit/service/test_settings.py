@@ -15,6 +15,7 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "data_dir": (Path(platformdirs.user_state_dir("acker")), "/var/lib/acker", Path("/var/lib/acker")),
     "store_port": (0, "6400", 6_400),
     "open": (False, "true", True),
+    "keys_file": (None, "/etc/acker/keys.json", Path("/etc/acker/keys.json")),
     "idempotency_window_ms": (600_000, "60000", 60_000),
     "buckets": (4_096, "16", 16),
     "mailbox_max": (1_000_000, "1", 1),
@@ -22,6 +23,14 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "tick_ms": (250, "10", 10),
     "max_body_bytes": (4_194_304, "1024", 1_024),
     "max_batch": (10_000, "1", 1),
+    "max_in_flight": (1_000, "1", 1),
+    "max_in_flight_bytes": (67_108_864, "1024", 1_024),
+    "max_waiting": (10_000, "0", 0),
+    "max_connections": (16_384, "1", 1),
+    "max_header_bytes": (65_536, "1024", 1_024),
+    "body_timeout_s": (30.0, "2.5", 2.5),
+    "keep_alive_s": (75, "0", 0),
+    "backlog": (2_048, "1", 1),
     "log_level": ("info", "debug", "debug"),
     "log_format": ("text", "json", "json"),
 }
@@ -35,6 +44,13 @@ BOUNDS = [
     ("tick_ms", 10, 60_000),
     ("max_body_bytes", 1_024, 268_435_456),
     ("max_batch", 1, 10_000),
+    ("max_in_flight", 1, 1_000_000),
+    ("max_in_flight_bytes", 1_024, 1_099_511_627_776),
+    ("max_waiting", 0, 1_000_000),
+    ("max_connections", 1, 1_000_000),
+    ("max_header_bytes", 1_024, 16_777_216),
+    ("keep_alive_s", 0, 3_600),
+    ("backlog", 1, 65_535),
 ]
 
 
@@ -106,7 +122,9 @@ def test_without_keys_a_loopback_address_may_be_listened_on(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "", "acker.example", "localhost.example"])
 def test_without_keys_any_other_address_has_to_be_allowed_in_so_many_words(host: str) -> None:
-    with pytest.raises(ValueError, match=r"could use the acker: listen on 127\.0\.0\.1, or say ACKER_OPEN=true$"):
+    with pytest.raises(
+        ValueError, match=r"could use the acker: listen on 127\.0\.0\.1, name the keys .*, or say ACKER_OPEN=true$"
+    ):
         read_settings(host=host)
     assert read_settings(host=host, open=True).host == host
 

@@ -34,7 +34,6 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._arriving = True
         self._unread = 0
         self._refusal: Problem | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -61,12 +60,12 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if self._unread > self.bounds.head_bytes and self._refusal is None:
             self._refuse(self._too_large(f"over {self.bounds.head_bytes} bytes"))
-        if self._timer is None and (self._arriving or self.cycle.response_complete):
+        if self._timer is None and self.cycle.response_complete:
             self._set_timer(self.bounds.body_timeout_s)
 
     def on_message_begin(self) -> None:
         """Begin a request. Bytes count as unread until they are a head or part of a body."""
-        self._arriving, self._unread = True, 0
+        self._unread = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -88,14 +87,14 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request has arrived."""
-        self._arriving, self._unread = False, 0
+        self._unread = 0
         self._stop_timer()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """The request is answered; if it has not arrived even so, its rest gets little time."""
         super().on_response_complete()
-        if self._arriving and self.cycle.response_complete:
+        if self.cycle.response_complete and self.cycle.more_body:
             self._set_timer(LINGER_S)
 
     def send_400_response(self, msg: str) -> None:
