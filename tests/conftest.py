@@ -49,7 +49,7 @@ async def stopping() -> asyncio.Event:
 async def api(store: Store, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """The whole application, spoken to over HTTP inside this process. The tick does not run: tests tick themselves."""
     app = make_app(store, Settings(), stopping)
-    store.hints.start()
+    store.start(stopping)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
         yield client

@@ -65,7 +65,7 @@ async def serve(settings: Settings) -> None:
         )
         try:
             await store.open()
-            store.hints.start()
+            store.start(stopping)
             store.fullness.start()
             tick.start()
             idling.start()

@@ -1,41 +1,53 @@
 """The door at which a spout task reads and releases its completions."""
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 from acker_protocol.problems import Invalid
 from acker_protocol.wire.completions import encode_completion
 from acker_protocol.wire.fields import text
 from acker_protocol.wire.operations import check
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.responses import JSONResponse
 
 from acker_service.api.auth import needs
 from acker_service.api.bodies import read_json
+from acker_service.api.events import Events, wants_events
 from acker_service.api.paths import After, Limit, SpoutTask, TopologyName, WaitMs
-from acker_service.store.mailboxes import Cursor, Reading, read_cursor
-from acker_service.store.spouts import Spout
+from acker_service.api.waits import Wait
+from acker_service.store.mailboxes import Reading, read_cursor
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
+
+LastEventId = Annotated[str | None, Header(description="The id of the last event that came; it wins over `after`.")]
 
 
 def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -> APIRouter:
     """Make the routes of the completions; once ``stopping`` is set, nobody waits any more."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/completions", tags=["completions"])
+    events = Events(store, stopping)
 
-    @router.get("", dependencies=[needs("spout")])
+    @router.get("", response_model=None, dependencies=[needs("spout")])
     async def get_completions(
+        request: Request,
         topology: TopologyName,
         spout_task: SpoutTask,
         after: After = None,
         limit: Limit = 1_000,
         wait_ms: WaitMs = 0,
-    ) -> dict[str, Any]:
-        """Give completions after a cursor; if there are none, wait for some."""
-        found = await store.topologies.get(topology)
-        spout = await store.spouts.get(found, spout_task)
-        reading = await _read(store, stopping, found, spout, read_cursor(after, found), limit, wait_ms / 1000)
-        told = [encode_completion(done, incarnation=found.incarnation) for done in reading.completions]
-        return {"completions": told, "cursor": reading.cursor.encode()}
+        last_event_id: LastEventId = None,
+    ) -> Response:
+        """Give completions after a cursor; if there are none, wait for some. As events: all, as they come."""
+        if wants_events(request):
+            start = last_event_id or after
+            return await store.topologies.on(topology, lambda found: events.respond(found, spout_task, start, limit))
+        wait = Wait(request=request, stopping=stopping, seconds=wait_ms / 1000)
+
+        async def poll(found: Topology) -> Reading:
+            async with store.followers.following(found, spout_task, after) as follower:
+                return await wait.until(_holds_some, lambda: follower.read(limit), follower.waiter)
+
+        return JSONResponse(_show(await store.topologies.on(topology, poll)))
 
     @router.post("/release", dependencies=[needs("spout")])
     async def release(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
@@ -59,32 +71,11 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
     return router
 
 
-async def _read(
-    store: Store,
-    stopping: asyncio.Event,
-    topology: Topology,
-    spout: Spout,
-    cursor: Cursor,
-    limit: int,
-    wait_s: float,
-) -> Reading:
-    """Read completions, waiting up to ``wait_s`` seconds for the first."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + wait_s
-    with store.hints.waiting(topology, spout) as news:
-        while True:
-            news.clear()
-            reading = await store.mailboxes.read(topology, spout, cursor, limit)
-            left = until - loop.time()
-            if reading.completions or left <= 0 or stopping.is_set():
-                return reading
-            await _either(news, stopping, left)
+def _holds_some(reading: Reading) -> bool:
+    return bool(reading.completions)
 
 
-async def _either(news: asyncio.Event, stopping: asyncio.Event, timeout: float) -> None:  # noqa: ASYNC109 - of the wait
-    tasks = [asyncio.ensure_future(news.wait()), asyncio.ensure_future(stopping.wait())]
-    try:
-        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
+def _show(reading: Reading) -> dict[str, Any]:
+    cursor = reading.cursor
+    told = [encode_completion(done, incarnation=cursor.incarnation) for done in reading.completions]
+    return {"completions": told, "cursor": cursor.encode()}

@@ -1,39 +1,30 @@
 """Knows who waits for completions, and wakes them when there is news.
 
 Redis publishes a hint with every entry it puts into a mailbox. A hint can be lost, so once a second the newest entries
-of the mailboxes that are waited for are looked at too.
+of all mailboxes that are waited for are looked at too, in one round trip per topology.
 """
 
 import asyncio
 import contextlib
+import itertools
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from acker_protocol.problems import Problem
+from acker_protocol.problems import NotFound, Problem
 
 from acker_service.store import keys
 from acker_service.store.server import Server
 from acker_service.store.spouts import Spout
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
+from acker_service.store.waiting import Waiter, Waiters
 from acker_service.tasks import end
 
 SWEEP_S = 1.0
+MOST_INDEXES = 1_000
+"""A look names so many mailboxes at most: Lua unpacks them."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Mailbox:
-    topology: Topology
-    spout: Spout
-    waiters: set[asyncio.Event] = field(default_factory=set)
-    tips: object = None
-
-    def wake(self) -> None:
-        for event in self.waiters:
-            event.set()
 
 
 class Hints:
@@ -41,53 +32,71 @@ class Hints:
 
     def __init__(self, server: Server, topologies: Topologies) -> None:
         self._server, self._topologies = server, topologies
-        self._mailboxes: dict[tuple[str, int], _Mailbox] = {}
+        self._mailboxes: Waiters[tuple[str, int]] = Waiters()
+        self._names: dict[str, str] = {}
+        self._tips: dict[tuple[str, int], object] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     @contextlib.contextmanager
-    def waiting(self, topology: Topology, spout: Spout) -> Iterator[asyncio.Event]:
-        """Give an event that is set at news for a spout task; begin to wait before you look, so that none is missed."""
-        key = (topology.incarnation, spout.index)
-        mailbox = self._mailboxes.setdefault(key, _Mailbox(topology, spout))
-        event = asyncio.Event()
-        mailbox.waiters.add(event)
-        try:
-            yield event
-        finally:
-            mailbox.waiters.discard(event)
-            if not mailbox.waiters:
-                self._mailboxes.pop(key, None)
+    def waiting(self, topology: Topology, spout: Spout) -> Iterator[Waiter]:
+        """Give one who is woken at news for a spout task."""
+        self._names[topology.incarnation] = topology.name
+        with self._mailboxes.waiting((topology.incarnation, spout.index)) as waiter:
+            yield waiter
+
+    def wake_all(self) -> None:
+        """Wake everybody, news or not."""
+        self._mailboxes.wake_all()
 
     def start(self) -> None:
         """Begin to listen and to sweep."""
-        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._sweep())]
+        self._tasks = [asyncio.create_task(_lasting(step)) for step in (self._listen, self._sweep)]
 
     async def stop(self) -> None:
         """End listening and sweeping."""
         await end(*self._tasks)
 
     async def _listen(self) -> None:
-        while True:
-            with contextlib.suppress(Problem):
-                async with self._server.subscribed(keys.HINTS) as messages:
-                    async for message in messages.listen():
-                        self._heed(message["data"].decode())
-            await asyncio.sleep(SWEEP_S)
-
-    def _heed(self, hint: str) -> None:
-        incarnation, index = hint.split(" ")
-        if mailbox := self._mailboxes.get((incarnation, int(index))):
-            mailbox.wake()
+        async with self._server.subscribed(keys.HINTS) as messages:
+            async for message in messages.listen():
+                incarnation, index = message["data"].decode().split(" ")
+                self._mailboxes.wake((incarnation, int(index)))
 
     async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_S)
-            for mailbox in list(self._mailboxes.values()):
-                with contextlib.suppress(Problem):
-                    await self._look(mailbox)
+        """Look once at all mailboxes that are waited for."""
+        waited: dict[str, list[int]] = {}
+        for incarnation, index in self._mailboxes:
+            waited.setdefault(incarnation, []).append(index)
+        self._names = {incarnation: self._names[incarnation] for incarnation in waited}
+        before, self._tips = self._tips, {}
+        for incarnation, indexes in waited.items():
+            with contextlib.suppress(Problem):
+                self._tips |= await self._look(incarnation, indexes)
+        for mailbox, tip in self._tips.items():
+            if before.get(mailbox, ()) != tip:
+                self._mailboxes.wake(mailbox)
 
-    async def _look(self, mailbox: _Mailbox) -> None:
-        topology, tips = await self._topologies.ask_each(mailbox.topology, "acker_tips_v1", mailbox.spout.index)
-        if tips != mailbox.tips or topology.incarnation != mailbox.topology.incarnation:
-            mailbox.tips = tips
-            mailbox.wake()
+    async def _look(self, incarnation: str, indexes: Sequence[int]) -> dict[tuple[str, int], object]:
+        """Give the newest entries of mailboxes; None where their topology is gone, which is news too."""
+        found: list[object] = []
+        try:
+            topology = await self._topologies.get(self._names[incarnation])
+            while topology.incarnation == incarnation and len(found) < len(indexes):
+                some = indexes[len(found) : len(found) + MOST_INDEXES]
+                topology, shards = await self._topologies.ask_each(topology, "acker_tips_v1", *some)
+                found.extend(zip(*shards, strict=True))
+        except NotFound:
+            found = []
+        return {(incarnation, index): tip for index, tip in itertools.zip_longest(indexes, found)}
+
+
+async def _lasting(step: Callable[[], Awaitable[None]]) -> None:
+    """Take a step again and again, whatever happens in it."""
+    while True:
+        try:
+            await step()
+        except Problem as problem:
+            _log.debug("news are not looked for now: %s", problem.detail)
+        except Exception:  # noqa: BLE001 - whoever waits counts on it to go on
+            _log.exception("looking for news failed")
+        await asyncio.sleep(SWEEP_S)

@@ -5,6 +5,7 @@ import binascii
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from acker_protocol.messages import Completion
@@ -17,6 +18,9 @@ from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 
 RELEASE_STEP = 256
+FEW_BYTES = 1_048_576
+"""A shard gives up to four times as many; if all shards together gave fewer, nothing was left out."""
+
 _HEAD = struct.Struct(">B8s")
 _POSITION = struct.Struct(">BQQI")
 _FORMAT = 1
@@ -73,11 +77,37 @@ def read_cursor(text: str | None, topology: Topology) -> Cursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What somebody wants to read: the completions of a spout task after a cursor, ``limit`` at most."""
+
+    spout: Spout
+    cursor: Cursor
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Completions as they were read, and the cursor behind the last of them."""
+    """Completions as they were read, the shard and the position behind each, and the cursor behind the last.
+
+    Unless ``more`` is set, nothing else was there.
+    """
 
     completions: Sequence[Completion]
-    cursor: Cursor
+    places: Sequence[tuple[int, Position]]
+    start: Cursor
+    more: bool = False
+
+    @property
+    def cursor(self) -> Cursor:
+        """The place behind all of them."""
+        return Cursor(incarnation=self.start.incarnation, positions=self.start.positions | dict(self.places))
+
+    def cursors(self) -> Iterator[Cursor]:
+        """Give the place behind each of them."""
+        positions = self.start.positions
+        for shard, position in self.places:
+            positions = positions | {shard: position}
+            yield Cursor(incarnation=self.start.incarnation, positions=positions)
 
 
 class Mailboxes:
@@ -88,15 +118,16 @@ class Mailboxes:
 
     async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> Reading:
         """Read the completions after a cursor, oldest first within a shard, ``limit`` at most."""
-        args = [_where(cursor.positions.get(shard), spout, limit) for shard in range(len(topology.shards))]
+        [reading] = await self.read_each(topology, [Wanted(spout=spout, cursor=cursor, limit=limit)])
+        return reading
+
+    async def read_each(self, topology: Topology, wanted: Sequence[Wanted]) -> list[Reading]:
+        """Read what several want, in one round trip."""
+        shards = range(len(topology.shards))
+        args = [_where(one, shard) for one in wanted for shard in shards]
         topology, replies = await self._topologies.ask_shards(topology, "acker_read_v1", args)
-        positions = dict(cursor.positions)
-        completions: list[Completion] = []
-        for shard, entries in divide([list(read_entries(reply, spout.name)) for reply in replies], limit).items():
-            completions.extend(completion for _, completion in entries)
-            positions[shard] = entries[-1][0]
-        after = Cursor(incarnation=topology.incarnation, positions=positions)
-        return Reading(completions=completions, cursor=after)
+        own = (replies[start : start + len(shards)] for start in range(0, len(replies), len(shards)))
+        return [_read(one, mailbox) for one, mailbox in zip(wanted, own, strict=True)]
 
     async def release(self, topology: Topology, spout: Spout, cursor: Cursor) -> int:
         """Forget all completions up to a cursor; gives how many. Repeating it changes nothing."""
@@ -115,8 +146,23 @@ class Mailboxes:
         return sum(unread for (unread,) in shards)
 
 
-def _where(at: Position | None, spout: Spout, limit: int) -> tuple[Argument, ...]:
-    return (spout.index, at.entry, at.taken, limit) if at else (spout.index, "", 0, limit)
+def _where(wanted: Wanted, shard: int) -> tuple[Argument, ...]:
+    at = wanted.cursor.positions.get(shard)
+    start = (at.entry, at.taken) if at else ("", 0)
+    return (wanted.spout.index, *start, wanted.limit)
+
+
+def _read(wanted: Wanted, replies: Sequence[Sequence[bytes]]) -> Reading:
+    """Divide among the shards what each gave; where they gave few completions and few bytes, there are no others."""
+    found = [list(islice(read_entries(reply, wanted.spout.name), wanted.limit)) for reply in replies]
+    told = [(shard, *entry) for shard, entries in divide(found, wanted.limit).items() for entry in entries]
+    size = sum(len(packed) for reply in replies for packed in reply[2::3])
+    return Reading(
+        completions=[completion for _, _, completion in told],
+        places=[(shard, position) for shard, position, _ in told],
+        start=wanted.cursor,
+        more=len(told) >= wanted.limit or size >= FEW_BYTES,
+    )
 
 
 def read_entries(reply: Sequence[Any], spout_task: str) -> Iterator[Entry]:

@@ -1,14 +1,17 @@
 """The store as a whole: its rooms, opened on one server and closed together."""
 
+import asyncio
 import logging
 
 from acker_protocol.problems import StoreUnavailable
 
 from acker_service.store.counts import CountsReader
 from acker_service.store.departures import Departures
+from acker_service.store.followers import Followers
 from acker_service.store.fullness import Fullness
 from acker_service.store.hints import Hints
 from acker_service.store.mailboxes import Mailboxes
+from acker_service.store.readers import Readers
 from acker_service.store.removal import Removal
 from acker_service.store.requests import Requests
 from acker_service.store.roots import Roots
@@ -43,6 +46,8 @@ class Store:
         self.removal = Removal(self.server, self.topologies, self.counts)
         self.departures = Departures(self.server, self.topologies, self.spouts, self.counts, idle_ms=spout_idle_ms)
         self.hints = Hints(self.server, self.topologies)
+        self.followers = Followers(self.topologies, self.spouts, self.hints, Readers(self.mailboxes))
+        self._stop: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Put the function library into Redis and make the default topology.
@@ -57,6 +62,11 @@ class Store:
         except StoreUnavailable as fault:
             _log.warning("the store is not there yet: %s", fault.detail)
 
+    def start(self, stopping: asyncio.Event) -> None:
+        """Begin to look for news, so that who waits is woken; once ``stopping`` is set, everybody is."""
+        self.hints.start()
+        self._stop = asyncio.create_task(self._wake_at(stopping))
+
     async def answers(self) -> bool:
         """Whether Redis answers now."""
         try:
@@ -67,9 +77,15 @@ class Store:
 
     async def close(self) -> None:
         """Close all connections."""
+        if self._stop is not None:
+            self._stop.cancel()
         await self.hints.stop()
         await self.fullness.stop()
         await self.server.close()
+
+    async def _wake_at(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        self.hints.wake_all()
 
     async def _check_policy(self) -> None:
         """Refuse a store that evicts: a pending root that vanishes is a message that is lost."""

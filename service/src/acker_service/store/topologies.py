@@ -5,6 +5,7 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import cycle
 from typing import Any, TypeVar
 
 from acker_protocol.problems import StoreUnavailable, TopologyBusy, UnknownTopology
@@ -127,7 +128,7 @@ class Topologies:
     async def ask_shards(
         self, topology: Topology, function: str, args: Sequence[Sequence[Argument]]
     ) -> tuple[Topology, list[list[Any]]]:
-        """Call a function on every shard, each with its own arguments, likewise."""
+        """Call a function on every shard, each with its own arguments, likewise; or so for several rounds of them."""
         for _ in attempts(topology):
             try:
                 return topology, await self.call_shards(topology, function, args)
@@ -139,9 +140,9 @@ class Topologies:
         self, topology: Topology, function: str, args: Sequence[Sequence[Argument]]
     ) -> list[list[Any]]:
         """Call a function on every shard, each with its own arguments, in one round trip. Raises `Stale`."""
-        calls = [(key, (topology.pair, *own)) for key, own in zip(topology.shards, args, strict=True)]
+        calls = [(key, (topology.pair, *own)) for key, own in zip(cycle(topology.shards), args, strict=False)]
         replies = await self._server.call_each(function, calls)
-        return [unstale(key, reply) for key, reply in zip(topology.shards, replies, strict=True)]
+        return [unstale(key, reply) for (key, _), reply in zip(calls, replies, strict=True)]
 
     async def renew(self, topology: Topology, stale: Stale) -> Topology:
         """Read a topology again after a shard called its pair stale, and stamp all shards if that had no stamp.
