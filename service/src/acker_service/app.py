@@ -20,7 +20,7 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         topologies.make_router(store, max_body_bytes=most, buckets=settings.buckets),
         spouts.make_router(store, max_body_bytes=most),
         operations.make_router(store, max_body_bytes=most, max_batch=settings.max_batch),
-        roots.make_router(store),
+        roots.make_router(store, stopping, max_body_bytes=most),
         completions.make_router(store, stopping, max_body_bytes=most),
         health.make_router(store, stopping),
     ):

@@ -105,5 +105,10 @@ def _state(message: Message, answer: Answer) -> dict[str, Any]:
     if answer.word in NOT_APPLIED or answer.word is Word.CONFLICT:
         kind, detail = _REFUSALS[answer.word]
         raise kind(detail, root_id=format_id(message.root_id))
-    state = {"root_id": format_id(message.root_id), "state": answer.word.value}
+    return show_answer(message.root_id, answer)
+
+
+def show_answer(root_id: int, answer: Answer) -> dict[str, Any]:
+    """Write what one operation is answered."""
+    state = {"root_id": format_id(root_id), "state": answer.word.value}
     return state if answer.outcome is None else state | {"outcome": answer.outcome.value}

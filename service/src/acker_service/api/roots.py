@@ -1,42 +1,102 @@
-"""The door for looking at one root."""
+"""The door for looking at roots, waiting for one, and failing one by hand."""
 
-from typing import Any
+import asyncio
+from typing import Annotated, Any
 
 from acker_protocol.ids import format_id, parse_id
 from acker_protocol.problems import Invalid, UnknownRoot
-from fastapi import APIRouter
+from acker_protocol.wire.fields import reason
+from acker_protocol.wire.operations import check
+from fastapi import APIRouter, Query, Request
 
 from acker_service.api.auth import needs
-from acker_service.api.paths import RootId, TopologyName
+from acker_service.api.bodies import read_json_if_any
+from acker_service.api.operations import show_answer
+from acker_service.api.paths import Limit, RootId, TopologyName, WaitMs
+from acker_service.api.waits import Wait
+from acker_service.store.listing import encode_places, read_places
 from acker_service.store.roots import Root
 from acker_service.store.store import Store
+from acker_service.store.topology import Topology
+
+FORCED = "forced"
+"""How the reason of a fail by hand begins."""
+
+OlderThanMs = Annotated[int, Query(ge=0, lt=2**53, description="Only roots of at least this age.")]
+ListCursor = Annotated[str | None, Query(description="The cursor of the page before; left out: the first page.")]
 
 _STATES = {"E": "early", "P": "pending", "F": "finished"}
 
 
-def make_router(store: Store) -> APIRouter:
-    """Make the routes of the roots."""
+def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -> APIRouter:
+    """Make the routes of the roots; once ``stopping`` is set, nobody waits any more."""
     router = APIRouter(prefix="/v1/topologies/{topology}/roots", tags=["roots"])
 
+    @router.get("", dependencies=[needs("ack")])
+    async def list_roots(
+        topology: TopologyName, older_than_ms: OlderThanMs = 0, limit: Limit = 100, cursor: ListCursor = None
+    ) -> dict[str, Any]:
+        """List pending roots, about nearest deadline first. A page may be short; the last one has no cursor."""
+
+        async def work(found: Topology) -> dict[str, Any]:
+            places = read_places(cursor, found)
+            page = await store.listing.page(found, places, older_than_ms=older_than_ms, limit=limit)
+            return {"roots": [_show(root) for root in page.roots], "cursor": encode_places(page.places, found)}
+
+        return await store.topologies.on(topology, work)
+
     @router.get("/{root_id}", dependencies=[needs("ack")])
-    async def get_root(topology: TopologyName, root_id: RootId) -> dict[str, Any]:
-        """Give a root as it stands; of a finished one only its outcome is remembered."""
-        try:
-            number = parse_id(root_id)
-        except ValueError as fault:
-            raise Invalid(f"root_id {fault}") from None
-        root = await store.topologies.on(topology, lambda found: store.roots.read(found, number))
-        if root.state == "N":
-            raise UnknownRoot(f"root {root_id} is neither pending nor early nor remembered")
-        return {"root_id": root_id, "state": _STATES[root.state]} | _show(root)
+    async def get_root(
+        request: Request, topology: TopologyName, root_id: RootId, wait_ms: WaitMs = 0
+    ) -> dict[str, Any]:
+        """Give a root as it stands, or wait until it is finished; of a finished one only its outcome is remembered."""
+        number = _parse(root_id)
+
+        async def look() -> Root:
+            return await store.topologies.on(topology, lambda found: store.roots.read(found, number))
+
+        if not wait_ms:
+            return _show(await look())
+        with store.watch.waiting(await store.topologies.get(topology), number) as waiter:
+            wait = Wait(request=request, stopping=stopping, seconds=wait_ms / 1000)
+            return _show(await wait.until(_is_over, look, waiter))
+
+    @router.post("/{root_id}/fail", dependencies=[needs("admin")])
+    async def fail_root(topology: TopologyName, root_id: RootId, request: Request) -> dict[str, Any]:
+        """Fail a root by hand; its spout task is told a reason that begins with `forced`."""
+        values = check(await read_json_if_any(request, most=max_body_bytes), {"reason": reason})
+        told = f"{FORCED}: {values['reason']}" if "reason" in values else FORCED
+        number = _parse(root_id)
+        answer = await store.topologies.on(topology, lambda found: store.roots.force_fail(found, number, told))
+        if answer is None:
+            raise _unknown(number)
+        return show_answer(number, answer)
 
     return router
 
 
+def _parse(root_id: str) -> int:
+    try:
+        return parse_id(root_id)
+    except ValueError as fault:
+        raise Invalid(f"root_id {fault}") from None
+
+
+def _unknown(root_id: int) -> UnknownRoot:
+    return UnknownRoot(f"root {format_id(root_id)} is neither pending nor early nor remembered")
+
+
+def _is_over(root: Root) -> bool:
+    return root.is_over
+
+
 def _show(root: Root) -> dict[str, Any]:
+    if root.state == "N":
+        raise _unknown(root.root_id)
+    state = {"root_id": format_id(root.root_id), "state": _STATES[root.state]}
     if root.outcome is not None:
-        return {"outcome": root.outcome.value}
-    return {
+        return state | {"outcome": root.outcome.value}
+    return state | {
         "spout_task": root.spout_task,
         "message_id": root.message_id,
         "ack_val": format_id(root.ack_val),

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-FILES = ("acker", "record", "completions", "law", "requests", "tick", "mailbox", "topologies", "removal")
+FILES = ("acker", "record", "completions", "law", "requests", "tick", "mailbox", "roots", "topologies", "removal")
 
 
 @cache

@@ -1,5 +1,6 @@
-"""Knows how one root stands."""
+"""Knows how one root stands, and what an operator may do to it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,15 +8,21 @@ from acker_protocol.messages import Outcome
 
 from acker_service.domain.routing import bucket_of, shard_of
 from acker_service.store import packing
+from acker_service.store.packing import Answer
+from acker_service.store.server import Argument
 from acker_service.store.spouts import Spouts
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
+
+SHOWN = 7
+"""With so many values Lua shows an early or pending root."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
     """One root as it stands. ``state`` is N (unknown), E (early), P (pending) or F (finished, with its outcome)."""
 
+    root_id: int
     state: str
     now_ms: int
     outcome: Outcome | None = None
@@ -26,35 +33,53 @@ class Root:
     spout_task: str | None = None
     message_id: str | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can happen to it: it is neither early nor pending."""
+        return self.state not in "EP"
+
 
 class Roots:
-    """Reads roots."""
+    """Reads roots, and fails them for an operator."""
 
     def __init__(self, topologies: Topologies, spouts: Spouts) -> None:
         self._topologies, self._spouts = topologies, spouts
 
     async def read(self, topology: Topology, root_id: int) -> Root:
         """Read one root."""
+        topology, (now, state, *rest) = await self._ask(topology, "acker_read_root_v1", root_id)
+        if state == b"N":
+            return Root(root_id=root_id, state="N", now_ms=now)
+        if state == b"F":
+            return Root(root_id=root_id, state="F", now_ms=now, outcome=packing.OUTCOMES[rest[0].decode()])
+        spout = await self._spouts.names(topology, {rest[5]}) if state == b"P" else {}
+        return read_shown(rest, state.decode(), now, spout)
+
+    async def force_fail(self, topology: Topology, root_id: int, reason: str) -> Answer | None:
+        """Fail a root that is known, also an early one; gives what a fail is answered, None for an unknown root."""
+        _, [word] = await self._ask(topology, "acker_force_fail_v1", root_id, reason)
+        return None if word == b"N" else packing.unpack_words(word.decode())[0]
+
+    async def _ask(
+        self, topology: Topology, function: str, root_id: int, *args: Argument
+    ) -> tuple[Topology, list[Any]]:
         shards, buckets = topology.layout.shards, topology.layout.buckets
         shard, bucket = shard_of(root_id, shards), bucket_of(root_id, shards, buckets)
-        args = (topology.settings, bucket, root_id.to_bytes(8, "big"))
-        topology, reply = await self._topologies.ask(topology, "acker_read_root_v1", shard, *args)
-        return await self._root(topology, reply)
+        where = (topology.settings, bucket, root_id.to_bytes(8, "big"))
+        return await self._topologies.ask(topology, function, shard, *where, *args)
 
-    async def _root(self, topology: Topology, reply: list[Any]) -> Root:
-        now, state = reply[0], reply[1].decode()
-        if state == "N":
-            return Root(state=state, now_ms=now)
-        if state == "F":
-            return Root(state=state, now_ms=now, outcome=packing.OUTCOMES[reply[2].decode()])
-        ack_val, outstanding, started, due, spout, message_id = reply[2:]
-        return Root(
-            state=state,
-            now_ms=now,
-            ack_val=int.from_bytes(ack_val, "big"),
-            outstanding=None if outstanding == b"" else outstanding,
-            started_ms=started,
-            due_ms=due,
-            spout_task=await self._spouts.named(topology, spout) if state == "P" else None,
-            message_id=None if message_id is None else message_id.decode(),
-        )
+
+def read_shown(shown: Sequence[Any], state: str, now_ms: int, names: dict[int, str]) -> Root:
+    """Read an early or pending root as Lua shows it; ``names`` are those of the spout tasks by index."""
+    root_id, ack_val, outstanding, started, due, spout, message_id = shown
+    return Root(
+        root_id=int.from_bytes(root_id, "big"),
+        state=state,
+        now_ms=now_ms,
+        ack_val=int.from_bytes(ack_val, "big"),
+        outstanding=None if outstanding == b"" else outstanding,
+        started_ms=started,
+        due_ms=due,
+        spout_task=names.get(spout),
+        message_id=None if message_id is None else message_id.decode(),
+    )

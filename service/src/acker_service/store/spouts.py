@@ -58,13 +58,12 @@ class Spouts:
             raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
         return spout
 
-    async def named(self, topology: Topology, index: int) -> str:
-        """Give the name that an index stands for; empty if it was removed."""
-        for spouts in (self._cached(topology), await self.read_all(topology)):
-            for spout in spouts.values():
-                if spout.index == index:
-                    return spout.name
-        return ""
+    async def names(self, topology: Topology, indexes: set[int]) -> dict[int, str]:
+        """Give the names that indexes stand for; empty where the spout task was removed."""
+        known = {spout.index: spout.name for spout in self._cached(topology).values()}
+        if not indexes <= known.keys():
+            known = {spout.index: spout.name for spout in (await self.read_all(topology)).values()}
+        return {index: known.get(index, "") for index in indexes}
 
     async def read_all(self, topology: Topology) -> dict[str, Spout]:
         """Read all spout tasks of a topology, by name."""

@@ -10,6 +10,7 @@ from acker_service.store.departures import Departures
 from acker_service.store.followers import Followers
 from acker_service.store.fullness import Fullness
 from acker_service.store.hints import Hints
+from acker_service.store.listing import Listing
 from acker_service.store.mailboxes import Mailboxes
 from acker_service.store.readers import Readers
 from acker_service.store.removal import Removal
@@ -19,6 +20,7 @@ from acker_service.store.server import Server
 from acker_service.store.spouts import Spouts
 from acker_service.store.ticks import Ticks
 from acker_service.store.topologies import DEFAULT, Topologies
+from acker_service.store.watch import Watch
 
 _log = logging.getLogger(__name__)
 
@@ -41,11 +43,13 @@ class Store:
         self.fullness = Fullness(self.server, self.topologies, self.counts, mailbox_max=mailbox_max)
         self.requests = Requests(self.server, self.topologies, self.spouts, self.fullness)
         self.roots = Roots(self.topologies, self.spouts)
+        self.listing = Listing(self.topologies, self.spouts)
         self.mailboxes = Mailboxes(self.topologies)
         self.ticks = Ticks(self.server, self.topologies)
         self.removal = Removal(self.server, self.topologies, self.counts)
         self.departures = Departures(self.server, self.topologies, self.spouts, self.counts, idle_ms=spout_idle_ms)
         self.hints = Hints(self.server, self.topologies)
+        self.watch = Watch(self.topologies)
         self.followers = Followers(self.topologies, self.spouts, self.hints, Readers(self.mailboxes))
         self._stop: asyncio.Task[None] | None = None
 
@@ -81,11 +85,13 @@ class Store:
             self._stop.cancel()
         await self.hints.stop()
         await self.fullness.stop()
+        await self.watch.stop()
         await self.server.close()
 
     async def _wake_at(self, stopping: asyncio.Event) -> None:
         await stopping.wait()
         self.hints.wake_all()
+        self.watch.wake_all()
 
     async def _check_policy(self) -> None:
         """Refuse a store that evicts: a pending root that vanishes is a message that is lost."""

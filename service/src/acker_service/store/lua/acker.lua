@@ -2,7 +2,7 @@
 --[[
   The acker's law inside Redis. This library holds what acker_protocol/tree.py states; a stateful property test holds
   the two equal. Files are joined in this order: acker (names, clock, stamp), record, completions, law, requests, tick,
-  mailbox, topologies, removal.
+  mailbox, roots, topologies, removal.
 
   House rules: validate, then write, then never error. Replies are words or flat lists that begin with one. A changed
   signature is a _v2 beside the _v1. No KEYS, no unbounded loop.

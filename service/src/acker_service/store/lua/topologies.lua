@@ -1,5 +1,5 @@
 --[[
-  Topologies, spout tasks, and what can be read of a shard. The configuration is written first, shards are stamped after.
+  Topologies, spout tasks, and the counts of a shard. The configuration is written first, shards are stamped after.
 ]]
 
 local function hex(c, digits)
@@ -58,25 +58,6 @@ local function write_spout(keys, args)
   return { 'ok', value }
 end
 
---[[
-  Reads one root.
-
-  Input   KEYS[1] stamp; ARGV[1] pair  [2] settings  [3] bucket  [4] root id
-  Output  {'ok', now, state, and for an early or pending one: ack val as 8 raw bytes, outstanding or '', started, due,
-          spout index, message id or false; for a finished one: outcome}
-]]
-local function read_root(keys, args)
-  local no = refusal(keys[1], args[1])
-  if no then return no end
-  local c = open(keys[1], args[1], args[2])
-  local t = c.t
-  take_up(c, t, args[4], args[3])
-  if t.state == 'N' then return { 'ok', c.now, 'N' } end
-  if t.state == 'F' then return { 'ok', c.now, 'F', t.outcome } end
-  return { 'ok', c.now, t.state, struct.pack('>i4i4', t.high, t.low), t.outstanding or '', t.started, due(t), t.spout,
-    read_message_id(c, t) or false }
-end
-
 -- Input: KEYS[1] stamp; ARGV[1] pair. Output: {'ok', pending by spout index, unread by spout index, counts}
 local function read_counts(keys, args)
   local no = refusal(keys[1], args[1])
@@ -88,5 +69,4 @@ end
 
 redis.register_function('acker_write_topology_v1', write_topology)
 redis.register_function('acker_write_spout_v1', write_spout)
-provide('acker_read_root_v1', read_root)
 provide('acker_read_counts_v1', read_counts)
