@@ -79,9 +79,24 @@ class Caller:
         """Give the topology."""
         return dict((await self.http.get(routes.topology(self.topology))).json())
 
-    async def root(self, root: int) -> Document:
+    async def root(self, root: int, **query: Any) -> Document:
         """Give a root, or the problem."""
-        return dict((await self.http.get(routes.root(self.topology, format_id(root)))).json())
+        return dict((await self.http.get(routes.root(self.topology, format_id(root)), params=query)).json())
+
+    async def roots(self, **query: Any) -> Document:
+        """List pending roots, or give the problem."""
+        return dict((await self.http.get(routes.roots(self.topology), params=query)).json())
+
+    async def force_fail(self, root: int, **document: Any) -> Document:
+        """Fail a root by hand, or give the problem."""
+        address = routes.force_fail(self.topology, format_id(root))
+        return dict((await self.http.post(address, json=document)).json())
+
+    async def put_spout(self, spout_task: str = "orders", **document: Any) -> httpx.Response:
+        """Make or change a spout task."""
+        answer = await self.http.put(routes.spout(self.topology, spout_task), json=document)
+        assert answer.is_success, answer.text
+        return answer
 
     async def spout(self, spout_task: str = "orders") -> Document:
         """Give a spout task, or the problem."""

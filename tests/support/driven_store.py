@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from acker_protocol.messages import Completion, Message, Outcome, Word
 from acker_service.domain.limits import Configuration
 from acker_service.store import library
+from acker_service.store.listing import read_places
 from acker_service.store.mailboxes import read_cursor
 from acker_service.store.requests import Request
 from acker_service.store.roots import Root
@@ -61,6 +62,10 @@ class DrivenStore:
         """Read a root."""
         return self._runner.run(self._read(root_id))
 
+    def roots(self, *, older_than_ms: int) -> list[int]:
+        """List the pending roots of at least this age."""
+        return self._runner.run(self._list(older_than_ms))
+
     def counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         """Pending and unread by spout task, and the totals."""
         return self._runner.run(self._counts())
@@ -104,6 +109,12 @@ class DrivenStore:
 
     async def _read(self, root_id: int) -> Root:
         return await self._store.roots.read(await self._current(), root_id)
+
+    async def _list(self, older_than_ms: int) -> list[int]:
+        topology = await self._current()
+        places = read_places(None, topology)
+        page = await self._store.listing.page(topology, places, older_than_ms=older_than_ms, limit=10_000)
+        return [root.root_id for root in page.roots]
 
     async def _counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         topology = await self._current()

@@ -20,9 +20,19 @@ def operation(name: str, verb: str) -> str:
     return f"{topology(name)}/{verb}"
 
 
+def roots(name: str) -> str:
+    """The pending roots of a topology."""
+    return f"{topology(name)}/roots"
+
+
 def root(name: str, root_id: str) -> str:
     """One root."""
-    return f"{topology(name)}/roots/{root_id}"
+    return f"{roots(name)}/{root_id}"
+
+
+def force_fail(name: str, root_id: str) -> str:
+    """Where an operator fails a root."""
+    return f"{root(name, root_id)}/fail"
 
 
 def spouts(name: str) -> str:

@@ -44,9 +44,11 @@ class Server(uvicorn.Server):
         loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
         for number in signals:
             loop.add_signal_handler(number, self._stop, number)
-        yield
-        for number in signals:
-            loop.remove_signal_handler(number)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
 
     def _stop(self, number: int) -> None:
         self._stopping.set()

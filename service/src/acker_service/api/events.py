@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator
 
 from acker_protocol.problems import Problem
@@ -22,6 +23,7 @@ CHUNK = 100
 """Events that go out together: others get their turn between, and one who reads slowly holds no more than these."""
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_REFUSED = re.compile(r";q=0(\.0*)?(;|$)")
 _COMMENT = b":\n\n"
 _RETRY = f"retry: {RETRY_MS}\n\n".encode()
 
@@ -30,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 def wants_events(request: Request) -> bool:
     """Whether a request asks for a stream of events."""
-    accepted = ",".join(request.headers.getlist("accept")).split(",")
-    return MEDIA_TYPE in {kind.split(";")[0].strip().lower() for kind in accepted}
+    accepted = ",".join(request.headers.getlist("accept")).lower().replace(" ", "").split(",")
+    return any(kind.split(";")[0] == MEDIA_TYPE and not _REFUSED.search(kind) for kind in accepted)
 
 
 class Events:

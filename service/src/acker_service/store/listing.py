@@ -1,7 +1,8 @@
 """Knows the pending roots of a topology as a list that is read page by page while roots come and go.
 
 Each shard lists its small hashes in the order of its deadline index, so the nearest deadlines come first, about. A page
-takes from all shards what is nearest.
+takes from all shards what is nearest. A root that is pending all the while is listed, maybe twice; but not if its small
+hash, before the list came to it, took in a root whose deadline the list has passed.
 """
 
 import base64
@@ -28,6 +29,9 @@ RECORDS = 2_000
 
 ROUNDS = 16
 """A page is made in so many round trips at most; it may stay short, or empty, and yet not be the last."""
+
+SLACK = 16
+"""Every shard is asked for twice its share of a page and so many: the nearest are seldom spread evenly."""
 
 _HEAD = struct.Struct(">B8s")
 _PLACE = struct.Struct(">BQIQQ")
@@ -77,7 +81,7 @@ class Listing:
             if not places or len(found) == limit:
                 break
             room = limit - len(found)
-            share = -(-room // len(places))
+            share = min(room, -(-room // len(places)) * 2 + SLACK)
             args = [_ask(topology, places.get(shard), older_than_ms, share) for shard in range(len(topology.shards))]
             topology, replies = await self._topologies.ask_shards(topology, "acker_list_roots_v1", args)
             listed = {shard: _read(shard, place, replies[shard]) for shard, place in places.items()}

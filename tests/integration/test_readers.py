@@ -1,0 +1,168 @@
+"""Reading mailboxes for many at once: few round trips, and everybody gets what came before they asked."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from acker_protocol.problems import StoreUnavailable
+from acker_service.store.mailboxes import Mailboxes, Reading, read_cursor
+from acker_service.store.readers import CALLS, Readers
+from acker_service.store.store import Store
+from acker_service.store.topology import Topology
+
+from tests.support.caller import Caller, init
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+
+class Counted(Mailboxes):
+    """Mailboxes that count their round trips; ``between`` comes after each, before its answer."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.topologies)
+        self.round_trips: list[int] = []
+        self.between: Callable[[], object] = lambda: None
+
+    async def read_each(self, topology, wanted):
+        self.round_trips.append(len(wanted))
+        readings = await super().read_each(topology, wanted)
+        self.between()
+        return readings
+
+
+@pytest.fixture
+def mailboxes(store: Store) -> Counted:
+    return Counted(store)
+
+
+@pytest.fixture
+def readers(mailboxes: Counted) -> Readers:
+    return Readers(mailboxes)
+
+
+async def read(readers: Readers, store: Store, spout_task: str = "s1", limit: int = 10) -> Reading:
+    topology = await store.topologies.get("default")
+    spout = await store.spouts.get(topology, spout_task)
+    return await readers.read(topology, spout, read_cursor(None, topology), limit)
+
+
+async def emit(call: Caller, count: int) -> None:
+    """Make so many spout tasks with a completion each."""
+    await call.words(*(init(n, spout_task=f"s{n}") for n in range(1, count + 1)))
+
+
+def roots(reading: Reading) -> list[int]:
+    return [done.root_id for done in reading.completions]
+
+
+async def test_equal_wishes_are_read_once(call: Caller, store: Store, readers: Readers, mailboxes: Counted) -> None:
+    await emit(call, 1)
+    readings = await asyncio.gather(*(read(readers, store) for _ in range(100)))
+    assert [roots(reading) for reading in readings] == [[1]] * 100
+    assert mailboxes.round_trips == [1]
+
+
+async def test_different_wishes_share_round_trips(
+    call: Caller, store: Store, readers: Readers, mailboxes: Counted
+) -> None:
+    await emit(call, 50)
+    readings = await asyncio.gather(*(read(readers, store, f"s{n}") for n in range(1, 51)))
+    assert [roots(reading) for reading in readings] == [[n] for n in range(1, 51)]
+    assert sum(mailboxes.round_trips) == 50
+    assert max(mailboxes.round_trips) == CALLS // 4
+
+
+async def test_a_wish_does_not_join_a_reading_that_was_sent_before_it(
+    call: Caller, store: Store, readers: Readers, mailboxes: Counted
+) -> None:
+    await emit(call, 1)
+    late: list[asyncio.Task[Reading]] = []
+    mailboxes.between = lambda: late.append(asyncio.create_task(read(readers, store))) if not late else None
+    assert roots(await read(readers, store)) == [1]
+    await call.post(init(2, spout_task="s1"))
+    assert set(roots(await late[0])) >= {1}
+    assert mailboxes.round_trips == [1, 1]
+
+
+async def test_one_who_goes_away_takes_nothing_from_the_others(call: Caller, store: Store, readers: Readers) -> None:
+    await emit(call, 1)
+    gone, stays = (asyncio.create_task(read(readers, store)) for _ in range(2))
+
+    async def asked() -> bool:
+        return bool(readers._wishes or readers._tasks or stays.done())
+
+    await eventually(asked)
+    gone.cancel()
+    assert roots(await stays) == [1]
+
+
+async def test_all_are_told_of_a_fault_and_may_ask_again(
+    call: Caller, store: Store, readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await emit(call, 1)
+
+    async def fails(*_: object) -> list[object]:
+        raise StoreUnavailable("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.server, "call_each", fails)
+        answers = await asyncio.gather(*(read(readers, store) for _ in range(3)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
+    assert roots(await read(readers, store)) == [1]
+
+
+async def test_a_reading_says_whether_there_may_be_more(call: Caller, store: Store, readers: Readers) -> None:
+    await call.words(*(init(n, spout_task="s1") for n in range(1, 6)))
+    assert (await read(readers, store, limit=4)).more
+    assert (await read(readers, store, limit=5)).more
+    assert not (await read(readers, store, limit=6)).more
+
+
+async def test_many_bytes_mean_that_there_may_be_more(call: Caller, store: Store, readers: Readers) -> None:
+    for first in range(1, 1_201, 400):
+        words = await call.words(
+            *(init(n * 4, spout_task="s1", message_id="m" * 1_000) for n in range(first, first + 400))
+        )
+        assert set(words) == {"acked"}
+    assert (await read(readers, store, limit=10_000)).more
+
+
+async def test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip(
+    call: Caller, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await emit(call, 40)
+    await store.hints.stop()
+    topology = await store.topologies.get("default")
+    calls: list[tuple[str, int]] = []
+    call_each = store.server.call_each
+
+    async def counted(function, asked):
+        calls.append((function, len(asked)))
+        return await call_each(function, asked)
+
+    monkeypatch.setattr(store.server, "call_each", counted)
+    waits = [store.hints.waiting(topology, await store.spouts.get(topology, f"s{n}")) for n in range(1, 41)]
+    waiters = [wait.__enter__() for wait in waits]
+    await store.hints._sweep()
+    assert calls == [("acker_tips_v1", len(topology.shards))]
+    assert all(waiter._woken for waiter in waiters), "the first sweep cannot know what is news"
+    for waiter in waiters:
+        await waiter.wait(0)
+    await call.post(init(99, spout_task="s7"))
+    await store.hints._sweep()
+    assert [n for n, waiter in enumerate(waiters, 1) if waiter._woken] == [7]
+
+
+async def test_a_sweep_wakes_who_waits_for_a_topology_that_has_gone(call: Caller, store: Store) -> None:
+    other = Caller(call.http, "other")
+    await other.put()
+    await other.post(init(1))
+    await store.hints.stop()
+    topology: Topology = await store.topologies.get("other")
+    with store.hints.waiting(topology, await store.spouts.get(topology, "orders")) as waiter:
+        await store.hints._sweep()
+        await waiter.wait(0)
+        await call.http.delete("/v1/topologies/other", params={"force": True, "discard": True})
+        await store.hints._sweep()
+        assert waiter._woken
