@@ -2,18 +2,24 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 
+import anyio
 import pytest
-from acker_protocol.problems import StoreUnavailable
+from acker_protocol.problems import StoreUnavailable, UnknownSpout
+from acker_service.store import keys
 from acker_service.store.mailboxes import Mailboxes, Reading, read_cursor
 from acker_service.store.readers import CALLS, Readers
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
+from acker_service.store.waiting import Waiter
 
 from tests.support.caller import Caller, init
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
+
+numbers = count(1_000)
 
 
 class Counted(Mailboxes):
@@ -166,3 +172,42 @@ async def test_a_sweep_wakes_who_waits_for_a_topology_that_has_gone(call: Caller
         await call.http.delete("/v1/topologies/other", params={"force": True, "discard": True})
         await store.hints._sweep()
         assert waiter._woken
+
+
+async def test_one_who_follows_a_spout_task_that_was_removed_is_told_so_even_if_it_is_there_again(
+    call: Caller, store: Store
+) -> None:
+    await call.put_spout("orders")
+    async with store.followers.following(await store.topologies.get("default"), "orders", None) as follower:
+        assert (await follower.read(10)).completions == []
+        await call.http.delete("/v1/topologies/default/spouts/orders")
+        await call.put_spout("orders")
+        with pytest.raises(UnknownSpout):
+            await follower.read(10)
+
+
+async def test_a_wake_between_two_waits_is_not_lost() -> None:
+    waiter = Waiter()
+    waiter.wake()
+    with anyio.fail_after(20):
+        await waiter.wait(60)
+    await waiter.wait(0.01)
+
+
+async def test_a_hint_that_makes_no_sense_harms_nobody(call: Caller, store: Store) -> None:
+    await emit(call, 1)
+    topology = await store.topologies.get("default")
+    _, sweeping = store.hints._tasks
+    sweeping.cancel()
+
+    async def heard() -> bool:
+        return bool(await store.server.command("PUBLISH", keys.HINTS, "nonsense"))
+
+    await eventually(heard)
+    with store.hints.waiting(topology, await store.spouts.get(topology, "s1")) as waiter:
+
+        async def woken() -> bool:
+            await call.post(init(next(numbers), spout_task="s1"))
+            return waiter._woken
+
+        await eventually(woken)
