@@ -61,7 +61,7 @@ def test_a_request_too_many_is_answered_overloaded_and_the_one_in_flight_is_done
 
 
 def test_who_waits_beyond_the_bound_is_answered_overloaded(raw):
-    completions = f"{DEFAULT}/spouts/orders/completions"
+    completions = f"{DEFAULT}/spouts/nobody-emits-under-this/completions"
     assert raw.get(f"{completions}?wait_ms=1")[2]["code"] == "overloaded"
     assert raw.get(completions)[2]["code"] == "unknown_spout"
 
