@@ -1,0 +1,168 @@
+"""Knows the packed form of a batch: fixed-size records, and after them a table of the strings they point to.
+
+All numbers are big-endian. A header of 16 bytes: ``ACKP``, the version, the number of records and the number of
+strings, four bytes each. Then the records, one an operation, of 52 bytes each (see ``RECORD``). Then the lengths of the
+strings in bytes, four bytes each, and the strings themselves in UTF-8, one behind the other, up to the end.
+
+A record has a place for every field of the compact forms; where an operation has no such field, or leaves it out, there
+is a zero. Zero means something of its own in two fields only, so two flags say that they are given. Strings are pointed
+to by their number, counted from 1. ``text`` is the message id of an init, the reason of a fail.
+"""
+
+import struct
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.ids import format_id
+from acker_protocol.messages import Ack, Fail, Init, Message
+from acker_protocol.problems import Invalid, TooLarge
+from acker_protocol.wire.operations import VERBS, decode_operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    Table = Sequence[str]
+
+CONTENT_TYPE = "application/vnd.acker.packed"
+MAGIC, VERSION = b"ACKP", 1
+HEADER = struct.Struct(">4sIII")
+RECORD = struct.Struct(">HHiQQQIIIII")
+"""op, flags, outstanding, root id, ack val, edge id, two timeouts, numbers of: spout task, text, component."""
+LENGTH_BYTES = 4
+OUTSTANDING_GIVEN, PROGRESS_GIVEN = 1, 2
+INIT, ACK, FAIL, RESET_TIMEOUT = range(1, 5)
+POINTERS = 3
+"""So many strings a record can point to."""
+
+_FIELDS = (
+    *("op", "flags", "outstanding", "root_id", "ack_val", "edge_id", "message_timeout_ms", "progress_timeout_ms"),
+    *("spout_task", "text", "component"),
+)
+_TEXTS = {INIT: "message_id", FAIL: "reason"}
+_GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GIVEN))
+
+
+def encode_packed(messages: "Iterable[Message]") -> bytes:
+    """Write a batch; equal strings are written once."""
+    numbers: dict[str, int] = {}
+    records = [_record(message, numbers) for message in messages]
+    strings = [string.encode() for string in numbers]
+    lengths = struct.pack(f">{len(strings)}I", *map(len, strings))
+    return b"".join((HEADER.pack(MAGIC, VERSION, len(records), len(strings)), *records, lengths, *strings))
+
+
+def decode_packed(body: bytes, *, most: int) -> list[Message]:
+    """Read the operations of a batch, ``most`` at most.
+
+    Raises `TooLarge`, and `Invalid` with the index of the first malformed operation where the fault is in one.
+    """
+    operations, count = read_header(body, most=most)
+    end = HEADER.size + operations * RECORD.size
+    strings = _read_table(body, end, count)
+    records = RECORD.iter_unpack(body[HEADER.size : end])
+    return [_decode_one(index, record, strings) for index, record in enumerate(records)]
+
+
+def read_header(body: bytes, *, most: int) -> tuple[int, int]:
+    """Give how many records and strings a batch says it has, once there is room for them in its bytes.
+
+    Raises `TooLarge`, `Invalid`.
+    """
+    if len(body) < HEADER.size:
+        raise Invalid(f"the body is shorter than the header of a packed batch, {HEADER.size} bytes")
+    magic, version, operations, strings = HEADER.unpack_from(body)
+    if magic != MAGIC or version != VERSION:
+        raise Invalid(f"the body must begin with {MAGIC.decode()} and version {VERSION}")
+    if operations > most:
+        raise TooLarge(f"the batch has {operations} operations; at most {most} are taken")
+    if strings > operations * POINTERS:
+        raise Invalid(f"{operations} operations cannot point to {strings} strings")
+    if len(body) < HEADER.size + operations * RECORD.size + strings * LENGTH_BYTES:
+        raise Invalid(f"the body is too short for {operations} records and the lengths of {strings} strings")
+    return operations, strings
+
+
+def _read_table(body: bytes, at: int, count: int) -> "Table":
+    lengths = struct.unpack_from(f">{count}I", body, at)
+    ends = list(accumulate(lengths, initial=at + count * LENGTH_BYTES))
+    if ends[-1] != len(body):
+        raise Invalid(f"the strings end at byte {ends[-1]} and the body at {len(body)}")
+    return [_string(number, body[start:end]) for number, (start, end) in enumerate(pairwise(ends), 1)]
+
+
+def _string(number: int, raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise Invalid(f"string {number} must be UTF-8") from None
+
+
+def _decode_one(index: int, record: tuple[int, ...], strings: "Table") -> Message:
+    fields = dict(zip(_FIELDS, record, strict=True))
+    op, flags = fields.pop("op"), fields.pop("flags")
+    try:
+        if not INIT <= op <= RESET_TIMEOUT:
+            raise Invalid(f"op must be from {INIT} to {RESET_TIMEOUT}")
+        if flags > OUTSTANDING_GIVEN + PROGRESS_GIVEN:
+            raise Invalid("flags must not hold other bits than 1 and 2")
+        return decode_operation(VERBS[op - 1], _document(op, flags, fields, strings))
+    except Invalid as fault:
+        raise Invalid(f"ops[{index}]: {fault.detail}", index=index) from None
+
+
+def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> dict[str, Any]:
+    """Give the fields of a record as they would stand in JSON. What is zero is left out, unless it must be given."""
+    given = {name for name, flag in _GIVEN if flags & flag}
+    if op in (INIT, ACK):
+        given.add("ack_val")
+    for name, _ in _GIVEN:
+        if fields[name] and name not in given:
+            raise Invalid(f"{name} must be 0 without its flag")
+    present = {name: value for name, value in fields.items() if value or name in given}
+    document = {name: _READ.get(name, _number)(value, strings) for name, value in present.items()}
+    if "text" in document and op in _TEXTS:
+        document[_TEXTS[op]] = document.pop("text")
+    return {"root_id": format_id(0)} | document
+
+
+def _number(value: int, _: "Table") -> int:
+    return value
+
+
+def _identity(value: int, _: "Table") -> str:
+    return format_id(value)
+
+
+def _pointed(number: int, strings: "Table") -> str:
+    if number > len(strings):
+        raise Invalid(f"there is no string {number}, only {len(strings)}")
+    return strings[number - 1]
+
+
+_READ = dict.fromkeys(("root_id", "ack_val", "edge_id"), _identity) | dict.fromkeys(
+    ("spout_task", "text", "component"), _pointed
+)
+
+
+def _record(message: Message, numbers: dict[str, int]) -> bytes:
+    op, spout_task, text = _head(message)
+    flags = sum(flag for name, flag in _GIVEN if getattr(message, name, None) is not None)
+    values = [getattr(message, name, None) or 0 for name in _FIELDS[2:8]]
+    pointers = (_number_of(string, numbers) for string in (spout_task, text, message.component))
+    return RECORD.pack(op, flags, *values, *pointers)
+
+
+def _head(message: Message) -> tuple[int, str | None, str | None]:
+    match message:
+        case Init():
+            return INIT, message.spout_task, message.message_id
+        case Ack():
+            return ACK, None, None
+        case Fail():
+            return FAIL, None, message.reason
+        case _:
+            return RESET_TIMEOUT, None, None
+
+
+def _number_of(string: str | None, numbers: dict[str, int]) -> int:
+    return 0 if string is None else numbers.setdefault(string, len(numbers) + 1)
