@@ -8,7 +8,7 @@ from acker_service.domain.limits import Configuration
 from acker_service.store import library
 from acker_service.store.listing import read_places
 from acker_service.store.mailboxes import read_cursor
-from acker_service.store.requests import Request
+from acker_service.store.request import Request
 from acker_service.store.roots import Root
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology

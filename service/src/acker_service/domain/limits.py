@@ -1,16 +1,16 @@
 """Knows what a topology may be configured to, and how a change of its configuration is merged."""
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from acker_protocol.messages import Init, Message
+import numpy as np
+from acker_protocol.messages import Init
 from acker_protocol.problems import AckersFixed, Invalid
 from acker_protocol.states import Rules
 from acker_protocol.wire import fields as checks
 from acker_protocol.wire.operations import check
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from acker_service.domain.columns import Columns, Operations
 
 _timeout = checks.integer(checks.TIMEOUT_MS)
 _CHECKS = {
@@ -77,10 +77,12 @@ def merge(present: Configuration | None, document: dict[str, Any], *, buckets: i
     return merged
 
 
-def overlong(messages: "Sequence[Message]", configuration: Configuration) -> int | None:
+def overlong(operations: Operations, configuration: Configuration) -> int | None:
     """Give the index of the first init whose message timeout exceeds the dedupe window; None: there is no such."""
     window = configuration.dedupe_window_ms
     if not window:
         return None
-    inits = ((i, message) for i, message in enumerate(messages) if isinstance(message, Init))
+    if isinstance(operations, Columns):
+        return next(iter(np.flatnonzero(operations.records["message_timeout_ms"] > window).tolist()), None)
+    inits = ((i, message) for i, message in enumerate(operations) if isinstance(message, Init))
     return next((i for i, init in inits if (init.message_timeout_ms or 0) > window), None)

@@ -4,13 +4,19 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from acker_protocol import messages
 from acker_protocol.messages import Ack, Completion, Fail, Init, Message, Outcome, Word
+from numpy.typing import NDArray
 
 from acker_service.domain.routing import bucket_of
 
+Whole = TypeVar("Whole", int, NDArray[Any])
+
 EPOCH_MS = 1_577_836_800_000
 
+_BITS_64 = 2**64 - 1
 _OP = struct.Struct(">BIQQiBI")
 _DONE = struct.Struct(">Q5s5sB")
 _OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT)
@@ -26,6 +32,9 @@ _WORDS = {
     "b": Word.MAILBOX_FULL,
     "s": Word.STORE_FULL,
 }
+REFUSED = frozenset(letter for letter, word in _WORDS.items() if word in messages.REFUSED)
+"""The letters that tell of a refusal."""
+
 OUTCOMES = {"A": Outcome.ACKED, "F": Outcome.FAILED, "T": Outcome.TIMED_OUT}
 """The outcomes by the letters in which Redis keeps them."""
 
@@ -63,6 +72,14 @@ def pack(message: Message, layout: Layout, index_of: Callable[[str], int]) -> by
         case _:
             flags, extras = _texts(0, b"", None, message.component)
             return _pack(4, bucket, message, 0, 0, flags, 0, extras)
+
+
+def pair_hash(root_id: Whole, edge_id: Whole) -> Whole:
+    """Hash a root and an edge into 64 bits, of integers or of arrays of them.
+
+    Edges of one root never meet: every step can be undone. (The steps are the finalizer of SplitMix64.)
+    """
+    return _mixed(_mixed(root_id) ^ edge_id)
 
 
 def identify(endpoint: str, key: str, operations: bytes, *, sets: int) -> tuple[str, str, str]:
@@ -106,6 +123,13 @@ _ANSWERS = {letter: Answer(word) for letter, word in _WORDS.items()} | {
 }
 
 
+def _mixed(value: Whole) -> Whole:
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & _BITS_64
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & _BITS_64
+    value ^= value >> 31
+    return value
+
+
 def _pack(
     op: int, bucket: int, message: Message, value: int, outstanding: int | None, flags: int, spout: int, extras: bytes
 ) -> bytes:
@@ -126,8 +150,7 @@ def _init_extras(init: Init) -> tuple[int, bytes]:
 def _ack_extras(ack: Ack) -> tuple[int, bytes]:
     flags, extras = _texts(0, b"", None, ack.component)
     if ack.edge_id is not None:
-        pair = ack.root_id.to_bytes(8, "big") + ack.edge_id.to_bytes(8, "big")
-        flags, extras = flags | 32, extras + hashlib.blake2b(pair, digest_size=8).digest()
+        flags, extras = flags | 32, extras + pair_hash(ack.root_id, ack.edge_id).to_bytes(8, "big")
     return flags, extras
 
 

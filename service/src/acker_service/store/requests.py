@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from acker_protocol.messages import Ack, Init, Message
+import numpy as np
+from acker_protocol.messages import REFUSED, Word
 from acker_protocol.problems import Problem, StoreUnavailable, TopologyBusy
 
 from acker_service.domain.routing import Part, split
@@ -12,38 +13,32 @@ from acker_service.store import packing
 from acker_service.store.caps import Caps
 from acker_service.store.fullness import Fullness
 from acker_service.store.packing import Answer
+from acker_service.store.request import Request
 from acker_service.store.server import Server
 from acker_service.store.spouts import Spouts
 from acker_service.store.topologies import Topologies, attempts
 from acker_service.store.topology import Doom, Stale, Topology
-from acker_service.store.turns import INITS, OTHERS, Applied, Packed, Turns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """Operations that came together: to one endpoint, under one idempotency key (None: none)."""
-
-    endpoint: str
-    messages: Sequence[Message]
-    key: str | None = None
-
-    @property
-    def spout_tasks(self) -> set[str]:
-        """The spout tasks that its inits name."""
-        return {message.spout_task for message in self.messages if isinstance(message, Init)}
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether it may be sent again when its fate is unknown: with a key, or if it holds no ack."""
-        return self.key is not None or not any(isinstance(message, Ack) for message in self.messages)
+from acker_service.store.turns import INITS, OTHERS, Applied, Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a request was answered, one answer an operation; ``repeated`` if every shard knew it from before."""
+    """What a request was answered, a letter an operation; ``repeated`` if every shard knew it from before."""
 
-    answers: Sequence[Answer]
+    letters: str
     repeated: bool
+
+    @property
+    def answers(self) -> list[Answer]:
+        """One answer an operation."""
+        return packing.unpack_words(self.letters)
+
+    @property
+    def refused(self) -> list[tuple[int, Word]]:
+        """Which operations were refused, and how."""
+        if packing.REFUSED.isdisjoint(self.letters):
+            return []
+        return [(index, answer.word) for index, answer in enumerate(self.answers) if answer.word in REFUSED]
 
 
 Done = dict[int, tuple[Part, Applied]]
@@ -67,13 +62,8 @@ class Requests:
             done = await self._apply(topology, request)
         except StoreUnavailable as fault:
             raise StoreUnavailable(fault.detail, retryable=request.repeatable) from fault
-        answers: dict[int, Answer] = {}
-        for part, applied in done.values():
-            answers.update(zip(part.order, packing.unpack_words(applied.words), strict=True))
-        return Reply(
-            answers=[answers[index] for index in range(len(answers))],
-            repeated=bool(done) and all(applied.repeated for _, applied in done.values()),
-        )
+        repeated = bool(done) and all(applied.repeated for _, applied in done.values())
+        return Reply(letters=_gather(done, len(request.messages)), repeated=repeated)
 
     async def _apply(self, topology: Topology, request: Request) -> Done:
         """Apply the parts of a request; those of stale shards again, by the configuration that holds there now."""
@@ -102,7 +92,7 @@ class Requests:
         cap = topology.configuration.max_spout_pending
         parts = split(request.messages, shards=topology.layout.shards, capped=cap)
         rest = {part.shard: part for part in parts if part.shard not in done}
-        packed = {part.shard: _pack(topology, request, part, indexes) for part in rest.values()}
+        packed = request.pack(rest.values(), topology, indexes)
         full = await self._fullness.full_mailboxes(topology, indexes.values())
         function = INITS if indexes and not self._fullness.is_store_full else OTHERS
         if (cap is not None or full) and indexes:
@@ -117,14 +107,12 @@ class Requests:
         _raise_first(results)
 
 
-def _pack(topology: Topology, request: Request, part: Part, indexes: dict[str, int]) -> Packed:
-    packed = {i: packing.pack(request.messages[i], topology.layout, indexes.__getitem__) for i in part.order}
-    operations = b"".join(packed[index] for index in part.order)
-    if request.key is None:
-        return Packed(operations=operations)
-    given = b"".join(packed[index] for index in part.given)
-    identity = packing.identify(request.endpoint, request.key, given, sets=topology.seen_sets)
-    return Packed(operations=operations, identity=identity)
+def _gather(done: Done, count: int) -> str:
+    """Put the letters that the shards answered in the order of the request."""
+    letters = np.zeros(count, np.uint8)
+    for part, applied in done.values():
+        letters[np.asarray(part.order)] = np.frombuffer(applied.words.encode(), np.uint8)
+    return letters.tobytes().decode()
 
 
 def _raise_first(results: Sequence[Applied | BaseException]) -> None:

@@ -68,7 +68,7 @@ VECTORS: list[tuple[Message, Sequence[str]]] = [
     ),
     (
         Ack(root_id=0xA1, ack_val=0, edge_id=0xB1, component="b"),
-        ["02", BUCKET, ROOT, "0000000000000000", "00000000", "31", "00000000", "0001", "62", "72b1a1814701d1d8"],
+        ["02", BUCKET, ROOT, "0000000000000000", "00000000", "31", "00000000", "0001", "62", "c4ecda09227941e9"],
     ),
     (Fail(root_id=0xA1), ["03", BUCKET, ROOT, "0000000000000000", "00000000", "00", "00000000"]),
     (

@@ -1,0 +1,97 @@
+"""Tests that columns of operations are taken to Redis like the messages they stand for: the same parts and bytes."""
+
+from acker_protocol.messages import Ack, Init
+from acker_protocol.wire.operations import encode_batch
+from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+from acker_service.api import decoders
+from acker_service.api.bodies import JSON
+from acker_service.domain.columns import Columns
+from acker_service.domain.limits import Configuration, overlong
+from acker_service.domain.routing import split
+from acker_service.store.packing import pair_hash
+from acker_service.store.request import Request
+from acker_service.store.topology import Topology
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.support.operations import batches
+
+caps = st.sampled_from((None, 3))
+
+
+def decoded(messages):
+    """The operations as columns, from either form."""
+    bodies = {JSON: encode_batch(messages), CONTENT_TYPE: encode_packed(messages)}
+    columns = [decoders.decode(kind, body, most=100) for kind, body in bodies.items()]
+    assert all(isinstance(some, Columns) for some in columns)
+    return columns
+
+
+def packed(operations, ackers, cap, key):
+    topology = Topology(name="t", pair="0" * 26, configuration=Configuration(ackers=ackers), window_ms=60_000)
+    parts = split(operations, shards=topology.layout.shards, capped=cap)
+    request = Request(endpoint="batch", messages=operations, key=key)
+    indexes = {name: 2**32 - 1 - place for place, name in enumerate(sorted(request.spout_tasks))}
+    return list(request.pack(parts, topology, indexes).items())
+
+
+@given(batches, st.sampled_from((0, 1, 3, 128)), caps)
+def test_columns_go_to_the_same_shards_in_the_same_order(messages, shards, cap):
+    shards = max(1, shards)
+    expected = split(messages, shards=shards, capped=cap)
+    for columns in decoded(messages):
+        parts = split(columns, shards=shards, capped=cap)
+        assert [(part.shard, tuple(part.given), tuple(part.order)) for part in parts] == [
+            (part.shard, part.given, part.order) for part in expected
+        ]
+
+
+@given(batches, st.sampled_from((0, 1, 3)), caps, st.sampled_from((None, "k")))
+def test_columns_become_the_same_bytes_under_the_same_digest(messages, ackers, cap, key):
+    expected = packed(messages, ackers, cap, key)
+    for columns in decoded(messages):
+        assert packed(columns, ackers, cap, key) == expected
+
+
+@given(batches, st.sampled_from((0, 100, 30_000)))
+def test_columns_are_asked_the_same_questions(messages, window):
+    configuration = Configuration(dedupe_window_ms=window)
+    for columns in decoded(messages):
+        of_columns, of_messages = (Request(endpoint="batch", messages=form) for form in (columns, messages))
+        assert of_columns.spout_tasks == of_messages.spout_tasks
+        assert of_columns.repeatable == of_messages.repeatable
+        assert overlong(columns, configuration) == overlong(messages, configuration)
+
+
+def test_roots_under_a_cap_come_in_the_order_of_their_first_init():
+    def init(root):
+        return Init(root_id=root, spout_task="a", ack_val=1)
+
+    messages = [Ack(root_id=3, ack_val=1), init(2), Ack(root_id=1, ack_val=1), init(3), Ack(root_id=2, ack_val=1)]
+    for operations in (messages, *decoded(messages)):
+        [part] = split(operations, shards=1, capped=1)
+        assert list(part.order) == [2, 1, 4, 0, 3]
+        [part] = split(operations, shards=1, capped=None)
+        assert list(part.order) == [0, 3, 1, 4, 2]
+
+
+@given(st.integers(1, 2**64 - 1), st.integers(1, 2**64 - 1), st.integers(1, 2**64 - 1))
+@example(1, 1, 2)
+def test_edges_of_one_root_never_have_the_same_hash(root, edge, other):
+    assert (pair_hash(root, edge) == pair_hash(root, other)) == (edge == other)
+    assert 0 <= pair_hash(root, edge) < 2**64
+
+
+def test_a_pair_is_hashed_by_the_finalizer_of_splitmix64():
+    """From zero, SplitMix64 gives this number first: the finalizer of its first step."""
+    assert pair_hash(0, 0x9E3779B97F4A7C15) == 0xE220A8397B1DCDAF
+    assert pair_hash(1, 2) == pair_hash(0, pair_hash(0, 1) ^ 2)
+
+
+def test_pairs_that_are_alike_differ_in_about_half_of_all_bits():
+    hashes = [pair_hash(root, edge) for root in range(1, 65) for edge in range(1, 65)]
+    hashes += [pair_hash(root, root) for root in range(65, 129)]
+    assert len(set(hashes)) == len(hashes)
+    for bit in range(64):
+        ones = sum(value >> bit & 1 for value in hashes)
+        assert 0.4 < ones / len(hashes) < 0.6
