@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from acker_protocol.messages import Init, Message
+from acker_protocol.messages import Init
 from fastapi import FastAPI, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
 from acker_service.domain.access import Key, Scope, identify, permit
+from acker_service.domain.columns import Operations, holds
 
 
 def install(app: FastAPI, keys: Sequence[Key] | None) -> None:
@@ -44,9 +45,9 @@ def require(request: Request, scope: Scope) -> None:
     permit(request.state.key, scope, request.path_params.get("topology"))
 
 
-def require_for(request: Request, messages: Iterable[Message]) -> None:
+def require_for(request: Request, operations: Operations) -> None:
     """Ask for what a batch needs beyond `ack`: an init needs `spout`. Raises `Forbidden`."""
-    if any(isinstance(message, Init) for message in messages):
+    if holds(operations, Init):
         require(request, Scope.SPOUT)
 
 

@@ -14,22 +14,29 @@ async def read_json(request: Request, *, most: int) -> dict[str, Any]:
 
     Raises `UnsupportedMediaType`, `TooLarge`, `Invalid`.
     """
+    content_type(request, JSON)
+    return decode_json(await read(request, most=most))
+
+
+def content_type(request: Request, *taken: str) -> str:
+    """Give which of the content types that are taken here a request has. Raises `UnsupportedMediaType`."""
     kind = request.headers.get("content-type", "")
-    if kind.split(";")[0].strip().lower() != JSON:
-        shown = kind or "none"
-        raise UnsupportedMediaType(f"the content type is {shown}; send {JSON} (with curl: -H 'Content-Type: {JSON}')")
-    return decode_json(await _read(request, most))
+    plain = kind.split(";")[0].strip().lower()
+    if plain not in taken:
+        hint = f"send {' or '.join(taken)} (with curl: -H 'Content-Type: {taken[0]}')"
+        raise UnsupportedMediaType(f"the content type is {kind or 'none'}; {hint}")
+    return plain
 
 
 async def read_json_if_any(request: Request, *, most: int) -> dict[str, Any]:
     """Likewise, but no body and no content type is an empty object."""
-    if "content-type" not in request.headers and not await _read(request, most):
+    if "content-type" not in request.headers and not await read(request, most=most):
         return {}
     return await read_json(request, most=most)
 
 
-async def _read(request: Request, most: int) -> bytes:
-    """Read a body of known length or chunked; one that is too large is left unread."""
+async def read(request: Request, *, most: int) -> bytes:
+    """Read a body of known length or chunked; one that is too large is left unread. Raises `TooLarge`."""
     length = request.headers.get("content-length", "0")
     body = bytearray()
     if not length.isdecimal() or int(length) > most:

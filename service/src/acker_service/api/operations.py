@@ -3,26 +3,29 @@
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
+import msgspec
 from acker_protocol.ids import format_id
-from acker_protocol.messages import NOT_APPLIED, REFUSED, Message, Word
-from acker_protocol.problems import Conflict, Invalid, MailboxFull, MaxSpoutPending, Problem, StoreFull, TooLarge
+from acker_protocol.messages import NOT_APPLIED, Message, Word
+from acker_protocol.problems import Conflict, Invalid, MailboxFull, MaxSpoutPending, Problem, StoreFull
 from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
 from acker_protocol.wire.fields import idempotency_key
-from acker_protocol.wire.operations import VERBS, decode_batch, decode_operation
+from acker_protocol.wire.operations import VERBS, decode_operation
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from acker_service.api import decoders
 from acker_service.api.auth import needs, require_for
-from acker_service.api.bodies import read_json
+from acker_service.api.bodies import JSON, content_type, read, read_json
 from acker_service.api.paths import TopologyName
+from acker_service.domain.columns import Operations
 from acker_service.domain.limits import overlong
 from acker_service.store.packing import Answer
+from acker_service.store.request import Request as StoreRequest
 from acker_service.store.requests import Reply
-from acker_service.store.requests import Request as Operations
 from acker_service.store.store import Store
 
 Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY, description="Makes the request safe to repeat.")]
 Results = Annotated[Literal["all", "exceptions"], Query(description="All results, or only those not accepted.")]
-Handler = Callable[..., Awaitable[dict[str, Any]]]
+Handler = Callable[..., Awaitable[Any]]
 
 _REFUSALS: dict[Word, tuple[type[Problem], str]] = {
     Word.CONFLICT: (Conflict, "the root is held by another spout task or another message id"),
@@ -55,38 +58,38 @@ def _single(store: Store, verb: str, most: int) -> Handler:
 
 
 def _batch(store: Store, most: int, max_batch: int) -> Handler:
-    async def batch(
-        topology: TopologyName, request: Request, response: Response, key: Key = None, results: Results = "all"
-    ) -> dict[str, Any]:
+    async def batch(topology: TopologyName, request: Request, key: Key = None, results: Results = "all") -> Response:
         """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
-        document = await read_json(request, most=most)
-        if isinstance(document.get("ops"), list) and len(document["ops"]) > max_batch:
-            raise TooLarge(f"the batch has {len(document['ops'])} operations; at most {max_batch} are taken")
-        messages = decode_batch(document, most=max_batch)
-        require_for(request, messages)
-        reply = await _apply(store, topology, "batch", messages, key)
+        kind = content_type(request, *decoders.BATCHES)
+        operations = decoders.decode(kind, await read(request, most=most), most=max_batch)
+        require_for(request, operations)
+        reply = await _apply(store, topology, "batch", operations, key)
+        response = Response(msgspec.json.encode(_results(reply, results)), media_type=JSON)
         _mark(response, reply)
-        words = [answer.word for answer in reply.answers]
-        exceptions = [{"index": index, "state": word.value} for index, word in enumerate(words) if word in REFUSED]
-        accepted = {"accepted": len(words) - len(exceptions)}
-        if results == "exceptions":
-            return accepted | {"exceptions": exceptions}
-        return accepted | {"results": [word.value for word in words]}
+        return response
 
     return batch
 
 
-async def _apply(store: Store, name: str, endpoint: str, messages: list[Message], key: str | None) -> Reply:
-    operations = Operations(endpoint=endpoint, messages=messages, key=_checked(key))
+def _results(reply: Reply, wanted: str) -> dict[str, Any]:
+    refused = reply.refused
+    answer: dict[str, Any] = {"accepted": len(reply.letters) - len(refused)}
+    if wanted == "exceptions":
+        return answer | {"exceptions": [{"index": index, "state": word.value} for index, word in refused]}
+    return answer | {"results": [answer.word.value for answer in reply.answers]}
+
+
+async def _apply(store: Store, name: str, endpoint: str, operations: Operations, key: str | None) -> Reply:
+    asked = StoreRequest(endpoint=endpoint, messages=operations, key=_checked(key))
     try:
         topology = await store.topologies.get(name)
     except Problem as problem:
-        problem.retryable = problem.retryable and operations.repeatable
+        problem.retryable = problem.retryable and asked.repeatable
         raise
-    if (index := overlong(messages, topology.configuration)) is not None:
+    if (index := overlong(operations, topology.configuration)) is not None:
         where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
         raise Invalid("message_timeout_ms must not be longer than the dedupe window", **where)
-    return await store.requests.apply(topology, operations)
+    return await store.requests.apply(topology, asked)
 
 
 def _checked(key: str | None) -> str | None:

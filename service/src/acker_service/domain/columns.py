@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from acker_protocol.messages import Message
+from acker_protocol.messages import Ack, Init, Message
 from acker_protocol.wire import packed
 from numpy.typing import NDArray
 
@@ -45,11 +45,6 @@ class Columns:
         """The spout tasks that the inits name."""
         return frozenset(self.strings[number - 1] for number in self.used("spout_task"))
 
-    @property
-    def holds_ack(self) -> bool:
-        """Whether any operation is an ack."""
-        return bool((self.records["op"] == packed.ACK).any())
-
     def used(self, *fields: str) -> list[int]:
         """Give the numbers of the strings that these fields point to, each once."""
         pointed = np.zeros(len(self.strings) + 1, bool)
@@ -62,3 +57,12 @@ class Columns:
 
 Operations = Sequence[Message] | Columns
 """What came in together: messages, or columns of them. Everything holds for either form alike."""
+
+_OPS = {Init: packed.INIT, Ack: packed.ACK}
+
+
+def holds(operations: Operations, kind: type[Init] | type[Ack]) -> bool:
+    """Say whether any operation is of this kind."""
+    if isinstance(operations, Columns):
+        return bool((operations.records["op"] == _OPS[kind]).any())
+    return any(isinstance(message, kind) for message in operations)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from acker_protocol.messages import Ack, Init
 
-from acker_service.domain.columns import Columns, Operations
+from acker_service.domain.columns import Columns, Operations, holds
 from acker_service.domain.routing import Indexes, Part
 from acker_service.store import packing
 from acker_service.store.rows import Rows
@@ -34,7 +34,7 @@ class Request:
     @property
     def repeatable(self) -> bool:
         """Whether it may be sent again when its fate is unknown: with a key, or if it holds no ack."""
-        return self.key is not None or not self._holds_ack
+        return self.key is not None or not holds(self.messages, Ack)
 
     def pack(self, parts: Iterable[Part], topology: Topology, indexes: Mapping[str, int]) -> dict[int, Packed]:
         """Pack parts of it, by shard; ``indexes`` are those of its spout tasks."""
@@ -55,9 +55,3 @@ class Request:
             return Rows(self.messages, topology.layout, indexes).take
         rows = [packing.pack(message, topology.layout, indexes.__getitem__) for message in self.messages]
         return lambda order: b"".join([rows[index] for index in order])
-
-    @property
-    def _holds_ack(self) -> bool:
-        if isinstance(self.messages, Columns):
-            return self.messages.holds_ack
-        return any(isinstance(message, Ack) for message in self.messages)
