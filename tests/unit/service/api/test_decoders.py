@@ -25,9 +25,10 @@ Outcome = list[Message] | tuple[type[Problem], str, dict[str, Any]]
 def outcome(kind: str, body: bytes, *, most: int = MOST) -> Outcome:
     """What the service makes of a body: messages, or the problem it is refused with."""
     try:
-        return read(decoders.decode(kind, body, most=most))
+        decoded = decoders.decode(kind, body, most=most)
     except Problem as problem:
         return type(problem), problem.detail, problem.extra
+    return read(decoded)  # columns of what is not lawful fail here
 
 
 def reference(kind: str, body: bytes, *, most: int = MOST) -> Outcome:
