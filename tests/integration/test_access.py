@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+from acker_protocol.wire.operations import decode_batch
+from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.api.auth import Needs
 from acker_service.app import make_app
 from acker_service.domain.access import Scope, digest_of
@@ -214,6 +216,13 @@ class TestBatch:
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
         applied = await self.post(keyed, "spout", INIT, ACK)
         assert applied.json()["results"] == ["pending", "acked"]
+
+    @pytest.mark.parametrize(("scope", "status"), [("ack", 403), ("spout", 200)])
+    async def test_an_init_among_them_needs_the_scope_spout_in_the_packed_form_too(self, keyed, scope, status):
+        body = encode_packed(decode_batch({"ops": [ACK, INIT]}, most=2))
+        headers = bearer(scope) | {"Content-Type": CONTENT_TYPE}
+        answer = await keyed.post("/v1/topologies/orders/batch", content=body, headers=headers)
+        assert answer.status_code == status
 
 
 async def test_a_discard_of_a_spout_task_needs_the_scope_admin(storeless):
