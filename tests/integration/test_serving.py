@@ -5,6 +5,8 @@ import http.client
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -221,3 +223,33 @@ def retryable(answer: httpx.Response) -> bool:
 
 def kill(store: Embedded) -> None:
     os.kill(store.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("url", ["http://[::", "http://127.0.0.1:1", "http://127.0.0.1:1/"])
+def test_health_says_in_a_line_that_no_acker_answers(url: str) -> None:
+    asked = run_acker("health", "--url", url)
+    assert (asked.returncode, asked.stderr.count("\n")) == (1, 1)
+
+
+def test_a_data_folder_that_cannot_be_used_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("a" * 300)):
+        started = run_acker("serve", "--port", str(free_port()), "--data-dir", str(folder))
+        assert started.returncode == 2
+        assert started.stderr.startswith("acker: the data folder cannot be used")
+
+
+def test_a_data_folder_may_have_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / 'we ird"\\\n刘备'
+    with acker_serve(tmp_path, "--data-dir", str(folder)):
+        assert (folder / "appendonlydir").is_dir()
+
+
+def test_told_to_stop_while_it_starts_it_cleans_up_and_ends_well(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "acker_service", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
+    process = subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)}, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not list(tmp_path.glob("acker-*")):
+        pass
+    process.terminate()
+    assert process.wait(20) == 0
+    assert not list(tmp_path.glob("acker-*"))

@@ -1,5 +1,6 @@
 """Knows the command line."""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -63,6 +64,8 @@ def serve(
         settings = read_settings(**options)
         start_logging(level=settings.log_level, style=settings.log_format)
         uvloop.run(serve_forever(settings))
+    except asyncio.CancelledError:
+        return  # told to stop before it had begun
     except (RuntimeError, ValueError) as fault:
         typer.echo(f"acker: {fault}", err=True)
         raise typer.Exit(2) from None
@@ -75,13 +78,14 @@ def health(
     live: Annotated[bool, typer.Option("--live", help="Ask only whether the process runs.")] = False,
 ) -> None:
     """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
-    url = url or f"http://127.0.0.1:{read_settings().port}"
     try:
+        url = (url or f"http://127.0.0.1:{read_settings(open=True).port}").rstrip("/")
         answer = httpx.get(f"{url}/{'livez' if live else 'readyz'}", timeout=5)
-    except httpx.HTTPError as fault:
-        typer.echo(f"{url}: {fault}", err=True)
+        status = answer.json()["status"]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as fault:
+        typer.echo(f"no acker answers at {url or 'the address of the settings'}: {fault}", err=True)
         raise typer.Exit(1) from None
-    typer.echo(answer.json()["status"])
+    typer.echo(status)
     raise typer.Exit(0 if answer.is_success else 1)
 
 

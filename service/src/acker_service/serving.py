@@ -27,6 +27,7 @@ from acker_service.tasks import end
 
 _log = logging.getLogger(__name__)
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 10
 """How long requests in flight may take once the acker is told to stop."""
 
@@ -41,13 +42,13 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Take SIGINT and SIGTERM while serving; uvicorn's own way would raise them again and so skip our clean-up."""
-        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-        for number in signals:
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
             loop.add_signal_handler(number, self._stop, number)
         try:
             yield
         finally:
-            for number in signals:
+            for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
     def _stop(self, number: int) -> None:
@@ -55,10 +56,19 @@ class Server(uvicorn.Server):
         self.handle_exit(number, None)
 
 
+def _stop_beginning_on_signals() -> None:
+    """Until the server takes the signals over, let them end the start, with all that it has to clean up."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for number in SIGNALS:
+        loop.add_signal_handler(number, task.cancel)
+
+
 async def serve(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM. Raises ``RuntimeError`` or ``ValueError`` if it cannot begin, with what to do."""
     configured_keys(settings.keys_file)
     stopping = asyncio.Event()
+    _stop_beginning_on_signals()
     async with _store_url(settings) as url:
         store = _store(url, settings)
         tick, idling = (

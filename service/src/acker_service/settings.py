@@ -16,7 +16,7 @@ DAY_MS = 86_400_000
 class Settings(BaseSettings):
     """How this process serves; durations in milliseconds."""
 
-    model_config = SettingsConfigDict(env_prefix="ACKER_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ACKER_", env_ignore_empty=True, frozen=True)
 
     redis_url: str | None = None
     host: str = "127.0.0.1"
@@ -75,7 +75,8 @@ def read_settings(**options: Any) -> Settings:
 
 def _told(error: Any) -> str:
     name = "_".join(str(part) for part in error["loc"])
-    return f"{name}: {error['msg']}" if name else str(error["msg"])
+    words = str(error["msg"]).removeprefix("Value error, ")
+    return f"{name}: {words}" if name else words
 
 
 def _is_loopback(host: str) -> bool:

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 RETRY_AFTER_MS = {"max_spout_pending": 200, "mailbox_full": 1_000, "store_full": 1_000, "overloaded": 1_000}
 RETRY_AFTER_MS["store_unavailable"] = 1_000
@@ -34,6 +35,7 @@ def install(app: FastAPI) -> None:
         Problem: _on_problem,
         RequestValidationError: _on_invalid,
         HTTPException: _on_http,
+        ClientDisconnect: _on_cut,
         Exception: _on_fault,
     }
     for kind, handler in handlers.items():
@@ -55,6 +57,10 @@ async def _on_http(request: Request, fault: HTTPException) -> JSONResponse:
     response = respond(kind(f"{request.method} {request.url.path}: {fault.detail}"))
     response.headers.update(fault.headers or {})
     return response
+
+
+async def _on_cut(_: Request, __: ClientDisconnect) -> JSONResponse:
+    return respond(Invalid("the body was cut off"))
 
 
 async def _on_fault(request: Request, fault: Exception) -> JSONResponse:

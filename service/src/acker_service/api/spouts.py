@@ -31,7 +31,7 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
     async def get_spout(topology: TopologyName, spout_task: SpoutTask) -> dict[str, Any]:
         """Give a spout task."""
         found = await store.topologies.get(topology)
-        return _show(await store.spouts.get(found, spout_task), await store.counts.read(found))
+        return _show(await store.spouts.read(found, spout_task), await store.counts.read(found))
 
     @router.put("/{spout_task}", dependencies=[needs("spout")])
     async def put_spout(

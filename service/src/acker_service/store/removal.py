@@ -37,7 +37,7 @@ class Removal:
         Forced, it fails what is pending at once and goes when all completions were released (see `advance`).
         """
         if name == DEFAULT:
-            raise TopologyBusy("the topology default always exists")
+            raise TopologyBusy("the topology default always exists", retryable=False)
         topology = await self._topologies.read(name)
         while topology.doom in (Doom.PROBE, Doom.GONE):
             topology = await self._topologies.wait(topology)

@@ -53,7 +53,11 @@ class Spouts:
 
     async def get(self, topology: Topology, name: str) -> Spout:
         """Give a spout task. Raises `UnknownSpout`."""
-        spout = self._cached(topology).get(name) or (await self.read_all(topology)).get(name)
+        return self._cached(topology).get(name) or await self.read(topology, name)
+
+    async def read(self, topology: Topology, name: str) -> Spout:
+        """Read a spout task from Redis. Raises `UnknownSpout`."""
+        spout = (await self.read_all(topology)).get(name)
         if spout is None:
             raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
         return spout
