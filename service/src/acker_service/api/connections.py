@@ -14,7 +14,7 @@ from acker_service.domain.load import Bounds
 
 MOST_HEADERS = 100
 LINGER_S = 2.0
-"""How long the rest of a refused request is read away, so that the client sees the answer and not a reset."""
+"""How long what follows a refused head is read away, so that the client sees the answer and not a reset."""
 RESERVE = 64
 """Connections over the bound that are still answered: `overloaded`, or the truth to who watches the process."""
 
@@ -53,7 +53,11 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in; after a refusal they are thrown away."""
+        """Take bytes in; after a refusal they are thrown away.
+
+        Bytes count as unread until they were part of a body or completed a request, so that heads and trailers, and
+        whatever else a parser keeps or skips, are bounded.
+        """
         if self._refusal is not None or self.transport.is_closing():
             return
         self._unread += len(data)
@@ -62,11 +66,6 @@ class Connection(HttpToolsProtocol):
             self._refuse(self._too_large(f"over {self.bounds.head_bytes} bytes"))
         if self._timer is None and self.cycle.response_complete:
             self._set_timer(self.bounds.body_timeout_s)
-
-    def on_message_begin(self) -> None:
-        """Begin a request. Bytes count as unread until they are a head or part of a body."""
-        self._unread = 0
-        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Look at the head as a whole."""
@@ -77,7 +76,6 @@ class Connection(HttpToolsProtocol):
             self._refusal = self._too_large(f"{size} bytes; at most {self.bounds.head_bytes} are taken")
         if self._refusal is not None:
             raise HeadTooLargeError
-        self._unread = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -90,12 +88,6 @@ class Connection(HttpToolsProtocol):
         self._unread = 0
         self._stop_timer()
         super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        """The request is answered; if it has not arrived even so, its rest gets little time."""
-        super().on_response_complete()
-        if self.cycle.response_complete and self.cycle.more_body:
-            self._set_timer(LINGER_S)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP, or a head that is too large."""
