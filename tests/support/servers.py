@@ -9,12 +9,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 from acker_service.store.embedded import Embedded
+
+PROGRAM = ("-m", "acker_service")
 
 
 def free_port() -> int:
@@ -94,7 +96,9 @@ def is_in_use(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def acker_serve(folder: Path, *options: str, port: int | None = None, until: str = "/readyz") -> Iterator[AckerProcess]:
+def acker_serve(
+    folder: Path, *options: str, port: int | None = None, until: str = "/readyz", program: Sequence[str] = PROGRAM
+) -> Iterator[AckerProcess]:
     """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``.
 
     The block is entered once the acker answers at ``until``.
@@ -102,7 +106,7 @@ def acker_serve(folder: Path, *options: str, port: int | None = None, until: str
     folder.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
     log = folder / f"acker-{port}.log"
-    command = [sys.executable, "-m", "acker_service", "serve", "--port", str(port), *options]
+    command = [sys.executable, *program, "serve", "--port", str(port), *options]
     acker = AckerProcess(f"http://127.0.0.1:{port}", command, log)
     try:
         acker.wait_until_ready(asked=until)
