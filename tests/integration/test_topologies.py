@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from acker_service.store.store import Store
 
 from tests.support.caller import Caller, ack, fail, init
 
@@ -128,3 +129,11 @@ async def test_a_lower_cap_refuses_new_inits_and_leaves_the_pending_alone(call: 
     await call.put(max_spout_pending=2)
     assert await call.words(init(4, 9), ack(1, 9), init(5, 9)) == ["max_spout_pending", "acked", "max_spout_pending"]
     assert await call.words(ack(2, 9), init(4, 9), init(5, 9)) == ["acked", "pending", "max_spout_pending"]
+
+
+async def test_the_default_topology_gets_the_buckets_of_the_settings(valkey_url: str, store: Store) -> None:
+    await store.server.command("FLUSHALL")
+    replica = Store(valkey_url, window_ms=600_000, buckets=16)
+    await replica.open()
+    assert (await store.topologies.read("default")).configuration.buckets == 16
+    await replica.close()

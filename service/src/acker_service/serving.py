@@ -130,6 +130,7 @@ def _store(url: str, settings: Settings) -> Store:
         window_ms=settings.idempotency_window_ms,
         spout_idle_ms=settings.spout_idle_ms,
         mailbox_max=settings.mailbox_max,
+        buckets=settings.buckets,
     )
 
 

@@ -23,6 +23,10 @@ _CHECKS = {
 }
 
 
+BUCKETS = 4_096
+"""How many small hashes a shard has: enough for about 260,000 roots a shard at their cheapest."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """How a topology behaves; durations in milliseconds. ``ackers`` and ``buckets`` are fixed when it is made.
@@ -36,7 +40,7 @@ class Configuration:
     max_spout_pending: int | None = None
     dedupe_window_ms: int = 0
     retention_ms: int = 60_000
-    buckets: int = 4_096
+    buckets: int = BUCKETS
 
     @property
     def shards(self) -> int:

@@ -5,6 +5,7 @@ import logging
 
 from acker_protocol.problems import StoreUnavailable
 
+from acker_service.domain.limits import BUCKETS
 from acker_service.store.counts import CountsReader
 from acker_service.store.departures import Departures
 from acker_service.store.followers import Followers
@@ -29,15 +30,22 @@ class Store:
     """All that is remembered.
 
     ``window_ms`` is how long a request's idempotency key is remembered at least, ``spout_idle_ms`` how long an
-    ephemeral spout task stays unused, ``mailbox_max`` how many unread completions a spout task may have.
+    ephemeral spout task stays unused, ``mailbox_max`` how many unread completions a spout task may have,
+    ``buckets`` how many small hashes a shard of the default topology gets.
     """
 
     def __init__(
-        self, url: str, *, window_ms: int, spout_idle_ms: int = 86_400_000, mailbox_max: int = 1_000_000
+        self,
+        url: str,
+        *,
+        window_ms: int,
+        spout_idle_ms: int = 86_400_000,
+        mailbox_max: int = 1_000_000,
+        buckets: int = BUCKETS,
     ) -> None:
         self.server = Server(url)
         self.window_ms = window_ms
-        self.topologies = Topologies(self.server, window_ms=window_ms)
+        self.topologies = Topologies(self.server, window_ms=window_ms, buckets=buckets)
         self.spouts = Spouts(self.server, self.topologies)
         self.counts = CountsReader(self.topologies)
         self.fullness = Fullness(self.server, self.topologies, self.counts, mailbox_max=mailbox_max)

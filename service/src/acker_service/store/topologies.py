@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from acker_protocol.problems import StoreUnavailable, TopologyBusy, UnknownTopology
 
-from acker_service.domain.limits import Configuration
+from acker_service.domain.limits import BUCKETS, Configuration
 from acker_service.store import keys
 from acker_service.store.server import Argument, Server
 from acker_service.store.topology import Doom, Remade, Stale, Topology, unstale
@@ -31,10 +31,14 @@ WAIT_S = 0.05
 
 
 class Topologies:
-    """Reads and writes topologies. ``window_ms`` is how long requests are remembered at least."""
+    """Reads and writes topologies.
 
-    def __init__(self, server: Server, *, window_ms: int) -> None:
-        self._server = server
+    ``window_ms`` is how long requests are remembered at least, ``buckets`` how many small hashes a shard of the default
+    topology gets.
+    """
+
+    def __init__(self, server: Server, *, window_ms: int, buckets: int = BUCKETS) -> None:
+        self._server, self._default = server, Configuration(buckets=buckets)
         self._window_ms = window_ms
         self._cache: dict[str, Topology] = {}
 
@@ -53,7 +57,7 @@ class Topologies:
         """Read a topology from Redis. Raises `UnknownTopology`."""
         topology = await self._find(name)
         if topology is None and name == DEFAULT:
-            return await self.write(DEFAULT, lambda present: present or Configuration())
+            return await self.write(DEFAULT, lambda present: present or self._default)
         if topology is None:
             raise UnknownTopology(f"there is no topology {name}")
         return topology
