@@ -115,3 +115,16 @@ async def test_a_store_that_evicts_is_refused(small: Store) -> None:
     await small.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     with pytest.raises(ValueError, match="evicts"):
         await small.open()
+
+
+async def test_acks_are_applied_beside_an_init_under_a_new_name_that_has_no_room(small: Store) -> None:
+    topology = await small.topologies.get("small")
+    pending = await fill(small, topology)
+    used = (await small.server.command("INFO", "memory"))["used_memory"]
+    await small.server.command("CONFIG", "SET", "maxmemory", used - 1_000_000)
+    root = pending[0]
+    new = Init(root_id=(1 << 40) + 1, spout_task="new", ack_val=1, outstanding=1)
+    batch = (Ack(root_id=root, ack_val=root, outstanding=-1), new)
+    assert await send(small, topology, *batch, key="k") == [Word.ACKED, Word.STORE_FULL]
+    await small.server.command("CONFIG", "SET", "maxmemory", used * 2)
+    assert await send(small, topology, *batch, key="k") == [Word.FINISHED, Word.MAX_SPOUT_PENDING]

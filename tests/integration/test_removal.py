@@ -2,8 +2,11 @@
 
 import httpx
 import pytest
+from acker_protocol.messages import Ack, Init
+from acker_protocol.problems import StoreUnavailable
 from acker_service.app import make_app
 from acker_service.settings import Settings
+from acker_service.store.request import Request
 from acker_service.store.store import Store
 from acker_service.store.topology import Doom
 
@@ -211,7 +214,7 @@ async def test_an_ephemeral_spout_task_stays_while_roots_of_it_are_pending(
 
     async def time_has_passed() -> bool:
         used = (await idle.topologies.ask_each(await idle.topologies.read("orders"), "acker_read_used_v1"))[1]
-        return any(int(ms) < now for now, *flat in used for ms in flat[1::2])
+        return any(int(ms) < now for now, flat in used for ms in flat[1::2])
 
     await eventually(time_has_passed)
     await idle.departures.look_after(await idle.topologies.read("orders"))
@@ -232,3 +235,38 @@ async def test_completions_are_discarded_by_an_operator(api: httpx.AsyncClient, 
     assert (await api.post(f"{T}/spouts/reader/completions/discard")).json() == {"discarded": 1}
     assert (await api.get(f"{T}/spouts/reader/completions")).json()["completions"] == []
     assert (await api.get(T)).json()["unread"] == 0
+
+
+async def test_a_repeat_is_known_though_its_spout_task_was_made_again(api: httpx.AsyncClient, topology: str) -> None:
+    await state(api, "ack", {"root_id": "00000000000000a7", "edge_id": EDGE})
+    ops = [{"op": "init"} | INIT, {"op": "ack", "root_id": "00000000000000a7", "edge_id": "00000000000000b2"}]
+    sent = {"json": {"ops": ops}, "headers": {"Idempotency-Key": "k"}}
+    await api.post(f"{T}/batch", **sent)
+    assert (await api.delete(f"{T}/spouts/reader?discard=true")).status_code == 204
+    assert (await api.put(f"{T}/spouts/reader", json={})).status_code == 201
+    before = (await api.get(f"{T}/roots/00000000000000a7")).json()["ack_val"]
+    again = await api.post(f"{T}/batch", **sent)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert (await api.get(f"{T}/roots/00000000000000a7")).json()["ack_val"] == before
+
+
+async def test_what_is_half_applied_is_never_told_as_not_done(
+    store: Store, topology: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forced deletion that stamps one shard between the two parts of a request."""
+    found = await store.topologies.get("orders")
+    marked = await store.topologies.mark(found, Doom.FORCE)
+    await store.server.command("SET", marked.shards[0], found.pair)
+    await store.server.command("SET", marked.shards[1], marked.pair)
+    messages = [
+        Ack(root_id=2, ack_val=5, outstanding=-1),
+        Init(root_id=3, spout_task="s", ack_val=5, outstanding=1),
+    ]
+    await store.server.command("HSET", "acker:{orders}", "pair", found.pair, "mark", "")
+    await store.topologies.read("orders")
+    await store.spouts.make(found, "s")
+    await store.server.command("HSET", "acker:{orders}", "pair", marked.pair, "mark", f"force {marked.doomed_ms}")
+    with pytest.raises(StoreUnavailable) as told:
+        await store.requests.apply(found, Request(endpoint="batch", messages=messages))
+    assert not told.value.retryable
+    assert (await store.roots.read(marked, 2)).ack_val == 5

@@ -1,8 +1,9 @@
 """The door for topologies."""
 
+import contextlib
 from typing import Any
 
-from acker_protocol.problems import Invalid
+from acker_protocol.problems import Invalid, UnknownTopology
 from fastapi import APIRouter, Request, Response
 
 from acker_service.api.auth import needs, visible
@@ -22,8 +23,10 @@ def make_router(store: Store, *, max_body_bytes: int, buckets: int) -> APIRouter
     @router.get("", dependencies=[needs("ack")])
     async def list_topologies(request: Request) -> dict[str, Any]:
         """List the topologies that the key is for, with their counts."""
-        names = visible(request, await store.topologies.names())
-        found = [await _show(store, await store.topologies.read(name)) for name in names]
+        found = []
+        for name in visible(request, await store.topologies.names()):
+            with contextlib.suppress(UnknownTopology):  # it went meanwhile
+                found.append(await _show(store, await store.topologies.read(name)))
         return {"topologies": found}
 
     @router.get("/{topology}", dependencies=[needs("ack")])

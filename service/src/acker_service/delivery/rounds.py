@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 from acker_protocol.problems import Problem
 
@@ -18,6 +19,7 @@ class Rounds:
     def __init__(self, store: Store, *, every: float) -> None:
         self.store, self._every = store, every
         self._task: asyncio.Task[None] | None = None
+        self._visits: dict[str, asyncio.Task[None]] = {}
 
     async def visit(self, topology: Topology) -> None:
         """Do what is to be done in a topology."""
@@ -30,25 +32,28 @@ class Rounds:
     async def stop(self) -> None:
         """End the rounds; a step under way is atomic and needs no waiting for."""
         if self._task is not None:
-            await end(self._task)
+            await end(self._task, *self._visits.values())
 
     async def _run(self) -> None:
         while True:
             try:
-                await self._visit_all()
+                self._begin_visits(await self.store.topologies.names())
             except Problem as problem:
                 _log.warning("%s waits: %s", type(self).__name__, problem.detail)
             except Exception:  # noqa: BLE001 - the rounds go on whatever happens
                 _log.exception("a round of %s failed", type(self).__name__)
             await asyncio.sleep(self._every)
 
-    async def _visit_all(self) -> None:
-        """Visit all topologies; what keeps one from it does not keep the others."""
-        names = await self.store.topologies.names()
-        results = await asyncio.gather(*(self._visit(name) for name in names), return_exceptions=True)
-        for name, result in zip(names, results, strict=True):
-            if isinstance(result, BaseException):
-                _log.warning("%s of topology %s waits: %s", type(self).__name__, name, result)
+    def _begin_visits(self, names: Iterable[str]) -> None:
+        """Visit all topologies; where the last visit still goes on, none is begun, and no other waits for it."""
+        going_on = {name: visit for name, visit in self._visits.items() if not visit.done()}
+        self._visits = {name: going_on.get(name) or asyncio.create_task(self._visit(name)) for name in names}
+        self._visits |= going_on
 
     async def _visit(self, name: str) -> None:
-        await self.visit(await self.store.topologies.get(name))
+        try:
+            await self.visit(await self.store.topologies.get(name))
+        except Problem as problem:
+            _log.warning("%s of topology %s waits: %s", type(self).__name__, name, problem.detail)
+        except Exception:  # noqa: BLE001 - what is wrong with one topology does not end the rounds
+            _log.exception("%s of topology %s failed", type(self).__name__, name)

@@ -10,7 +10,7 @@ from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology, unstale
 from acker_service.store.turns import Applied, Packed, apply_or_refuse_inits, read_words
 
-NO_CAP = 2**31 - 1
+NO_CAP = 2**30
 FULL = -(2**31)
 """The room of a spout task whose mailbox is full, which is not the same as having no place."""
 

@@ -82,8 +82,8 @@ class Departures:
 
     async def _used(self, topology: Topology, spout: Spout) -> str:
         _, shards = await self._topologies.ask_each(topology, "acker_read_used_v1")
-        last = max([spout.made_ms, *(int(ms) for _, *flat in shards for ms in _of(flat, spout.index))])
-        return "been used lately" if max(now for now, *_ in shards) - last <= self._idle_ms else ""
+        last = max([spout.made_ms, *(int(ms) for _, flat in shards for ms in _of(flat, spout.index))])
+        return "been used lately" if max(now for now, _ in shards) - last <= self._idle_ms else ""
 
     async def _read(self, topology: Topology, name: str) -> Spout:
         spout = (await self._spouts.read_all(topology)).get(name)

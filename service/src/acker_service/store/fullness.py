@@ -14,6 +14,9 @@ from acker_service.store.topology import Topology
 from acker_service.tasks import end
 
 LOOK_EVERY_S = 1.0
+KEEPING = "noeviction"
+"""The only policy under which Redis loses no pending root; under any other no inits are taken."""
+
 FULL_FROM = 0.9
 """From this part of maxmemory on inits are refused, so that all that is pending still finds the memory to end."""
 
@@ -51,7 +54,7 @@ class Fullness:
         """Look at Redis's memory and at all mailboxes."""
         memory = await self._server.command("INFO", "memory")
         most, used = int(memory.get("maxmemory", 0)), int(memory["used_memory"])
-        full = bool(most) and used >= FULL_FROM * most
+        full = (bool(most) and used >= FULL_FROM * most) or memory.get("maxmemory_policy", KEEPING) != KEEPING
         if full != self.is_store_full:
             _log.warning("the store is %s: %d of %d bytes are used", "full" if full else "no longer full", used, most)
         self.is_store_full = full

@@ -74,6 +74,11 @@ def pack(message: Message, layout: Layout, index_of: Callable[[str], int]) -> by
             return _pack(4, bucket, message, 0, 0, flags, 0, extras)
 
 
+def number(name: str) -> int:
+    """Give 32 bits that stand for a name wherever its index must not: in what a request is known by."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), "big")
+
+
 def pair_hash(root_id: Whole, edge_id: Whole) -> Whole:
     """Hash a root and an edge into 64 bits, of integers or of arrays of them.
 

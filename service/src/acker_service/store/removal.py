@@ -13,6 +13,8 @@ from acker_service.store.topology import Doom, Topology
 
 RECORDS = 2_000
 STEP = 256
+ROUNDS = 100
+"""So many calls a shard and visit at most: late acks may bring early roots as fast as they are dropped."""
 
 _log = logging.getLogger(__name__)
 
@@ -71,10 +73,11 @@ class Removal:
 
     async def _advance_forced(self, topology: Topology) -> None:
         for shard in range(len(topology.shards)):
-            more = 1
-            while more:
+            for _ in range(ROUNDS):
                 args = (topology.settings, RECORDS)
                 topology, (more,) = await self._topologies.ask(topology, "acker_fail_all_v1", shard, *args)
+                if not more:
+                    break
         if not await self._busy(topology):
             await self._finish(await self._topologies.mark(topology, Doom.GONE))
 

@@ -39,16 +39,18 @@ class Request:
     def pack(self, parts: Iterable[Part], topology: Topology, indexes: Mapping[str, int]) -> dict[int, Packed]:
         """Pack parts of it, by shard; ``indexes`` are those of its spout tasks."""
         take = self._rows(topology, indexes)
-        return {part.shard: self._pack(part, topology, take) for part in parts}
-
-    def _pack(self, part: Part, topology: Topology, take: Take) -> Packed:
-        operations = take(part.order)
         if self.key is None:
-            return Packed(operations=operations)
-        given = operations if part.given is part.order else take(part.given)
-        return Packed(
-            operations=operations, identity=packing.identify(self.endpoint, self.key, given, sets=topology.seen_sets)
-        )
+            return {part.shard: Packed(operations=take(part.order)) for part in parts}
+        lasting = self._rows(topology, {name: packing.number(name) for name in indexes}) if indexes else take
+        return {
+            part.shard: Packed(operations=take(part.order), identity=self._identify(lasting(part.given), topology))
+            for part in parts
+        }
+
+    def _identify(self, given: bytes, topology: Topology) -> tuple[str, str, str]:
+        """Name what goes to a shard, by the names of its spout tasks: a repeat may find them under other indexes."""
+        assert self.key is not None
+        return packing.identify(self.endpoint, self.key, given, sets=topology.seen_sets)
 
     def _rows(self, topology: Topology, indexes: Mapping[str, int]) -> Take:
         if isinstance(self.messages, Columns):

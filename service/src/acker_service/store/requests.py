@@ -15,7 +15,7 @@ from acker_service.store.fullness import Fullness
 from acker_service.store.packing import Answer
 from acker_service.store.request import Request
 from acker_service.store.server import Server
-from acker_service.store.spouts import Spouts
+from acker_service.store.spouts import NOBODY, Spouts
 from acker_service.store.topologies import Topologies, attempts
 from acker_service.store.topology import Doom, Stale, Topology
 from acker_service.store.turns import INITS, OTHERS, Applied, Turns
@@ -58,16 +58,18 @@ class Requests:
         Raises `StoreUnavailable` if a shard did not answer, or is not known to have done its part; ``retryable`` says
         whether the request may be sent again.
         """
+        done: Done = {}
         try:
-            done = await self._apply(topology, request)
-        except StoreUnavailable as fault:
-            raise StoreUnavailable(fault.detail, retryable=request.repeatable) from fault
+            await self._apply(topology, request, done)
+        except Problem as fault:
+            if done or isinstance(fault, StoreUnavailable):
+                raise StoreUnavailable(fault.detail, retryable=request.repeatable) from fault
+            raise
         repeated = bool(done) and all(applied.repeated for _, applied in done.values())
         return Reply(letters=_gather(done, len(request.messages)), repeated=repeated)
 
-    async def _apply(self, topology: Topology, request: Request) -> Done:
+    async def _apply(self, topology: Topology, request: Request, done: Done) -> None:
         """Apply the parts of a request; those of stale shards again, by the configuration that holds there now."""
-        done: Done = {}
         for _ in attempts(topology):
             topology = await self._admit(topology, request)
             try:
@@ -76,8 +78,7 @@ class Requests:
             except Stale as stale:
                 topology = await self._topologies.renew(topology, stale)
             else:
-                return done
-        raise AssertionError("attempts end by raising")
+                return
 
     async def _admit(self, topology: Topology, request: Request) -> Topology:
         """Let a request with inits wait for a topology that may be going. Raises `TopologyBusy` if it will go."""
@@ -94,7 +95,8 @@ class Requests:
         rest = {part.shard: part for part in parts if part.shard not in done}
         packed = request.pack(rest.values(), topology, indexes)
         full = await self._fullness.full_mailboxes(topology, indexes.values())
-        function = INITS if indexes and not self._fullness.is_store_full else OTHERS
+        no_room = self._fullness.is_store_full or NOBODY in indexes.values()
+        function = INITS if indexes and not no_room else OTHERS
         if (cap is not None or full) and indexes:
             async for shard, applied in self._caps.apply(topology, indexes, packed, function, full):
                 done[shard] = (rest[shard], applied)

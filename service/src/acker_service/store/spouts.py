@@ -5,12 +5,15 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from acker_protocol.problems import StoreUnavailable, UnknownSpout
+from acker_protocol.problems import StoreFull, StoreUnavailable, UnknownSpout
 
 from acker_service.store import keys
 from acker_service.store.server import Server
 from acker_service.store.topologies import ATTEMPTS, PATIENCE_MS, WAIT_S, Topologies, attempts
 from acker_service.store.topology import Stale, Topology
+
+NOBODY = 2**32 - 1
+"""Stands for a spout task that could not be registered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,17 @@ class Spouts:
         return spouts
 
     async def register(self, topology: Topology, names: set[str]) -> dict[str, int]:
-        """Give the indexes of spout tasks, making those that are new, with callback null. Raises `Stale`."""
-        return {name: (await self._registered(topology, name)).index for name in names}
+        """Give the indexes of spout tasks, making those that are new, with callback null. Raises `Stale`.
+
+        A new one that Redis has no memory for is `NOBODY`: its inits have to be refused.
+        """
+        return {name: await self._index(topology, name) for name in names}
+
+    async def _index(self, topology: Topology, name: str) -> int:
+        try:
+            return (await self._registered(topology, name)).index
+        except StoreFull:
+            return NOBODY
 
     async def make(self, topology: Topology, name: str, *, ephemeral: bool | None = None) -> tuple[Spout, bool]:
         """Make a spout task, or change it (None: leave as it is); says whether it is new. Idempotent."""

@@ -31,7 +31,7 @@ end
 local function finish(c, t, outcome)
   local flags, packed = add_text(OUTCOME[outcome], '', 4, read_message_id(c, t))
   if outcome == 'F' then
-    local failure = read_failure(c, t)
+    local failure = read_failure(c, t) or string.char(0)
     flags, packed = flags + failure:byte(), packed .. failure:sub(2)
   end
   local box = c.boxes[t.spout] or {}
@@ -63,7 +63,7 @@ local function close(c)
   end
   for spout, change in pairs(c.pending) do
     if change ~= 0 and not is_gone(c, spout) then redis.call('HINCRBY', c.base .. 'pending', spout, change) end
-    if change > 0 then redis.call('HSET', c.base .. 'used', spout, c.now) end
   end
+  for spout in pairs(c.emitted) do redis.call('HSET', c.base .. 'used', spout, c.now) end
   for name, change in pairs(c.counts) do redis.call('HINCRBY', c.base .. 'counts', name, change) end
 end

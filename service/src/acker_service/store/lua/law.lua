@@ -71,7 +71,7 @@ local function init(c, t, o)
   local word = refused(c, t, o)
   if word then return word end
   if t.state == 'N' then begin(c, t) end
-  t.state, t.spout, t.id, t.timeout = 'P', o.spout, o.first, o.timeout
+  t.state, t.spout, t.id, t.timeout, c.emitted[o.spout] = 'P', o.spout, o.first, o.timeout, true
   t.progress = o.progress or c.progress
   if t.progress == 0 then t.progress = nil end
   t.deadline = moved(c, t, t.timeout or c.timeout)
@@ -123,7 +123,7 @@ local function untracked(c, t, o, op)
   local word = no_memory(c, o)
   if word then return word end
   begin(c, t)
-  t.spout, t.id = o.spout, o.first
+  t.spout, t.id, c.emitted[o.spout] = o.spout, o.first, true
   finish(c, t, 'A')
   return 'a'
 end

@@ -133,11 +133,11 @@ local function remove_spout(keys, args)
   return { 'ok', unread }
 end
 
--- Input: KEYS[1] stamp; ARGV[1] pair. Output: {'ok', now, spout indexes and when they were last used ...}
+-- Input: KEYS[1] stamp; ARGV[1] pair. Output: {'ok', now, {spout index, when it was last used ...}}
 local function read_used(keys, args)
   local no = refusal(keys[1], args[1])
   if no then return no end
-  return { 'ok', clock(), unpack(redis.call('HGETALL', keys[1] .. ':' .. args[1]:sub(1, 16) .. ':used')) }
+  return { 'ok', clock(), redis.call('HGETALL', keys[1] .. ':' .. args[1]:sub(1, 16) .. ':used') }
 end
 
 provide('acker_mark_topology_v1', mark_topology)

@@ -4,6 +4,7 @@
 ]]
 
 local OVERFULL = 1000
+local MOST_BUCKETS = 256
 local LEASE_MS = 5000
 
 -- Ends a root that is overdue. Gives the deadline of one that is not.
@@ -51,7 +52,8 @@ local function tick(keys, args)
   local c = open(keys[1], args[1], args[2])
   local reply, budget = { 'ok', 0, 0 }, tonumber(args[3])
   c.ended = 0
-  for _, bucket in ipairs(redis.call('ZRANGE', c.due, '-inf', '(' .. c.now, 'BYSCORE', 'LIMIT', 0, 256)) do
+  local due_now = redis.call('ZRANGE', c.due, '-inf', '(' .. c.now, 'BYSCORE', 'LIMIT', 0, MOST_BUCKETS)
+  for _, bucket in ipairs(due_now) do
     local size = redis.call('HLEN', c.base .. 'r' .. bucket)
     if size > OVERFULL then
       reply[#reply + 1] = bucket
@@ -61,7 +63,8 @@ local function tick(keys, args)
     end
   end
   close(c)
-  reply[2], reply[3] = c.ended, budget <= 0 and 1 or 0
+  local walked = #reply - 3
+  reply[2], reply[3] = c.ended, (budget <= 0 or #due_now == MOST_BUCKETS and walked < MOST_BUCKETS) and 1 or 0
   return reply
 end
 
@@ -83,7 +86,10 @@ local function walk(keys, args)
   local found = look_through(c, bucket, scan[2])
   if found and (not earliest or found < earliest) then earliest = found end
   if scan[1] == '0' and earliest then redis.call('ZADD', c.due, 'LT', earliest, bucket) end
-  if scan[1] == '0' then backstop(c, c.base .. 'r' .. bucket) end
+  if scan[1] == '0' then
+    backstop(c, c.base .. 'r' .. bucket)
+    backstop(c, c.base .. 'x' .. bucket)
+  end
   close(c)
   return { 'ok', c.ended, scan[1], earliest and string.format('%.0f', earliest) or '' }
 end
