@@ -1,3 +1,4 @@
+import hashlib
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -63,3 +64,9 @@ def test_redis_that_does_not_know_a_function_misses_the_library(words: str) -> N
 )
 def test_any_other_fault_is_not_that(fault: Exception) -> None:
     assert not library.is_missing(fault)
+
+
+def test_a_library_that_changed_has_a_higher_version() -> None:
+    """The loader replaces only an older version: raise VERSION in lua/acker.lua with every change, and pin it here."""
+    text = library.source()
+    assert (library.version(text), hashlib.sha256(text.encode()).hexdigest()[:16]) == (2, "9ee7eb951720c253")

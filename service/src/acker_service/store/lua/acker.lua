@@ -33,7 +33,7 @@
   acker:hints                           channel INCARNATION and spout index whose mailbox has news
 ]]
 
-local VERSION = 1
+local VERSION = 2
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
