@@ -54,7 +54,8 @@ def path(call: Caller, spout_task: str = "orders") -> str:
 
 
 async def soon(awaited: Awaitable[T]) -> T:
-    with anyio.fail_after(20):
+    """Give what is awaited; it has to come before a heartbeat would bring it."""
+    with anyio.fail_after(12):
         return await awaited
 
 

@@ -91,16 +91,16 @@ async def test_a_wish_does_not_join_a_reading_that_was_sent_before_it(
     assert mailboxes.round_trips == [1, 1]
 
 
-async def test_one_who_goes_away_takes_nothing_from_the_others(call: Caller, store: Store, readers: Readers) -> None:
+async def test_one_who_goes_away_takes_nothing_from_the_others(
+    call: Caller, store: Store, readers: Readers, mailboxes: Counted
+) -> None:
     await emit(call, 1)
     gone, stays = (asyncio.create_task(read(readers, store)) for _ in range(2))
-
-    async def asked() -> bool:
-        return bool(readers._wishes or readers._tasks or stays.done())
-
-    await eventually(asked)
-    gone.cancel()
-    assert roots(await stays) == [1]
+    mailboxes.between = gone.cancel
+    with anyio.fail_after(20):
+        assert roots(await stays) == [1]
+    assert gone.cancelled()
+    assert mailboxes.round_trips == [1]
 
 
 async def test_all_are_told_of_a_fault_and_may_ask_again(
@@ -113,7 +113,8 @@ async def test_all_are_told_of_a_fault_and_may_ask_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(store.server, "call_each", fails)
-        answers = await asyncio.gather(*(read(readers, store) for _ in range(3)), return_exceptions=True)
+        with anyio.fail_after(20):
+            answers = await asyncio.gather(*(read(readers, store) for _ in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
     assert roots(await read(readers, store)) == [1]
 
