@@ -15,6 +15,7 @@ from acker_service.domain.routing import bucket_of, shard_of
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 from acker_service.store.waiting import Waiter, Waiters
+from acker_service.tasks import end
 
 LOOK_S = 0.1
 MOST_ROOTS = 1_000
@@ -48,8 +49,7 @@ class Watch:
     async def stop(self) -> None:
         """Look no more."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
 
     async def _run(self) -> None:
         while self._roots:
