@@ -64,12 +64,12 @@ def put_ids(records: Records, field: str, column: Column) -> Where:
 
 
 def put_integers(records: Records, field: str, column: Column, allowed: range) -> Where:
-    """Put numbers where they are given; says where. Raises ``ValueError`` for other than integers of the range."""
+    """Put numbers where they are given; says where. Raises ``ValueError`` for others than of the range."""
     where = given(column)
     if len(where):
         numbers = np.array(picked(column, where))
-        if numbers.dtype != np.int64 or not within(numbers, allowed):
-            raise ValueError(f"{field} is no integer in its range")
+        if not within(numbers, allowed):
+            raise ValueError(f"{field} is out of range")
         records[field][where] = numbers
     return where
 

@@ -14,9 +14,6 @@ from acker_service.api.filling import Column, Records, Strings, Where, given, pi
 from acker_service.domain.columns import RAW, RECORDS, Columns
 
 _Id = Annotated[str, msgspec.Meta(min_length=16, max_length=16)]
-_Integer = int | float | None
-"""A fraction is taken as one, to be told from an integer: msgspec would make 1.0 an int."""
-
 _Fields = dict[str, Column]
 
 
@@ -31,10 +28,10 @@ class _Init(_Operation, tag="init"):
     spout_task: str
     edges: list[_Id] | None = None
     ack_val: _Id | None = None
-    outstanding: _Integer = None
+    outstanding: int | None = None
     message_id: str | None = None
-    message_timeout_ms: _Integer = None
-    progress_timeout_ms: _Integer = None
+    message_timeout_ms: int | None = None
+    progress_timeout_ms: int | None = None
 
 
 class _Ack(_Operation, tag="ack"):
@@ -42,7 +39,7 @@ class _Ack(_Operation, tag="ack"):
     edge_id: _Id | None = None
     children: list[_Id] | None = None
     ack_val: _Id | None = None
-    outstanding: _Integer = None
+    outstanding: int | None = None
 
 
 class _Fail(_Operation, tag="fail"):
@@ -62,8 +59,8 @@ _decoder = msgspec.json.Decoder(_Batch)
 
 
 def decode(body: bytes, *, most: int) -> Columns:
-    """Decode a batch of ``most`` operations at most. Raises ``ValueError`` where the reference has to look."""
-    ops = _parse(body)
+    """Decode a batch of ``most`` operations at most. Raises ``ValueError`` for all that is not lawful."""
+    ops = _decoder.decode(body).ops
     if len(ops) > most:
         raise ValueError("the batch is too large")
     records, strings = np.zeros(len(ops), RECORDS), Strings()
@@ -78,13 +75,6 @@ def decode(body: bytes, *, most: int) -> Columns:
     columns = Columns(records, strings.strings)
     lawful.check(columns)
     return columns
-
-
-def _parse(body: bytes) -> "Sequence[_Operation]":
-    try:
-        return _decoder.decode(body).ops
-    except (msgspec.MsgspecError, RecursionError) as fault:
-        raise ValueError(fault) from None
 
 
 def _fields(kind: type[_Operation], ops: "Sequence[_Operation]") -> _Fields:

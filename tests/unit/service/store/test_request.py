@@ -1,5 +1,6 @@
 """Tests that columns of operations are taken to Redis like the messages they stand for: the same parts and bytes."""
 
+import pytest
 from acker_protocol.messages import Ack, Init
 from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
@@ -25,6 +26,10 @@ def decoded(messages):
     columns = [decoders.decode(kind, body, most=100) for kind, body in bodies.items()]
     assert all(isinstance(some, Columns) for some in columns)
     return columns
+
+
+def both_forms(messages):
+    return [messages, *decoded(messages)]
 
 
 def packed(operations, ackers, cap, key):
@@ -63,12 +68,38 @@ def test_columns_are_asked_the_same_questions(messages, window):
         assert overlong(columns, configuration) == overlong(messages, configuration)
 
 
+ALONE = ({}, {"outstanding": 0}, {"message_id": ""}, {"message_timeout_ms": 100}, {"progress_timeout_ms": 0},
+         {"component": "c"})  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", ALONE, ids=lambda fields: next(iter(fields), "none"))
+def test_columns_become_the_same_bytes_whatever_alone_is_given(fields):
+    messages = [Init(root_id=root, spout_task="a", ack_val=1, **fields) for root in (1, 2)]
+    for columns in decoded(messages):
+        assert packed(columns, 1, None, None) == packed(messages, 1, None, None)
+
+
+def test_a_timeout_may_be_as_long_as_the_window():
+    messages = [Init(root_id=1, spout_task="a", ack_val=1, message_timeout_ms=ms) for ms in (100, 101)]
+    for operations in both_forms(messages):
+        assert overlong(operations, Configuration(dedupe_window_ms=100)) == 1
+        assert overlong(operations, Configuration(dedupe_window_ms=101)) is None
+
+
+def test_the_order_given_tells_requests_apart_that_are_applied_alike():
+    one, two, other = (Ack(root_id=root, ack_val=val) for root, val in ((1, 1), (1, 2), (2, 1)))
+    for together, apart in zip(*map(both_forms, ([one, two, other], [one, other, two])), strict=True):
+        [[_, first]], [[_, second]] = (packed(operations, 1, None, "k") for operations in (together, apart))
+        assert first.operations == second.operations
+        assert first.identity != second.identity
+
+
 def test_roots_under_a_cap_come_in_the_order_of_their_first_init():
     def init(root):
         return Init(root_id=root, spout_task="a", ack_val=1)
 
     messages = [Ack(root_id=3, ack_val=1), init(2), Ack(root_id=1, ack_val=1), init(3), Ack(root_id=2, ack_val=1)]
-    for operations in (messages, *decoded(messages)):
+    for operations in both_forms(messages):
         [part] = split(operations, shards=1, capped=1)
         assert list(part.order) == [2, 1, 4, 0, 3]
         [part] = split(operations, shards=1, capped=None)
