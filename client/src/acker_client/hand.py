@@ -1,6 +1,7 @@
 """Knows what an acker does without sending anything, the same for the sync and the async one."""
 
 import os
+import secrets
 import socket
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ from acker_client.tuples import Tuple, anchor_child
 if TYPE_CHECKING:
     from acker_client.flows import OnError
     from acker_client.terms import Terms
+
+_LIFE = secrets.token_hex(4)
+"""Tells this process from one in another container that has its host name and process id: each must read its own."""
 
 
 class Hand:
@@ -47,4 +51,4 @@ class Hand:
 
     def _spout_task(self, name: str, *, shared: bool) -> str:
         checked("the spout's name", fields.name, name)
-        return name if shared else roots.spout_task(name, host=socket.gethostname(), pid=os.getpid())
+        return name if shared else roots.spout_task(name, host=socket.gethostname(), process=f"{os.getpid()}-{_LIFE}")

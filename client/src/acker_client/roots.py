@@ -81,9 +81,9 @@ class Root:
         return [self._parent] if self.tracked else []
 
 
-def spout_task(name: str, *, host: str, pid: int) -> str:
+def spout_task(name: str, *, host: str, process: str) -> str:
     """Name the one reader that this process is: the spout's name, the host and the process, cut to a name's length."""
-    mine = f"-{pid}"
+    mine = f"-{process}"
     return f"{name}-{re.sub('[^A-Za-z0-9._-]', '-', host)}"[: 128 - len(mine)] + mine
 
 

@@ -75,7 +75,7 @@ class Acker(hand.Hand):
         self._driver.http.close()
 
     def spout(self, name: str, *, shared: bool = False) -> "Spout":
-        """Give the spout of this name: this process's own (host and process id are added) or, shared, the name as is.
+        """Give the spout of this name: this process's own (host and process are added) or, shared, the name as is.
 
         Share a name between processes that only emit, while a webhook or one process receives.
         """

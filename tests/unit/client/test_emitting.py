@@ -175,12 +175,12 @@ def test_a_shared_spout_keeps_its_name(acker):
 
 
 def test_a_spout_of_its_own_adds_host_and_process(acker):
-    assert re.fullmatch(rf"orders-[A-Za-z0-9._-]+-{os.getpid()}", acker.spout("orders").name)
+    assert re.fullmatch(rf"orders-[A-Za-z0-9._-]+-{os.getpid()}-[0-9a-f]{{8}}", acker.spout("orders").name)
 
 
 def test_the_name_of_a_spout_task_is_a_name_whatever_the_host_is_called():
-    assert spout_task("orders", host="a_b c/ü", pid=7) == "orders-a_b-c---7"
-    assert spout_task("o" * 100, host="h" * 100, pid=12_345) == "o" * 100 + "-" + "h" * 21 + "-12345"
+    assert spout_task("orders", host="a_b c/ü", process="7") == "orders-a_b-c---7"
+    assert spout_task("o" * 100, host="h" * 100, process="12345") == "o" * 100 + "-" + "h" * 21 + "-12345"
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 129])

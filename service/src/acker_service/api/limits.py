@@ -102,5 +102,5 @@ def waits(scope: Scope) -> bool:
     if scope["method"] != "GET" or not _MAY_WAIT.search(scope["path"]):
         return False
     asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-    streams = "text/event-stream" in Headers(scope=scope).get("accept", "")
+    streams = any("text/event-stream" in kinds.lower() for kinds in Headers(scope=scope).getlist("accept"))
     return streams or asked.get("wait_ms", "0").strip("0") != ""
