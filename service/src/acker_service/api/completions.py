@@ -49,10 +49,17 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
 
         return JSONResponse(_show(await store.topologies.on(topology, poll)))
 
+    _add_forgetting(router, store, max_body_bytes)
+    return router
+
+
+def _add_forgetting(router: APIRouter, store: Store, most: int) -> None:
+    """Add the routes that forget completions: what was dealt with, or all."""
+
     @router.post("/release", dependencies=[needs("spout")])
     async def release(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
         """Forget all completions up to a cursor."""
-        values = check(await read_json(request, most=max_body_bytes), {"cursor": text})
+        values = check(await read_json(request, most=most), {"cursor": text})
         if "cursor" not in values:
             raise Invalid("cursor is missing")
 
@@ -67,8 +74,6 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
         """Forget all completions, unread."""
         found = await store.topologies.get(topology)
         return {"discarded": await store.mailboxes.discard(found, await store.spouts.get(found, spout_task))}
-
-    return router
 
 
 def _holds_some(reading: Reading) -> bool:

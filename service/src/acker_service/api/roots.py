@@ -61,18 +61,23 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
             wait = Wait(request=request, stopping=stopping, seconds=wait_ms / 1000)
             return _show(await wait.until(_is_over, look, waiter))
 
+    _add_fail(router, store, max_body_bytes)
+    return router
+
+
+def _add_fail(router: APIRouter, store: Store, most: int) -> None:
+    """Add the route by which an operator fails a root."""
+
     @router.post("/{root_id}/fail", dependencies=[needs("admin")])
     async def fail_root(topology: TopologyName, root_id: RootId, request: Request) -> dict[str, Any]:
         """Fail a root by hand; its spout task is told a reason that begins with `forced`."""
-        values = check(await read_json_if_any(request, most=max_body_bytes), {"reason": reason})
+        values = check(await read_json_if_any(request, most=most), {"reason": reason})
         told = f"{FORCED}: {values['reason']}" if "reason" in values else FORCED
         number = _parse(root_id)
         answer = await store.topologies.on(topology, lambda found: store.roots.force_fail(found, number, told))
         if answer is None:
             raise _unknown(number)
         return show_answer(number, answer)
-
-    return router
 
 
 def _parse(root_id: str) -> int:
