@@ -7,10 +7,11 @@ import httpx
 import pytest
 from acker_service.app import make_app
 from acker_service.settings import Settings
-from acker_service.store.embedded import Embedded
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller
+from tests.support.redis_side import flush
+from tests.support.stores import KINDS, running
 
 WINDOW_MS = 600_000
 
@@ -20,20 +21,22 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store", choices=KINDS, default=KINDS[0], help="the kind of store that tests of it run on")
+
+
 @pytest.fixture(scope="session")
-def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real Valkey for the whole run."""
-    embedded = Embedded(tmp_path_factory.mktemp("valkey"))
-    asyncio.run(embedded.start())
-    yield embedded.url
-    asyncio.run(embedded.stop())
+def valkey_url(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A real store for the whole run: a Valkey, or what --store names."""
+    with running(request.config.getoption("store"), tmp_path_factory.mktemp("store")) as store:
+        yield store.url
 
 
 @pytest.fixture
 async def store(valkey_url: str) -> AsyncIterator[Store]:
     """A store on an empty Valkey that has the library."""
     store = Store(valkey_url, window_ms=WINDOW_MS)
-    await store.server.command("FLUSHALL")
+    await flush(store)
     await store.open()
     yield store
     await store.close()

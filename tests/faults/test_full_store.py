@@ -13,6 +13,8 @@ from acker_service.store.request import Request
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
 
+from tests.support.redis_side import everywhere, used_memory
+
 pytestmark = pytest.mark.anyio
 
 ROOM = 6_000_000
@@ -26,8 +28,8 @@ async def small(tmp_path: Path) -> AsyncIterator[Store]:
     store = Store(embedded.url, window_ms=600_000)
     await store.open()
     await store.topologies.write("small", lambda _: Configuration(ackers=2, buckets=16))
-    used = (await store.server.command("INFO", "memory"))["used_memory"]
-    await store.server.command("CONFIG", "SET", "maxmemory", used + ROOM)
+    used = await used_memory(store)
+    await everywhere(store, "CONFIG", "SET", "maxmemory", used + ROOM)
     yield store
     await store.close()
     await embedded.stop()
@@ -79,8 +81,8 @@ async def test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is
 async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(small: Store) -> None:
     topology = await small.topologies.get("small")
     pending = await fill(small, topology)
-    used = (await small.server.command("INFO", "memory"))["used_memory"]
-    await small.server.command("CONFIG", "SET", "maxmemory", used - 1_000_000)
+    used = await used_memory(small)
+    await everywhere(small, "CONFIG", "SET", "maxmemory", used - 1_000_000)
     root, other = pending[0], pending[2]
     batch = (Ack(root_id=root, ack_val=root, outstanding=-1), init((1 << 40) + 1), init(other))
     assert await send(small, topology, *batch, key="k") == [Word.ACKED, Word.STORE_FULL, Word.DUPLICATE]
@@ -89,11 +91,11 @@ async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(s
 
 async def test_inits_are_refused_before_memory_is_at_its_end(small: Store) -> None:
     topology = await small.topologies.get("small")
-    used = (await small.server.command("INFO", "memory"))["used_memory"]
-    await small.server.command("CONFIG", "SET", "maxmemory", int(used / 0.95))
+    used = await used_memory(small)
+    await everywhere(small, "CONFIG", "SET", "maxmemory", int(used / 0.95))
     await small.fullness.look()
     assert await send(small, topology, init(1)) == [Word.STORE_FULL]
-    await small.server.command("CONFIG", "SET", "maxmemory", used * 2)
+    await everywhere(small, "CONFIG", "SET", "maxmemory", used * 2)
     await small.fullness.look()
     assert await send(small, topology, init(1)) == [Word.PENDING]
 
@@ -101,8 +103,8 @@ async def test_inits_are_refused_before_memory_is_at_its_end(small: Store) -> No
 async def test_time_passes_in_a_full_store(small: Store) -> None:
     topology = await small.topologies.get("small")
     await send(small, topology, Init(root_id=7, spout_task="s", ack_val=7, outstanding=1, message_timeout_ms=100))
-    used = (await small.server.command("INFO", "memory"))["used_memory"]
-    await small.server.command("CONFIG", "SET", "maxmemory", used - 100_000)
+    used = await used_memory(small)
+    await everywhere(small, "CONFIG", "SET", "maxmemory", used - 100_000)
     found: dict[int, str] = {}
     async with asyncio.timeout(10):
         while not found:
@@ -112,7 +114,7 @@ async def test_time_passes_in_a_full_store(small: Store) -> None:
 
 
 async def test_a_store_that_evicts_is_refused(small: Store) -> None:
-    await small.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    await everywhere(small, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     with pytest.raises(ValueError, match="evicts"):
         await small.open()
 
@@ -120,11 +122,11 @@ async def test_a_store_that_evicts_is_refused(small: Store) -> None:
 async def test_acks_are_applied_beside_an_init_under_a_new_name_that_has_no_room(small: Store) -> None:
     topology = await small.topologies.get("small")
     pending = await fill(small, topology)
-    used = (await small.server.command("INFO", "memory"))["used_memory"]
-    await small.server.command("CONFIG", "SET", "maxmemory", used - 1_000_000)
+    used = await used_memory(small)
+    await everywhere(small, "CONFIG", "SET", "maxmemory", used - 1_000_000)
     root = pending[0]
     new = Init(root_id=(1 << 40) + 1, spout_task="new", ack_val=1, outstanding=1)
     batch = (Ack(root_id=root, ack_val=root, outstanding=-1), new)
     assert await send(small, topology, *batch, key="k") == [Word.ACKED, Word.STORE_FULL]
-    await small.server.command("CONFIG", "SET", "maxmemory", used * 2)
+    await everywhere(small, "CONFIG", "SET", "maxmemory", used * 2)
     assert await send(small, topology, *batch, key="k") == [Word.FINISHED, Word.MAX_SPOUT_PENDING]

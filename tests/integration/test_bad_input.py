@@ -14,6 +14,7 @@ from acker_service.store.store import Store
 from tests.integration.bad_input import ADDRESSES, BATCHES, BODIES, DOCUMENTS, QUERIES, Bad
 from tests.support.caller import Caller, ack, init
 from tests.support.dump import dump
+from tests.support.redis_side import flush
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,7 @@ INIT = {"root_id": "00000000000000c1", "spout_task": "orders", "edges": ["000000
 async def store(valkey_url: str) -> AsyncIterator[Store]:
     """One store for all tests here: they change nothing in it."""
     store = Store(valkey_url, window_ms=600_000)
-    await store.server.command("FLUSHALL")
+    await flush(store)
     await store.open()
     yield store
     await store.close()

@@ -6,6 +6,7 @@ from acker_service.store.mailboxes import Cursor, Position
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, ack, fail, init
+from tests.support.redis_side import flush
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +136,7 @@ async def test_many_entries_are_released_at_once(call: Caller) -> None:
 
 async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(ten: Caller, store: Store) -> None:
     cursor = (await ten.completions())["cursor"]
-    await store.server.command("FLUSHALL")
+    await flush(store)
     await ten.words(*[init(root) for root in (4, 8)])
     assert await ten.release(cursor) == 0
     assert await ten.told(after=cursor) == acked([4, 8])

@@ -7,6 +7,7 @@ from acker_protocol.routes import IDEMPOTENCY_REPLAYED
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
+from tests.support.redis_side import at, find
 
 pytestmark = pytest.mark.anyio
 
@@ -218,5 +219,5 @@ async def test_a_repeat_of_a_conflict_is_a_conflict(call: Caller) -> None:
 
 async def forget(store: Store) -> None:
     """Let the outcomes of finished roots be forgotten, as they are after the retention."""
-    for key in await store.server.command("KEYS", "acker:*:f[01]:*"):
-        await store.server.command("DEL", key)
+    for key in await find(store, "acker:*:f[01]:*"):
+        await at(store, "DEL", key)

@@ -13,6 +13,7 @@ from acker_service.store import keys
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, Document, ack, init
+from tests.support.redis_side import everywhere
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -54,8 +55,8 @@ async def listened(store: Store) -> bool:
     """Whether somebody listens to the hints, or nobody is meant to."""
     if store.hints._tasks[LISTEN].done():
         return True
-    _, listeners = await store.server.command("PUBSUB", "NUMSUB", keys.HINTS)
-    return bool(listeners)
+    listening = await everywhere(store, "PUBSUB SHARDNUMSUB", keys.hints("default", 0))
+    return any(count for found in listening for _, count in found)
 
 
 async def without(store: Store, task: int) -> None:

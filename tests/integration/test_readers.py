@@ -15,6 +15,7 @@ from acker_service.store.topology import Topology
 from acker_service.store.waiting import Waiter
 
 from tests.support.caller import Caller, init
+from tests.support.redis_side import at
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -202,10 +203,10 @@ async def test_a_hint_that_makes_no_sense_harms_nobody(call: Caller, store: Stor
     sweeping.cancel()
 
     async def heard() -> bool:
-        return bool(await store.server.command("PUBLISH", keys.HINTS, "nonsense"))
+        return bool(await at(store, "SPUBLISH", keys.hints("default", 0), "nonsense"))
 
-    await eventually(heard)
     with store.hints.waiting(topology, await store.spouts.get(topology, "s1")) as waiter:
+        await eventually(heard)
 
         async def woken() -> bool:
             await call.post(init(next(numbers), spout_task="s1"))

@@ -6,10 +6,12 @@ from acker_protocol.messages import Ack, Init
 from acker_protocol.problems import StoreUnavailable
 from acker_service.app import make_app
 from acker_service.settings import Settings
+from acker_service.store import keys
 from acker_service.store.request import Request
 from acker_service.store.store import Store
 from acker_service.store.topology import Doom
 
+from tests.support.redis_side import at, find
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +39,7 @@ async def other(store: Store, stopping: object, valkey_url: str) -> httpx.AsyncC
 
 
 async def keys_of(store: Store, topology: str) -> list[str]:
-    return [key.decode() for key in await store.server.command("KEYS", f"acker:{{{topology}*")]
+    return [key for key in await find(store, "acker:*") if topology in key]
 
 
 async def state(client: httpx.AsyncClient, verb: str, operation: dict[str, object]) -> str:
@@ -55,7 +57,7 @@ async def test_an_idle_topology_goes_and_leaves_only_tombstones(
     assert (await api.delete(T)).status_code == 204
     assert sorted(await keys_of(store, "orders")) == ["acker:{orders/0}", "acker:{orders/1}"]
     for key in await keys_of(store, "orders"):
-        assert 0 < await store.server.command("PTTL", key) <= 86_400_000
+        assert 0 < await at(store, "PTTL", key) <= 86_400_000
     assert (await api.get(T)).json()["code"] == "unknown_topology"
     assert (await api.delete(T)).json()["code"] == "unknown_topology"
 
@@ -135,7 +137,7 @@ async def test_a_removal_that_died_before_its_end_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr("acker_service.store.removal.PATIENCE_MS", -1)
     marked = await store.topologies.mark(await store.topologies.read("orders"), Doom.GONE)
-    await store.server.command("FCALL", "acker_bury_v1", 1, marked.shards[0], marked.pair)
+    await store.server.call("acker_bury_v1", [marked.shards[0]], marked.pair)
     await store.removal.advance(await store.topologies.read("orders"))
     assert (await api.get(T)).status_code == 404
     assert len(await keys_of(store, "orders")) == 2
@@ -154,7 +156,7 @@ async def test_an_incarnation_is_above_the_tombstones_of_the_old_one(
     api: httpx.AsyncClient, store: Store, topology: str
 ) -> None:
     await api.delete(T)
-    await store.server.command("SET", "acker:{orders/1}", "fffffffffffffffe" + "0000000001x", "PX", 10_000)
+    await at(store, "SET", "acker:{orders/1}", "fffffffffffffffe" + "0000000001x", "PX", 10_000)
     await api.put(T, json={"ackers": 2})
     assert (await store.topologies.read("orders")).incarnation == "ffffffffffffffff"
     assert await state(api, "init", INIT) == "pending"
@@ -256,16 +258,16 @@ async def test_what_is_half_applied_is_never_told_as_not_done(
     """A forced deletion that stamps one shard between the two parts of a request."""
     found = await store.topologies.get("orders")
     marked = await store.topologies.mark(found, Doom.FORCE)
-    await store.server.command("SET", marked.shards[0], found.pair)
-    await store.server.command("SET", marked.shards[1], marked.pair)
+    await at(store, "SET", marked.shards[0], found.pair)
+    await at(store, "SET", marked.shards[1], marked.pair)
     messages = [
         Ack(root_id=2, ack_val=5, outstanding=-1),
         Init(root_id=3, spout_task="s", ack_val=5, outstanding=1),
     ]
-    await store.server.command("HSET", "acker:{orders}", "pair", found.pair, "mark", "")
+    await at(store, "HSET", keys.topology("orders"), "pair", found.pair, "mark", "")
     await store.topologies.read("orders")
     await store.spouts.make(found, "s")
-    await store.server.command("HSET", "acker:{orders}", "pair", marked.pair, "mark", f"force {marked.doomed_ms}")
+    await at(store, "HSET", keys.topology("orders"), "pair", marked.pair, "mark", f"force {marked.doomed_ms}")
     with pytest.raises(StoreUnavailable) as told:
         await store.requests.apply(found, Request(endpoint="batch", messages=messages))
     assert not told.value.retryable

@@ -5,6 +5,7 @@ import pytest
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, ack, init
+from tests.support.redis_side import everywhere, flush
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +71,7 @@ async def test_a_new_spout_task_has_nothing_to_read(call: Caller) -> None:
 
 async def test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied(call: Caller, store: Store) -> None:
     await call.http.put(f"{SPOUTS}/orders")
-    await store.server.command("FLUSHALL")
+    await flush(store)
     assert (await call.http.put(f"{SPOUTS}/orders")).status_code == 201
     assert await call.spout() == PLAIN
 
@@ -79,7 +80,7 @@ async def test_an_init_of_a_new_spout_task_is_taken_at_once_in_a_store_that_was_
     call: Caller, store: Store
 ) -> None:
     await call.post(init(1, 9))
-    await store.server.command("FLUSHALL")
+    await flush(store)
     assert await call.word(init(1, 9, spout_task="new")) == "pending"
     assert await call.word(init(2, 9)) == "pending"
 
@@ -90,8 +91,8 @@ async def test_operations_are_taken_at_once_in_a_store_that_was_emptied(
 ) -> None:
     await call.put(max_spout_pending=max_spout_pending)
     await call.words(*[init(root, 9) for root in range(1, 5)])
-    await store.server.command("FLUSHALL")
-    await store.server.command("FUNCTION", "FLUSH")
+    await flush(store)
+    await everywhere(store, "FUNCTION FLUSH")
     ops = [op for root in range(1, 9) for op in (init(root, 9), ack(root, 9))]
     assert await call.words(*ops) == ["pending", "acked"] * 8
     assert len(await call.told()) == 8

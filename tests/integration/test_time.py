@@ -3,9 +3,11 @@
 import httpx
 import pytest
 from acker_service.domain.limits import Configuration
+from acker_service.store import keys
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, ack, fail, init, reset_timeout
+from tests.support.redis_side import now_ms
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -36,8 +38,7 @@ class Lapse:
 
         async def look() -> bool:
             shown = await self._call.root(root)
-            seconds, micros = await self._store.server.command("TIME")
-            return int(seconds) * 1_000 + int(micros) // 1_000 > shown["deadline_at_ms"]
+            return await now_ms(self._store, keys.TOPOLOGIES) > shown["deadline_at_ms"]
 
         await eventually(look)
 

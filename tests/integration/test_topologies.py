@@ -5,6 +5,7 @@ import pytest
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, ack, fail, init
+from tests.support.redis_side import flush
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +133,7 @@ async def test_a_lower_cap_refuses_new_inits_and_leaves_the_pending_alone(call: 
 
 
 async def test_the_default_topology_gets_the_buckets_of_the_settings(valkey_url: str, store: Store) -> None:
-    await store.server.command("FLUSHALL")
+    await flush(store)
     replica = Store(valkey_url, window_ms=600_000, buckets=16)
     await replica.open()
     assert (await store.topologies.read("default")).configuration.buckets == 16

@@ -13,6 +13,8 @@ from acker_service.store.roots import Root
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
 
+from tests.support.redis_side import everywhere, flush
+
 TIME = "redis.call('TIME')"
 CLOCK = "test:clock"
 START_MS = 2_100_000_000_000
@@ -80,9 +82,9 @@ class DrivenStore:
         self._runner.close()
 
     async def _begin(self, configuration: Configuration, text: str) -> None:
-        await self._store.server.command("FLUSHALL")
+        await flush(self._store)
         await self._set_clock()
-        await self._store.server.command("FUNCTION LOAD", "REPLACE", text)
+        await everywhere(self._store, "FUNCTION LOAD", "REPLACE", text)
         self._topology = await self._store.topologies.write("driven", lambda _: configuration)
 
     async def _apply(
@@ -93,8 +95,8 @@ class DrivenStore:
         return [(answer.word, answer.outcome) for answer in reply.answers], reply.repeated
 
     async def _set_clock(self) -> None:
-        await self._store.server.command("SET", CLOCK, self.now_ms)
-        await self._store.server.command("EVAL", _EXPIRE, 0, self.now_ms)
+        await everywhere(self._store, "SET", CLOCK, self.now_ms)
+        await everywhere(self._store, "EVAL", _EXPIRE, 0, self.now_ms)
 
     async def _tick(self) -> None:
         await self._store.ticks.tick(await self._current())

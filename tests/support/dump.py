@@ -2,6 +2,8 @@
 
 from acker_service.store.store import Store
 
+from tests.support.redis_side import everywhere
+
 _READ_ALL = """
 local found = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -13,5 +15,5 @@ return found
 
 async def dump(store: Store) -> dict[bytes, tuple[bytes, int]]:
     """Give every key of the store with its value, serialized, and the time when it expires (-1: never)."""
-    found = await store.server.command("EVAL", _READ_ALL, 0)
-    return {key: (value, expires) for key, value, expires in found}
+    found = await everywhere(store, "EVAL", _READ_ALL, 0)
+    return {key: (value, expires) for part in found for key, value, expires in part}

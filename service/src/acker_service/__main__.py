@@ -30,7 +30,9 @@ def acker() -> None:
 @cli.command()
 def serve(
     *,
-    redis_url: Annotated[str | None, _option("Redis or Valkey, e.g. redis://host:6379 [none: an embedded one]")] = None,
+    redis_url: Annotated[
+        str | None, _option("Redis or Valkey: redis://, redis+sentinel:// or redis+cluster://… [none: an embedded one]")
+    ] = None,
     host: Annotated[str | None, _option("Address to listen on [127.0.0.1]")] = None,
     port: Annotated[int | None, _option("Port to listen on [8700]")] = None,
     data_dir: Annotated[Path | None, _option("Folder of the embedded store [the user's state folder]")] = None,
@@ -39,6 +41,10 @@ def serve(
         bool | None, typer.Option("--open/--closed", help="Serve others than this machine without keys")
     ] = None,
     keys_file: Annotated[Path | None, _option("File of keys [none: ask for no key]")] = None,
+    durability: Annotated[str | None, _option("When a write counts: relaxed, fsync or replica:n [relaxed]")] = None,
+    fsync_asserted: Annotated[
+        bool | None, typer.Option("--fsync-asserted", help="Vouch for appendfsync always where Redis does not tell")
+    ] = None,
     idempotency_window_ms: Annotated[int | None, _option("How long request keys are remembered [600000]")] = None,
     buckets: Annotated[int | None, _option("Small hashes a shard of a new topology has [4096]")] = None,
     mailbox_max: Annotated[int | None, _option("Unread completions of a spout task, at most [1000000]")] = None,

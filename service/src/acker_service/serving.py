@@ -18,6 +18,7 @@ from acker_service.app import make_app
 from acker_service.delivery.idling import Idling
 from acker_service.delivery.tick import Tick
 from acker_service.descriptors import make_room
+from acker_service.domain.durability import Mode, read_durability
 from acker_service.domain.load import Bounds
 from acker_service.keys_file import KeysFile, configured_keys
 from acker_service.settings import Settings
@@ -95,7 +96,7 @@ async def _store_url(settings: Settings) -> AsyncIterator[str]:
     if settings.redis_url is not None:
         yield settings.redis_url
         return
-    embedded = Embedded(settings.data_dir, port=settings.store_port)
+    embedded = Embedded(settings.data_dir, port=settings.store_port, sync=_sync(settings))
     try:
         await embedded.start()
         async with _kept(embedded.keep()):
@@ -131,7 +132,13 @@ def _store(url: str, settings: Settings) -> Store:
         spout_idle_ms=settings.spout_idle_ms,
         mailbox_max=settings.mailbox_max,
         buckets=settings.buckets,
+        durability=read_durability(settings.durability),
+        fsync_asserted=settings.fsync_asserted,
     )
+
+
+def _sync(settings: Settings) -> str:
+    return "always" if read_durability(settings.durability).mode is Mode.FSYNC else "everysec"
 
 
 def _bounds(settings: Settings) -> Bounds:

@@ -2,15 +2,21 @@
 
 import ipaddress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from acker_service.domain.durability import Mode, read_durability
 from acker_service.domain.load import Bounds
 
 DAY_MS = 86_400_000
+
+
+def _durability(text: str) -> str:
+    read_durability(text)
+    return text
 
 
 class Settings(BaseSettings):
@@ -25,6 +31,8 @@ class Settings(BaseSettings):
     store_port: int = Field(default=0, ge=0, le=65_535)
     open: bool = False
     keys_file: Path | None = None
+    durability: Annotated[str, AfterValidator(_durability)] = "relaxed"
+    fsync_asserted: bool = False
     idempotency_window_ms: int = Field(default=600_000, ge=60_000, le=7 * DAY_MS)
     buckets: int = Field(default=4_096, ge=1, le=1_048_576)
     mailbox_max: int = Field(default=1_000_000, ge=1, le=2**31 - 1)
@@ -62,6 +70,12 @@ class Settings(BaseSettings):
                 f"anybody who reaches {self.host} could use the acker: listen on 127.0.0.1, "
                 "name the keys with ACKER_KEYS_FILE, or say ACKER_OPEN=true"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _replicas_exist(self) -> "Settings":
+        if read_durability(self.durability).mode is Mode.REPLICA and self.redis_url is None:
+            raise ValueError("the embedded store has no replicas: name a Redis with ACKER_REDIS_URL")
         return self
 
 

@@ -16,6 +16,8 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "store_port": (0, "6400", 6_400),
     "open": (False, "true", True),
     "keys_file": (None, "/etc/acker/keys.json", Path("/etc/acker/keys.json")),
+    "durability": ("relaxed", "fsync", "fsync"),
+    "fsync_asserted": (False, "true", True),
     "idempotency_window_ms": (600_000, "60000", 60_000),
     "buckets": (4_096, "16", 16),
     "mailbox_max": (1_000_000, "1", 1),

@@ -23,7 +23,7 @@ from typing import IO
 
 from acker_protocol.problems import StoreUnavailable
 
-from acker_service.store.server import Server
+from acker_service.store.node import Node
 
 LOCK_WAIT_S = 10.0
 START_WAIT_S = 30.0
@@ -40,7 +40,7 @@ unixsocket {socket}
 unixsocketperm 700
 dir "{folder}"
 appendonly yes
-appendfsync everysec
+appendfsync {sync}
 aof-use-rdb-preamble no
 save ""
 maxmemory-policy noeviction
@@ -49,10 +49,13 @@ _WATCH = "import os, signal, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), si
 
 
 class Embedded:
-    """A Valkey or Redis server on a private socket, with its data in ``folder``; ``port`` 0 listens on no port."""
+    """A Valkey or Redis server on a private socket, with its data in ``folder``; ``port`` 0 listens on no port.
 
-    def __init__(self, folder: Path, *, port: int = 0) -> None:
-        self._folder, self._port = folder, port
+    It writes to the disk ``sync``: ``everysec``, or ``always``, before each answer.
+    """
+
+    def __init__(self, folder: Path, *, port: int = 0, sync: str = "everysec") -> None:
+        self._folder, self._port, self._sync = folder, port, sync
         self._run = Path(tempfile.mkdtemp(prefix="acker-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
@@ -111,7 +114,7 @@ class Embedded:
         It inherits the lock, which so is held as long as it lives.
         """
         folder = _quoted(self._folder.absolute())
-        config = _CONFIG.format(port=self._port, socket=self._run / "s", folder=folder).encode("ascii")
+        config = _CONFIG.format(port=self._port, socket=self._run / "s", folder=folder, sync=self._sync).encode("ascii")
         with (self._folder / "server.log").open("ab") as log:
             process = subprocess.Popen(
                 [program, "-"],
@@ -132,16 +135,16 @@ class Embedded:
 
     async def _answer(self) -> None:
         assert self._process is not None
-        server = Server(self.url, connections=1)
+        node = Node(self.url, connections=1)
         until = time.monotonic() + START_WAIT_S
         try:
             while time.monotonic() < until and self._process.poll() is None:
                 with contextlib.suppress(StoreUnavailable):
-                    if (self._run / "s").exists() and await server.command("PING"):
+                    if (self._run / "s").exists() and await node.command("PING"):
                         return
                 await asyncio.sleep(0.02)
         finally:
-            await server.close()
+            await node.close()
         raise RuntimeError(f"the embedded store did not start; see {self._folder / 'server.log'}")
 
 

@@ -3,20 +3,19 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from acker_protocol.problems import Problem
 
 from acker_service.store.counts import CountsReader
 from acker_service.store.server import Server
+from acker_service.store.suitability import Suitability
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 from acker_service.tasks import end
 
 LOOK_EVERY_S = 1.0
-KEEPING = "noeviction"
-"""The only policy under which Redis loses no pending root; under any other no inits are taken."""
-
 FULL_FROM = 0.9
 """From this part of maxmemory on inits are refused, so that all that is pending still finds the memory to end."""
 
@@ -26,8 +25,16 @@ _log = logging.getLogger(__name__)
 class Fullness:
     """Watches for what is full. ``mailbox_max`` is how many unread completions a spout task may have."""
 
-    def __init__(self, server: Server, topologies: Topologies, counts: CountsReader, *, mailbox_max: int) -> None:
-        self._server, self._topologies, self._counts = server, topologies, counts
+    def __init__(
+        self,
+        server: Server,
+        topologies: Topologies,
+        counts: CountsReader,
+        suitability: Suitability,
+        *,
+        mailbox_max: int,
+    ) -> None:
+        self._server, self._topologies, self._counts, self._suitability = server, topologies, counts, suitability
         self._mailbox_max = mailbox_max
         self._suspected: set[tuple[str, int]] = set()
         self.is_store_full = False
@@ -51,12 +58,13 @@ class Fullness:
         return {index for index in suspected if counts.unread[index] >= self._mailbox_max}
 
     async def look(self) -> None:
-        """Look at Redis's memory and at all mailboxes."""
-        memory = await self._server.command("INFO", "memory")
-        most, used = int(memory.get("maxmemory", 0)), int(memory["used_memory"])
-        full = (bool(most) and used >= FULL_FROM * most) or memory.get("maxmemory_policy", KEEPING) != KEEPING
+        """Look at Redis's memory and at all mailboxes; a store that turns out to be unfit takes no inits either."""
+        fullest = max(await self._server.ask_all("INFO", "memory"), key=_part)
+        fault = await self._suitability.fault()
+        full = fault is not None or _part(fullest) >= FULL_FROM
         if full != self.is_store_full:
-            _log.warning("the store is %s: %d of %d bytes are used", "full" if full else "no longer full", used, most)
+            state = "takes inits again" if not full else fault or "is full"
+            _log.warning("the store %s: %s of %s bytes are used", state, fullest["used_memory"], fullest["maxmemory"])
         self.is_store_full = full
         suspected = set()
         for name in await self._topologies.names():
@@ -75,3 +83,9 @@ class Fullness:
             except Exception:  # noqa: BLE001 - watching goes on whatever happens
                 _log.exception("looking for what is full failed")
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _part(memory: Mapping[str, Any]) -> float:
+    """Say how much of its memory a server uses; 0 where that has no bound."""
+    most = int(memory.get("maxmemory", 0))
+    return int(memory["used_memory"]) / most if most else 0.0

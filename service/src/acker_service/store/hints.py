@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from acker_protocol.problems import NotFound, Problem
 
-from acker_service.store import keys
 from acker_service.store.server import Server
 from acker_service.store.spouts import Spout
 from acker_service.store.topologies import Topologies
@@ -33,14 +32,18 @@ class Hints:
     def __init__(self, server: Server, topologies: Topologies) -> None:
         self._server, self._topologies = server, topologies
         self._mailboxes: Waiters[tuple[str, int]] = Waiters()
-        self._names: dict[str, str] = {}
+        self._waited: dict[str, Topology] = {}
+        self._heard: set[str] = set()
+        self._unheard = asyncio.Event()
         self._tips: dict[tuple[str, int], object] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     @contextlib.contextmanager
     def waiting(self, topology: Topology, spout: Spout) -> Iterator[Waiter]:
         """Give one who is woken at news for a spout task."""
-        self._names[topology.incarnation] = topology.name
+        self._waited[topology.incarnation] = topology
+        if topology.incarnation not in self._heard:
+            self._unheard.set()
         with self._mailboxes.waiting((topology.incarnation, spout.index)) as waiter:
             yield waiter
 
@@ -57,17 +60,32 @@ class Hints:
         await end(*self._tasks)
 
     async def _listen(self) -> None:
-        async with self._server.subscribed(keys.HINTS) as messages:
-            async for message in messages.listen():
-                incarnation, index = message["data"].decode().split(" ")
-                self._mailboxes.wake((incarnation, int(index)))
+        """Listen to all topologies that are waited for, until one comes to be that is not listened to."""
+        self._unheard.clear()
+        self._heard = set(self._waited)
+        channels = [f"{shard}:hints" for topology in self._waited.values() for shard in topology.shards]
+        unheard = asyncio.create_task(self._wait_for_unheard())
+        listening = asyncio.create_task(self._server.listen(channels, self._take))
+        try:
+            await asyncio.wait((unheard, listening), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(unheard, listening)
+        if not listening.cancelled() and (fault := listening.exception()):
+            raise fault
+
+    async def _wait_for_unheard(self) -> None:
+        await self._unheard.wait()
+
+    def _take(self, message: bytes) -> None:
+        incarnation, index = message.decode().split(" ")
+        self._mailboxes.wake((incarnation, int(index)))
 
     async def _sweep(self) -> None:
         """Look once at all mailboxes that are waited for."""
         waited: dict[str, list[int]] = {}
         for incarnation, index in self._mailboxes:
             waited.setdefault(incarnation, []).append(index)
-        self._names = {incarnation: self._names[incarnation] for incarnation in waited}
+        self._waited = {incarnation: self._waited[incarnation] for incarnation in waited}
         before, self._tips = self._tips, {}
         for incarnation, indexes in waited.items():
             with contextlib.suppress(Problem):
@@ -80,7 +98,7 @@ class Hints:
         """Give the newest entries of mailboxes; None where their topology is gone, which is news too."""
         found: list[object] = []
         try:
-            topology = await self._topologies.get(self._names[incarnation])
+            topology = await self._topologies.get(self._waited[incarnation].name)
             while topology.incarnation == incarnation and len(found) < len(indexes):
                 some = indexes[len(found) : len(found) + MOST_INDEXES]
                 topology, shards = await self._topologies.ask_each(topology, "acker_tips_v1", *some)

@@ -1,7 +1,7 @@
 """Spells the keys that the service names; all others are made in Lua from these (see lua/acker.lua for the map)."""
 
-TOPOLOGIES = "acker:topologies"
-HINTS = "acker:hints"
+TOPOLOGIES = "acker:{topologies}"
+"""The names of all topologies; its hash tag is that of all configuration."""
 
 
 def shard(topology: str, number: int) -> str:
@@ -14,9 +14,14 @@ def due(topology: str, number: int, incarnation: str) -> str:
     return f"{shard(topology, number)}:{incarnation}:due"
 
 
+def hints(topology: str, number: int) -> str:
+    """The channel of a shard's news."""
+    return f"{shard(topology, number)}:hints"
+
+
 def topology(name: str) -> str:
     """A topology's configuration."""
-    return f"acker:{{{name}}}"
+    return f"{TOPOLOGIES}:{name}"
 
 
 def spouts(name: str, incarnation: str) -> str:

@@ -18,8 +18,8 @@ from typing import Any
 
 from acker_protocol.problems import Invalid
 
+from acker_service.store.node import Argument
 from acker_service.store.roots import SHOWN, Root, read_shown
-from acker_service.store.server import Argument
 from acker_service.store.spouts import Spouts
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology

@@ -11,8 +11,8 @@ from typing import Any
 from acker_protocol.messages import Completion
 from acker_protocol.problems import Invalid
 
+from acker_service.store.node import Argument
 from acker_service.store.packing import unpack_completions
-from acker_service.store.server import Argument
 from acker_service.store.spouts import Spout
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology

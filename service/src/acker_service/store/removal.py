@@ -101,5 +101,5 @@ class Removal:
 
     async def _most(self, topology: Topology) -> int:
         """How many buckets, sets of seen requests and mailboxes a shard has at most, whichever is most."""
-        spouts = await self._server.command("HGET", keys.topology(topology.name), "next")
+        spouts = await self._server.read("HGET", keys.topology(topology.name), "next")
         return max(topology.configuration.buckets, topology.seen_sets, int(spouts or 0))

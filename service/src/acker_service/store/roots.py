@@ -8,8 +8,8 @@ from acker_protocol.messages import Outcome
 
 from acker_service.domain.routing import bucket_of, shard_of
 from acker_service.store import packing
+from acker_service.store.node import Argument
 from acker_service.store.packing import Answer
-from acker_service.store.server import Argument
 from acker_service.store.spouts import Spouts
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology

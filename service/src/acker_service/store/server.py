@@ -1,116 +1,148 @@
-"""Knows the Redis server: connects without retries, calls functions, turns its faults into problems."""
+"""Knows the store's servers as one: what is asked goes to where its key lives, what goes wrong becomes a problem."""
 
-import contextlib
-import logging
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from acker_protocol.problems import StoreFull, StoreUnavailable
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import OutOfMemoryError, RedisError
-from redis.maint_notifications import MaintNotificationsConfig
+from redis.exceptions import RedisError
 
-from acker_service.store import library
+from acker_service.domain.durability import RELAXED, Durability
+from acker_service.store import faults, library
+from acker_service.store.faults import told
+from acker_service.store.node import Argument, Command, Node
+from acker_service.store.primaries import Primaries
+from acker_service.store.seeking import make_seek
 
-_log = logging.getLogger(__name__)
-
-Argument = str | bytes | int
+Call = tuple[str, Sequence[Argument]]
+"""The key whose place a function is called at, and the arguments."""
 
 
 class Server:
-    """One Redis or Valkey. Every fault comes out as `StoreUnavailable`, a refusal for memory as `StoreFull`.
+    """One Redis or Valkey, or several.
 
-    Nothing is sent twice: redis-py's own retry would resend an XOR after a lost reply, so it is off.
+    Every fault comes out as `StoreUnavailable`, a refusal for memory as `StoreFull`.
+    Nothing is sent twice, but for what a server refused before it had begun: because another one has the key now, or
+    because it does not know the function library, which is put there first.
     """
 
-    def __init__(self, url: str, *, connections: int = 64, timeout: float = 5.0) -> None:
-        """Name the server; ``timeout`` in seconds bounds connecting, waiting for a connection, and every answer."""
+    def __init__(
+        self, url: str, *, durability: Durability = RELAXED, connections: int = 64, timeout: float = 5.0
+    ) -> None:
+        """Name the store; ``connections`` to each of its servers, ``timeout`` in seconds bounds every answer.
+
+        Raises `ValueError` for an address that is none.
+        """
         self.url = url
-        self._redis = Redis(connection_pool=_pool(url, connections, timeout))
+        self._primaries = Primaries(make_seek(url), connections=connections, timeout=timeout)
+        self._replicas = durability.replicas
 
     async def call(self, function: str, keys: Sequence[str], *args: Argument) -> Any:
-        """Call a function of the library, loading it first if Redis forgot it."""
-        command = ("FCALL", function, len(keys), *keys, *args)
-        with _translated():
-            try:
-                return await self._redis.execute_command(*command)
-            except RedisError as fault:
-                if not library.is_missing(fault):
-                    raise
-            await library.load(self._redis)
-            return await self._redis.execute_command(*command)
+        """Call a function of the library at the place of its first key."""
+        return (await self._each([("FCALL", function, len(keys), *keys, *args)], self._confirming(function)))[0]
 
-    async def call_each(self, function: str, calls: Sequence[tuple[str, Sequence[Argument]]]) -> list[Any]:
-        """Call a function once per (key, arguments), in one round trip; each is atomic by itself."""
-        pipe = self._redis.pipeline(transaction=False)
-        for key, args in calls:
-            pipe.execute_command("FCALL", function, 1, key, *args)
-        with _translated():
-            replies = await pipe.execute(raise_on_error=False)
-        for index, (key, args) in enumerate(calls):
-            if library.is_missing(replies[index]):
-                replies[index] = await self.call(function, [key], *args)
-        with _translated():
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    raise reply
-        return replies
+    async def call_each(self, function: str, calls: Sequence[Call]) -> list[Any]:
+        """Call a function once per key, in one round trip to each server; each call is atomic by itself."""
+        return await self._each([("FCALL", function, 1, key, *args) for key, args in calls], self._confirming(function))
 
-    async def command(self, *command: Argument) -> Any:
-        """Run one plain command; only for reading and for the server's own state."""
-        with _translated():
-            return await self._redis.execute_command(*command)
+    async def read(self, command: str, key: str, *args: Argument) -> Any:
+        """Run a plain command that reads a key."""
+        return (await self.read_each([(command, key, *args)]))[0]
 
-    async def existing(self, keys: Sequence[str]) -> list[bool]:
-        """Say of each key whether it exists."""
-        pipe = self._redis.pipeline(transaction=False)
-        for key in keys:
-            pipe.exists(key)
-        with _translated():
-            return [bool(found) for found in await pipe.execute()]
+    async def read_each(self, commands: Sequence[Command]) -> list[Any]:
+        """Run plain commands, each of which reads the key that it names first."""
+        return await self._each(commands, 0)
+
+    async def confirm(self, key: str) -> None:
+        """See to it that what was just read at the place of a key counts as written, as `Durability` has it.
+
+        Another replica of the service may have written it, and may still be waiting for that itself.
+        """
+        if self._replicas:
+            await self.call("acker_barrier_v1", [key])
+
+    async def ask_all(self, *command: Argument) -> list[Any]:
+        """Run a plain command that reads a server's own state, on every server."""
+        nodes = await self._primaries.all()
+        try:
+            return list(await asyncio.gather(*(node.command(*command) for node in nodes)))
+        except Exception:
+            self._primaries.suspect()
+            raise
+
+    async def now_ms(self, key: str) -> int:
+        """Tell the time, by the clock of the server that has a key."""
+        with faults.translated():
+            seconds, microseconds = await (await self._primaries.of(key)).command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def load(self) -> None:
         """Put the function library into Redis."""
-        with _translated():
-            await library.load(self._redis)
+        for node in await self._primaries.all():
+            await node.load()
 
-    @contextlib.asynccontextmanager
-    async def subscribed(self, channel: str) -> AsyncIterator[Any]:
-        """Listen to a channel on a connection of its own, which no timeout ends."""
-        redis = Redis(connection_pool=_pool(self.url, 1, None))
+    async def listen(self, channels: Sequence[str], take: Callable[[bytes], None]) -> None:
+        """Take what is published on shard channels until cancelled, or until a server ends it (`StoreUnavailable`)."""
+        nodes: dict[Node, list[str]] = {}
+        for channel in channels:
+            nodes.setdefault(await self._primaries.of(channel), []).append(channel)
         try:
-            with _translated():
-                pubsub = redis.pubsub(ignore_subscribe_messages=True)
-                await pubsub.subscribe(channel)
-                yield pubsub
-        finally:
-            await redis.aclose(close_connection_pool=True)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._primaries.changed())
+                for node, own in nodes.items():
+                    group.create_task(node.listen(own, take))
+        except ExceptionGroup as ended:
+            self._primaries.suspect()
+            raise told(ended.exceptions[0]) from ended
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._redis.aclose(close_connection_pool=True)
+        await self._primaries.close()
+
+    def _confirming(self, function: str) -> int:
+        return 0 if function in library.READING else self._replicas
+
+    async def _each(self, commands: Sequence[Command], replicas: int) -> list[Any]:
+        replies = await self._send(commands, replicas)
+        undone = [index for index, reply in enumerate(replies) if faults.is_undone(reply)]
+        if undone:
+            await self._mend([replies[index] for index in undone])
+            again = await self._send([commands[index] for index in undone], replicas)
+            for index, reply in zip(undone, again, strict=True):
+                replies[index] = reply
+        for reply in replies:
+            if isinstance(reply, Exception):
+                self._primaries.suspect()
+                raise told(reply) from reply
+        return replies
+
+    async def _mend(self, undone: Sequence[object]) -> None:
+        """Put right what kept commands from being begun."""
+        if any(map(faults.is_elsewhere, undone)):
+            await self._primaries.seek()
+        if any(map(library.is_missing, undone)):
+            await self.load()
+
+    async def _send(self, commands: Sequence[Command], replicas: int) -> list[Any]:
+        """Send each command to the server that has its key; those of one server together."""
+        parts: dict[Node, list[int]] = {}
+        for index, command in enumerate(commands):
+            parts.setdefault(await self._primaries.of(_key(command)), []).append(index)
+        replies: list[Any] = [None] * len(commands)
+        runs = [_run(node, [commands[index] for index in own], replicas) for node, own in parts.items()]
+        results = [await runs[0]] if len(runs) == 1 else await asyncio.gather(*runs)
+        for own, result in zip(parts.values(), results, strict=True):
+            for index, reply in zip(own, result, strict=True):
+                replies[index] = reply
+        return replies
 
 
-def _pool(url: str, connections: int, timeout: float | None) -> BlockingConnectionPool:
-    return BlockingConnectionPool.from_url(
-        url,
-        max_connections=connections,
-        timeout=timeout,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout or 5.0,
-        retry=Retry(NoBackoff(), 0),
-        maint_notifications_config=MaintNotificationsConfig(enabled=False),
-    )
-
-
-@contextlib.contextmanager
-def _translated() -> Any:
+async def _run(node: Node, commands: Sequence[Command], replicas: int) -> list[Any]:
+    """Send commands to one server; a fault of the connection is the answer to each of them."""
     try:
-        yield
-    except OutOfMemoryError as fault:
-        raise StoreFull("Redis has no memory left for new roots") from fault
+        return await node.run(commands, replicas=replicas)
     except (RedisError, OSError) as fault:
-        _log.warning("Redis: %s", fault)
-        raise StoreUnavailable("the store did not answer as it should") from fault
+        return [fault] * len(commands)
+
+
+def _key(command: Command) -> str:
+    return str(command[3] if command[0] == "FCALL" else command[1])

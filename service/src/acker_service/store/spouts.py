@@ -74,7 +74,8 @@ class Spouts:
 
     async def read_all(self, topology: Topology) -> dict[str, Spout]:
         """Read all spout tasks of a topology, by name."""
-        flat = await self._server.command("HGETALL", keys.spouts(topology.name, topology.incarnation))
+        flat = await self._server.read("HGETALL", keys.spouts(topology.name, topology.incarnation))
+        await self._server.confirm(keys.topology(topology.name))
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         spouts = {name.decode(): _decode(name.decode(), value.decode()) for name, value in pairs}
         self._caches[topology.name] = (topology.pair, spouts)
@@ -116,12 +117,13 @@ class Spouts:
     async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None = None) -> tuple[Spout, bool]:
         target = [keys.topology(topology.name), keys.spouts(topology.name, topology.incarnation)]
         for _ in range(ATTEMPTS):
-            value = await self._server.command("HGET", target[1], name)
+            value = await self._server.read("HGET", target[1], name)
             present = _decode(name, value.decode()) if value else None
             wanted = present or Spout(name=name, index=-1)
             if ephemeral is not None:
                 wanted = replace(wanted, ephemeral=ephemeral)
             if wanted == present:
+                await self._server.confirm(target[0])
                 return self._remember(topology, present), False
             args = (topology.pair, name, value or "", wanted.document())
             word, *values = await self._server.call("acker_write_spout_v1", target, *args)

@@ -5,6 +5,7 @@ import logging
 
 from acker_protocol.problems import StoreUnavailable
 
+from acker_service.domain.durability import RELAXED, Durability
 from acker_service.domain.limits import BUCKETS
 from acker_service.store.counts import CountsReader
 from acker_service.store.departures import Departures
@@ -19,6 +20,7 @@ from acker_service.store.requests import Requests
 from acker_service.store.roots import Roots
 from acker_service.store.server import Server
 from acker_service.store.spouts import Spouts
+from acker_service.store.suitability import Suitability
 from acker_service.store.ticks import Ticks
 from acker_service.store.topologies import DEFAULT, Topologies
 from acker_service.store.watch import Watch
@@ -31,7 +33,8 @@ class Store:
 
     ``window_ms`` is how long a request's idempotency key is remembered at least, ``spout_idle_ms`` how long an
     ephemeral spout task stays unused, ``mailbox_max`` how many unread completions a spout task may have,
-    ``buckets`` how many small hashes a shard of the default topology gets.
+    ``buckets`` how many small hashes a shard of the default topology gets, ``durability`` when a write counts as done
+    (for ``fsync_asserted`` see `Suitability`).
     """
 
     def __init__(
@@ -42,13 +45,16 @@ class Store:
         spout_idle_ms: int = 86_400_000,
         mailbox_max: int = 1_000_000,
         buckets: int = BUCKETS,
+        durability: Durability = RELAXED,
+        fsync_asserted: bool = False,
     ) -> None:
-        self.server = Server(url)
+        self.server = Server(url, durability=durability)
+        self._suitability = Suitability(self.server, durability, fsync_asserted=fsync_asserted)
         self.window_ms = window_ms
         self.topologies = Topologies(self.server, window_ms=window_ms, buckets=buckets)
         self.spouts = Spouts(self.server, self.topologies)
         self.counts = CountsReader(self.topologies)
-        self.fullness = Fullness(self.server, self.topologies, self.counts, mailbox_max=mailbox_max)
+        self.fullness = Fullness(self.server, self.topologies, self.counts, self._suitability, mailbox_max=mailbox_max)
         self.requests = Requests(self.server, self.topologies, self.spouts, self.fullness)
         self.roots = Roots(self.topologies, self.spouts)
         self.listing = Listing(self.topologies, self.spouts)
@@ -68,7 +74,9 @@ class Store:
         store that must not be used.
         """
         try:
-            await self._check_policy()
+            if fault := await self._suitability.fault():
+                raise ValueError(fault)
+            await self._suitability.warn()
             await self.server.load()
             await self.topologies.read(DEFAULT)
         except StoreUnavailable as fault:
@@ -82,7 +90,7 @@ class Store:
     async def answers(self) -> bool:
         """Whether Redis answers now."""
         try:
-            await self.server.command("PING")
+            await self.server.ask_all("PING")
         except StoreUnavailable:
             return False
         return True
@@ -100,13 +108,3 @@ class Store:
         await stopping.wait()
         self.hints.wake_all()
         self.watch.wake_all()
-
-    async def _check_policy(self) -> None:
-        """Refuse a store that evicts: a pending root that vanishes is a message that is lost."""
-        memory = await self.server.command("INFO", "memory")
-        policy = memory.get("maxmemory_policy", "noeviction")
-        if policy != "noeviction":
-            raise ValueError(f"Redis has maxmemory-policy {policy}, which evicts pending roots; set it to noeviction")
-        persistence = await self.server.command("INFO", "persistence")
-        if not persistence.get("aof_enabled"):
-            _log.warning("Redis keeps no append-only file: a restart of it forgets what is pending; set appendonly yes")

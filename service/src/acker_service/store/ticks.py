@@ -18,8 +18,8 @@ class Ticks:
     async def tick(self, topology: Topology) -> int:
         """End all that is overdue in a topology; gives how many roots. An empty shard costs one look."""
         ended = 0
-        looked = [keys.due(topology.name, n, topology.incarnation) for n in range(len(topology.shards))]
-        for shard, waiting in enumerate(await self._server.existing(looked)):
+        looked = [("EXISTS", keys.due(topology.name, n, topology.incarnation)) for n in range(len(topology.shards))]
+        for shard, waiting in enumerate(await self._server.read_each(looked)):
             if waiting:
                 ended += await self._tick_shard(topology, shard)
         return ended

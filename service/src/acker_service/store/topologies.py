@@ -12,7 +12,8 @@ from acker_protocol.problems import StoreUnavailable, TopologyBusy, UnknownTopol
 
 from acker_service.domain.limits import BUCKETS, Configuration
 from acker_service.store import keys
-from acker_service.store.server import Argument, Server
+from acker_service.store.node import Argument
+from acker_service.store.server import Server
 from acker_service.store.topology import Doom, Remade, Stale, Topology, unstale
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class Topologies:
 
     async def names(self) -> list[str]:
         """List the names of all topologies."""
-        return sorted(name.decode() for name in await self._server.command("SMEMBERS", keys.TOPOLOGIES))
+        return sorted(name.decode() for name in await self._server.read("SMEMBERS", keys.TOPOLOGIES))
 
     async def write(
         self, name: str, change: Callable[[Configuration | None], Configuration], floor: str = ""
@@ -98,7 +99,7 @@ class Topologies:
 
     async def _tombstone(self, name: str, configuration: Configuration) -> str:
         """Give the highest stamp on the shards of a topology that is made: its incarnation has to be above it."""
-        stamps = await self._server.command("MGET", *(keys.shard(name, n) for n in range(configuration.shards)))
+        stamps = await self._server.read_each([("GET", keys.shard(name, n)) for n in range(configuration.shards)])
         return max((stamp.decode() for stamp in stamps if stamp), default="")
 
     async def _undoomed(self, topology: Topology) -> Topology | None:
@@ -180,9 +181,8 @@ class Topologies:
         return await self.read(topology.name)
 
     async def now_ms(self) -> int:
-        """Tell the time, by Redis's clock."""
-        seconds, microseconds = await self._server.command("TIME")
-        return int(seconds) * 1000 + int(microseconds) // 1000
+        """Tell the time, by the clock of the Redis that has the configuration."""
+        return await self._server.now_ms(keys.TOPOLOGIES)
 
     async def mark(self, topology: Topology, doom: Doom | None) -> Topology:
         """Mark a topology for removal, or take the mark away, on all its shards.
@@ -207,10 +207,11 @@ class Topologies:
         return renewed
 
     async def _find(self, name: str) -> Topology | None:
-        pair, document, mark = await self._server.command("HMGET", keys.topology(name), "pair", "config", "mark")
+        pair, document, mark = await self._server.read("HMGET", keys.topology(name), "pair", "config", "mark")
         if pair is None:
             self._cache.pop(name, None)
             return None
+        await self._server.confirm(keys.topology(name))
         return self._remember(name, pair.decode(), Configuration(**json.loads(document)), (mark or b"").decode())
 
     def _remember(self, name: str, pair: str, configuration: Configuration, mark: str = "") -> Topology:

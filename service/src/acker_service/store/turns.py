@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from acker_protocol.problems import StoreFull
 
-from acker_service.store.server import Argument, Server
+from acker_service.store.node import Argument
+from acker_service.store.server import Server
 from acker_service.store.topology import Topology, unstale
 
 INITS, OTHERS = "acker_apply_v1", "acker_apply_full_v1"

@@ -27,13 +27,18 @@
     gone      set     indexes of removed spout tasks: what ends under them is told to nobody
     counts    hash    acked, failed, timed_out, dropped (early roots without an init), unbalanced (see the law)
 
-  acker:{TOPOLOGY}                      hash    pair, config (JSON), next (the next spout index), mark (see removal.lua)
-  acker:{TOPOLOGY}:INCARNATION:spouts   hash    spout task -> index, when it was made, document (JSON); spaces between
-  acker:topologies                      set     their names
-  acker:hints                           channel INCARNATION and spout index whose mailbox has news
+    barrier   string  what was written last before replicas were waited for; K's own, without the incarnation
+    hints     channel INCARNATION and spout index whose mailbox has news; a shard channel, K's own likewise
+    none      never exists; K's own likewise (see refusal)
+
+  All configuration lies in one slot, so that it is written in one step; with T = acker:{topologies}
+
+    T                             set     the names of topologies
+    T:TOPOLOGY                    hash    pair, config (JSON), next (the next spout index), mark (see removal.lua)
+    T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, when it was made, document (JSON); spaces between
 ]]
 
-local VERSION = 2
+local VERSION = 3
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
@@ -50,8 +55,11 @@ end
 
 -- Checks a shard's stamp against the pair that a call names. Gives nil if the call may go on; else the reply that
 -- refuses it, with the shard's own pair ('' where it has none). A higher pair is adopted: a PUT that died half-way heals.
+-- In a cluster this also refuses a slot that is on its way to another server, before anything is written: Redis answers
+-- a call that names a key which is here and one which is not with an error, and the second key here never exists. (The
+-- keys that a call touches are not declared, so that Redis would else run it until it met the first one that has gone.)
 local function refusal(key, pair)
-  local stamp = redis.call('GET', key)
+  local stamp = redis.call('MGET', key, key .. ':none')[1]
   if stamp == pair then return nil end
   if not stamp or pair < stamp or pair:sub(1, 16) == stamp:sub(1, 16) and #stamp > #pair then
     return { 'stale', stamp or '' }
@@ -65,7 +73,7 @@ local function open(key, pair, settings)
   local c = { base = key .. ':' .. pair:sub(1, 16) .. ':', incarnation = pair:sub(1, 16), now = clock() }
   c.timeout, c.progress, c.dedupe, c.retention, c.window, c.tracked = struct.unpack('>I4I4I4I4I4B', settings)
   c.finished = c.base .. 'f' .. math.floor(c.now / c.retention) % 2 .. ':'
-  c.due, c.t = c.base .. 'due', {}
+  c.due, c.hints, c.t = c.base .. 'due', key .. ':hints', {}
   c.boxes, c.pending, c.counts, c.kept, c.emitted = {}, {}, {}, {}, {}
   return c
 end
@@ -88,6 +96,13 @@ local function keep(c, key, window)
     redis.call('PEXPIREAT', key, (math.floor(c.now / window) + 2) * window - 1)
   end
 end
+
+-- Input: KEYS[1] any key. Writes something at its place, for WAIT to wait for all that was written there before.
+-- Output: {'ok'}
+provide('acker_barrier_v1', function(keys)
+  redis.call('SET', keys[1]:match('^[^}]*}') .. ':barrier', '', 'PX', BACKSTOP_MS)
+  return { 'ok' }
+end)
 
 provide('acker_version', function() return VERSION end)
 

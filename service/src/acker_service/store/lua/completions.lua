@@ -52,7 +52,7 @@ local function post(c, spout, box)
   local entry = redis.call('XADD', c.base .. 'm' .. spout, '*', 'n', #box, 'c', table.concat(box))
   redis.call('HINCRBY', c.base .. 'unread', spout, #box)
   redis.call('HSET', c.base .. 'tips', spout, entry)
-  redis.call('PUBLISH', 'acker:hints', c.incarnation .. ' ' .. spout)
+  redis.call('SPUBLISH', c.hints, c.incarnation .. ' ' .. spout)
 end
 
 -- Closes a call: posts the boxes, tells who waits, keeps the counts. One entry per spout task holds all that the call

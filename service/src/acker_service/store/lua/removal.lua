@@ -23,7 +23,7 @@ local function mark_topology(keys, args)
   return { 'ok', pair, mark }
 end
 
--- Input: KEYS[1] topology, KEYS[2] its spouts, KEYS[3] acker:topologies; ARGV[1] pair that was read  [2] name.
+-- Input: KEYS[1] topology, KEYS[2] its spouts, KEYS[3] acker:{topologies}; ARGV[1] pair that was read  [2] name.
 -- Forgets a topology's configuration. Output: {'ok'}, also if it is another's or nobody's by now
 local function remove_topology(keys, args)
   if redis.call('HGET', keys[1], 'pair') == args[1] then

@@ -21,7 +21,7 @@ end
   Writes a topology's configuration if nobody has since the caller read it. Without a pair it is made, with a new
   incarnation: the time of making and four random digits, so that a later one is above an earlier one.
 
-  Input   KEYS[1] topology, KEYS[2] acker:topologies; ARGV[1] pair that was read ('' for none)  [2] configuration  [3] four
+  Input   KEYS[1] topology, KEYS[2] acker:{topologies}; ARGV[1] pair that was read ('' for none)  [2] configuration  [3] four
           random hex digits  [4] name  [5] a pair to be above, or ''
   Output  {'ok', pair} or {'raced'}
 ]]

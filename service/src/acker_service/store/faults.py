@@ -1,0 +1,41 @@
+"""Knows what a fault of Redis means to a caller: a problem, and whether the command was not even begun."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from acker_protocol.problems import Problem, StoreFull, StoreUnavailable
+from redis.exceptions import MovedError, OutOfMemoryError, ReadOnlyError, RedisError
+
+from acker_service.store import library
+
+_log = logging.getLogger(__name__)
+
+
+def is_elsewhere(fault: object) -> bool:
+    """Whether a server refused a command, before it began, because another one has the key."""
+    return isinstance(fault, (MovedError, ReadOnlyError))
+
+
+def is_undone(fault: object) -> bool:
+    """Whether nothing was begun, and the cause can be mended: the command may be sent once more."""
+    return is_elsewhere(fault) or library.is_missing(fault)
+
+
+def told(fault: BaseException) -> Problem:
+    """Give the problem that a fault is to callers."""
+    if isinstance(fault, Problem):
+        return fault
+    if isinstance(fault, OutOfMemoryError):
+        return StoreFull("Redis has no memory left for new roots")
+    _log.warning("Redis: %s", fault)
+    return StoreUnavailable("the store did not answer as it should")
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Let faults of Redis come out as problems."""
+    try:
+        yield
+    except (RedisError, OSError) as fault:
+        raise told(fault) from fault

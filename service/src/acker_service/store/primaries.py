@@ -1,0 +1,131 @@
+"""Knows which server has a key: one server for all of them, the one that the sentinels name, or a cluster's nodes.
+
+redis-py's own clients for Sentinel and Cluster send a command again after a fault, or to another server while a slot is
+on its way (`RedisCluster._execute_command`), which would apply it twice or to half of its keys; so they are asked for
+addresses only, and every command goes to one `Node`.
+"""
+
+import asyncio
+import contextlib
+import logging
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from acker_protocol.problems import StoreUnavailable
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
+
+from acker_service.store.node import Node
+from acker_service.tasks import end
+
+SEEK_EVERY_S = 0.1
+"""A search begins so long after the last one at the earliest."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Territory:
+    """A run of hash slots up to ``last``, and the URL of the server that has them; None where nobody has."""
+
+    last: int
+    url: str | None
+
+
+Seek = Callable[[Sequence[str]], Awaitable[list[Territory]]]
+"""Finds who has which slots, in their order; is told the URLs that are known so far. Raises `StoreUnavailable`."""
+
+
+def everything(url: str) -> list[Territory]:
+    """Give one server all slots."""
+    return [Territory(last=REDIS_CLUSTER_HASH_SLOTS - 1, url=url)]
+
+
+class Primaries:
+    """Leads to the server that has a key, and looks again for who has what when something went wrong."""
+
+    def __init__(self, seek: Seek, *, connections: int, timeout: float) -> None:
+        self._seek, self._connections, self._timeout = seek, connections, timeout
+        self._territories: list[Territory] = []
+        self._nodes: dict[str, Node] = {}
+        self._search: asyncio.Task[None] | None = None
+        self._sought_at = float("-inf")
+        self._closing: set[asyncio.Task[None]] = set()
+        self._change = asyncio.Event()
+
+    async def of(self, key: str) -> Node:
+        """Give the server that has a key. Raises `StoreUnavailable`."""
+        if not self._territories:
+            await self.seek()
+        slot = 0 if len(self._territories) == 1 else _slot(key)
+        url = self._territories[bisect_left(self._territories, slot, key=lambda territory: territory.last)].url
+        if url is None:
+            self.suspect()
+            raise StoreUnavailable("nobody serves this part of the cluster now")
+        return self._nodes[url]
+
+    async def all(self) -> list[Node]:
+        """Give all servers. Raises `StoreUnavailable`."""
+        if not self._territories:
+            await self.seek()
+        return list(self._nodes.values())
+
+    async def seek(self) -> None:
+        """Find out who has what, together with all who ask meanwhile. Raises `StoreUnavailable`."""
+        self.suspect()
+        assert self._search is not None
+        await asyncio.shield(self._search)
+
+    def suspect(self) -> None:
+        """Begin to find out who has what: something speaks against what is known."""
+        if self._search is None or self._search.done():
+            self._search = asyncio.create_task(self._look())
+            self._search.add_done_callback(_note)
+
+    async def changed(self) -> None:
+        """Wait until somebody else has something. Raises `StoreUnavailable` then."""
+        await self._change.wait()
+        raise StoreUnavailable("keys went to other servers")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._search is not None:
+            await end(self._search)
+        await asyncio.gather(*(node.close() for node in self._nodes.values()), *self._closing)
+
+    async def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if (wait := self._sought_at + SEEK_EVERY_S - now) > 0:
+            await asyncio.sleep(wait)
+        try:
+            territories = await self._seek(list(self._nodes))
+        finally:
+            self._sought_at = asyncio.get_running_loop().time()
+        if territories != self._territories:
+            self._settle(territories)
+
+    def _settle(self, territories: list[Territory]) -> None:
+        """Take up what was found; who has nothing any more is let go."""
+        urls = {territory.url for territory in territories if territory.url}
+        for url in self._nodes.keys() - urls:
+            closing = asyncio.create_task(self._nodes.pop(url).close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        for url in urls - self._nodes.keys():
+            self._nodes[url] = Node(url, connections=self._connections, timeout=self._timeout)
+        self._territories = territories
+        self._change.set()
+        self._change = asyncio.Event()
+
+
+def _note(search: "asyncio.Task[None]") -> None:
+    """Take note of how a search ended that perhaps nobody waits for."""
+    with contextlib.suppress(asyncio.CancelledError):
+        if fault := search.exception():
+            _log.warning("the store's servers were not found: %s", fault)
+
+
+@lru_cache(maxsize=65_536)
+def _slot(key: str) -> int:
+    return key_slot(key.encode())

@@ -1,0 +1,101 @@
+"""Knows how servers are asked who has what: Sentinel for the primary, a cluster's nodes for their slots."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from acker_protocol.problems import StoreUnavailable
+from redis.exceptions import RedisError
+
+from acker_service.store.node import probe
+from acker_service.store.place import Kind, Place, read_place
+from acker_service.store.primaries import Seek, Territory, everything
+
+
+def make_seek(url: str) -> Seek:
+    """Give the search that fits an address. Raises `ValueError`."""
+    place = read_place(url)
+    match place.kind:
+        case Kind.SENTINEL:
+            return BySentinel(place)
+        case Kind.CLUSTER:
+            return ByCluster(place)
+        case Kind.ALONE:
+            return _alone(url)
+
+
+def _alone(url: str) -> Seek:
+    async def seek(_: Sequence[str]) -> list[Territory]:
+        return everything(url)
+
+    return seek
+
+
+class BySentinel:
+    """Asks the sentinels for the address of the primary.
+
+    As clients are told to (redis.io, "Sentinel client spec"), but for the check of its role: a server that is no
+    primary refuses writes, and is then sought anew.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place, self._turns = place, _Turns()
+
+    async def __call__(self, _: Sequence[str]) -> list[Territory]:
+        """Find the primary."""
+        sentinels = [self._place.sentinel_url(address) for address in self._place.addresses]
+        found, _ = await self._turns.ask(sentinels, "SENTINEL GET-MASTER-ADDR-BY-NAME", self._place.name)
+        if found is None:
+            raise StoreUnavailable(f"the sentinels know no primary called {self._place.name}")
+        return everything(self._place.url(found))
+
+
+class ByCluster:
+    """Asks the nodes of a cluster for the slots and who has them."""
+
+    def __init__(self, place: Place) -> None:
+        self._place, self._turns = place, _Turns()
+
+    async def __call__(self, known: Sequence[str]) -> list[Territory]:
+        """Find who has which slots."""
+        urls = list(dict.fromkeys([*known, *map(self._place.url, self._place.addresses)]))
+        return self._territories(*await self._turns.ask(urls, "CLUSTER SLOTS"))
+
+    def _territories(self, slots: list[Any], asked: str) -> list[Territory]:
+        """Read the answer of CLUSTER SLOTS: per run of slots its first and last, then the primary and the replicas."""
+        territories: list[Territory] = []
+        expected = 0
+        for first, last, (host, port, *_), *_ in sorted(slots, key=lambda run: int(run[0])):
+            if first > expected:
+                territories.append(Territory(last=first - 1, url=None))
+            territories.append(Territory(last=last, url=self._url(host, port, asked)))
+            expected = last + 1
+        if not territories:
+            raise StoreUnavailable("the cluster has no slots yet")
+        return [*territories, Territory(last=2**14, url=None)]
+
+    def _url(self, host: bytes | str | None, port: int, asked: str) -> str | None:
+        """Give the URL of a node; one that does not know its own host is where it was asked."""
+        name = host.decode() if isinstance(host, bytes) else host
+        if name == "?":
+            return None
+        return self._place.url((name or urlsplit(asked).hostname or "", port))
+
+
+class _Turns:
+    """Asks servers one after the other until one answers. Another is asked first each time: one may know old things."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+
+    async def ask(self, urls: Sequence[str], *command: str) -> tuple[Any, str]:
+        """Give the first answer, and who gave it. Raises `StoreUnavailable`."""
+        self._turn += 1
+        fault: Exception | None = None
+        for place in range(len(urls)):
+            url = urls[(self._turn + place) % len(urls)]
+            try:
+                return await probe(url, *command), url
+            except (RedisError, OSError) as passed:
+                fault = passed
+        raise StoreUnavailable(f"nobody says where the store's primaries are: {fault}") from fault

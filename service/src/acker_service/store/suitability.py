@@ -1,0 +1,64 @@
+"""Knows what servers have to be like for nothing to be lost."""
+
+import logging
+from typing import Any
+
+from acker_protocol.problems import StoreUnavailable
+from redis.exceptions import ResponseError
+
+from acker_service.domain.durability import Durability, Mode
+from acker_service.store.server import Server
+
+KEEPING = "noeviction"
+"""The only policy under which Redis loses no pending root."""
+
+_log = logging.getLogger(__name__)
+
+
+class Suitability:
+    """Looks whether a store may be used.
+
+    ``fsync_asserted`` says that an operator vouches for ``appendfsync always`` where Redis does not tell.
+    """
+
+    def __init__(self, server: Server, durability: Durability, *, fsync_asserted: bool) -> None:
+        self._server = server
+        self._synced = durability.mode is Mode.FSYNC
+        self._asserted = fsync_asserted
+
+    async def fault(self) -> str | None:
+        """Say what is wrong with the store, if anything is. Raises `StoreUnavailable`."""
+        for memory in await self._server.ask_all("INFO", "memory"):
+            policy = memory.get("maxmemory_policy", KEEPING)
+            if policy != KEEPING:
+                return f"Redis has maxmemory-policy {policy}, which evicts pending roots; set it to {KEEPING}"
+        return await self._sync_fault() if self._synced else None
+
+    async def warn(self) -> None:
+        """Warn of what is not forbidden, but will lose roots."""
+        if not all(await self._appending()):
+            _log.warning("Redis keeps no append-only file: a restart of it forgets what is pending; set appendonly yes")
+
+    async def _sync_fault(self) -> str | None:
+        if not all(await self._appending()):
+            return "durability fsync needs an append-only file: set appendonly yes"
+        if all(value == "always" for value in await self._syncing()):
+            return None
+        return "durability fsync needs appendfsync always, or ACKER_FSYNC_ASSERTED=true where Redis does not tell"
+
+    async def _appending(self) -> list[bool]:
+        return [bool(info.get("aof_enabled")) for info in await self._server.ask_all("INFO", "persistence")]
+
+    async def _syncing(self) -> list[str]:
+        try:
+            return [_value(reply) for reply in await self._server.ask_all("CONFIG GET", "appendfsync")]
+        except StoreUnavailable as fault:
+            if isinstance(fault.__cause__, ResponseError):  # many managed services allow no CONFIG
+                return ["always" if self._asserted else "unknown"]
+            raise
+
+
+def _value(reply: Any) -> str:
+    """Read the answer to CONFIG GET of one thing."""
+    value = next(iter(reply.values()), "") if isinstance(reply, dict) else reply[-1]
+    return value.decode() if isinstance(value, bytes) else str(value)
