@@ -25,6 +25,7 @@ class Load:
     within: float = 30.0
     answered: set[int] = field(default_factory=set)
     held: set[int] = field(default_factory=set)
+    refused: int = 0
     ended: bool = False
     _keys: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -40,6 +41,15 @@ class Load:
 
         async def look() -> bool:
             return len(self.answered) >= goal
+
+        await eventually(look, within=self.within)
+
+    async def is_refused(self, count: int) -> None:
+        """Wait until so many more requests were refused."""
+        goal = self.refused + count
+
+        async def look() -> bool:
+            return self.refused >= goal
 
         await eventually(look, within=self.within)
 
@@ -78,6 +88,7 @@ class Load:
                 answer = await self.call.batch(*ops, key=key)
             except httpx.TransportError:
                 return False
+            self.refused += answer.status_code == 503
             assert answer.status_code in {200, 503}, answer.text
             return answer.status_code == 200
 

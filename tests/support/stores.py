@@ -13,6 +13,7 @@ import pytest
 import redis
 from acker_service.store.embedded import find_program
 
+from tests.support.proxy import Proxy, proxied
 from tests.support.servers import free_port
 
 NODE_TIMEOUT_MS = 1_500
@@ -29,12 +30,21 @@ class Member:
     port: int
     folder: Path
     options: tuple[str, ...]
+    shown: int = 0
+
+    def __post_init__(self) -> None:
+        """Be reached at its own port, unless a proxy stands before it."""
+        self.shown = self.shown or self.port
 
     def start(self) -> None:
         """Start it, or start it again with the data it had."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        own = self.folder / "conf"  # a sentinel writes what it knows there
+        own.touch()
         with (self.folder / "log").open("ab") as log:
-            command = [self.program, *self.options, "--port", str(self.port), "--dir", str(self.folder)]
+            command = [self.program, str(own), *self.options, "--port", str(self.port), "--dir", str(self.folder)]
+            if "--cluster-enabled" in self.options:
+                command += ["--cluster-announce-port", str(self.shown)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         until(lambda: self.ask("PING"), f"{self.program} on port {self.port} answers")
 
@@ -76,8 +86,11 @@ def find_redis7(folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def running(kind: str, folder: Path) -> Iterator[Running]:
-    """Run a store of a kind of `KINDS` until the block is left."""
+def running(kind: str, folder: Path, *, proxies: list[Proxy] | None = None) -> Iterator[Running]:
+    """Run a store of a kind of `KINDS` until the block is left.
+
+    With ``proxies``, which are added to, there is one before each server, and the store's address leads to them.
+    """
     name, _, form = kind.partition("-")
     program = find_redis7(folder) if name == "redis7" else find_program()
     with contextlib.ExitStack() as stack:
@@ -85,8 +98,11 @@ def running(kind: str, folder: Path) -> Iterator[Running]:
         def start(*options: str) -> Member:
             port = free_port()
             member = Member(program=program, port=port, folder=folder / str(port), options=options)
-            member.start()
+            if proxies is not None:
+                proxies.append(stack.enter_context(proxied(port)))
+                member.shown = proxies[-1].port
             stack.callback(member.stop)
+            member.start()
             return member
 
         form_store = {"": _alone, "cluster": _cluster, "sentinel": _sentinels}[form]
@@ -100,15 +116,16 @@ Start = Callable[..., Member]
 
 def _alone(start: Start) -> Running:
     member = start(*COMMON)
-    return Running(url=f"redis://127.0.0.1:{member.port}", members=[member])
+    return Running(url=f"redis://127.0.0.1:{member.shown}", members=[member])
 
 
 def _cluster(start: Start, primaries: int = 3) -> Running:
     """Form a cluster by its own commands: so many primaries, and a replica for each."""
     timeout = ("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS))
-    nodes = [start(*COMMON, *FAST_SYNC, *timeout) for _ in range(2 * primaries)]
-    for node in nodes[1:]:
-        nodes[0].ask("CLUSTER MEET", "127.0.0.1", node.port)
+    buses = [free_port() for _ in range(2 * primaries)]
+    nodes = [start(*COMMON, *FAST_SYNC, *timeout, "--cluster-port", str(bus)) for bus in buses]
+    for node, bus in zip(nodes[1:], buses[1:], strict=True):
+        nodes[0].ask("CLUSTER MEET", "127.0.0.1", node.port, bus)
     for index, node in enumerate(nodes[:primaries]):
         first, last = index * SLOTS // primaries, (index + 1) * SLOTS // primaries - 1
         node.ask("CLUSTER ADDSLOTSRANGE", first, last)
@@ -118,7 +135,7 @@ def _cluster(start: Start, primaries: int = 3) -> Running:
         replica.ask("CLUSTER REPLICATE", primary.ask("CLUSTER MYID"))
     until(lambda: all("cluster_state:ok" in node.info("CLUSTER INFO") for node in nodes), "the cluster is formed")
     until(lambda: all(_follows(node) for node in nodes[primaries:]), "the replicas follow")
-    addresses = ",".join(f"127.0.0.1:{node.port}" for node in nodes[:2])
+    addresses = ",".join(f"127.0.0.1:{node.shown}" for node in nodes[:2])
     return Running(url=f"redis+cluster://{addresses}", members=nodes)
 
 
@@ -129,12 +146,12 @@ def _sentinels(start: Start) -> Running:
     until(lambda: all(_follows(replica) for replica in replicas), "the replicas follow")
     sentinels = [start("--sentinel") for _ in range(3)]
     for sentinel in sentinels:
-        sentinel.ask("SENTINEL MONITOR", NAME, "127.0.0.1", primary.port, 2)
+        sentinel.ask("SENTINEL MONITOR", NAME, "127.0.0.1", primary.shown, 2)
         sentinel.ask("SENTINEL SET", NAME, "down-after-milliseconds", NODE_TIMEOUT_MS)
         sentinel.ask("SENTINEL SET", NAME, "failover-timeout", 3_000)
     known = "num-other-sentinels"
     until(lambda: all(_of(s.ask("SENTINEL MASTER", NAME), known) == 2 for s in sentinels), "the sentinels have met")
-    addresses = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in sentinels)
+    addresses = ",".join(f"127.0.0.1:{sentinel.shown}" for sentinel in sentinels)
     return Running(url=f"redis+sentinel://{addresses}/{NAME}", members=[primary, *replicas, *sentinels])
 
 

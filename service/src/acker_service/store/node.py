@@ -100,7 +100,7 @@ class Node:
 
 async def probe(url: str, *command: Argument) -> Any:
     """Ask a server one thing, on a connection of its own and without patience. Raises redis-py's errors."""
-    redis = Redis(connection_pool=_pool(url, 1, PROBE_S))
+    redis = Redis(connection_pool=_pool(url, 1, PROBE_S, decode_responses=True))
     try:
         async with asyncio.timeout(2 * PROBE_S):
             return await redis.execute_command(*command)
@@ -108,7 +108,7 @@ async def probe(url: str, *command: Argument) -> Any:
         await redis.aclose(close_connection_pool=True)
 
 
-def _pool(url: str, connections: int, timeout: float | None) -> BlockingConnectionPool:
+def _pool(url: str, connections: int, timeout: float | None, **options: Any) -> BlockingConnectionPool:
     return BlockingConnectionPool.from_url(
         url,
         max_connections=connections,
@@ -117,4 +117,5 @@ def _pool(url: str, connections: int, timeout: float | None) -> BlockingConnecti
         socket_connect_timeout=timeout or 5.0,
         retry=Retry(NoBackoff(), 0),
         maint_notifications_config=MaintNotificationsConfig(enabled=False),
+        **options,
     )

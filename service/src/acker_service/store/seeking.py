@@ -74,12 +74,11 @@ class ByCluster:
             raise StoreUnavailable("the cluster has no slots yet")
         return [*territories, Territory(last=2**14, url=None)]
 
-    def _url(self, host: bytes | str | None, port: int, asked: str) -> str | None:
+    def _url(self, host: str | None, port: int, asked: str) -> str | None:
         """Give the URL of a node; one that does not know its own host is where it was asked."""
-        name = host.decode() if isinstance(host, bytes) else host
-        if name == "?":
+        if host == "?":
             return None
-        return self._place.url((name or urlsplit(asked).hostname or "", port))
+        return self._place.url((host or urlsplit(asked).hostname or "", port))
 
 
 class _Turns:

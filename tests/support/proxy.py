@@ -1,0 +1,122 @@
+"""Stands between the acker and its Redis, and does to what passes through what networks do."""
+
+import asyncio
+import contextlib
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+
+
+class Fate(Enum):
+    """What becomes of an answer of Redis; the command has been carried out whatever it is."""
+
+    PASS = auto()
+    DROP = auto()
+    CUT = auto()
+    DELAY = auto()
+
+
+class Proxy:
+    """Passes bytes on between its own port and Redis's; ``fates`` says what becomes of each answer in turn."""
+
+    def __init__(self, port: int) -> None:
+        self.fates: Iterator[Fate] = itertools.repeat(Fate.PASS)
+        self.fallen: list[Fate] = []
+        self._behind = port
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._socket.getsockname()[1])
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def after(self, count: int, *fates: Fate) -> None:
+        """Let so many answers pass, then come to these fates, and again; the first round begins now."""
+        self.fates = itertools.cycle([Fate.PASS] * count + list(fates))
+
+    def once(self, fate: Fate, when: Callable[[bytes], bool]) -> None:
+        """Bring the answer to the next command that fits to a fate, and let all others pass."""
+        self._when, self._fate = when, fate
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._when: Callable[[bytes], bool] | None = None
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close everything."""
+        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._task = self._loop.create_task(self._serve())
+        with contextlib.suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._task)
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._pass, sock=self._socket)
+        try:
+            await server.serve_forever()
+        finally:
+            server.close()
+            pending = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _pass(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        try:
+            far, forth = await asyncio.open_connection("127.0.0.1", self._behind)
+        except OSError:
+            back.transport.abort()
+            return
+        marked = asyncio.Event()
+        commands = asyncio.create_task(self._pass_commands(near, forth, marked))
+        try:
+            await self._pass_answers(far, back, marked)
+        except OSError:
+            pass
+        finally:
+            commands.cancel()
+            for writer in (forth, back):
+                writer.transport.abort()
+
+    async def _pass_commands(
+        self, near: asyncio.StreamReader, forth: asyncio.StreamWriter, marked: asyncio.Event
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while sent := await near.read(65_536):
+                if self._when is not None and self._when(sent):
+                    self._when = None
+                    marked.set()
+                forth.write(sent)
+                await forth.drain()
+        forth.transport.abort()
+
+    async def _pass_answers(self, far: asyncio.StreamReader, back: asyncio.StreamWriter, marked: asyncio.Event) -> None:
+        while answer := await far.read(65_536):
+            fate = self._fate if marked.is_set() else next(self.fates)
+            if fate is not Fate.PASS:
+                self.fallen.append(fate)
+            if fate is Fate.DROP:
+                return
+            if fate is Fate.DELAY:
+                await asyncio.sleep(0.2)
+            back.write(answer[: len(answer) // 2] if fate is Fate.CUT else answer)
+            await back.drain()
+            if fate is Fate.CUT:
+                return
+
+
+@contextlib.contextmanager
+def proxied(port: int) -> Iterator[Proxy]:
+    """Stand before a port until the block is left."""
+    proxy = Proxy(port)
+    proxy.start()
+    try:
+        yield proxy
+    finally:
+        proxy.stop()
