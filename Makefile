@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test mutations check format lock clean
+.PHONY: help setup demo serve test test-stores mutations check format lock clean
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it
 
@@ -20,6 +21,9 @@ serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its emb
 
 test: $(VENV)/.dev ## Run all tests (under ten minutes)
 	$(BIN)/python -m pytest
+
+test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
+	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
 
 mutations: $(VENV)/.dev ## Break every rule of the law on purpose and see the tests notice (half an hour)
 	$(BIN)/python -m pytest -m mutations

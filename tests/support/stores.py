@@ -1,6 +1,7 @@
 """Starts stores of every kind that people run: one server, a cluster with replicas, a primary with sentinels."""
 
 import contextlib
+import os
 import shutil
 import subprocess
 import time
@@ -82,7 +83,10 @@ def find_redis7(folder: Path) -> str:
             said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
             if "v=7.0." in said:
                 return str(program)
-    pytest.fail("no Redis 7.0 here: apt-get install redis-tools (Debian 12), or have redis-server 7.0 on the PATH")
+    missing = "no Redis 7.0 here: apt-get install redis-tools (Debian 12), or have redis-server 7.0 on the PATH"
+    if os.environ.get("CI"):
+        pytest.fail(missing)
+    pytest.skip(missing)
 
 
 @contextlib.contextmanager

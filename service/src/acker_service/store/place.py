@@ -80,7 +80,7 @@ def _read(url: str, kind: Kind, *, secure: bool) -> Place:
         credentials=login + at,
         name=path.pop(0) if kind is Kind.SENTINEL else "",
         database=path[0] if path else "0",
-        sentinel_credentials=f"{quote(user)}:{quote(password)}@" if password else "",
+        sentinel_credentials=f"{quote(user, safe='')}:{quote(password, safe='')}@" if password else "",
         options=urlencode(options),
     )
 
