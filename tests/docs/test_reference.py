@@ -1,0 +1,81 @@
+"""What the reference shows is what happens, in every language; and it leaves no route, code or setting out."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from acker_protocol.problems import known
+from acker_service.app import make_app
+from acker_service.settings import Settings
+from acker_service.store.store import Store
+
+from tests.support.pages import DOCS, LANGUAGES, groups, run
+from tests.support.servers import AckerProcess, acker_serve
+
+REFERENCE = DOCS / "reference"
+PAGES = sorted(page.name for page in REFERENCE.glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
+    folder = tmp_path_factory.mktemp("acker")
+    with acker_serve(folder, "--data-dir", str(folder / "data")) as acker:
+        yield acker
+
+
+@pytest.fixture
+def acker(serving: AckerProcess) -> AckerProcess:
+    """An acker that has no topology but the default one, which no page touches."""
+    for topology in serving.http.get("/v1/topologies").json()["topologies"]:
+        if topology["topology"] != "default":
+            gone = serving.http.delete(f"/v1/topologies/{topology['topology']}?force=true&discard=true")
+            assert gone.status_code == 204
+    return serving
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_works_when_pasted(page: str, language: str, acker: AckerProcess, tmp_path: Path) -> None:
+    text = (REFERENCE / page).read_text()
+    if any(group.code for group in groups(text)):
+        run(text, language, url=acker.url, folder=tmp_path)
+
+
+def test_every_route_has_a_section_with_an_example_in_every_language() -> None:
+    described = make_app(Store("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event()).openapi()
+    routes = {f"{verb.upper()} {path}" for path, verbs in described["paths"].items() for verb in verbs}
+    sections = dict(section for page in PAGES for section in _sections((REFERENCE / page).read_text()))
+    assert sections.keys() == routes
+    assert [route for route, languages in sections.items() if languages != set(LANGUAGES)] == []
+
+
+def test_every_code_stands_in_the_table_of_errors_with_its_status_and_whether_to_retry() -> None:
+    rows = _table((REFERENCE / "errors.md").read_text())
+    told = {code: (status, retry) for code, status, retry, *_ in rows}
+    made_today = {code: problem for code, problem in known().items() if code != "mailbox_owned"}
+    assert told == {code: (str(p.status), "yes" if p.helps else "no") for code, p in made_today.items()}
+
+
+def test_every_setting_stands_in_the_table_of_settings_with_its_default() -> None:
+    rows = _table((REFERENCE / "settings.md").read_text())
+    told = {name: default for name, default, *_ in rows if name.startswith("ACKER_")}
+    fields = Settings.model_fields
+    assert told.keys() == {f"ACKER_{name.upper()}" for name in fields}
+    for name, field in fields.items():
+        if isinstance(field.default, str | int | float):
+            assert told[f"ACKER_{name.upper()}"] == str(field.default).lower()
+
+
+def _sections(text: str) -> Iterator[tuple[str, set[str]]]:
+    """Give the routes that have a section of their own, and the languages in which it has examples."""
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        if route := re.match(r".*: `([A-Z]+ /.*)`\n", section):
+            yield route[1], {language for group in groups(section) for language in group.code}
+
+
+def _table(text: str) -> list[list[str]]:
+    """Read the rows whose first cell is code."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| `")]
+    return [[cell.strip("`") for cell in row] for row in rows]
