@@ -5,10 +5,12 @@ top of the page to its end, are one program. What it prints up to an answer must
 must print nothing.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,6 +32,7 @@ VARYING = frozenset({"at_ms", "deadline_at_ms", "age_ms", "complete_latency_ms"}
 """Fields of an answer whose number is another each time."""
 
 ANSWERS = frozenset({"json", "text"})
+PATIENCE_S = 90
 END = "\x1e"
 """What a program prints at the end of each group."""
 
@@ -52,7 +55,7 @@ LANGUAGES = {
 
 SERVE = """
 acker serve {options} >acker-serve.log 2>&1 & trap "kill $!; wait" EXIT
-until acker health >acker-health.log 2>&1; do kill -0 $!; sleep 0.1; done
+until acker health >acker-health.log 2>&1; do kill -0 $! || {{ cat acker-serve.log >&2; exit 1; }}; sleep 0.1; done
 """
 """What a reader does who pastes `acker serve` into a terminal of its own; it ends with the page."""
 
@@ -152,15 +155,27 @@ def outputs(own: list[Group], language: str, *, url: str, folder: Path) -> list[
     source = "\n".join([how.begin, *(f"{group.code[language]}{how.end}" for group in own), ""])
     script = folder / f"examples{how.suffix}"
     script.write_text(source.replace(ADDRESS, url))
-    done = subprocess.run(
-        [needed(how.program), script.name],
-        cwd=folder, env=_environment(folder, url), capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    *pieces, rest = done.stdout.split(END)
+    command = [needed(how.program), script.name]
+    code, out, complaints = _ended(command, folder=folder, environment=_environment(folder, url))
+    *pieces, rest = out.split(END)
     where = f"of the {language} examples, {len(pieces)} groups of {len(own)} ran"
-    assert done.returncode == 0, f"{where}; then:\n{rest}\n{done.stderr}"
+    assert code == 0, f"{where}; then:\n{rest}\n{complaints}"
     assert rest == ""
     return pieces
+
+
+def _ended(command: list[str], *, folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
+    """Run a program to its end, and end whatever it has left running."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as program:
+        try:
+            out, complaints = program.communicate(timeout=PATIENCE_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGTERM)
+    return program.returncode, out, complaints
 
 
 def _environment(folder: Path, url: str) -> dict[str, str]:

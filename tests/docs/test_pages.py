@@ -1,0 +1,96 @@
+"""No block of the documentation can go without being run, and none whose answer is another passes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import DOCS, fences, groups, run
+
+RUN = {"access.md", "more-ackers.md", *(f"reference/{page.name}" for page in (DOCS / "reference").glob("*.md"))}
+READ = {"packed.md"}
+"""Its blocks are test vectors; tests/unit/protocol/wire/test_packed.py reads them."""
+
+NOWHERE = "http://127.0.0.1:1"
+
+
+def test_every_page_that_has_a_block_is_run() -> None:
+    pages = {str(page.relative_to(DOCS)): page.read_text() for page in DOCS.rglob("*.md")}
+    assert {name for name, text in pages.items() if list(fences(text))} <= RUN | READ
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("ruby is not run", "```ruby\nputs 1\n```"),
+        ("opens a block that is not run", "```\nplain\n```"),
+        ("opens a block that is not run", "  ```sh\n  echo 1\n  ```"),
+        ("opens a block that is not run", "> ```sh\n> echo 1\n> ```"),
+        ("opens a block that is not run", "~~~sh\necho 1\n~~~"),
+        ("opens a block that is not run", "```sh title\necho 1\n```"),
+        ("does not end", "```sh\necho 1"),
+        ("an answer to no example", "```json\n1\n```"),
+    ],
+)
+def test_a_block_that_would_not_be_run_is_a_fault(fault: str, text: str) -> None:
+    with pytest.raises(AssertionError, match=fault):
+        groups(text)
+
+
+def page(code: str, answer: str, kind: str = "json") -> str:
+    return f"```python\n{code}\n```\n```{kind}\n{answer}\n```"
+
+
+@pytest.mark.parametrize(
+    ("kind", "came", "shown"),
+    [
+        ("json", '{"a": 1} 200', '{"a": 1}\n200'),
+        ("json", '{"at_ms": 5, "cursor": "AQh"}', '{"at_ms": 1790000000000, "cursor": "…"}'),
+        ("json", '["one two"]', '["one …"]'),
+        ("text", "id: AQh\ndata: 1", "id: …\ndata: 1"),
+    ],
+)
+def test_an_answer_that_is_the_one_shown_passes(kind: str, came: str, shown: str, tmp_path: Path) -> None:
+    run(page(f"print({came!r})", shown, kind), "python", url=NOWHERE, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "came", "shown"),
+    [
+        ("json", '{"a": 1} 201', '{"a": 1} 200'),
+        ("json", '{"a": 1, "b": 2}', '{"a": 1}'),
+        ("json", '{"a": 1}', '{"a": 1, "b": 2}'),
+        ("json", "[1, 2]", "[1]"),
+        ("json", '{"at_ms": -5}', '{"at_ms": 1790000000000}'),
+        ("json", '{"at_ms": null}', '{"at_ms": 1790000000000}'),
+        ("json", '{"cursor": null}', '{"cursor": "…"}'),
+        ("json", '["two"]', '["one …"]'),
+        ("text", "id: AQh\ndata: 2", "id: …\ndata: 1"),
+        ("text", "data: 1\ndata: 1", "data: 1"),
+    ],
+)
+def test_an_answer_that_is_another_does_not_pass(kind: str, came: str, shown: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="but this came"):
+        run(page(f"print({came!r})", shown, kind), "python", url=NOWHERE, folder=tmp_path)
+
+
+def test_an_example_that_fails_is_told_with_what_it_said(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)1 groups of 2 ran; then:.*no such luck"):
+        run(page("print(1)", "1") + "\n" + page("raise SystemExit('no such luck')", "2"), "python",
+            url=NOWHERE, folder=tmp_path)  # fmt: skip
+
+
+def test_an_example_that_prints_what_no_answer_shows_does_not_pass(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="but this came"):
+        run(page("print(1)", "1") + "\n```python\nprint(2)\n```", "python", url=NOWHERE, folder=tmp_path)
+
+
+def test_without_the_program_the_test_is_skipped_here_and_fails_in_ci(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="not installed"):
+        run("```js\n1;\n```", "js", url=NOWHERE, folder=tmp_path)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="node is missing"):
+        run("```js\n1;\n```", "js", url=NOWHERE, folder=tmp_path)
