@@ -4,7 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from tests.support.pages import groups, outputs
+from tests.support.examples import outputs
+from tests.support.pages import groups
 from tests.support.servers import acker_serve
 
 README = Path(__file__).parent.parent / "README.md"

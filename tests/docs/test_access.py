@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.support.pages import DOCS, run
+from tests.support.examples import run
+from tests.support.pages import DOCS
 from tests.support.servers import free_port
 
 

@@ -1,10 +1,12 @@
 """No block of the documentation can go without being run, and none whose answer is another passes."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.support.pages import DOCS, fences, groups, run
+from tests.support.examples import run
+from tests.support.pages import DOCS, fences, groups
 
 RUN = {"access.md", "more-ackers.md", *(f"reference/{page.name}" for page in (DOCS / "reference").glob("*.md"))}
 READ = {"packed.md"}
@@ -16,6 +18,13 @@ NOWHERE = "http://127.0.0.1:1"
 def test_every_page_that_has_a_block_is_run() -> None:
     pages = {str(page.relative_to(DOCS)): page.read_text() for page in DOCS.rglob("*.md")}
     assert {name for name, text in pages.items() if list(fences(text))} <= RUN | READ
+
+
+def test_every_link_of_the_documentation_leads_to_a_page() -> None:
+    pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())]
+    assert len(links) > 50
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from acker_service.app import make_app
 from acker_service.settings import Settings
 from acker_service.store.store import Store
 
-from tests.support.pages import DOCS, LANGUAGES, groups, run
+from tests.support.examples import run
+from tests.support.pages import DOCS, LANGUAGES, groups
 from tests.support.servers import AckerProcess, acker_serve
 
 REFERENCE = DOCS / "reference"
@@ -39,15 +40,26 @@ def acker(serving: AckerProcess) -> AckerProcess:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_works_when_pasted(page: str, language: str, acker: AckerProcess, tmp_path: Path) -> None:
     text = (REFERENCE / page).read_text()
-    if any(group.code for group in groups(text)):
+    if any(group.examples for group in groups(text)):
         run(text, language, url=acker.url, folder=tmp_path)
 
 
-def test_every_route_has_a_section_with_an_example_in_every_language() -> None:
+@pytest.fixture
+def routes() -> dict[str, str]:
+    """All routes of the service, and the scope that each needs."""
     described = make_app(Store("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event()).openapi()
-    routes = {f"{verb.upper()} {path}" for path, verbs in described["paths"].items() for verb in verbs}
+    found = [(f"{verb.upper()} {path}", it) for path, verbs in described["paths"].items() for verb, it in verbs.items()]
+    return {route: it["security"][0]["key"][0] if "security" in it else "none" for route, it in found}
+
+
+def test_every_route_stands_in_the_table_of_addresses_with_its_scope(routes: dict[str, str]) -> None:
+    told = {address: scope for address, scope, *_ in _table((REFERENCE / "README.md").read_text())}
+    assert told == routes
+
+
+def test_every_route_has_a_section_with_an_example_in_every_language(routes: dict[str, str]) -> None:
     sections = dict(section for page in PAGES for section in _sections((REFERENCE / page).read_text()))
-    assert sections.keys() == routes
+    assert sections.keys() == routes.keys()
     assert [route for route, languages in sections.items() if languages != set(LANGUAGES)] == []
 
 
@@ -72,7 +84,7 @@ def _sections(text: str) -> Iterator[tuple[str, set[str]]]:
     """Give the routes that have a section of their own, and the languages in which it has examples."""
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         if route := re.match(r".*: `([A-Z]+ /.*)`\n", section):
-            yield route[1], {language for group in groups(section) for language in group.code}
+            yield route[1], {language for group in groups(section) for language in group.examples}
 
 
 def _table(text: str) -> list[list[str]]:

@@ -1,0 +1,117 @@
+"""Runs the examples of a page of the documentation, and looks whether they give the answers shown.
+
+The examples of one language, from the top of the page to its end, are one program. What it prints up to an answer must
+be that answer; behind the last one it must print nothing.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import Group, compare, groups
+
+ADDRESS = "http://127.0.0.1:8700"
+"""The address in the examples; the only thing that is substituted."""
+
+PATIENCE_S = 90
+END = "\x1e"
+"""What a program prints at the end of each group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """How the examples of a language are run: by a program, from a file, with a statement that prints ``END``."""
+
+    program: str
+    suffix: str
+    end: str
+    begin: str = ""
+
+
+HOW = {
+    "sh": Language(program="bash", suffix=".sh", end=r"printf '\036'", begin="set -eu"),
+    "python": Language(program=sys.executable, suffix=".py", end='print("\\x1e", end="", flush=True)'),
+    "js": Language(program="node", suffix=".mjs", end='process.stdout.write("\\x1e");'),
+}
+
+STARTS = "acker serve "
+SERVE = """
+acker serve {options} >acker-serve.log 2>&1 & trap "kill $!; wait" EXIT
+until acker health >acker-health.log 2>&1; do kill -0 $! || {{ cat acker-serve.log >&2; exit 1; }}; sleep 0.1; done
+"""
+"""What a reader does who pastes `acker serve` into a terminal of its own; it ends with the page."""
+
+
+def run(text: str, language: str, *, url: str, folder: Path) -> None:
+    """Run the examples of a page in one language, in a folder, and compare their answers with those shown."""
+    own = [group for group in groups(text) if language in group.examples]
+    assert own, f"the page has no example in {language}"
+    for group, came in zip(own, outputs(own, language, url=url, folder=folder), strict=True):
+        compare(group, came)
+
+
+def needed(program: str) -> str:
+    """Give the path of a program. Where it is missing the test is skipped, but where CI is set it fails.
+
+    `.ci/run` installs what is missing before it tests; it does not set CI itself, since under that hypothesis draws the
+    same examples each time.
+    """
+    found = shutil.which(program)
+    if found is None and os.environ.get("CI") == "true":
+        pytest.fail(f"{program} is missing, and .ci/run should have installed it")
+    if found is None:
+        pytest.skip(f"{program} is not installed: the examples that need it are not run (apt-get install curl nodejs)")
+    return found
+
+
+def outputs(own: list[Group], language: str, *, url: str, folder: Path) -> list[str]:
+    """Run the examples as one program; give what it printed in each group."""
+    how = HOW[language]
+    source = "\n".join([how.begin, *(_program(group.examples[language], how) for group in own), ""])
+    script = folder / f"examples{how.suffix}"
+    script.write_text(source.replace(ADDRESS, url))
+    command = [needed(how.program), script.name]
+    code, out, complaints = _ended(command, folder=folder, environment=_environment(folder, url))
+    *pieces, rest = out.split(END)
+    where = f"of the {language} examples, {len(pieces)} groups of {len(own)} ran"
+    assert code == 0, f"{where}; then:\n{rest}\n{complaints}"
+    assert rest == ""
+    return pieces
+
+
+def _program(examples: Iterable[str], how: Language) -> str:
+    """Put the examples of a group together."""
+    return "\n".join([*map(_served, examples), how.end])
+
+
+def _served(example: str) -> str:
+    return SERVE.format(options=example.removeprefix(STARTS)) if example.startswith(STARTS) else example
+
+
+def _ended(command: list[str], *, folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
+    """Run a program to its end, and end whatever it has left running."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as program:
+        try:
+            out, complaints = program.communicate(timeout=PATIENCE_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGTERM)
+    return program.returncode, out, complaints
+
+
+def _environment(folder: Path, url: str) -> dict[str, str]:
+    """Let the examples find `acker` as it is installed here, and their own `acker serve` its port and its folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
+    return kept | {"PATH": path, "ACKER_PORT": url.rpartition(":")[2], "ACKER_DATA_DIR": str(folder / "data")}
