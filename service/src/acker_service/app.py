@@ -5,6 +5,7 @@ import asyncio
 from fastapi import FastAPI
 
 from acker_service.api import auth, completions, health, limits, operations, problems, roots, spouts, topologies
+from acker_service.api.openapi import document
 from acker_service.keys_file import configured_keys
 from acker_service.settings import Settings
 from acker_service.store.store import Store
@@ -14,7 +15,15 @@ VERSION = "0.1.0"
 
 def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastAPI:
     """Make the application. Once ``stopping`` is set it answers what waits and is not ready any more."""
-    app = FastAPI(title="Acker", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="Acker",
+        version=VERSION,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=document.operation_id,
+    )
     most = settings.max_body_bytes
     for router in (
         topologies.make_router(store, max_body_bytes=most, buckets=settings.buckets),
@@ -25,6 +34,7 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         health.make_router(store, stopping),
     ):
         app.include_router(router)
+    document.install(app, max_batch=settings.max_batch)
     auth.install(app, configured_keys(settings.keys_file))
     limits.install(app, settings.bounds)
     problems.install(app)

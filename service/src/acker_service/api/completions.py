@@ -19,7 +19,13 @@ from acker_service.store.mailboxes import Reading, read_cursor
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
 
-LastEventId = Annotated[str | None, Header(description="The id of the last event that came; it wins over `after`.")]
+LastEventId = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        description="For events: the id of the last one that came; it wins over `after`.",
+    ),
+]
 
 
 def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -> APIRouter:
@@ -57,7 +63,7 @@ def _add_forgetting(router: APIRouter, store: Store, most: int) -> None:
     """Add the routes that forget completions: what was dealt with, or all."""
 
     @router.post("/release", dependencies=[needs("spout")])
-    async def release(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
+    async def release_completions(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
         """Forget all completions up to a cursor."""
         values = check(await read_json(request, most=most), {"cursor": text})
         if "cursor" not in values:
@@ -70,7 +76,7 @@ def _add_forgetting(router: APIRouter, store: Store, most: int) -> None:
         return {"released": await store.topologies.on(topology, work)}
 
     @router.post("/discard", dependencies=[needs("admin")])
-    async def discard(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
+    async def discard_completions(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
         """Forget all completions, unread."""
         found = await store.topologies.get(topology)
         return {"discarded": await store.mailboxes.discard(found, await store.spouts.get(found, spout_task))}

@@ -14,12 +14,12 @@ def make_router(store: Store, stopping: asyncio.Event) -> APIRouter:
     router = APIRouter(tags=["health"])
 
     @router.get("/livez")
-    async def live() -> dict[str, str]:
+    async def livez() -> dict[str, str]:
         """Say that the process runs; never asks Redis."""
         return {"status": "alive"}
 
     @router.get("/readyz")
-    async def ready(response: Response) -> dict[str, str]:
+    async def readyz(response: Response) -> dict[str, str]:
         """Say whether the process takes work: it is not stopping and Redis answers."""
         status = "stopping" if stopping.is_set() else await _store_status(store)
         response.status_code = 200 if status == "ready" else 503

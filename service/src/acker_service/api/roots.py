@@ -22,7 +22,7 @@ from acker_service.store.topology import Topology
 FORCED = "forced"
 """How the reason of a fail by hand begins."""
 
-OlderThanMs = Annotated[int, Query(ge=0, lt=2**53, description="Only roots of at least this age.")]
+OlderThanMs = Annotated[int, Query(ge=0, le=2**53 - 1, description="Only roots of at least this age.")]
 ListCursor = Annotated[str | None, Query(description="The cursor of the page before; left out: the first page.")]
 
 _STATES = {"E": "early", "P": "pending", "F": "finished"}

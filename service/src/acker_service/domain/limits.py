@@ -12,12 +12,14 @@ from acker_protocol.wire.operations import check
 
 from acker_service.domain.columns import Columns, Operations
 
+MAX_SPOUT_PENDING = range(1, 2**31)
+
 _timeout = checks.integer(checks.TIMEOUT_MS)
 _CHECKS = {
     "ackers": checks.integer(checks.ACKERS),
     "message_timeout_ms": _timeout,
     "progress_timeout_ms": checks.or_zero(_timeout),
-    "max_spout_pending": checks.integer(range(1, 2**31)),
+    "max_spout_pending": checks.integer(MAX_SPOUT_PENDING),
     "dedupe_window_ms": checks.or_zero(_timeout),
     "retention_ms": checks.integer(checks.RETENTION_MS),
 }

@@ -1,0 +1,44 @@
+"""Describes the endpoints for those who watch the process, and the document itself."""
+
+from acker_service.api.openapi.described import Answer, Content, Described, found
+from acker_service.api.openapi.shapes import Json, all_of
+
+SCHEMAS: dict[str, Json] = {}
+
+
+def _status(*words: str) -> Json:
+    return all_of({"status": {"enum": list(words)}})
+
+
+DESCRIBED = {
+    "livez": Described(
+        summary="Say whether the process runs",
+        answers=(found(_status("alive"), "It runs.", alive={"status": "alive"}),),
+    ),
+    "readyz": Described(
+        summary="Say whether the process takes work",
+        answers=(
+            found(_status("ready"), "It takes work.", ready={"status": "ready"}),
+            Answer(
+                status=503,
+                description="It takes none now.",
+                contents=(
+                    Content(
+                        schema=_status("stopping", "store unavailable"),
+                        examples={"stopping": {"status": "stopping"}, "no store": {"status": "store unavailable"}},
+                    ),
+                ),
+            ),
+        ),
+    ),
+    "openapi": Described(
+        summary="Give this document",
+        answers=(
+            found(
+                all_of({"openapi": {"type": "string", "pattern": "^3\\.1\\."}, "paths": {"type": "object"}}),
+                "The document, in OpenAPI 3.1.",
+                begun={"openapi": "3.1.0", "info": {"title": "Acker", "version": "0.1.0"}, "paths": {}},
+            ),
+        ),
+    ),
+}
