@@ -11,7 +11,7 @@ from acker_service.app import make_app
 from acker_service.settings import Settings
 from acker_service.store.store import Store
 
-from tests.integration.bad_input import ADDRESSES, BATCHES, BODIES, DOCUMENTS, QUERIES, Bad
+from tests.integration.bad_input import ADDRESSES, BATCHES, BODIES, DEFAULT, DOCUMENTS, QUERIES, SPOUT, Bad
 from tests.support.caller import Caller, ack, init
 from tests.support.dump import dump
 from tests.support.redis_side import flush
@@ -102,8 +102,10 @@ async def test_a_bad_query_or_header_is_refused(busy: Caller, store: Store, bad:
     await assert_refused(busy, store, bad)
 
 
-async def test_a_wrong_method_is_told_the_right_one(api: httpx.AsyncClient) -> None:
+async def test_a_wrong_method_is_told_the_right_ones(api: httpx.AsyncClient) -> None:
     assert (await api.get(BATCH)).headers["Allow"] == "POST"
+    for path in (DEFAULT, SPOUT):
+        assert (await api.post(path)).headers["Allow"] == "DELETE, GET, PUT"
 
 
 async def test_a_body_whose_length_is_over_the_limit_is_refused_unread(busy: Caller) -> None:

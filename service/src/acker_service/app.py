@@ -34,8 +34,8 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         health.make_router(store, stopping),
     ):
         app.include_router(router)
-    document.install(app, max_batch=settings.max_batch)
     auth.install(app, configured_keys(settings.keys_file))
+    document.install(app, max_batch=settings.max_batch)
     limits.install(app, settings.bounds)
     problems.install(app)
     return app

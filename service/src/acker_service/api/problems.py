@@ -9,6 +9,7 @@ from acker_protocol.problems import MEDIA_TYPE, Invalid, MethodNotAllowed, NotFo
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -56,7 +57,16 @@ async def _on_http(request: Request, fault: HTTPException) -> JSONResponse:
     kind = kinds.get(fault.status_code, Invalid)
     response = respond(kind(f"{request.method} {request.url.path}: {fault.detail}"))
     response.headers.update(fault.headers or {})
+    if fault.status_code == 405:
+        response.headers["Allow"] = ", ".join(_allowed(request))
     return response
+
+
+def _allowed(request: Request) -> list[str]:
+    """Give the methods of all routes of an address; the router tells those of the first one only."""
+    routes = iter_route_contexts(request.app.routes)
+    allowed = (route.methods or () for route in routes if route.path_regex.match(request.url.path))
+    return sorted(set().union(*allowed))
 
 
 async def _on_cut(_: Request, __: ClientDisconnect) -> JSONResponse:

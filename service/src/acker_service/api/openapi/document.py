@@ -25,7 +25,7 @@ def operation_id(route: APIRoute) -> str:
 
 
 def install(app: FastAPI, *, max_batch: int) -> None:
-    """Let the app answer `/openapi.json`, with all routes that it has."""
+    """Let the app answer `/openapi.json`, with all routes that it has; where no keys are configured, none is needed."""
     router = APIRouter(tags=["health"])
 
     @router.get("/openapi.json")
@@ -48,6 +48,8 @@ def document(app: FastAPI, *, max_batch: int) -> Json:
         named = {status: problems.name(status, response) for status, response in told.items()}
         responses |= {named[status]: response for status, response in told.items()}
         _complete(operation, own, named)
+    if app.state.keys is None:
+        _open(written)
     written["components"] |= {"schemas": _schemas(), "responses": dict(sorted(responses.items()))}
     return written
 
@@ -74,6 +76,13 @@ def _operations(written: Json) -> Iterator[tuple[str, Json]]:
     for path, item in written["paths"].items():
         for operation in item.values():
             yield path, operation
+
+
+def _open(written: Json) -> None:
+    """Let a key be shown, but not asked for."""
+    for _, operation in _operations(written):
+        if "security" in operation:
+            operation["security"].append({})
 
 
 def _complete(operation: Json, own: Described, problems_named: dict[int, str]) -> None:

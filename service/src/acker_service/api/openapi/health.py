@@ -35,7 +35,10 @@ DESCRIBED = {
         summary="Give this document",
         answers=(
             found(
-                all_of({"openapi": {"type": "string", "pattern": "^3\\.1\\."}, "paths": {"type": "object"}}),
+                all_of(
+                    {"openapi": {"type": "string", "pattern": "^3\\.1\\."}, "paths": {"type": "object"}},
+                    additionalProperties=True,
+                ),
                 "The document, in OpenAPI 3.1.",
                 begun={"openapi": "3.1.0", "info": {"title": "Acker", "version": "0.1.0"}, "paths": {}},
             ),
