@@ -6,10 +6,10 @@ STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-stores mutations check format lock clean
+.PHONY: help setup demo serve test test-stores mutations contract-fuzz check format lock clean
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it
 
@@ -27,6 +27,9 @@ test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of st
 
 mutations: $(VENV)/.dev ## Break every rule of the law on purpose and see the tests notice (half an hour)
 	$(BIN)/python -m pytest -m mutations
+
+contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
+	$(BIN)/python -m pytest -m fuzz
 
 check: $(VENV)/.dev ## Lint, types, import contracts
 	$(BIN)/ruff format --check .

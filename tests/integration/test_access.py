@@ -1,7 +1,6 @@
 """Tests who is let in where: the contract's table, over every route that the application has."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterable
 from itertools import product
 from pathlib import Path
@@ -13,12 +12,13 @@ from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.api.auth import Needs
 from acker_service.app import make_app
-from acker_service.domain.access import Scope, digest_of
+from acker_service.domain.access import Scope
 from acker_service.settings import Settings
 from acker_service.store.store import Store
 from fastapi import FastAPI
 from fastapi.routing import RouteContext, iter_route_contexts
 
+from tests.support.keys import SCOPES, bearer, keys_file
 from tests.support.servers import acker_serve, run_acker
 from tests.support.waiting import eventually_true
 
@@ -56,20 +56,7 @@ CONTRACT = {
     f"POST {SPOUT}/dead-letters/discard": "admin",
 }
 """What each endpoint of the contract asks for."""
-SCOPES = ("ack", "spout", "admin")
 NOWHERE = "redis://127.0.0.1:1"
-
-
-def keys_file(folder: Path, *scopes: str, topologies: Any = "*") -> Path:
-    """A file with a key of each scope, which is called as its scope is."""
-    path = folder / "keys.json"
-    entries = [{"name": s, "sha256": digest_of(s).hex(), "scope": s, "topologies": topologies} for s in scopes]
-    path.write_text(json.dumps({"keys": entries}))
-    return path
-
-
-def bearer(secret: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {secret}"}
 
 
 def client_of(app: FastAPI, **more: Any) -> httpx.AsyncClient:

@@ -1,0 +1,105 @@
+"""Tells schemathesis what it cannot know of this API: how long to wait, what packed is, what no schema can say.
+
+And has it hold the answers to more than the document promises: they have no field that the document does not name.
+"""
+
+import re
+from typing import Any
+
+import schemathesis
+from acker_protocol.wire.fields import WAIT_MS
+from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+from hypothesis import strategies as st
+from schemathesis.core.failures import Failure
+from schemathesis.openapi.checks import RejectedPositiveData
+
+from tests.support.strategies import messages
+
+MOST_WAIT_MS = 20
+
+UNSAYABLE = re.compile(
+    r"cursor is not one that was given here"
+    r"|discard goes with force=true"
+    r"|dedupe_window_ms must be 0 or at least message_timeout_ms"
+    r"|message_timeout_ms must not be longer than the dedupe window"
+    r"|must not name an edge twice"
+    r"|must not name edges that XOR to zero"
+    r"|must be at most 1024 bytes of UTF-8"
+)
+"""Rules of the contract over several fields, over what was given before, and over bytes: a schema has no words for
+them, so what schemathesis takes for valid may break them. The document tells them in prose."""
+
+schemathesis.openapi.media_type(CONTENT_TYPE, st.lists(messages, max_size=5).map(encode_packed))
+
+
+@schemathesis.hook
+def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
+    """Close the objects of answers, and give the examples of packed batches as the bytes that they stand for."""
+    components = raw_schema["components"]
+    for name, schema in components["schemas"].items():
+        if name != "Problem":
+            close(schema)
+    close(components["responses"])
+    for operation in operations(raw_schema):
+        close(operation["responses"])
+    for example in packed_examples(raw_schema):
+        example["value"] = example["value"].encode()
+
+
+def close(schema: Any) -> None:
+    """Let the objects in here have no more than what is named, unless something else is said of one."""
+    match schema:
+        case {"allOf": _}:
+            schema.setdefault("unevaluatedProperties", False)
+        case dict():
+            if "properties" in schema and schema.get("type") == "object":
+                schema.setdefault("additionalProperties", False)
+            for member in schema.values():
+                close(member)
+        case list():
+            for member in schema:
+                close(member)
+
+
+def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [operation for item in document["paths"].values() for operation in item.values()]
+
+
+def packed_examples(document: dict[str, Any]) -> list[dict[str, Any]]:
+    bodies = [operation.get("requestBody", {}) for operation in operations(document)]
+    contents = [body["content"][CONTENT_TYPE] for body in bodies if CONTENT_TYPE in body.get("content", {})]
+    return [example for content in contents for example in content["examples"].values()]
+
+
+@schemathesis.hook
+def map_query(context: schemathesis.HookContext, query: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Wait shortly wherever the contract lets one wait."""
+    match query:
+        case {"wait_ms": int(wait)} if MOST_WAIT_MS < wait < WAIT_MS.stop:
+            return query | {"wait_ms": wait % MOST_WAIT_MS}
+    return query
+
+
+@schemathesis.hook
+def map_body(context: schemathesis.HookContext, body: Any) -> Any:
+    """Write whole numbers without a fraction: a schema takes 1.0 for an integer, the contract does not."""
+    return whole(body)
+
+
+def whole(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: whole(member) for name, member in value.items()}
+        case list():
+            return [whole(member) for member in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value
+
+
+@schemathesis.hook
+def filter_failure(
+    context: schemathesis.HookContext, failure: Failure, case: schemathesis.Case, response: schemathesis.Response
+) -> bool:
+    """Let those requests be refused that break what no schema can say."""
+    return not (isinstance(failure, RejectedPositiveData) and UNSAYABLE.search(response.text))
