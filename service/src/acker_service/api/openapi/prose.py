@@ -23,7 +23,7 @@ or `admin` (everything). Each endpoint says which it needs. An acker without key
 - **Problems** are `{MEDIA_TYPE}` (RFC 9457). Programs look at `code`; `retryable` says whether the same request may \
 be sent again and may help, `Retry-After` and `retry_after_ms` when. Any address may be answered 400 (what came is no \
 HTTP), 404 `not_found`, 405 `method_not_allowed` and 431 (a head that is too large).
-- **Bodies** are `application/json`, of known length or chunked.
+- **Bodies** are `application/json`, of known length or chunked, at most 4 MiB if nothing else was set.
 """
 
 TAGS: list[Json] = [
