@@ -239,6 +239,14 @@ async def test_completions_are_discarded_by_an_operator(api: httpx.AsyncClient, 
     assert (await api.get(T)).json()["unread"] == 0
 
 
+async def test_a_root_whose_spout_task_was_removed_is_shown_without_one(api: httpx.AsyncClient, topology: str) -> None:
+    await state(api, "init", INIT)
+    assert (await api.delete(f"{T}/spouts/reader?discard=true")).status_code == 204
+    shown = (await api.get(f"{T}/roots/{ROOT}")).json()
+    assert (shown["state"], shown["spout_task"]) == ("pending", None)
+    assert [root["spout_task"] for root in (await api.get(f"{T}/roots")).json()["roots"]] == [None]
+
+
 async def test_a_repeat_is_known_though_its_spout_task_was_made_again(api: httpx.AsyncClient, topology: str) -> None:
     await state(api, "ack", {"root_id": "00000000000000a7", "edge_id": EDGE})
     ops = [{"op": "init"} | INIT, {"op": "ack", "root_id": "00000000000000a7", "edge_id": "00000000000000b2"}]

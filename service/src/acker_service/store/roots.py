@@ -20,7 +20,10 @@ SHOWN = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """One root as it stands. ``state`` is N (unknown), E (early), P (pending) or F (finished, with its outcome)."""
+    """One root as it stands. ``state`` is N (unknown), E (early), P (pending) or F (finished, with its outcome).
+
+    ``spout_task`` is None where none is known: of an early root, and of one whose spout task was removed.
+    """
 
     root_id: int
     state: str
@@ -80,6 +83,6 @@ def read_shown(shown: Sequence[Any], state: str, now_ms: int, names: dict[int, s
         outstanding=None if outstanding == b"" else outstanding,
         started_ms=started,
         due_ms=due,
-        spout_task=names.get(spout),
+        spout_task=names.get(spout) or None,
         message_id=None if message_id is None else message_id.decode(),
     )

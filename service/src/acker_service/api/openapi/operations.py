@@ -1,5 +1,6 @@
 """Describes the endpoints of the operations."""
 
+from acker_protocol.ids import fold, format_id, parse_id
 from acker_protocol.messages import Ack, Fail, Init
 from acker_protocol.problems import Conflict, MailboxFull, MaxSpoutPending, StoreFull, TopologyBusy
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
@@ -16,7 +17,8 @@ _INIT = {"root_id": _ROOT, "spout_task": "orders-1", "edges": [_EDGE], "message_
 _ACK = {"root_id": _ROOT, "edge_id": _EDGE, "children": [_CHILD]}
 _FAIL = {"root_id": _ROOT, "reason": "card service timed out", "component": "authorize"}
 _FOLDED_INIT = {"root_id": _ROOT, "spout_task": "orders-1", "ack_val": _EDGE, "outstanding": 1}
-_FOLDED_ACK = {"root_id": _ROOT, "ack_val": "9cb270e2708df755", "outstanding": 0, "edge_id": _EDGE}
+_FOLDED = format_id(fold(parse_id(edge) for edge in (_EDGE, _CHILD)))
+_FOLDED_ACK = {"root_id": _ROOT, "ack_val": _FOLDED, "outstanding": 0, "edge_id": _EDGE}
 _BODIES: dict[str, Json] = {
     "init": {"named edges": _INIT, "compact": _FOLDED_INIT},
     "ack": {"named edges": _ACK, "without children": {"root_id": _ROOT, "edge_id": _CHILD}, "compact": _FOLDED_ACK},

@@ -9,7 +9,7 @@ from acker_service.api.openapi.shapes import NULL, Json, all_of, closed, count, 
 _TREE: Json = {
     "root_id": ref("Id"),
     "state": {"const": "pending"},
-    "spout_task": ref("Name"),
+    "spout_task": or_null(ref("Name"), "Who is told of its end; null: nobody, the spout task was removed."),
     "message_id": or_null(ref("MessageId")),
     "ack_val": ref("AckVal"),
     "outstanding": or_null(integer(fields.OUTSTANDING), "Edges born minus edges acked; null: unknown."),
