@@ -217,6 +217,16 @@ async def test_a_repeat_of_a_conflict_is_a_conflict(call: Caller) -> None:
         assert await call.words(*ops, key="k") == ["conflict", "pending"]
 
 
+async def test_a_single_init_that_is_repeated_when_another_has_its_root_is_a_conflict_that_was_replayed(
+    call: Caller, store: Store
+) -> None:
+    await call.post(init(R), key="k")
+    await forget(store)
+    await call.post(init(R, E, spout_task="others"))
+    answer = await call.post(init(R), key="k")
+    assert (answer.status_code, answer.json()["code"], is_replayed(answer)) == (409, "conflict", True)
+
+
 async def forget(store: Store) -> None:
     """Let the outcomes of finished roots be forgotten, as they are after the retention."""
     for key in await find(store, "acker:*:f[01]:*"):

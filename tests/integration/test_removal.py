@@ -280,3 +280,31 @@ async def test_what_is_half_applied_is_never_told_as_not_done(
         await store.requests.apply(found, Request(endpoint="batch", messages=messages))
     assert not told.value.retryable
     assert (await store.roots.read(marked, 2)).ack_val == 5
+
+
+async def test_a_replica_that_knows_an_old_incarnation_finds_the_spout_tasks_of_the_new_one(
+    api: httpx.AsyncClient, other: httpx.AsyncClient, topology: str
+) -> None:
+    assert (await other.get(f"{T}/spouts/reader")).status_code == 404
+    await state(other, "init", INIT)
+    await api.delete(f"{T}?force=true&discard=true")
+    await api.put(T, json={"ackers": 2})
+    await api.put(f"{T}/spouts/late", json={})
+    assert (await other.get(f"{T}/spouts/late")).status_code == 200
+    assert (await other.get(f"{T}/spouts/late/completions")).json()["completions"] == []
+    assert [spout["spout_task"] for spout in (await other.get(f"{T}/spouts")).json()["spouts"]] == ["late"]
+
+
+@pytest.mark.parametrize("path", ["", "/spouts/reader"])
+async def test_what_a_later_release_has_written_is_passed_over(
+    api: httpx.AsyncClient, store: Store, topology: str, path: str
+) -> None:
+    await api.put(f"{T}/spouts/reader", json={})
+    found = await store.topologies.read("orders")
+    config = await at(store, "HGET", keys.topology("orders"), "config")
+    await at(store, "HSET", keys.topology("orders"), "config", config.replace(b"{", b'{"later": 1, ', 1))
+    where = keys.spouts("orders", found.incarnation)
+    spout = await at(store, "HGET", where, "reader")
+    await at(store, "HSET", where, "reader", spout.replace(b"{", b'{"later": 1, ', 1))
+    await store.topologies.read("orders")
+    assert (await api.get(f"{T}{path}")).status_code == 200

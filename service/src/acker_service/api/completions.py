@@ -78,8 +78,11 @@ def _add_forgetting(router: APIRouter, store: Store, most: int) -> None:
     @router.post("/discard", dependencies=[needs("admin")])
     async def discard_completions(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
         """Forget all completions, unread."""
-        found = await store.topologies.get(topology)
-        return {"discarded": await store.mailboxes.discard(found, await store.spouts.get(found, spout_task))}
+
+        async def work(found: Topology) -> int:
+            return await store.mailboxes.discard(found, await store.spouts.get(found, spout_task))
+
+        return {"discarded": await store.topologies.on(topology, work)}
 
 
 def _holds_some(reading: Reading) -> bool:

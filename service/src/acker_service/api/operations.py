@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from acker_protocol.ids import format_id
-from acker_protocol.messages import NOT_APPLIED, Message, Word
+from acker_protocol.messages import REFUSED, Message, Word
 from acker_protocol.problems import Conflict, Invalid, MailboxFull, MaxSpoutPending, Problem, StoreFull
 from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
 from acker_protocol.wire.fields import idempotency_key
 from acker_protocol.wire.operations import VERBS, decode_operation
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from acker_service.api import decoders
+from acker_service.api import decoders, problems
 from acker_service.api.auth import needs, require_for
 from acker_service.api.bodies import JSON, content_type, read, read_json
 from acker_service.api.paths import TopologyName
@@ -47,11 +47,12 @@ def make_router(store: Store, *, max_body_bytes: int, max_batch: int) -> APIRout
 
 
 def _single(store: Store, verb: str, most: int) -> Handler:
-    async def operate(topology: TopologyName, request: Request, response: Response, key: Key = None) -> dict[str, Any]:
+    async def operate(topology: TopologyName, request: Request, key: Key = None) -> Response:
         message = decode_operation(verb, await read_json(request, most=most))
         reply = await _apply(store, topology, verb, [message], key)
+        response = _respond(message, reply.answers[0])
         _mark(response, reply)
-        return _state(message, reply.answers[0])
+        return response
 
     operate.__doc__ = f"Apply one {verb}."
     return operate
@@ -104,11 +105,12 @@ def _mark(response: Response, reply: Reply) -> None:
         response.headers[IDEMPOTENCY_REPLAYED] = "true"
 
 
-def _state(message: Message, answer: Answer) -> dict[str, Any]:
-    if answer.word in NOT_APPLIED or answer.word is Word.CONFLICT:
+def _respond(message: Message, answer: Answer) -> Response:
+    """Answer a single operation: with its state, or where it was refused with a problem."""
+    if answer.word in REFUSED:
         kind, detail = _REFUSALS[answer.word]
-        raise kind(detail, root_id=format_id(message.root_id))
-    return show_answer(message.root_id, answer)
+        return problems.respond(kind(detail, root_id=format_id(message.root_id)))
+    return Response(msgspec.json.encode(show_answer(message.root_id, answer)), media_type=JSON)
 
 
 def show_answer(root_id: int, answer: Answer) -> dict[str, Any]:

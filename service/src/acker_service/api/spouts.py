@@ -13,6 +13,7 @@ from acker_service.store.counts import Counts
 from acker_service.store.departures import Leave
 from acker_service.store.spouts import Spout
 from acker_service.store.store import Store
+from acker_service.store.topology import Topology
 
 
 def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
@@ -22,16 +23,22 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
     @router.get("", dependencies=[needs("spout")])
     async def list_spouts(topology: TopologyName) -> dict[str, Any]:
         """List the spout tasks of a topology."""
-        found = await store.topologies.get(topology)
-        counts = await store.counts.read(found)
-        spouts = (await store.spouts.read_all(found)).values()
-        return {"spouts": [_show(spout, counts) for spout in sorted(spouts, key=lambda spout: spout.name)]}
+
+        async def show(found: Topology) -> dict[str, Any]:
+            counts = await store.counts.read(found)
+            spouts = (await store.spouts.read_all(found)).values()
+            return {"spouts": [_show(spout, counts) for spout in sorted(spouts, key=lambda spout: spout.name)]}
+
+        return await store.topologies.on(topology, show)
 
     @router.get("/{spout_task}", dependencies=[needs("spout")])
     async def get_spout(topology: TopologyName, spout_task: SpoutTask) -> dict[str, Any]:
         """Give a spout task."""
-        found = await store.topologies.get(topology)
-        return _show(await store.spouts.read(found, spout_task), await store.counts.read(found))
+
+        async def show(found: Topology) -> dict[str, Any]:
+            return _show(await store.spouts.read(found, spout_task), await store.counts.read(found))
+
+        return await store.topologies.on(topology, show)
 
     @router.put("/{spout_task}", dependencies=[needs("spout")])
     async def put_spout(

@@ -65,6 +65,13 @@ class Configuration:
         return {name: value for name, value in asdict(self).items() if name in _CHECKS}
 
 
+def stored(document: dict[str, Any]) -> Configuration:
+    """Read a configuration as it was stored; what a later release knows of it is passed over."""
+    return Configuration(
+        **{name: value for name, value in document.items() if name in Configuration.__dataclass_fields__}
+    )
+
+
 def merge(present: Configuration | None, document: dict[str, Any], *, buckets: int) -> Configuration:
     """Give the configuration after a PUT: what it leaves out stays, null is the default.
 

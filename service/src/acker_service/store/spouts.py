@@ -10,7 +10,7 @@ from acker_protocol.problems import StoreFull, StoreUnavailable, UnknownSpout
 from acker_service.store import keys
 from acker_service.store.server import Server
 from acker_service.store.topologies import ATTEMPTS, PATIENCE_MS, WAIT_S, Topologies, attempts
-from acker_service.store.topology import Stale, Topology
+from acker_service.store.topology import Remade, Stale, Topology
 
 NOBODY = 2**32 - 1
 """Stands for a spout task that could not be registered."""
@@ -59,11 +59,13 @@ class Spouts:
         return self._cached(topology).get(name) or await self.read(topology, name)
 
     async def read(self, topology: Topology, name: str) -> Spout:
-        """Read a spout task from Redis. Raises `UnknownSpout`."""
+        """Read a spout task from Redis. Raises `UnknownSpout`, or `Remade` if the topology is not the one it was."""
         spout = (await self.read_all(topology)).get(name)
-        if spout is None:
-            raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
-        return spout
+        if spout is not None:
+            return spout
+        if (await self._topologies.read(topology.name)).incarnation != topology.incarnation:
+            raise Remade(f"topology {topology.name} was made again meanwhile")
+        raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
 
     async def names(self, topology: Topology, indexes: set[int]) -> dict[int, str]:
         """Give the names that indexes stand for; empty where the spout task was removed."""
@@ -143,5 +145,7 @@ class Spouts:
 
 
 def _decode(name: str, value: str) -> Spout:
+    """Read it as it stands in Redis; what a later release knows of it is passed over."""
     index, made, document = value.split(" ", 2)
-    return Spout(name=name, index=int(index), made_ms=int(made), **json.loads(document))
+    known = {member: it for member, it in json.loads(document).items() if member in Spout.__dataclass_fields__}
+    return Spout(name=name, index=int(index), made_ms=int(made), **known)

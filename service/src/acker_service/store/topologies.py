@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from acker_protocol.problems import StoreUnavailable, TopologyBusy, UnknownTopology
 
-from acker_service.domain.limits import BUCKETS, Configuration
+from acker_service.domain.limits import BUCKETS, Configuration, stored
 from acker_service.store import keys
 from acker_service.store.node import Argument
 from acker_service.store.server import Server
@@ -212,7 +212,7 @@ class Topologies:
             self._cache.pop(name, None)
             return None
         await self._server.confirm(keys.topology(name))
-        return self._remember(name, pair.decode(), Configuration(**json.loads(document)), (mark or b"").decode())
+        return self._remember(name, pair.decode(), stored(json.loads(document)), (mark or b"").decode())
 
     def _remember(self, name: str, pair: str, configuration: Configuration, mark: str = "") -> Topology:
         doom, _, since = mark.partition(" ")
