@@ -12,7 +12,7 @@ from acker_service.app import VERSION
 from acker_service.key_commands import cli as key_commands
 from acker_service.serving import serve as serve_forever
 from acker_service.settings import read_settings
-from acker_service.telemetry import start_logging
+from acker_service.telemetry.logs import start_logging
 
 cli = typer.Typer(name="acker", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 cli.add_typer(key_commands, name="key")

@@ -4,7 +4,19 @@ import asyncio
 
 from fastapi import FastAPI
 
-from acker_service.api import auth, completions, health, limits, operations, problems, roots, spouts, topologies
+from acker_service.api import (
+    auth,
+    completions,
+    health,
+    limits,
+    measuring,
+    metrics,
+    operations,
+    problems,
+    roots,
+    spouts,
+    topologies,
+)
 from acker_service.api.openapi import document
 from acker_service.keys_file import configured_keys
 from acker_service.settings import Settings
@@ -32,10 +44,14 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         roots.make_router(store, stopping, max_body_bytes=most),
         completions.make_router(store, stopping, max_body_bytes=most),
         health.make_router(store, stopping),
+        metrics.make_router(store),
     ):
         app.include_router(router)
     auth.install(app, configured_keys(settings.keys_file))
     document.install(app, max_batch=settings.max_batch)
-    limits.install(app, settings.bounds)
+    door = store.meters.door
+    limits.install(app, settings.bounds, door)
     problems.install(app)
+    measuring.install(app, door)
+    store.meters.built(VERSION)
     return app

@@ -25,6 +25,7 @@ from acker_service.settings import Settings
 from acker_service.store.embedded import Embedded
 from acker_service.store.store import Store
 from acker_service.tasks import end
+from acker_service.telemetry.door import DoorMeters
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ async def serve(settings: Settings) -> None:
             idling.start()
             app = make_app(store, settings, stopping)
             async with _keys_kept(app, settings.keys_file):
-                await Server(_config(app, settings), stopping).serve()
+                await Server(_config(app, settings, store.meters.door), stopping).serve()
         finally:
             await tick.stop()
             await idling.stop()
@@ -149,12 +150,12 @@ def _bounds(settings: Settings) -> Bounds:
     return dataclasses.replace(settings.bounds, connections=fit)
 
 
-def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI, settings: Settings, meters: DoorMeters) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=bounded(_bounds(settings)),
+        http=bounded(_bounds(settings), meters),
         ws="none",
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from acker_service.telemetry import JsonFormatter, start_logging
+from acker_service.telemetry.logs import JsonFormatter, start_logging
 
 
 def record(message: str, *args: object) -> logging.LogRecord:

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from acker_service.api.limits import ALWAYS
 from acker_service.api.problems import respond
 from acker_service.domain.load import Bounds
+from acker_service.telemetry.door import CONNECTIONS, DoorMeters
 
 MOST_HEADERS = 100
 LINGER_S = 2.0
@@ -31,6 +32,7 @@ class Connection(HttpToolsProtocol):
     """
 
     bounds: ClassVar[Bounds]
+    meters: ClassVar[DoorMeters]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,7 +44,9 @@ class Connection(HttpToolsProtocol):
         """Begin. One too many is answered `overloaded`; far too many are closed."""
         super().connection_made(transport)
         self._set_timer(self.bounds.body_timeout_s)
+        self.meters.connections.inc()
         if len(self.connections) > self.bounds.connections + RESERVE:
+            self.meters.overloaded[CONNECTIONS].inc()
             transport.close()
         elif len(self.connections) > self.bounds.connections:
             self.app = self._crowded
@@ -50,6 +54,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._stop_timer()
+        self.meters.connections.dec()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -98,6 +103,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         self._refusal = problem
+        self.meters.heads_refused[problem.code].inc()
         status = 431 if isinstance(problem, TooLarge) else 400
         body = json.dumps(problem.document() | {"status": status}).encode()
         head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
@@ -109,7 +115,10 @@ class Connection(HttpToolsProtocol):
         if scope["path"] in ALWAYS:
             await self.config.loaded_app(scope, receive, send)
             return
-        response = respond(Overloaded(f"the acker has {self.bounds.connections} connections, and may have no more"))
+        self.meters.overloaded[CONNECTIONS].inc()
+        self.meters.problems[Overloaded.code].inc()
+        problem = Overloaded(f"the acker has {self.bounds.connections} connections, and may have no more")
+        response = respond(problem)
         response.headers["Connection"] = "close"
         await response(scope, receive, send)
 
@@ -131,10 +140,10 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
 
-def bounded(given: Bounds) -> type[Connection]:
-    """Make the class of connections with these bounds."""
+def bounded(given: Bounds, counted: DoorMeters) -> type[Connection]:
+    """Make the class of connections with these bounds, counted by these meters."""
 
     class Bounded(Connection):
-        bounds = given
+        bounds, meters = given, counted
 
     return Bounded

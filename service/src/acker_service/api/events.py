@@ -53,15 +53,17 @@ class Events:
 
         A fault once the stream has begun ends it like a stop does: the caller is told to come back, with its last id.
         """
+        open_now = self._store.meters.door.event_streams
         async with self._store.followers.following(topology, spout_task, after) as follower:
             reading = await follower.read(limit)
-            yield _COMMENT
-            try:
-                async for chunk in self._follow(follower, reading, limit):
-                    yield chunk
-            except Problem as problem:
-                _log.info("a stream of %s ends: %s", topology.name, problem.detail)
-            yield _RETRY
+            with open_now.track_inprogress():
+                yield _COMMENT
+                try:
+                    async for chunk in self._follow(follower, reading, limit):
+                        yield chunk
+                except Problem as problem:
+                    _log.info("a stream of %s ends: %s", topology.name, problem.detail)
+                yield _RETRY
 
     async def _follow(self, follower: Follower, reading: Reading, limit: int) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from acker_service.api.problems import respond
 from acker_service.domain.load import Bounds, Places
+from acker_service.telemetry.door import BODY_BYTES, IN_FLIGHT, WAITING, DoorMeters
 
 ALWAYS = frozenset({"/livez", "/readyz", "/metrics"})
 """Who watches the process is answered under any load: it would be killed just when it is needed."""
@@ -18,9 +19,9 @@ ALWAYS = frozenset({"/livez", "/readyz", "/metrics"})
 _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
 
 
-def install(app: FastAPI, bounds: Bounds) -> None:
+def install(app: FastAPI, bounds: Bounds, meters: DoorMeters) -> None:
     """Hold this app to the bounds."""
-    app.add_middleware(Limits, bounds=bounds)
+    app.add_middleware(Limits, bounds=bounds, meters=meters)
 
 
 class Limits:
@@ -29,22 +30,26 @@ class Limits:
     Also bounds what the bodies hold in memory together, and how long each takes to arrive.
     """
 
-    def __init__(self, app: ASGIApp, *, bounds: Bounds) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, *, bounds: Bounds, meters: DoorMeters) -> None:
+        self._app, self._meters = app, meters
         self._timeout_s = bounds.body_timeout_s
         self._in_flight = Places(bounds.in_flight, what="requests in flight")
         self._waiting = Places(bounds.waiting, what="requests waiting for news")
         self._bytes = Places(bounds.in_flight_bytes, what="bytes of bodies in flight")
+        meters.in_flight.set_function(lambda: self._in_flight.taken)
+        meters.waiting.set_function(lambda: self._waiting.taken)
+        meters.body_bytes.set_function(lambda: self._bytes.taken)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with `overloaded`."""
         if scope["type"] != "http" or scope["path"] in ALWAYS:
             await self._app(scope, receive, send)
             return
-        places = self._waiting if waits(scope) else self._in_flight
+        places, reason = (self._waiting, WAITING) if waits(scope) else (self._in_flight, IN_FLIGHT)
         try:
             places.take()
         except Overloaded as problem:
+            self._meters.overloaded[reason].inc()
             await respond(problem)(scope, receive, send)
             return
         try:
@@ -56,7 +61,7 @@ class Limits:
         if scope["method"] == "GET":
             await self._app(scope, receive, send)
             return
-        body = Body(receive, self._bytes, self._timeout_s)
+        body = Body(receive, self._bytes, self._timeout_s, self._meters)
         try:
             await self._app(scope, body.receive, send)
         finally:
@@ -66,9 +71,10 @@ class Limits:
 class Body:
     """A body that arrives: part by part, in time, and as long as there is room for it."""
 
-    def __init__(self, receive: Receive, room: Places, timeout_s: float) -> None:
+    def __init__(self, receive: Receive, room: Places, timeout_s: float, meters: DoorMeters) -> None:
         self._receive = receive
         self._room = room
+        self._meters = meters
         self._timeout_s = timeout_s
         self._until = asyncio.get_running_loop().time() + timeout_s
         self._held = 0
@@ -93,7 +99,11 @@ class Body:
         self._room.leave(self._held)
 
     def _hold(self, count: int) -> None:
-        self._room.take(count)
+        try:
+            self._room.take(count)
+        except Overloaded:
+            self._meters.overloaded[BODY_BYTES].inc()
+            raise
         self._held += count
 
 

@@ -12,10 +12,12 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 RETRY_AFTER_MS = {"max_spout_pending": 200, "mailbox_full": 1_000, "store_full": 1_000, "overloaded": 1_000}
 RETRY_AFTER_MS["store_unavailable"] = 1_000
 
+_CODE = "acker.problem"
 _log = logging.getLogger(__name__)
 
 
@@ -27,7 +29,26 @@ def respond(problem: Problem) -> JSONResponse:
         headers["Retry-After"] = str(math.ceil(delay / 1000))
     if problem.code == "unauthorized":
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(document, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
+    response = ProblemResponse(document, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
+    response.code = problem.code
+    return response
+
+
+def code_of(scope: Scope) -> str | None:
+    """Give the code of the problem that a request is answered with, once its answer begins."""
+    code: str | None = scope.get(_CODE)
+    return code
+
+
+class ProblemResponse(JSONResponse):
+    """A problem as a response; it notes its code in the request, for whoever counts."""
+
+    code: str
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        scope[_CODE] = self.code
+        await super().__call__(scope, receive, send)
 
 
 def install(app: FastAPI) -> None:

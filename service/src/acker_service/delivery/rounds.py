@@ -17,7 +17,7 @@ class Rounds:
     """Visits every topology every ``every`` seconds. Any number of replicas may do the same."""
 
     def __init__(self, store: Store, *, every: float) -> None:
-        self.store, self._every = store, every
+        self.store, self._every, self._meters = store, every, store.meters.rounds
         self._task: asyncio.Task[None] | None = None
         self._visits: dict[str, asyncio.Task[None]] = {}
 
@@ -42,7 +42,7 @@ class Rounds:
                 _log.warning("%s waits: %s", type(self).__name__, problem.detail)
             except Exception:  # noqa: BLE001 - the rounds go on whatever happens
                 _log.exception("a round of %s failed", type(self).__name__)
-            await asyncio.sleep(self._every)
+            await self._rest()
 
     def _begin_visits(self, names: Iterable[str]) -> None:
         """Visit all topologies; where the last visit still goes on, none is begun, and no other waits for it."""
@@ -50,10 +50,27 @@ class Rounds:
         self._visits = {name: going_on.get(name) or asyncio.create_task(self._visit(name)) for name in names}
         self._visits |= going_on
 
+    async def _rest(self) -> None:
+        """Sleep until the next round; how much longer that takes than asked for is how busy the event loop is."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._every
+        await asyncio.sleep(self._every)
+        self._meters.loop_lag.observe(max(0.0, loop.time() - until))
+
     async def _visit(self, name: str) -> None:
+        kind = type(self).__name__
+        with self._meters.visit_seconds[kind.lower()].time():
+            result = await self._visited(kind, name)
+        self._meters.visits[kind.lower(), result].inc()
+
+    async def _visited(self, kind: str, name: str) -> str:
+        """Visit a topology; says how that went."""
         try:
             await self.visit(await self.store.topologies.get(name))
         except Problem as problem:
-            _log.warning("%s of topology %s waits: %s", type(self).__name__, name, problem.detail)
+            _log.warning("%s of topology %s waits: %s", kind, name, problem.detail)
+            return "waiting"
         except Exception:  # noqa: BLE001 - what is wrong with one topology does not end the rounds
-            _log.exception("%s of topology %s failed", type(self).__name__, name)
+            _log.exception("%s of topology %s failed", kind, name)
+            return "failed"
+        return "done"

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from acker_service.domain.standing import TopologyStanding
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 
@@ -20,6 +21,13 @@ class Counts:
     pending: Counter[int] = field(default_factory=Counter)
     unread: Counter[int] = field(default_factory=Counter)
     totals: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def standing(self) -> TopologyStanding:
+        """The same, over all spout tasks."""
+        return TopologyStanding(
+            pending=sum(self.pending.values()), unread=sum(self.unread.values()), totals=self.totals
+        )
 
 
 class CountsReader:

@@ -12,6 +12,7 @@ from acker_service.store.server import Server
 from acker_service.store.spouts import Spout, Spouts
 from acker_service.store.topologies import PATIENCE_MS, Topologies
 from acker_service.store.topology import Doom, Topology
+from acker_service.telemetry.work import WorkMeters
 
 _log = logging.getLogger(__name__)
 
@@ -28,10 +29,17 @@ class Departures:
     """Removes spout tasks. ``idle_ms`` is how long an ephemeral one stays when nobody emits under it or reads it."""
 
     def __init__(
-        self, server: Server, topologies: Topologies, spouts: Spouts, counts: CountsReader, *, idle_ms: int
+        self,
+        server: Server,
+        topologies: Topologies,
+        spouts: Spouts,
+        counts: CountsReader,
+        meters: WorkMeters,
+        *,
+        idle_ms: int,
     ) -> None:
         self._server, self._topologies, self._spouts, self._counts = server, topologies, spouts, counts
-        self._idle_ms = idle_ms
+        self._meters, self._idle_ms = meters, idle_ms
 
     async def delete(self, topology: Topology, name: str, leave: Leave) -> None:
         """Remove a spout task. Raises `SpoutBusy`, `UnknownSpout`.
@@ -47,7 +55,7 @@ class Departures:
             await self._mark(topology, marked, spout)
             raise SpoutBusy(f"spout task {name} has {busy}")
         going = replace(marked, doom=Doom.GONE)
-        await self._finish(await self._mark(topology, marked, going), going)
+        await self._finish(await self._mark(topology, marked, going), going, leave.value)
 
     async def look_after(self, topology: Topology) -> None:
         """Remove the ephemeral spout tasks that nobody uses, and go on with removals that were left half-way."""
@@ -68,7 +76,7 @@ class Departures:
 
     async def _take_over(self, topology: Topology, spout: Spout) -> None:
         if spout.doom == Doom.GONE:
-            await self._finish(topology, spout)
+            await self._finish(topology, spout, "taken_over")
         else:
             await self._mark(topology, spout, replace(spout, doom=None, doomed_ms=0))
 
@@ -104,10 +112,12 @@ class Departures:
         await self._topologies.stamp(renewed)
         return renewed
 
-    async def _finish(self, topology: Topology, spout: Spout) -> None:
+    async def _finish(self, topology: Topology, spout: Spout, why: str) -> None:
         topology, shards = await self._topologies.ask_each(topology, "acker_remove_spout_v1", spout.index)
         discarded = sum(unread for (unread,) in shards)
+        self._meters.completions_discarded[topology.name, "spout_task"].inc(discarded)
         await self._mark(topology, spout, None)
+        self._meters.spouts_removed[topology.name, why].inc()
         _log.info("spout task %s was removed; %d unread completions were discarded", spout.name, discarded)
 
 

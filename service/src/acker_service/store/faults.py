@@ -5,7 +5,9 @@ import logging
 from collections.abc import Iterator
 
 from acker_protocol.problems import Problem, StoreFull, StoreUnavailable
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, OutOfMemoryError, ReadOnlyError, RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from acker_service.store import library
 
@@ -20,6 +22,18 @@ def is_elsewhere(fault: object) -> bool:
 def is_undone(fault: object) -> bool:
     """Whether nothing was begun, and the cause can be mended: the command may be sent once more."""
     return is_elsewhere(fault) or library.is_missing(fault)
+
+
+def kind(fault: object) -> str:
+    """Name a fault in a word; a problem by what it came from."""
+    cause = (fault.__cause__ or fault) if isinstance(fault, Problem) else fault
+    if isinstance(cause, Problem):
+        return "unconfirmed"
+    if isinstance(cause, OutOfMemoryError):
+        return "no_memory"
+    if isinstance(cause, (RedisTimeoutError, TimeoutError)):
+        return "timeout"
+    return "connection" if isinstance(cause, (RedisConnectionError, OSError)) else "error"
 
 
 def told(fault: BaseException) -> Problem:

@@ -12,6 +12,7 @@ from acker_service.store.spouts import Spout, Spouts
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 from acker_service.store.waiting import Waiter
+from acker_service.telemetry.work import WorkMeters
 
 
 class Follower:
@@ -32,15 +33,18 @@ class Follower:
             raise UnknownSpout(f"spout task {spout.name} was removed and made again meanwhile")
         reading = await self._followers.readers.read(*present, self._cursor, limit)
         self._cursor = reading.cursor
+        self._followers.meters.completions_read[topology.name].inc(len(reading.completions))
         return reading
 
 
 class Followers:
     """Lets callers follow mailboxes."""
 
-    def __init__(self, topologies: Topologies, spouts: Spouts, hints: Hints, readers: Readers) -> None:
+    def __init__(
+        self, topologies: Topologies, spouts: Spouts, hints: Hints, readers: Readers, meters: WorkMeters
+    ) -> None:
         self._topologies, self._spouts, self._hints = topologies, spouts, hints
-        self.readers = readers
+        self.readers, self.meters = readers, meters
 
     @contextlib.asynccontextmanager
     async def following(self, topology: Topology, spout_task: str, after: str | None) -> AsyncIterator[Follower]:

@@ -1,17 +1,14 @@
 """Knows what is full: Redis's memory, and mailboxes. Looked at once a second; what is full takes no inits."""
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from acker_protocol.problems import Problem
 
 from acker_service.store.counts import CountsReader
-from acker_service.store.server import Server
 from acker_service.store.suitability import Suitability
-from acker_service.store.topologies import Topologies
+from acker_service.store.survey import Look, Survey
 from acker_service.store.topology import Topology
 from acker_service.tasks import end
 
@@ -25,16 +22,8 @@ _log = logging.getLogger(__name__)
 class Fullness:
     """Watches for what is full. ``mailbox_max`` is how many unread completions a spout task may have."""
 
-    def __init__(
-        self,
-        server: Server,
-        topologies: Topologies,
-        counts: CountsReader,
-        suitability: Suitability,
-        *,
-        mailbox_max: int,
-    ) -> None:
-        self._server, self._topologies, self._counts, self._suitability = server, topologies, counts, suitability
+    def __init__(self, survey: Survey, counts: CountsReader, suitability: Suitability, *, mailbox_max: int) -> None:
+        self._survey, self._counts, self._suitability = survey, counts, suitability
         self._mailbox_max = mailbox_max
         self._suspected: set[tuple[str, int]] = set()
         self.is_store_full = False
@@ -59,20 +48,20 @@ class Fullness:
 
     async def look(self) -> None:
         """Look at Redis's memory and at all mailboxes; a store that turns out to be unfit takes no inits either."""
-        fullest = max(await self._server.ask_all("INFO", "memory"), key=_part)
+        look = await self._survey.look()
         fault = await self._suitability.fault()
-        full = fault is not None or _part(fullest) >= FULL_FROM
+        full = fault is not None or look.part >= FULL_FROM
         if full != self.is_store_full:
             state = "takes inits again" if not full else fault or "is full"
-            _log.warning("the store %s: %s of %s bytes are used", state, fullest["used_memory"], fullest["maxmemory"])
+            _log.warning("the store %s: %s of %s bytes are used", state, look.used, look.most)
         self.is_store_full = full
-        suspected = set()
-        for name in await self._topologies.names():
-            with contextlib.suppress(Problem):
-                topology = await self._topologies.get(name)
-                unread = (await self._counts.read(topology)).unread
-                suspected |= {(topology.incarnation, i) for i, count in unread.items() if count >= self._mailbox_max}
-        self._suspected = suspected
+        self._suspected = set(self._full(look))
+
+    def _full(self, look: Look) -> Iterator[tuple[str, int]]:
+        for topology, counts in look.counts:
+            for index, count in counts.unread.items():
+                if count >= self._mailbox_max:
+                    yield topology.incarnation, index
 
     async def _watch(self) -> None:
         while True:
@@ -83,9 +72,3 @@ class Fullness:
             except Exception:  # noqa: BLE001 - watching goes on whatever happens
                 _log.exception("looking for what is full failed")
             await asyncio.sleep(LOOK_EVERY_S)
-
-
-def _part(memory: Mapping[str, Any]) -> float:
-    """Say how much of its memory a server uses; 0 where that has no bound."""
-    most = int(memory.get("maxmemory", 0))
-    return int(memory["used_memory"]) / most if most else 0.0

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 
 from acker_protocol.problems import NotFound, Problem
 
@@ -18,10 +18,14 @@ from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 from acker_service.store.waiting import Waiter, Waiters
 from acker_service.tasks import end
+from acker_service.telemetry.work import WorkMeters
 
 SWEEP_S = 1.0
 MOST_INDEXES = 1_000
 """A look names so many mailboxes at most: Lua unpacks them."""
+
+Mailbox = tuple[str, int]
+"""An incarnation of a topology, and the index of a spout task."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,13 +33,14 @@ _log = logging.getLogger(__name__)
 class Hints:
     """Wakes whoever waits for completions: one subscription and one sweep for all who wait in this process."""
 
-    def __init__(self, server: Server, topologies: Topologies) -> None:
-        self._server, self._topologies = server, topologies
-        self._mailboxes: Waiters[tuple[str, int]] = Waiters()
+    def __init__(self, server: Server, topologies: Topologies, meters: WorkMeters) -> None:
+        self._server, self._topologies, self._meters = server, topologies, meters
+        self._mailboxes: Waiters[Mailbox] = Waiters()
         self._waited: dict[str, Topology] = {}
         self._heard: set[str] = set()
         self._unheard = asyncio.Event()
-        self._tips: dict[tuple[str, int], object] = {}
+        self._tips: dict[Mailbox, object] = {}
+        self._hinted: set[Mailbox] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     @contextlib.contextmanager
@@ -78,7 +83,10 @@ class Hints:
 
     def _take(self, message: bytes) -> None:
         incarnation, index = message.decode().split(" ")
-        self._mailboxes.wake((incarnation, int(index)))
+        mailbox = (incarnation, int(index))
+        self._meters.hints.inc()
+        self._hinted.add(mailbox)
+        self._mailboxes.wake(mailbox)
 
     async def _sweep(self) -> None:
         """Look once at all mailboxes that are waited for."""
@@ -87,14 +95,22 @@ class Hints:
             waited.setdefault(incarnation, []).append(index)
         self._waited = {incarnation: self._waited[incarnation] for incarnation in waited}
         before, self._tips = self._tips, {}
+        hinted, self._hinted = self._hinted, set()
         for incarnation, indexes in waited.items():
             with contextlib.suppress(Problem):
                 self._tips |= await self._look(incarnation, indexes)
         for mailbox, tip in self._tips.items():
             if before.get(mailbox, ()) != tip:
+                self._note_missed(mailbox, before, hinted | self._hinted)
                 self._mailboxes.wake(mailbox)
+        self._meters.sweeps.inc()
 
-    async def _look(self, incarnation: str, indexes: Sequence[int]) -> dict[tuple[str, int], object]:
+    def _note_missed(self, mailbox: Mailbox, before: Container[object], hinted: Container[object]) -> None:
+        """Count news that no hint told of; what is looked at for the first time may be old."""
+        if mailbox in before and mailbox not in hinted:
+            self._meters.hints_missed.inc()
+
+    async def _look(self, incarnation: str, indexes: Sequence[int]) -> dict[Mailbox, object]:
         """Give the newest entries of mailboxes; None where their topology is gone, which is news too."""
         found: list[object] = []
         try:

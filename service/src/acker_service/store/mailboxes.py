@@ -16,6 +16,7 @@ from acker_service.store.packing import unpack_completions
 from acker_service.store.spouts import Spout
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
+from acker_service.telemetry.work import WorkMeters
 
 RELEASE_STEP = 256
 FEW_BYTES = 1_048_576
@@ -113,8 +114,8 @@ class Reading:
 class Mailboxes:
     """Reads and releases completions."""
 
-    def __init__(self, topologies: Topologies) -> None:
-        self._topologies = topologies
+    def __init__(self, topologies: Topologies, meters: WorkMeters) -> None:
+        self._topologies, self._meters = topologies, meters
 
     async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> Reading:
         """Read the completions after a cursor, oldest first within a shard, ``limit`` at most."""
@@ -137,13 +138,16 @@ class Mailboxes:
             while more:
                 args = (spout.index, at.entry, at.taken, RELEASE_STEP)
                 topology, (count, more) = await self._topologies.ask(topology, "acker_release_v1", shard, *args)
+                self._meters.completions_released[topology.name].inc(count)
                 released += count
         return released
 
     async def discard(self, topology: Topology, spout: Spout) -> int:
         """Forget all completions of a spout task, unread; gives how many."""
         _, shards = await self._topologies.ask_each(topology, "acker_discard_v1", spout.index)
-        return sum(unread for (unread,) in shards)
+        discarded: int = sum(unread for (unread,) in shards)
+        self._meters.completions_discarded[topology.name, "discard"].inc(discarded)
+        return discarded
 
 
 def _where(wanted: Wanted, shard: int) -> tuple[Argument, ...]:

@@ -100,7 +100,7 @@ def identify(endpoint: str, key: str, operations: bytes, *, sets: int) -> tuple[
 
 def unpack_words(words: str) -> list[Answer]:
     """Read the words that answer a request's operations."""
-    return [_ANSWERS[letter] for letter in words]
+    return [ANSWERS[letter] for letter in words]
 
 
 def unpack_completions(packed: bytes, spout_task: str) -> Iterator[Completion]:
@@ -123,9 +123,10 @@ def unpack_completions(packed: bytes, spout_task: str) -> Iterator[Completion]:
         )
 
 
-_ANSWERS = {letter: Answer(word) for letter, word in _WORDS.items()} | {
+ANSWERS = {letter: Answer(word) for letter, word in _WORDS.items()} | {
     letter: Answer(Word.FINISHED, outcome) for letter, outcome in OUTCOMES.items()
 }
+"""The answers by the letters in which Redis gives them."""
 
 
 def _mixed(value: Whole) -> Whole:

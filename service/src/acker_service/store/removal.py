@@ -10,6 +10,7 @@ from acker_service.store.counts import CountsReader
 from acker_service.store.server import Server
 from acker_service.store.topologies import DEFAULT, PATIENCE_MS, Topologies
 from acker_service.store.topology import Doom, Topology
+from acker_service.telemetry.work import WorkMeters
 
 RECORDS = 2_000
 STEP = 256
@@ -30,8 +31,8 @@ class Haste(StrEnum):
 class Removal:
     """Removes topologies. Each step may be repeated, and gone on with by another replica."""
 
-    def __init__(self, server: Server, topologies: Topologies, counts: CountsReader) -> None:
-        self._server, self._topologies, self._counts = server, topologies, counts
+    def __init__(self, server: Server, topologies: Topologies, counts: CountsReader, meters: WorkMeters) -> None:
+        self._server, self._topologies, self._counts, self._meters = server, topologies, counts, meters
 
     async def delete(self, name: str, haste: Haste) -> None:
         """Delete a topology. Raises `TopologyBusy`, `UnknownTopology`.
@@ -97,6 +98,8 @@ class Removal:
         names = (keys.topology(topology.name), keys.spouts(topology.name, topology.incarnation), keys.TOPOLOGIES)
         await self._server.call("acker_remove_topology_v1", names, topology.pair, topology.name)
         self._topologies.forget(topology.name)
+        self._meters.topologies_removed.inc()
+        self._meters.completions_discarded[topology.name, "topology"].inc(discarded)
         _log.info("topology %s was removed; %d unread completions were discarded", topology.name, discarded)
 
     async def _most(self, topology: Topology) -> int:

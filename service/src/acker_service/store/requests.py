@@ -9,7 +9,7 @@ from acker_protocol.messages import REFUSED, Word
 from acker_protocol.problems import Problem, StoreUnavailable, TopologyBusy
 
 from acker_service.domain.routing import Part, split
-from acker_service.store import packing
+from acker_service.store import packing, tallies
 from acker_service.store.caps import Caps
 from acker_service.store.fullness import Fullness
 from acker_service.store.packing import Answer
@@ -19,6 +19,7 @@ from acker_service.store.spouts import NOBODY, Spouts
 from acker_service.store.topologies import Topologies, attempts
 from acker_service.store.topology import Doom, Stale, Topology
 from acker_service.store.turns import INITS, OTHERS, Applied, Turns
+from acker_service.telemetry.work import WorkMeters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +49,10 @@ Done = dict[int, tuple[Part, Applied]]
 class Requests:
     """Applies requests, each shard's part in one atomic step."""
 
-    def __init__(self, server: Server, topologies: Topologies, spouts: Spouts, fullness: Fullness) -> None:
-        self._topologies, self._spouts, self._fullness = topologies, spouts, fullness
+    def __init__(
+        self, server: Server, topologies: Topologies, spouts: Spouts, fullness: Fullness, meters: WorkMeters
+    ) -> None:
+        self._topologies, self._spouts, self._fullness, self._meters = topologies, spouts, fullness, meters
         self._turns, self._caps = Turns(server), Caps(server, topologies)
 
     async def apply(self, topology: Topology, request: Request) -> Reply:
@@ -65,6 +68,8 @@ class Requests:
             if done or isinstance(fault, StoreUnavailable):
                 raise StoreUnavailable(fault.detail, retryable=request.repeatable) from fault
             raise
+        finally:
+            tallies.note(self._meters, topology.name, request.messages, done.values())
         repeated = bool(done) and all(applied.repeated for _, applied in done.values())
         return Reply(letters=_gather(done, len(request.messages)), repeated=repeated)
 

@@ -11,8 +11,10 @@ from acker_service.store import packing
 from acker_service.store.node import Argument
 from acker_service.store.packing import Answer
 from acker_service.store.spouts import Spouts
+from acker_service.store.tallies import FORCED_FAIL
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
+from acker_service.telemetry.work import WorkMeters
 
 SHOWN = 7
 """With so many values Lua shows an early or pending root."""
@@ -45,8 +47,8 @@ class Root:
 class Roots:
     """Reads roots, and fails them for an operator."""
 
-    def __init__(self, topologies: Topologies, spouts: Spouts) -> None:
-        self._topologies, self._spouts = topologies, spouts
+    def __init__(self, topologies: Topologies, spouts: Spouts, meters: WorkMeters) -> None:
+        self._topologies, self._spouts, self._meters = topologies, spouts, meters
 
     async def read(self, topology: Topology, root_id: int) -> Root:
         """Read one root."""
@@ -61,7 +63,11 @@ class Roots:
     async def force_fail(self, topology: Topology, root_id: int, reason: str) -> Answer | None:
         """Fail a root that is known, also an early one; gives what a fail is answered, None for an unknown root."""
         _, [word] = await self._ask(topology, "acker_force_fail_v1", root_id, reason)
-        return None if word == b"N" else packing.unpack_words(word.decode())[0]
+        if word == b"N":
+            return None
+        answer = packing.ANSWERS[word.decode()]
+        self._meters.operations[topology.name, FORCED_FAIL, answer.word.value].inc()
+        return answer
 
     async def _ask(
         self, topology: Topology, function: str, root_id: int, *args: Argument

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from acker_protocol.problems import Problem
 from redis.exceptions import RedisError
 
 from acker_service.domain.durability import RELAXED, Durability
@@ -12,6 +13,7 @@ from acker_service.store.faults import told
 from acker_service.store.node import Argument, Command, Node
 from acker_service.store.primaries import Primaries
 from acker_service.store.seeking import make_seek
+from acker_service.telemetry.calls import CallMeters
 
 Call = tuple[str, Sequence[Argument]]
 """The key whose place a function is called at, and the arguments."""
@@ -26,13 +28,19 @@ class Server:
     """
 
     def __init__(
-        self, url: str, *, durability: Durability = RELAXED, connections: int = 64, timeout: float = 5.0
+        self,
+        url: str,
+        meters: CallMeters,
+        *,
+        durability: Durability = RELAXED,
+        connections: int = 64,
+        timeout: float = 5.0,
     ) -> None:
         """Name the store; ``connections`` to each of its servers, ``timeout`` in seconds bounds every answer.
 
         Raises `ValueError` for an address that is none.
         """
-        self.url = url
+        self.url, self._meters = url, meters
         self._primaries = Primaries(make_seek(url), connections=connections, timeout=timeout)
         self._replicas = durability.replicas
 
@@ -64,7 +72,7 @@ class Server:
         """Run a plain command that reads a server's own state, on every server."""
         nodes = await self._primaries.all()
         try:
-            return list(await asyncio.gather(*(node.command(*command) for node in nodes)))
+            return list(await asyncio.gather(*(self._ask(node, *command) for node in nodes)))
         except Exception:
             self._primaries.suspect()
             raise
@@ -72,7 +80,7 @@ class Server:
     async def now_ms(self, key: str) -> int:
         """Tell the time, by the clock of the server that has a key."""
         with faults.translated():
-            seconds, microseconds = await (await self._primaries.of(key)).command("TIME")
+            seconds, microseconds = await self._ask(await self._primaries.of(key), "TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def load(self) -> None:
@@ -111,15 +119,20 @@ class Server:
                 replies[index] = reply
         for reply in replies:
             if isinstance(reply, Exception):
+                self._meters.faults[faults.kind(reply)].inc()
                 self._primaries.suspect()
                 raise told(reply) from reply
+            if isinstance(reply, list) and reply[:1] == [b"stale"]:
+                self._meters.stale.inc()
         return replies
 
     async def _mend(self, undone: Sequence[object]) -> None:
         """Put right what kept commands from being begun."""
         if any(map(faults.is_elsewhere, undone)):
+            self._meters.moves.inc()
             await self._primaries.seek()
         if any(map(library.is_missing, undone)):
+            self._meters.library_loads.inc()
             await self.load()
 
     async def _send(self, commands: Sequence[Command], replicas: int) -> list[Any]:
@@ -128,20 +141,32 @@ class Server:
         for index, command in enumerate(commands):
             parts.setdefault(await self._primaries.of(_key(command)), []).append(index)
         replies: list[Any] = [None] * len(commands)
-        runs = [_run(node, [commands[index] for index in own], replicas) for node, own in parts.items()]
+        runs = [self._run(node, [commands[index] for index in own], replicas) for node, own in parts.items()]
         results = [await runs[0]] if len(runs) == 1 else await asyncio.gather(*runs)
         for own, result in zip(parts.values(), results, strict=True):
             for index, reply in zip(own, result, strict=True):
                 replies[index] = reply
         return replies
 
+    async def _run(self, node: Node, commands: Sequence[Command], replicas: int) -> list[Any]:
+        """Send commands to one server; a fault of the connection is the answer to each of them."""
+        with self._meters.round_trip(_name(commands[0]), len(commands)):
+            try:
+                return await node.run(commands, replicas=replicas)
+            except (RedisError, OSError) as fault:
+                return [fault] * len(commands)
 
-async def _run(node: Node, commands: Sequence[Command], replicas: int) -> list[Any]:
-    """Send commands to one server; a fault of the connection is the answer to each of them."""
-    try:
-        return await node.run(commands, replicas=replicas)
-    except (RedisError, OSError) as fault:
-        return [fault] * len(commands)
+    async def _ask(self, node: Node, *command: Argument) -> Any:
+        try:
+            with self._meters.round_trip(str(command[0]), 1):
+                return await node.command(*command)
+        except Problem as problem:
+            self._meters.faults[faults.kind(problem)].inc()
+            raise
+
+
+def _name(command: Command) -> str:
+    return str(command[1] if command[0] == "FCALL" else command[0])
 
 
 def _key(command: Command) -> str:

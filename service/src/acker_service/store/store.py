@@ -7,6 +7,7 @@ from acker_protocol.problems import StoreUnavailable
 
 from acker_service.domain.durability import RELAXED, Durability
 from acker_service.domain.limits import BUCKETS
+from acker_service.domain.standing import Standing
 from acker_service.store.counts import CountsReader
 from acker_service.store.departures import Departures
 from acker_service.store.followers import Followers
@@ -21,9 +22,11 @@ from acker_service.store.roots import Roots
 from acker_service.store.server import Server
 from acker_service.store.spouts import Spouts
 from acker_service.store.suitability import Suitability
+from acker_service.store.survey import Survey
 from acker_service.store.ticks import Ticks
 from acker_service.store.topologies import DEFAULT, Topologies
 from acker_service.store.watch import Watch
+from acker_service.telemetry.meters import Meters
 
 _log = logging.getLogger(__name__)
 
@@ -48,23 +51,28 @@ class Store:
         durability: Durability = RELAXED,
         fsync_asserted: bool = False,
     ) -> None:
-        self.server = Server(url, durability=durability)
+        self.meters = Meters()
+        work = self.meters.work
+        self.server = Server(url, self.meters.calls, durability=durability)
         self._suitability = Suitability(self.server, durability, fsync_asserted=fsync_asserted)
         self.window_ms = window_ms
         self.topologies = Topologies(self.server, window_ms=window_ms, buckets=buckets)
         self.spouts = Spouts(self.server, self.topologies)
         self.counts = CountsReader(self.topologies)
-        self.fullness = Fullness(self.server, self.topologies, self.counts, self._suitability, mailbox_max=mailbox_max)
-        self.requests = Requests(self.server, self.topologies, self.spouts, self.fullness)
-        self.roots = Roots(self.topologies, self.spouts)
+        self.survey = Survey(self.server, self.topologies, self.counts)
+        self.fullness = Fullness(self.survey, self.counts, self._suitability, mailbox_max=mailbox_max)
+        self.requests = Requests(self.server, self.topologies, self.spouts, self.fullness, work)
+        self.roots = Roots(self.topologies, self.spouts, work)
         self.listing = Listing(self.topologies, self.spouts)
-        self.mailboxes = Mailboxes(self.topologies)
-        self.ticks = Ticks(self.server, self.topologies)
-        self.removal = Removal(self.server, self.topologies, self.counts)
-        self.departures = Departures(self.server, self.topologies, self.spouts, self.counts, idle_ms=spout_idle_ms)
-        self.hints = Hints(self.server, self.topologies)
+        self.mailboxes = Mailboxes(self.topologies, work)
+        self.ticks = Ticks(self.server, self.topologies, work)
+        self.removal = Removal(self.server, self.topologies, self.counts, work)
+        self.departures = Departures(
+            self.server, self.topologies, self.spouts, self.counts, work, idle_ms=spout_idle_ms
+        )
+        self.hints = Hints(self.server, self.topologies, work)
         self.watch = Watch(self.topologies)
-        self.followers = Followers(self.topologies, self.spouts, self.hints, Readers(self.mailboxes))
+        self.followers = Followers(self.topologies, self.spouts, self.hints, Readers(self.mailboxes), work)
         self._stop: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -95,6 +103,15 @@ class Store:
             return False
         return True
 
+    async def standing(self) -> Standing | None:
+        """Tell how the store stands, as it was seen a moment ago; None if it does not answer. Never raises."""
+        look = await self.survey.recent()
+        if look is None:
+            return None
+        found = {topology.name: counts.standing for topology, counts in look.counts}
+        full = self.fullness.is_store_full
+        return Standing(used_bytes=look.used, most_bytes=look.most, is_full=full, topologies=found)
+
     async def close(self) -> None:
         """Close all connections."""
         if self._stop is not None:
@@ -102,6 +119,7 @@ class Store:
         await self.hints.stop()
         await self.fullness.stop()
         await self.watch.stop()
+        await self.survey.stop()
         await self.server.close()
 
     async def _wake_at(self, stopping: asyncio.Event) -> None:

@@ -4,6 +4,7 @@ from acker_service.store import keys
 from acker_service.store.server import Server
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
+from acker_service.telemetry.work import WorkMeters
 
 RECORDS = 2_000
 """About how many records one call looks through: some milliseconds of Redis's time."""
@@ -12,8 +13,8 @@ RECORDS = 2_000
 class Ticks:
     """Lets time pass in topologies. Any number of replicas may: each step is atomic, no root is told twice."""
 
-    def __init__(self, server: Server, topologies: Topologies) -> None:
-        self._server, self._topologies = server, topologies
+    def __init__(self, server: Server, topologies: Topologies, meters: WorkMeters) -> None:
+        self._server, self._topologies, self._meters = server, topologies, meters
 
     async def tick(self, topology: Topology) -> int:
         """End all that is overdue in a topology; gives how many roots. An empty shard costs one look."""
@@ -29,6 +30,7 @@ class Ticks:
         while more:
             args = (topology.settings, RECORDS)
             topology, (count, more, *overfull) = await self._topologies.ask(topology, "acker_tick_v1", shard, *args)
+            self._meters.tick_ended[topology.name].inc(count)
             ended += count
             for bucket in overfull:
                 ended += await self._walk(topology, shard, bucket)
@@ -40,6 +42,7 @@ class Ticks:
         while True:
             args = (topology.settings, bucket, cursor, earliest)
             topology, (count, cursor, earliest) = await self._topologies.ask(topology, "acker_walk_v1", shard, *args)
+            self._meters.tick_ended[topology.name].inc(count)
             ended += int(count)
             if cursor == b"0":
                 return ended

@@ -9,6 +9,7 @@ import pytest
 import uvicorn
 from acker_service.api.connections import LINGER_S, Connection, bounded
 from acker_service.domain.load import Bounds
+from acker_service.telemetry.meters import Meters
 from uvicorn.server import ServerState
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +84,7 @@ class Held:
     def __init__(self) -> None:
         self.answer = asyncio.Event()
         self.clock, self.transport = Clock(), Transport()
-        made = bounded(Bounds(body_timeout_s=TIMEOUT_S, head_bytes=1_000))
+        made = bounded(Bounds(body_timeout_s=TIMEOUT_S, head_bytes=1_000), Meters().door)
         config = uvicorn.Config(
             self._app, http=made, ws="none", log_config=None, interface="asgi3", timeout_keep_alive=75
         )

@@ -10,6 +10,7 @@ import pytest
 from acker_service.api import limits, problems
 from acker_service.api.limits import waits
 from acker_service.domain.load import Bounds
+from acker_service.telemetry.meters import Meters
 from fastapi import FastAPI, Request
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +25,7 @@ class Busy:
         self.entered = asyncio.Queue[str]()
         for path in ("/work", "/livez", "/readyz", "/metrics", "/spouts/orders/completions"):
             self.app.add_api_route(path, self.work, methods=["GET", "POST"])
-        limits.install(self.app, Bounds(**bounds))
+        limits.install(self.app, Bounds(**bounds), Meters().door)
         problems.install(self.app)
 
     async def work(self, request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Knows how the service tells of itself: its log."""
+"""Knows how the log is written: as text, or as lines of JSON."""
 
 import json
 import logging

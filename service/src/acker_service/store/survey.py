@@ -1,0 +1,105 @@
+"""Knows how the whole store stood when it was last looked at."""
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from acker_protocol.problems import Problem
+
+from acker_service.store.counts import Counts, CountsReader
+from acker_service.store.server import Server
+from acker_service.store.topologies import Topologies
+from acker_service.store.topology import Topology
+from acker_service.tasks import end
+
+FRESH_S = 1.0
+"""A look is not taken again before that."""
+
+OLD_S = 10.0
+"""A look that is older tells nothing any more."""
+
+PATIENCE_S = 1.0
+"""Whoever asks waits so long at most for a look."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look found: the memory in bytes of the fullest server (``most`` 0: no bound), and all topologies' counts."""
+
+    used: int
+    most: int
+    counts: list[tuple[Topology, Counts]]
+
+    @property
+    def part(self) -> float:
+        """How much of its memory the server uses."""
+        return _part((self.used, self.most))
+
+
+class Survey:
+    """Looks at the whole store, once for all who ask."""
+
+    def __init__(self, server: Server, topologies: Topologies, counts: CountsReader) -> None:
+        self._server, self._topologies, self._counts = server, topologies, counts
+        self._latest: tuple[float, Look] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def look(self) -> Look:
+        """Look at Redis's memory and at all topologies. Raises `StoreUnavailable`."""
+        try:
+            look = await self._look()
+        except Problem:
+            self._latest = None
+            raise
+        self._latest = (time.monotonic(), look)
+        return look
+
+    async def recent(self) -> Look | None:
+        """Give a look that is recent; None if the store does not answer. Never raises, and waits a moment at most."""
+        if self._age() > FRESH_S:
+            if self._task is None or self._task.done():
+                self._task = asyncio.create_task(self._renew())
+            await asyncio.wait([self._task], timeout=PATIENCE_S)
+        return self._latest[1] if self._latest is not None and self._age() <= OLD_S else None
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            await end(self._task)
+
+    async def _look(self) -> Look:
+        memories = [_memory(info) for info in await self._server.ask_all("INFO", "memory")]
+        used, most = max(memories, key=_part)
+        found = []
+        for name in await self._topologies.names():
+            with contextlib.suppress(Problem):  # it may have gone meanwhile
+                topology = await self._topologies.get(name)
+                found.append((topology, await self._counts.read(topology)))
+        return Look(used=used, most=most, counts=found)
+
+    async def _renew(self) -> None:
+        try:
+            await self.look()
+        except Problem as problem:
+            _log.debug("could not look: %s", problem.detail)
+        except Exception:  # noqa: BLE001 - who asks is told nothing, rather than refused
+            _log.exception("looking at the store failed")
+
+    def _age(self) -> float:
+        return time.monotonic() - self._latest[0] if self._latest is not None else math.inf
+
+
+def _memory(info: Mapping[str, Any]) -> tuple[int, int]:
+    return int(info["used_memory"]), int(info.get("maxmemory", 0))
+
+
+def _part(memory: tuple[int, int]) -> float:
+    used, most = memory
+    return used / most if most else 0.0

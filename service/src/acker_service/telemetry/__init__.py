@@ -1,0 +1,1 @@
+"""How the service tells of itself: its log and its metrics."""

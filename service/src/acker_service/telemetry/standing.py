@@ -1,0 +1,61 @@
+"""Names the metrics of what the store holds: the same whichever replica tells them, so not to be added up."""
+
+from collections.abc import Iterator
+
+from acker_protocol.messages import Outcome
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from acker_service.domain.standing import Standing, TopologyStanding
+
+
+def families(standing: Standing | None) -> Iterator[Metric]:
+    """Give the metrics of how the store stands; of one that is away (None) only that it is."""
+    up = "Whether Redis answered lately; while it is 0 the metrics that are read from it are missing."
+    yield GaugeMetricFamily("acker_store_up", up, value=int(standing is not None))
+    if standing is not None:
+        yield from _memory(standing)
+        yield from _left(standing)
+        yield from _ended(standing)
+
+
+def _memory(standing: Standing) -> Iterator[Metric]:
+    full = "Whether this process takes no inits, for want of memory in the store or because that is unfit."
+    yield GaugeMetricFamily("acker_store_full", full, value=int(standing.is_full))
+    yield GaugeMetricFamily(
+        "acker_store_used_bytes", "Memory that Redis uses; of several servers the fullest.", value=standing.used_bytes
+    )
+    most = "Memory that this server may use (maxmemory); 0: no bound."
+    yield GaugeMetricFamily("acker_store_max_bytes", most, value=standing.most_bytes)
+
+
+def _left(standing: Standing) -> Iterator[Metric]:
+    pending = GaugeMetricFamily("acker_roots_pending", "Roots pending.", labels=["topology"])
+    unread = GaugeMetricFamily("acker_completions_unread", "Completions not yet released.", labels=["topology"])
+    for name, topology in standing.topologies.items():
+        pending.add_metric([name], topology.pending)
+        unread.add_metric([name], topology.unread)
+    yield pending
+    yield unread
+
+
+def _ended(standing: Standing) -> Iterator[Metric]:
+    told = "Completions since the topology was made, by outcome; counted where the root ends, over all replicas."
+    ended = CounterMetricFamily("acker_completions", told, labels=["topology", "outcome"])
+    for name, topology in standing.topologies.items():
+        for outcome in Outcome:
+            ended.add_metric([name, outcome.value], topology.totals[outcome.value])
+    yield ended
+    yield _total(standing, "acker_early_roots_dropped", "dropped", "Early roots dropped because no init came.")
+    unbalanced = "Times an ack val was zero with edges outstanding: somebody uses ids that are not random."
+    yield _total(standing, "acker_unbalanced", "unbalanced", unbalanced)
+
+
+def _total(standing: Standing, name: str, total: str, told: str) -> Metric:
+    family = CounterMetricFamily(name, told, labels=["topology"])
+    for topology, values in standing.topologies.items():
+        family.add_metric([topology], _value(values, total))
+    return family
+
+
+def _value(topology: TopologyStanding, total: str) -> int:
+    return topology.totals[total]
