@@ -3,14 +3,29 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+EXPONENTS = range(23)
+"""Latencies are counted by powers of two: exponent e stands for at most 2^e ms, what is above all of these for more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """Complete latencies of one outcome: how many, by the exponent of the power of two that holds them; their sum."""
+
+    counts: Mapping[int, int]
+    sum_ms: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyStanding:
-    """How a topology stands: what is left in it, and ``totals`` since it was made, over all shards and replicas."""
+    """How a topology stands: what is left in it, and what became of its roots since it was made, over all replicas.
+
+    ``totals`` by name, ``latencies`` by outcome.
+    """
 
     pending: int
     unread: int
     totals: Mapping[str, int]
+    latencies: Mapping[str, Latencies]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

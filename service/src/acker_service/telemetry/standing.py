@@ -1,11 +1,12 @@
 """Names the metrics of what the store holds: the same whichever replica tells them, so not to be added up."""
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from acker_protocol.messages import Outcome
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from acker_service.domain.standing import Standing, TopologyStanding
+from acker_service.domain.standing import EXPONENTS, Latencies, Standing, TopologyStanding
 
 
 def families(standing: Standing | None) -> Iterator[Metric]:
@@ -45,9 +46,26 @@ def _ended(standing: Standing) -> Iterator[Metric]:
         for outcome in Outcome:
             ended.add_metric([name, outcome.value], topology.totals[outcome.value])
     yield ended
+    yield _latencies(standing)
     yield _total(standing, "acker_early_roots_dropped", "dropped", "Early roots dropped because no init came.")
     unbalanced = "Times an ack val was zero with edges outstanding: somebody uses ids that are not random."
     yield _total(standing, "acker_unbalanced", "unbalanced", unbalanced)
+
+
+def _latencies(standing: Standing) -> Metric:
+    told = "Complete latency, from a root's first message to its end: of the completions that acker_completions counts."
+    family = HistogramMetricFamily("acker_complete_latency_seconds", told, labels=["topology", "outcome"])
+    for name, topology in standing.topologies.items():
+        for outcome, latencies in topology.latencies.items():
+            family.add_metric([name, outcome], _buckets(latencies), latencies.sum_ms / 1_000)
+    return family
+
+
+def _buckets(latencies: Latencies) -> list[tuple[str, float]]:
+    """Write the counts as Prometheus does: each bucket holds those before it."""
+    counts = list(accumulate(latencies.counts.get(exponent, 0) for exponent in EXPONENTS))
+    bounds = [str(2**exponent / 1_000) for exponent in EXPONENTS]
+    return [*zip(bounds, counts, strict=True), ("+Inf", sum(latencies.counts.values()))]
 
 
 def _total(standing: Standing, name: str, total: str, told: str) -> Metric:

@@ -25,7 +25,9 @@
     tips      hash    spout index -> newest entry, for whoever looks for news
     used      hash    spout index -> when it was last emitted under or read
     gone      set     indexes of removed spout tasks: what ends under them is told to nobody
-    counts    hash    acked, failed, timed_out, dropped (early roots without an init), unbalanced (see the law)
+    counts    hash    dropped (early roots without an init), unbalanced (see the law); of each outcome (acked, failed,
+                      timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms = all
+                      their latencies together
 
     barrier   string  what was written last before replicas were waited for; K's own, without the incarnation
     hints     channel INCARNATION and spout index whose mailbox has news; a shard channel, K's own likewise
@@ -38,7 +40,7 @@
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, when it was made, document (JSON); spaces between
 ]]
 
-local VERSION = 3
+local VERSION = 4
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
@@ -83,8 +85,8 @@ local function backstop(c, key)
   redis.call('PEXPIREAT', key, c.now + BACKSTOP_MS)
 end
 
-local function count(c, name)
-  c.counts[name] = (c.counts[name] or 0) + 1
+local function count(c, name, by)
+  c.counts[name] = (c.counts[name] or 0) + (by or 1)
 end
 
 -- Makes a slice expire when it is remembered no longer: at the end of the window after its own. A slice that a longer

@@ -1,0 +1,59 @@
+"""docs/metrics.md lists every metric that /metrics tells, and no other."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from acker_service.delivery.tick import Tick
+from acker_service.store.store import Store
+
+from tests.support.caller import Caller, ack, init
+from tests.support.exposition import scrape
+
+pytestmark = pytest.mark.anyio
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+LINE = re.compile(r"^\| `(?P<name>\w+)` \| (?P<type>\w+) \| (?P<labels>[`\w ]*?) ?\| (?P<meaning>.+) \|$", re.MULTILINE)
+
+Metrics = dict[str, tuple[str, frozenset[str]]]
+"""Type and labels by name."""
+
+
+def listed() -> Metrics:
+    """What the page lists."""
+    lines = list(LINE.finditer(PAGE.read_text(encoding="utf-8")))
+    found = {line["name"]: (line["type"], frozenset(re.findall(r"\w+", line["labels"]))) for line in lines}
+    assert len(found) == len(lines), "a metric is listed twice"
+    return found
+
+
+async def told(call: Caller) -> Metrics:
+    """What the answer tells; of every metric that has labels there must be a sample."""
+    found = {}
+    for family in (await scrape(call.http)).families.values():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert family.samples, f"nothing of {name} has happened yet"
+        labels = frozenset(label for sample in family.samples for label in sample.labels) - {"le"}
+        found[name] = (family.type, labels)
+    return found
+
+
+async def test_the_page_and_the_answer_are_equal(call: Caller, store: Store) -> None:
+    await everything_happens(call, store)
+    page, answer = listed(), await told(call)
+    if sys.platform != "linux":
+        page = {name: metric for name, metric in page.items() if not name.startswith("process_")}
+    assert page == answer
+
+
+async def everything_happens(call: Caller, store: Store) -> None:
+    """Let something of every metric with labels happen."""
+    for _ in range(2):
+        await call.batch(init(1), init(2, 9), ack(2, 9), init(3, spout_task="others"), key="k")
+    read = await call.completions(limit=1)
+    await call.release(read["cursor"])
+    await call.http.delete("/v1/topologies/default/spouts/others?discard=true")
+    await call.words(init(4, 9, message_timeout_ms=100))
+    await Tick(store, every=1)._visit("default")
+    await store.ticks._walk(await store.topologies.get("default"), 0, b"1")
