@@ -1,6 +1,7 @@
 """What /metrics tells is exactly what happened."""
 
 import asyncio
+import itertools
 import os
 import signal
 from collections import Counter
@@ -20,6 +21,7 @@ from acker_service.delivery.idling import Idling
 from acker_service.delivery.tick import Tick
 from acker_service.domain.access import Key, Scope, digest_of
 from acker_service.settings import Settings
+from acker_service.store import survey
 from acker_service.store.embedded import Embedded
 from acker_service.store.request import Request
 from acker_service.store.store import Store
@@ -28,6 +30,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.support.caller import Caller, ack, fail, init, reset_timeout
 from tests.support.exposition import Exposition, read, scrape
 from tests.support.raw_http import RawHttp
+from tests.support.redis_side import everywhere
 from tests.support.servers import acker_serve
 from tests.support.waiting import eventually, eventually_true
 
@@ -378,7 +381,7 @@ async def test_a_call_that_was_answered_stale_is_counted(call: Caller, store: St
 
 
 async def test_a_library_that_was_forgotten_is_counted(call: Caller, store: Store) -> None:
-    await store.server.command("FUNCTION", "FLUSH")
+    await everywhere(store, "FUNCTION", "FLUSH")
     await call.post(ack(4, E))
     assert await told(call.http, "acker_store_library_loads_total") == 1
 
@@ -400,11 +403,14 @@ async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, store
     assert exposition.value("acker_hint_sweeps_total") == 3
     assert exposition.value("acker_hints_total") == 0
 
+    roots = itertools.count(2)
+
     async def hinted() -> bool:
-        await call.post(init(2))
+        await call.post(init(next(roots)))
         return bool(await told(call.http, "acker_hints_total"))
 
-    await eventually(hinted)
+    with store.hints.waiting(topology, spout):
+        await eventually(hinted)
 
 
 async def test_visits_are_counted_by_how_they_went(call: Caller, store: Store) -> None:
@@ -432,18 +438,21 @@ async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, store: S
     await tick.stop()
 
 
-async def test_a_store_that_is_away_costs_only_what_is_read_from_it(tmp_path: Path, stopping: asyncio.Event) -> None:
+async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
+    tmp_path: Path, stopping: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "FRESH_S", 0.0)  # every scrape looks
     embedded = Embedded(tmp_path / "valkey")
     await embedded.start()
     store = Store(embedded.url, window_ms=600_000)
     await store.open()
     async with client_of(store, stopping) as http:
         await Caller(http).post(init(1, E))
-        await seen(http, 1, "acker_store_up")
-        await seen(http, 1, "acker_roots_pending", topology="default")
+        assert await told(http, "acker_store_up") == 1
+        assert await told(http, "acker_roots_pending", topology="default") == 1
         await embedded.stop()
-        await seen(http, 0, "acker_store_up")
         exposition = await scrape(http)
+        assert exposition.value("acker_store_up") == 0
         assert "acker_roots_pending" not in exposition.families
         assert "acker_store_used_bytes" not in exposition.families
         assert await operations(http) == {("init", "pending"): 1}
@@ -474,13 +483,13 @@ async def test_a_store_that_is_full_is_told(tmp_path: Path, stopping: asyncio.Ev
     store = Store(embedded.url, window_ms=600_000)
     await store.open()
     async with client_of(store, stopping) as http:
-        await seen(http, 0, "acker_store_full")
         used = await told(http, "acker_store_used_bytes")
         assert used is not None
-        await store.server.command("CONFIG", "SET", "maxmemory", int(used))
-        await seen(http, 1, "acker_store_full")
-        assert await told(http, "acker_store_max_bytes") == int(used)
+        assert await told(http, "acker_store_full") == 0
+        await everywhere(store, "CONFIG SET", "maxmemory", int(used))
         await store.fullness.look()
+        assert await told(http, "acker_store_full") == 1
+        assert await told(http, "acker_store_max_bytes") == int(used)
         await Caller(http).post(init(1, E))
         assert await operations(http) == {("init", "store_full"): 1}
     await store.close()

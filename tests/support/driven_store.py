@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from acker_protocol.messages import Completion, Message, Outcome, Word
 from acker_service.domain.limits import Configuration
+from acker_service.domain.standing import Latencies
 from acker_service.store import library
 from acker_service.store.listing import read_places
 from acker_service.store.mailboxes import read_cursor
@@ -72,6 +73,10 @@ class DrivenStore:
         """Pending and unread by spout task, and the totals."""
         return self._runner.run(self._counts())
 
+    def latencies(self) -> dict[str, Latencies]:
+        """Complete latencies by outcome."""
+        return self._runner.run(self._latencies())
+
     def mailbox(self) -> list[Completion]:
         """All completions of all spout tasks."""
         return self._runner.run(self._mailbox())
@@ -124,6 +129,9 @@ class DrivenStore:
         pending = {name: counts.pending[spout.index] for name, spout in spouts.items()}
         unread = {name: counts.unread[spout.index] for name, spout in spouts.items()}
         return pending, unread, counts.totals
+
+    async def _latencies(self) -> dict[str, Latencies]:
+        return (await self._store.counts.read(await self._current())).latencies
 
     async def _mailbox(self) -> list[Completion]:
         topology, told = await self._current(), list[Completion]()

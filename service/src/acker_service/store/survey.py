@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a look found: the memory in bytes of the fullest server (``most`` 0: no bound), and all topologies' counts."""
+    """What a look found: the fullest server's memory in bytes (``most`` 0: no bound), the counts of all topologies."""
 
     used: int
     most: int

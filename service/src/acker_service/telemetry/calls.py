@@ -33,7 +33,7 @@ class CallMeters:
         self.faults = Bound(
             Counter(
                 "acker_store_faults",
-                "Calls that failed: no_memory, timeout, connection, unconfirmed by replicas, or error where Redis said so.",
+                "Calls that failed: no_memory, timeout, connection, unconfirmed (by replicas), error (Redis said so).",
                 ["kind"],
                 registry=registry,
             ),

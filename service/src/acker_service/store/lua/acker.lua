@@ -76,7 +76,7 @@ local function open(key, pair, settings)
   c.timeout, c.progress, c.dedupe, c.retention, c.window, c.tracked = struct.unpack('>I4I4I4I4I4B', settings)
   c.finished = c.base .. 'f' .. math.floor(c.now / c.retention) % 2 .. ':'
   c.due, c.hints, c.t = c.base .. 'due', key .. ':hints', {}
-  c.boxes, c.pending, c.counts, c.kept, c.emitted = {}, {}, {}, {}, {}
+  c.boxes, c.pending, c.counts, c.latencies, c.kept, c.emitted = {}, {}, {}, {}, {}, {}
   return c
 end
 

@@ -6,15 +6,30 @@
 
 local OUTCOME = { A = 0, F = 1, T = 2 }
 local COUNTED = { A = 'acked', F = 'failed', T = 'timed_out' }
-
+local SUM = { A = 'acked_ms', F = 'failed_ms', T = 'timed_out_ms' }
 local MOST_EXPONENT = 23
 
--- Counts a completion by its outcome and complete latency. The outcome's total is the sum of its latencies' counts, so
--- that one that ends alone costs one field more, not two.
+local function exponent_of(latency)
+  if latency <= 1 then return 0 end
+  local _, exponent = math.frexp(latency - 1)
+  return exponent < MOST_EXPONENT and exponent or MOST_EXPONENT
+end
+
+-- Counts a completion by its outcome and complete latency. By numbers: names are made when the call closes.
 local function count_completion(c, outcome, latency)
-  local name, _, exponent = COUNTED[outcome], math.frexp(math.max(latency - 1, 0))
-  count(c, name .. ':' .. math.min(exponent, MOST_EXPONENT))
-  count(c, name .. '_ms', math.max(latency, 0))
+  local counted, exponent = c.latencies[outcome] or {}, exponent_of(latency)
+  c.latencies[outcome] = counted
+  counted[exponent] = (counted[exponent] or 0) + 1
+  if latency > 0 then count(c, SUM[outcome], latency) end
+end
+
+-- An outcome's total is the sum of its latencies' counts: a root that ends alone costs one field more, not two.
+local function keep_latencies(c)
+  for outcome, counted in pairs(c.latencies) do
+    for exponent, change in pairs(counted) do
+      redis.call('HINCRBY', c.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)
+    end
+  end
 end
 
 local function add_text(flags, packed, flag, value)
@@ -75,5 +90,6 @@ local function close(c)
     if change ~= 0 and not is_gone(c, spout) then redis.call('HINCRBY', c.base .. 'pending', spout, change) end
   end
   for spout in pairs(c.emitted) do redis.call('HSET', c.base .. 'used', spout, c.now) end
+  keep_latencies(c)
   for name, change in pairs(c.counts) do redis.call('HINCRBY', c.base .. 'counts', name, change) end
 end
