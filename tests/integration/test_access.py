@@ -154,7 +154,7 @@ async def test_a_foreign_topology_looks_the_same_whether_it_exists_or_not(keyed)
     assert answers[0].text.replace("payments", "nothing") == answers[1].text
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/openapi.json"])
 async def test_who_watches_the_process_needs_no_key(keyed, path):
     assert (await keyed.get(path)).is_success
 

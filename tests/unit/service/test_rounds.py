@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from acker_protocol.problems import StoreUnavailable
 from acker_service.delivery.rounds import Rounds
+from acker_service.telemetry.meters import Meters
 
 from tests.support.waiting import eventually
 
@@ -30,7 +31,7 @@ class Topologies:
 
 class Store:
     def __init__(self) -> None:
-        self.topologies = Topologies()
+        self.topologies, self.meters = Topologies(), Meters()
 
 
 class Counted(Rounds):

@@ -6,6 +6,9 @@ from acker_service.api.openapi.shapes import Json, all_of
 SCHEMAS: dict[str, Json] = {}
 
 
+_SAMPLE = 'acker_operations_total{operation="init",state="pending",topology="orders"} 42.0\n'
+
+
 def _status(*words: str) -> Json:
     return all_of({"status": {"enum": list(words)}})
 
@@ -27,6 +30,20 @@ DESCRIBED = {
                         schema=_status("stopping", "store unavailable"),
                         examples={"stopping": {"status": "stopping"}, "no store": {"status": "store unavailable"}},
                     ),
+                ),
+            ),
+        ),
+    ),
+    "metrics": Described(
+        summary="Tell all metrics",
+        notes="In Prometheus's text format, or in OpenMetrics to whoever prefers that (`Accept`).",
+        answers=(
+            Answer(
+                status=200,
+                description="Metrics; where Redis is away, those that are read from it are missing.",
+                contents=(
+                    Content(schema={"type": "string"}, examples={"a sample": _SAMPLE}, kind="text/plain"),
+                    Content(schema={"type": "string"}, kind="application/openmetrics-text"),
                 ),
             ),
         ),
