@@ -109,7 +109,7 @@ async def test_an_overfull_hash_is_listed_piece_by_piece(store: Store, call: Cal
     await emit(call, range(1, 3_501))
     topology = await store.topologies.get("small")
     start = (topology.settings, 0, 0, 0, 0, 1, RECORDS)
-    _, (_, _, _, _, *pieces) = await store.topologies.ask(topology, "acker_list_roots_v1", 0, *start)
+    _, (_, _, _, _, *pieces) = await store.shards.ask(topology, "acker_list_roots_v1", 0, *start)
     assert sum(len(shown) // 7 for shown in pieces[3::4]) < 1_500
     assert set().union(*await pages(call, limit=100)) == set(range(1, 3_501))
 
@@ -119,7 +119,7 @@ async def test_a_call_looks_at_a_bounded_number_of_records(store: Store, call: C
     await emit(call, range(1, 6_001))
     topology = await store.topologies.get("small")
     start = (topology.settings, 0, 0, 0, 0, 10_000, RECORDS)
-    _, (_, _, _, _, *pieces) = await store.topologies.ask(topology, "acker_list_roots_v1", 0, *start)
+    _, (_, _, _, _, *pieces) = await store.shards.ask(topology, "acker_list_roots_v1", 0, *start)
     assert RECORDS / 2 <= sum(len(shown) // 7 for shown in pieces[3::4]) <= RECORDS + 100
     assert await pages(call, older_than_ms=2**52) == [[]]
     assert len(ids(await call.roots(limit=10_000))) == 6_000

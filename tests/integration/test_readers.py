@@ -27,7 +27,7 @@ class Counted(Mailboxes):
     """Mailboxes that count their round trips; ``between`` comes after each, before its answer."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store.topologies, store.meters.work)
+        super().__init__(store.shards, store.meters.work)
         self.round_trips: list[int] = []
         self.between: Callable[[], object] = lambda: None
 

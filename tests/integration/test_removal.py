@@ -215,7 +215,7 @@ async def test_an_ephemeral_spout_task_stays_while_roots_of_it_are_pending(
     await state(api, "init", INIT)
 
     async def time_has_passed() -> bool:
-        used = (await idle.topologies.ask_each(await idle.topologies.read("orders"), "acker_read_used_v1"))[1]
+        used = (await idle.shards.ask_each(await idle.topologies.read("orders"), "acker_read_used_v1"))[1]
         return any(int(ms) < now for now, flat in used for ms in flat[1::2])
 
     await eventually(time_has_passed)

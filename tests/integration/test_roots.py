@@ -164,7 +164,7 @@ async def test_the_watch_outlives_a_store_that_is_away(
         raise RuntimeError("of some kind")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.topologies, "ask_shards", away)
+        patch.setattr(store.shards, "ask_shards", away)
         await soon(failed.wait())
     await call.post(ack(R, E))
     assert await soon(answer) == ACKED

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Set
 
 from acker_service.store.counts import read_counts
 from acker_service.store.server import Server
-from acker_service.store.topologies import Topologies
+from acker_service.store.shards import Shards
 from acker_service.store.topology import Topology, unstale
 from acker_service.store.turns import Applied, Packed, apply_or_refuse_inits, read_words
 
@@ -23,8 +23,8 @@ class Caps:
     what a cap may be exceeded by.
     """
 
-    def __init__(self, server: Server, topologies: Topologies) -> None:
-        self._server, self._topologies = server, topologies
+    def __init__(self, server: Server, shards: Shards) -> None:
+        self._server, self._shards = server, shards
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def apply(
@@ -45,7 +45,7 @@ class Caps:
     async def _rooms(self, topology: Topology, indexes: Iterable[int], full: Set[int]) -> bytes:
         cap = topology.configuration.max_spout_pending or NO_CAP
         pending = dict.fromkeys(indexes, 0)
-        for counts in await self._topologies.call_shards(topology, "acker_read_counts_v1", [()] * len(topology.shards)):
+        for counts in await self._shards.call_shards(topology, "acker_read_counts_v1", [()] * len(topology.shards)):
             for index, count in read_counts(counts[0]).items():
                 if index in pending:
                     pending[index] += count

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from acker_protocol.messages import Outcome
 
 from acker_service.domain.standing import Latencies, TopologyStanding
-from acker_service.store.topologies import Topologies
+from acker_service.store.shards import Shards
 from acker_service.store.topology import Topology
 
 TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
@@ -40,12 +40,12 @@ class Counts:
 class CountsReader:
     """Reads counts."""
 
-    def __init__(self, topologies: Topologies) -> None:
-        self._topologies = topologies
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
 
     async def read(self, topology: Topology) -> Counts:
         """Add the counts of all shards up."""
-        _, shards = await self._topologies.ask_each(topology, "acker_read_counts_v1")
+        _, shards = await self._shards.ask_each(topology, "acker_read_counts_v1")
         pending, unread, fields = Counter[int](), Counter[int](), Counter[str]()
         for by_spout, unread_by_spout, ended in shards:
             pending.update(read_counts(by_spout))

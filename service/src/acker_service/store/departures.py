@@ -9,6 +9,7 @@ from acker_protocol.problems import SpoutBusy, UnknownSpout
 from acker_service.store import keys
 from acker_service.store.counts import CountsReader
 from acker_service.store.server import Server
+from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spout, Spouts
 from acker_service.store.topologies import PATIENCE_MS, Topologies
 from acker_service.store.topology import Doom, Topology
@@ -32,14 +33,15 @@ class Departures:
         self,
         server: Server,
         topologies: Topologies,
+        shards: Shards,
         spouts: Spouts,
         counts: CountsReader,
         meters: WorkMeters,
         *,
         idle_ms: int,
     ) -> None:
-        self._server, self._topologies, self._spouts, self._counts = server, topologies, spouts, counts
-        self._meters, self._idle_ms = meters, idle_ms
+        self._server, self._topologies, self._shards = server, topologies, shards
+        self._spouts, self._counts, self._meters, self._idle_ms = spouts, counts, meters, idle_ms
 
     async def delete(self, topology: Topology, name: str, leave: Leave) -> None:
         """Remove a spout task. Raises `SpoutBusy`, `UnknownSpout`.
@@ -89,7 +91,7 @@ class Departures:
         return f"{pending} pending roots and {unread} unread completions" if pending or unread else ""
 
     async def _used(self, topology: Topology, spout: Spout) -> str:
-        _, shards = await self._topologies.ask_each(topology, "acker_read_used_v1")
+        _, shards = await self._shards.ask_each(topology, "acker_read_used_v1")
         last = max([spout.made_ms, *(int(ms) for _, flat in shards for ms in _of(flat, spout.index))])
         return "been used lately" if max(now for now, _ in shards) - last <= self._idle_ms else ""
 
@@ -113,7 +115,7 @@ class Departures:
         return renewed
 
     async def _finish(self, topology: Topology, spout: Spout, why: str) -> None:
-        topology, shards = await self._topologies.ask_each(topology, "acker_remove_spout_v1", spout.index)
+        topology, shards = await self._shards.ask_each(topology, "acker_remove_spout_v1", spout.index)
         discarded = sum(unread for (unread,) in shards)
         self._meters.completions_discarded[topology.name, "spout_task"].inc(discarded)
         await self._mark(topology, spout, None)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from acker_protocol.problems import NotFound, Problem
 
 from acker_service.store.server import Server
+from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spout
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
@@ -33,8 +34,8 @@ _log = logging.getLogger(__name__)
 class Hints:
     """Wakes whoever waits for completions: one subscription and one sweep for all who wait in this process."""
 
-    def __init__(self, server: Server, topologies: Topologies, meters: WorkMeters) -> None:
-        self._server, self._topologies, self._meters = server, topologies, meters
+    def __init__(self, server: Server, topologies: Topologies, shards: Shards, meters: WorkMeters) -> None:
+        self._server, self._topologies, self._shards, self._meters = server, topologies, shards, meters
         self._mailboxes: Waiters[Mailbox] = Waiters()
         self._waited: dict[str, Topology] = {}
         self._heard: set[str] = set()
@@ -117,7 +118,7 @@ class Hints:
             topology = await self._topologies.get(self._waited[incarnation].name)
             while topology.incarnation == incarnation and len(found) < len(indexes):
                 some = indexes[len(found) : len(found) + MOST_INDEXES]
-                topology, shards = await self._topologies.ask_each(topology, "acker_tips_v1", *some)
+                topology, shards = await self._shards.ask_each(topology, "acker_tips_v1", *some)
                 found.extend(zip(*shards, strict=True))
         except NotFound:
             found = []

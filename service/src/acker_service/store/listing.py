@@ -20,8 +20,8 @@ from acker_protocol.problems import Invalid
 
 from acker_service.store.node import Argument
 from acker_service.store.roots import SHOWN, Root, read_shown
+from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spouts
-from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 
 RECORDS = 2_000
@@ -71,8 +71,8 @@ class _Shown:
 class Listing:
     """Lists pending roots."""
 
-    def __init__(self, topologies: Topologies, spouts: Spouts) -> None:
-        self._topologies, self._spouts = topologies, spouts
+    def __init__(self, shards: Shards, spouts: Spouts) -> None:
+        self._shards, self._spouts = shards, spouts
 
     async def page(self, topology: Topology, places: Places, *, older_than_ms: int, limit: int) -> Page:
         """Give pending roots of at least this age, ``limit`` at most, about nearest deadline first."""
@@ -83,7 +83,7 @@ class Listing:
             room = limit - len(found)
             share = min(room, -(-room // len(places)) * 2 + SLACK)
             args = [_ask(topology, places.get(shard), older_than_ms, share) for shard in range(len(topology.shards))]
-            topology, replies = await self._topologies.ask_shards(topology, "acker_list_roots_v1", args)
+            topology, replies = await self._shards.ask_shards(topology, "acker_list_roots_v1", args)
             listed = {shard: _read(shard, place, replies[shard]) for shard, place in places.items()}
             taken, places = _take(listed, places, room)
             found += taken

@@ -13,8 +13,8 @@ from acker_protocol.problems import Invalid
 
 from acker_service.store.node import Argument
 from acker_service.store.packing import unpack_completions
+from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spout
-from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 from acker_service.telemetry.work import WorkMeters
 
@@ -114,8 +114,8 @@ class Reading:
 class Mailboxes:
     """Reads and releases completions."""
 
-    def __init__(self, topologies: Topologies, meters: WorkMeters) -> None:
-        self._topologies, self._meters = topologies, meters
+    def __init__(self, shards: Shards, meters: WorkMeters) -> None:
+        self._shards, self._meters = shards, meters
 
     async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> Reading:
         """Read the completions after a cursor, oldest first within a shard, ``limit`` at most."""
@@ -126,7 +126,7 @@ class Mailboxes:
         """Read what several want, in one round trip."""
         shards = range(len(topology.shards))
         args = [_where(one, shard) for one in wanted for shard in shards]
-        topology, replies = await self._topologies.ask_shards(topology, "acker_read_v1", args)
+        topology, replies = await self._shards.ask_shards(topology, "acker_read_v1", args)
         own = (replies[start : start + len(shards)] for start in range(0, len(replies), len(shards)))
         return [_read(one, mailbox) for one, mailbox in zip(wanted, own, strict=True)]
 
@@ -137,14 +137,14 @@ class Mailboxes:
             more = shard < len(topology.shards)
             while more:
                 args = (spout.index, at.entry, at.taken, RELEASE_STEP)
-                topology, (count, more) = await self._topologies.ask(topology, "acker_release_v1", shard, *args)
+                topology, (count, more) = await self._shards.ask(topology, "acker_release_v1", shard, *args)
                 self._meters.completions_released[topology.name].inc(count)
                 released += count
         return released
 
     async def discard(self, topology: Topology, spout: Spout) -> int:
         """Forget all completions of a spout task, unread; gives how many."""
-        _, shards = await self._topologies.ask_each(topology, "acker_discard_v1", spout.index)
+        _, shards = await self._shards.ask_each(topology, "acker_discard_v1", spout.index)
         discarded: int = sum(unread for (unread,) in shards)
         self._meters.completions_discarded[topology.name, "discard"].inc(discarded)
         return discarded

@@ -8,6 +8,7 @@ from acker_protocol.problems import TopologyBusy
 from acker_service.store import keys
 from acker_service.store.counts import CountsReader
 from acker_service.store.server import Server
+from acker_service.store.shards import Shards
 from acker_service.store.topologies import DEFAULT, PATIENCE_MS, Topologies
 from acker_service.store.topology import Doom, Topology
 from acker_service.telemetry.work import WorkMeters
@@ -31,8 +32,11 @@ class Haste(StrEnum):
 class Removal:
     """Removes topologies. Each step may be repeated, and gone on with by another replica."""
 
-    def __init__(self, server: Server, topologies: Topologies, counts: CountsReader, meters: WorkMeters) -> None:
-        self._server, self._topologies, self._counts, self._meters = server, topologies, counts, meters
+    def __init__(
+        self, server: Server, topologies: Topologies, shards: Shards, counts: CountsReader, meters: WorkMeters
+    ) -> None:
+        self._server, self._topologies, self._shards = server, topologies, shards
+        self._counts, self._meters = counts, meters
 
     async def delete(self, name: str, haste: Haste) -> None:
         """Delete a topology. Raises `TopologyBusy`, `UnknownTopology`.
@@ -76,7 +80,7 @@ class Removal:
         for shard in range(len(topology.shards)):
             for _ in range(ROUNDS):
                 args = (topology.settings, RECORDS)
-                topology, (more,) = await self._topologies.ask(topology, "acker_fail_all_v1", shard, *args)
+                topology, (more,) = await self._shards.ask(topology, "acker_fail_all_v1", shard, *args)
                 if not more:
                     break
         if not await self._busy(topology):

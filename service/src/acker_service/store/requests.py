@@ -15,6 +15,7 @@ from acker_service.store.fullness import Fullness
 from acker_service.store.packing import Answer
 from acker_service.store.request import Request
 from acker_service.store.server import Server
+from acker_service.store.shards import Shards
 from acker_service.store.spouts import NOBODY, Spouts
 from acker_service.store.topologies import Topologies, attempts
 from acker_service.store.topology import Doom, Stale, Topology
@@ -50,10 +51,16 @@ class Requests:
     """Applies requests, each shard's part in one atomic step."""
 
     def __init__(
-        self, server: Server, topologies: Topologies, spouts: Spouts, fullness: Fullness, meters: WorkMeters
+        self,
+        server: Server,
+        topologies: Topologies,
+        shards: Shards,
+        spouts: Spouts,
+        fullness: Fullness,
+        meters: WorkMeters,
     ) -> None:
         self._topologies, self._spouts, self._fullness, self._meters = topologies, spouts, fullness, meters
-        self._turns, self._caps = Turns(server), Caps(server, topologies)
+        self._turns, self._caps = Turns(server), Caps(server, shards)
 
     async def apply(self, topology: Topology, request: Request) -> Reply:
         """Apply a request.

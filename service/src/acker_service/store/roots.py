@@ -10,9 +10,9 @@ from acker_service.domain.routing import bucket_of, shard_of
 from acker_service.store import packing
 from acker_service.store.node import Argument
 from acker_service.store.packing import Answer
+from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spouts
 from acker_service.store.tallies import FORCED_FAIL
-from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 from acker_service.telemetry.work import WorkMeters
 
@@ -47,8 +47,8 @@ class Root:
 class Roots:
     """Reads roots, and fails them for an operator."""
 
-    def __init__(self, topologies: Topologies, spouts: Spouts, meters: WorkMeters) -> None:
-        self._topologies, self._spouts, self._meters = topologies, spouts, meters
+    def __init__(self, shards: Shards, spouts: Spouts, meters: WorkMeters) -> None:
+        self._shards, self._spouts, self._meters = shards, spouts, meters
 
     async def read(self, topology: Topology, root_id: int) -> Root:
         """Read one root."""
@@ -75,7 +75,7 @@ class Roots:
         shards, buckets = topology.layout.shards, topology.layout.buckets
         shard, bucket = shard_of(root_id, shards), bucket_of(root_id, shards, buckets)
         where = (topology.settings, bucket, root_id.to_bytes(8, "big"))
-        return await self._topologies.ask(topology, function, shard, *where, *args)
+        return await self._shards.ask(topology, function, shard, *where, *args)
 
 
 def read_shown(shown: Sequence[Any], state: str, now_ms: int, names: dict[int, str]) -> Root:

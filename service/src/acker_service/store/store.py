@@ -20,6 +20,7 @@ from acker_service.store.removal import Removal
 from acker_service.store.requests import Requests
 from acker_service.store.roots import Roots
 from acker_service.store.server import Server
+from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spouts
 from acker_service.store.suitability import Suitability
 from acker_service.store.survey import Survey
@@ -58,20 +59,21 @@ class Store:
         self.window_ms = window_ms
         self.topologies = Topologies(self.server, window_ms=window_ms, buckets=buckets)
         self.spouts = Spouts(self.server, self.topologies)
-        self.counts = CountsReader(self.topologies)
+        self.shards = Shards(self.server, self.topologies)
+        self.counts = CountsReader(self.shards)
         self.survey = Survey(self.server, self.topologies, self.counts)
         self.fullness = Fullness(self.survey, self.counts, self._suitability, mailbox_max=mailbox_max)
-        self.requests = Requests(self.server, self.topologies, self.spouts, self.fullness, work)
-        self.roots = Roots(self.topologies, self.spouts, work)
-        self.listing = Listing(self.topologies, self.spouts)
-        self.mailboxes = Mailboxes(self.topologies, work)
-        self.ticks = Ticks(self.server, self.topologies, work)
-        self.removal = Removal(self.server, self.topologies, self.counts, work)
+        self.requests = Requests(self.server, self.topologies, self.shards, self.spouts, self.fullness, work)
+        self.roots = Roots(self.shards, self.spouts, work)
+        self.listing = Listing(self.shards, self.spouts)
+        self.mailboxes = Mailboxes(self.shards, work)
+        self.ticks = Ticks(self.server, self.shards, work)
+        self.removal = Removal(self.server, self.topologies, self.shards, self.counts, work)
         self.departures = Departures(
-            self.server, self.topologies, self.spouts, self.counts, work, idle_ms=spout_idle_ms
+            self.server, self.topologies, self.shards, self.spouts, self.counts, work, idle_ms=spout_idle_ms
         )
-        self.hints = Hints(self.server, self.topologies, work)
-        self.watch = Watch(self.topologies)
+        self.hints = Hints(self.server, self.topologies, self.shards, work)
+        self.watch = Watch(self.topologies, self.shards)
         self.followers = Followers(self.topologies, self.spouts, self.hints, Readers(self.mailboxes), work)
         self._stop: asyncio.Task[None] | None = None
 

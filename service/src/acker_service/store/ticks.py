@@ -2,7 +2,7 @@
 
 from acker_service.store import keys
 from acker_service.store.server import Server
-from acker_service.store.topologies import Topologies
+from acker_service.store.shards import Shards
 from acker_service.store.topology import Topology
 from acker_service.telemetry.work import WorkMeters
 
@@ -13,8 +13,8 @@ RECORDS = 2_000
 class Ticks:
     """Lets time pass in topologies. Any number of replicas may: each step is atomic, no root is told twice."""
 
-    def __init__(self, server: Server, topologies: Topologies, meters: WorkMeters) -> None:
-        self._server, self._topologies, self._meters = server, topologies, meters
+    def __init__(self, server: Server, shards: Shards, meters: WorkMeters) -> None:
+        self._server, self._shards, self._meters = server, shards, meters
 
     async def tick(self, topology: Topology) -> int:
         """End all that is overdue in a topology; gives how many roots. An empty shard costs one look."""
@@ -29,7 +29,7 @@ class Ticks:
         ended, more = 0, 1
         while more:
             args = (topology.settings, RECORDS)
-            topology, (count, more, *overfull) = await self._topologies.ask(topology, "acker_tick_v1", shard, *args)
+            topology, (count, more, *overfull) = await self._shards.ask(topology, "acker_tick_v1", shard, *args)
             self._meters.tick_ended[topology.name].inc(count)
             ended += count
             for bucket in overfull:
@@ -41,7 +41,7 @@ class Ticks:
         ended, cursor, earliest = 0, b"0", b""
         while True:
             args = (topology.settings, bucket, cursor, earliest)
-            topology, (count, cursor, earliest) = await self._topologies.ask(topology, "acker_walk_v1", shard, *args)
+            topology, (count, cursor, earliest) = await self._shards.ask(topology, "acker_walk_v1", shard, *args)
             self._meters.tick_ended[topology.name].inc(count)
             ended += int(count)
             if cursor == b"0":

@@ -3,18 +3,16 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
-from itertools import cycle
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from acker_protocol.problems import StoreUnavailable, TopologyBusy, UnknownTopology
 
 from acker_service.domain.limits import BUCKETS, Configuration, stored
 from acker_service.store import keys
-from acker_service.store.node import Argument
 from acker_service.store.server import Server
-from acker_service.store.topology import Doom, Remade, Stale, Topology, unstale
+from acker_service.store.topology import Doom, Remade, Stale, Topology
 
 T = TypeVar("T")
 
@@ -113,42 +111,6 @@ class Topologies:
                 return None
         return topology
 
-    async def ask(self, topology: Topology, function: str, shard: int, *args: Argument) -> tuple[Topology, list[Any]]:
-        """Call a function on one shard, with the topology read again as often as it proves stale.
-
-        Gives the topology as it is now, and the reply. Raises `StoreUnavailable`.
-        """
-        for _ in attempts(topology):
-            key = topology.shards[shard]
-            try:
-                return topology, unstale(key, await self._server.call(function, [key], topology.pair, *args))
-            except Stale as stale:
-                topology = await self._renew_same(topology, stale)
-        raise AssertionError("attempts end by raising")
-
-    async def ask_each(self, topology: Topology, function: str, *args: Argument) -> tuple[Topology, list[list[Any]]]:
-        """Call a function on every shard, in one round trip, likewise."""
-        return await self.ask_shards(topology, function, [args] * len(topology.shards))
-
-    async def ask_shards(
-        self, topology: Topology, function: str, args: Sequence[Sequence[Argument]]
-    ) -> tuple[Topology, list[list[Any]]]:
-        """Call a function on every shard, each with its own arguments, likewise; or so for several rounds of them."""
-        for _ in attempts(topology):
-            try:
-                return topology, await self.call_shards(topology, function, args)
-            except Stale as stale:
-                topology = await self._renew_same(topology, stale)
-        raise AssertionError("attempts end by raising")
-
-    async def call_shards(
-        self, topology: Topology, function: str, args: Sequence[Sequence[Argument]]
-    ) -> list[list[Any]]:
-        """Call a function on every shard, each with its own arguments, in one round trip. Raises `Stale`."""
-        calls = [(key, (topology.pair, *own)) for key, own in zip(cycle(topology.shards), args, strict=False)]
-        replies = await self._server.call_each(function, calls)
-        return [unstale(key, reply) for (key, _), reply in zip(calls, replies, strict=True)]
-
     async def renew(self, topology: Topology, stale: Stale) -> Topology:
         """Read a topology again after a shard called its pair stale, and stamp all shards if that had no stamp.
 
@@ -198,13 +160,6 @@ class Topologies:
         marked = self._remember(topology.name, reply[1].decode(), topology.configuration, reply[2].decode())
         await self.stamp(marked)
         return marked
-
-    async def _renew_same(self, topology: Topology, stale: Stale) -> Topology:
-        """Likewise, but only within one incarnation: the arguments of a call may mean something else in another."""
-        renewed = await self.renew(topology, stale)
-        if renewed.incarnation != topology.incarnation:
-            raise Remade(f"topology {topology.name} was made again meanwhile")
-        return renewed
 
     async def _find(self, name: str) -> Topology | None:
         pair, document, mark = await self._server.read("HMGET", keys.topology(name), "pair", "config", "mark")

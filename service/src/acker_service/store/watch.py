@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from acker_protocol.problems import NotFound, Problem
 
 from acker_service.domain.routing import bucket_of, shard_of
+from acker_service.store.shards import Shards
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Topology
 from acker_service.store.waiting import Waiter, Waiters
@@ -29,8 +30,8 @@ _log = logging.getLogger(__name__)
 class Watch:
     """Looks at the roots that are waited for in this process."""
 
-    def __init__(self, topologies: Topologies) -> None:
-        self._topologies = topologies
+    def __init__(self, topologies: Topologies, shards: Shards) -> None:
+        self._topologies, self._shards = topologies, shards
         self._roots: Waiters[tuple[str, str, int]] = Waiters()
         self._task: asyncio.Task[None] | None = None
 
@@ -88,7 +89,7 @@ class Watch:
         for start in range(0, max(map(len, own)), MOST_ROOTS):
             some = [mine[start : start + MOST_ROOTS] for mine in own]
             packed = [(b"".join(_WHERE.pack(bucket_of(r, shards, buckets), r) for r in mine),) for mine in some]
-            topology, replies = await self._topologies.ask_shards(topology, "acker_ended_v1", packed)
+            topology, replies = await self._shards.ask_shards(topology, "acker_ended_v1", packed)
             for mine, (reply,) in zip(some, replies, strict=True):
                 ended += [root_id for root_id, over in zip(mine, reply, strict=True) if over == ord("1")]
         return ended
