@@ -6,7 +6,7 @@ STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-stores mutations contract-fuzz check format lock clean
+.PHONY: help setup demo serve test test-stores coverage mutations contract-fuzz check format lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +25,10 @@ test: $(VENV)/.dev ## Run all tests (under ten minutes)
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
 
-mutations: $(VENV)/.dev ## Break every rule of the law on purpose and see the tests notice (half an hour)
+coverage: $(VENV)/.dev ## See that each pure room is covered wholly by its own tests (part of `make test`)
+	$(BIN)/python -m pytest tests/test_coverage.py
+
+mutations: $(VENV)/.dev ## Break every rule of law and store on purpose and see the tests notice (most of an hour)
 	$(BIN)/python -m pytest -m mutations
 
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)

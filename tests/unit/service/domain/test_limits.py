@@ -7,6 +7,8 @@ from acker_protocol.problems import AckersFixed, Invalid
 from acker_protocol.states import Rules
 from acker_service.domain.limits import Configuration, merge, overlong
 
+from tests.support.columns import columns_of
+
 OTHER = Configuration(
     ackers=8,
     message_timeout_ms=60_000,
@@ -158,4 +160,4 @@ def test_a_dedupe_window_of_zero_or_as_long_as_the_message_timeout_is_allowed(do
 def test_the_first_init_whose_timeout_exceeds_the_dedupe_window_is_found(
     configuration: Configuration, messages: list[Message], index: int | None
 ) -> None:
-    assert overlong(messages, configuration) == index
+    assert overlong(messages, configuration) == overlong(columns_of(messages), configuration) == index

@@ -6,6 +6,7 @@ from acker_service.domain.routing import Part, bucket_of, shard_of, split
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.columns import columns, columns_of
 from tests.support.strategies import ids
 
 requests = st.lists(
@@ -52,8 +53,8 @@ def test_a_root_stays_where_it_was_put_by_earlier_releases(root_id: int, shard: 
 
 
 @pytest.mark.parametrize("capped", [None, 1])
-def test_no_messages_are_no_parts(capped: int | None) -> None:
-    assert split([], shards=4, capped=capped) == []
+def test_no_operations_are_no_parts(capped: int | None) -> None:
+    assert split([], shards=4, capped=capped) == split(columns(), shards=4, capped=capped) == []
 
 
 def test_the_operations_of_one_root_go_together_in_the_order_given() -> None:
@@ -62,6 +63,43 @@ def test_the_operations_of_one_root_go_together_in_the_order_given() -> None:
         Part(shard=1, given=(0, 1, 2, 4), order=(0, 2, 1, 4)),
         Part(shard=0, given=(3,), order=(3,)),
     ]
+
+
+@pytest.mark.parametrize("capped", [None, 1])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [ack(5), ack(2), ack(9), ack(4)],
+        [init(1), ack(3), ack(1), init(2), ack(3)],
+        [ack(1), init(2), init(1), ack(3), Fail(root_id=4), ack(2)],
+        [ack(2**64 - 1), init(2**64 - 2), ack(2**64 - 2), init(2**64 - 1)],
+    ],
+    ids=["each root once", "roots that come again", "acks before their init", "the largest roots"],
+)
+def test_columns_go_where_messages_go_in_the_same_order(messages: list[Message], capped: int | None) -> None:
+    for shards in (1, 2, 3, 128):
+        expected = [_plain(part) for part in split(messages, shards=shards, capped=capped)]
+        assert [_plain(part) for part in split(columns_of(messages), shards=shards, capped=capped)] == expected
+
+
+def _plain(part: Part) -> tuple[int, list[int], list[int]]:
+    return part.shard, [*map(int, part.given)], [*map(int, part.order)]
+
+
+@given(messages=requests, shards=shard_counts, capped=caps)
+def test_whatever_goes_together_columns_go_where_messages_go(
+    messages: list[Message], shards: int, capped: int | None
+) -> None:
+    expected = [_plain(part) for part in split(messages, shards=shards, capped=capped)]
+    assert [_plain(part) for part in split(columns_of(messages), shards=shards, capped=capped)] == expected
+
+
+def test_columns_that_lie_in_order_are_one_object_as_given_and_as_applied() -> None:
+    """So that the store may send them as they are."""
+    (part,) = split(columns_of([ack(1), ack(2), ack(3)]), shards=1, capped=None)
+    assert part.given is part.order
+    (part,) = split(columns_of([ack(1), ack(2), ack(1)]), shards=1, capped=None)
+    assert part.given is not part.order
 
 
 def test_under_a_cap_roots_without_an_init_come_first_and_the_others_by_their_first_init() -> None:
