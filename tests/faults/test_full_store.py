@@ -119,6 +119,13 @@ async def test_a_store_that_evicts_is_refused(small: Store) -> None:
         await small.open()
 
 
+async def test_a_store_that_begins_to_evict_takes_no_inits(small: Store) -> None:
+    topology = await small.topologies.get("small")
+    await small.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    await small.fullness.look()
+    assert await send(small, topology, init(1)) == [Word.STORE_FULL]
+
+
 async def test_acks_are_applied_beside_an_init_under_a_new_name_that_has_no_room(small: Store) -> None:
     topology = await small.topologies.get("small")
     pending = await fill(small, topology)

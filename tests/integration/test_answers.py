@@ -75,6 +75,16 @@ async def test_a_message_id_comes_back_as_given(call: Caller, message_id: str) -
     assert [done["message_id"] for done in (await call.completions())["completions"]] == [message_id] * 2
 
 
+async def test_what_one_operation_says_is_not_said_of_the_next(call: Caller) -> None:
+    said = {"message_id": "42", "message_timeout_ms": 600_000, "progress_timeout_ms": 500_000}
+    await call.words(init(4, E, **said), init(8, E), fail(4, reason="late", component="bolt"), fail(8))
+    told = (await call.completions())["completions"]
+    assert [(done["message_id"], done["reason"], done["component"]) for done in told] == [
+        ("42", "late", "bolt"),
+        (None, None, None),
+    ]
+
+
 async def test_an_early_failure_keeps_its_own_reason_until_the_init(call: Caller) -> None:
     await call.post(fail(R, reason="r" * 1_024, component="first"))
     await call.post(fail(R, reason="later", component="second"))
@@ -151,6 +161,14 @@ async def test_room_under_a_cap_goes_to_inits_in_the_order_given(call: Caller) -
     await call.put(max_spout_pending=3)
     ops = [init(root * 4, E) for root in (5, 1, 4, 2, 3)]
     assert await call.words(*ops) == ["pending"] * 3 + ["max_spout_pending"] * 2
+    assert (await call.spout())["pending"] == 3
+
+
+async def test_room_under_a_cap_is_one_for_all_shards(call: Caller) -> None:
+    await call.put(max_spout_pending=3)
+    words = await call.words(*(init(root, E) for root in range(1, 6)))
+    assert sorted(words) == ["max_spout_pending"] * 2 + ["pending"] * 3
+    assert await call.words(*(init(root, E) for root in range(6, 10))) == ["max_spout_pending"] * 4
     assert (await call.spout())["pending"] == 3
 
 

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from acker_service.store.mailboxes import Cursor, Position
+from acker_service.store.mailboxes import Cursor, Position, read_cursor
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, ack, fail, init
@@ -149,6 +149,33 @@ async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller
     ahead = Cursor(incarnation=incarnation, positions={0: far}).encode()
     assert await ten.release(ahead) == 0
     assert await ten.told(after=ahead) == acked(MANY)
+
+
+async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning(ten: Caller, store: Store) -> None:
+    topology = await store.topologies.get("default")
+    newest = read_cursor((await ten.completions())["cursor"], topology).positions[0]
+    next_one = Position(ms=newest.ms, seq=newest.seq + 1, taken=1)
+    ahead = Cursor(incarnation=topology.incarnation, positions={0: next_one}).encode()
+    assert await ten.release(ahead) == 0
+    assert await ten.told(after=ahead) == acked(MANY)
+
+
+async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, store: Store) -> None:
+    for root in (4, 8, 12):
+        await call.post(init(root))
+    topology = await store.topologies.get("default")
+    _, told = await store.topologies.ask(topology, "acker_read_v1", 0, 0, "", 0, 2)
+    assert len(told[::3]) == 2
+
+
+async def test_a_reading_is_bounded_in_bytes(ten: Caller, store: Store) -> None:
+    topology = await store.topologies.get("default")
+    mailbox = f"{topology.shards[0]}:{topology.incarnation}:m0"
+    await store.server.command("DEL", mailbox)
+    for _ in range(6):
+        await store.server.command("XADD", mailbox, "*", "n", 1, "c", bytes(2**20))
+    _, told = await store.topologies.ask(topology, "acker_read_v1", 0, 0, "", 0, 10_000)
+    assert len(told[::3]) == 4
 
 
 async def test_the_cursor_of_another_topology_counts_as_the_beginning(ten: Caller) -> None:

@@ -55,3 +55,30 @@ async def test_a_full_mailbox_is_answered_with_429_and_when_to_come_again(narrow
     assert refused.json()["retryable"]
     batch = await narrow.post(f"{T}/batch?results=exceptions", json={"ops": [{"op": "init"} | operation]})
     assert batch.json() == {"accepted": 0, "exceptions": [{"index": 0, "state": "mailbox_full"}]}
+
+
+async def fill(client: httpx.AsyncClient) -> None:
+    """Leave one root pending, and three completions unread."""
+    assert await init(client, 9, edges=["00000000000000b1"]) == "pending"
+    assert [await init(client, root) for root in (1, 2, 3)] == ["acked"] * 3
+    await client.store.fullness.look()  # type: ignore[attr-defined]
+
+
+async def words(client: httpx.AsyncClient, *ops: dict[str, object], key: str = "k") -> list[str]:
+    answer = await client.post(f"{T}/batch", json={"ops": ops}, headers={"Idempotency-Key": key})
+    return list(answer.json()["results"])
+
+
+ACK = {"op": "ack", "root_id": f"{9:016x}", "edge_id": "00000000000000b1"}
+INIT = {"op": "init", "root_id": f"{5:016x}", "spout_task": "full", "edges": ["00000000000000b1"]}
+
+
+async def test_a_full_mailbox_stays_full_though_a_root_ends_in_the_same_request(narrow: httpx.AsyncClient) -> None:
+    await fill(narrow)
+    assert await words(narrow, ACK, INIT) == ["acked", "mailbox_full"]
+
+
+async def test_a_repeat_tells_again_that_an_init_found_no_place(narrow: httpx.AsyncClient) -> None:
+    await fill(narrow)
+    await words(narrow, ACK, INIT)
+    assert await words(narrow, ACK, INIT) == ["finished", "max_spout_pending"]

@@ -87,6 +87,12 @@ async def test_many_small_hashes_of_one_deadline_are_listed_once(store: Store, c
     assert sorted(root for page in await pages(call, limit=100) for root in page) == list(range(1, 901))
 
 
+async def test_a_call_walks_through_more_hashes_than_it_reads_at_once(store: Store, call: Caller) -> None:
+    call = await small_topology(store, call, ackers=1, buckets=1_024)
+    await emit(call, range(1, 901))
+    assert sorted(ids(await call.roots(limit=1_000))) == list(range(1, 901))
+
+
 async def test_roots_that_stay_are_all_listed_while_others_come_and_go(store: Store, call: Caller) -> None:
     call = await small_topology(store, call, ackers=2, buckets=4)
     await emit(call, range(1, 401))
@@ -123,6 +129,15 @@ async def test_a_call_looks_at_a_bounded_number_of_records(store: Store, call: C
     assert RECORDS / 2 <= sum(len(shown) // 7 for shown in pieces[3::4]) <= RECORDS + 100
     assert await pages(call, older_than_ms=2**52) == [[]]
     assert len(ids(await call.roots(limit=10_000))) == 6_000
+
+
+async def test_a_call_looks_no_further_when_there_are_enough(store: Store, call: Caller) -> None:
+    call = await small_topology(store, call, ackers=1, buckets=64)
+    await emit(call, range(1, 65))
+    topology = await store.topologies.get("small")
+    start = (topology.settings, 0, 0, 0, 0, 10, RECORDS)
+    _, (_, _, _, _, *pieces) = await store.topologies.ask(topology, "acker_list_roots_v1", 0, *start)
+    assert sum(len(shown) // 7 for shown in pieces[3::4]) == 10
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "!!!!", "é"])

@@ -137,6 +137,12 @@ async def test_all_roots_that_are_waited_for_are_looked_at_together(
     assert {answer["state"] for answer in await soon(asyncio.gather(*answers))} == {"finished"}
 
 
+async def test_a_look_finds_the_roots_that_are_over_and_no_others(call: Caller, store: Store) -> None:
+    await call.words(init(1, E), ack(2, E), init(3), init(4, E), fail(4))
+    topology = await store.topologies.get("default")
+    assert sorted(await store.watch._find_ended(topology, [1, 2, 3, 4, 5])) == [3, 4, 5]
+
+
 async def test_nobody_looks_when_nobody_waits(call: Caller, store: Store) -> None:
     await call.post(init(R, E))
     await call.root(R)

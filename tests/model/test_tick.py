@@ -1,10 +1,11 @@
 """One tick ends all that is overdue, however it is spread."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from acker_protocol.messages import Init
 from acker_service.domain.limits import Configuration
+from acker_service.store import library
 
 from tests.support.driven_store import DrivenStore
 
@@ -32,3 +33,133 @@ def test_one_tick_ends_all_that_is_overdue(spread: DrivenStore) -> None:
     spread.advance(5_000)
     spread.tick()
     assert spread.counts()[2]["timed_out"] == ROOTS
+
+
+def emit(store: DrivenStore, roots: Iterable[int], *, message_timeout_ms: int) -> None:
+    """Begin trees that nobody ends."""
+    inits = [
+        Init(root_id=root, spout_task="s", ack_val=1, outstanding=1, message_timeout_ms=message_timeout_ms)
+        for root in roots
+    ]
+    store.apply(inits, None)
+
+
+@pytest.fixture
+def one(driven_url: str) -> Iterator[DrivenStore]:
+    """A store whose roots lie in one bucket."""
+    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=1), window_ms=60_000)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def many(driven_url: str) -> Iterator[DrivenStore]:
+    """A store whose roots lie each in its own bucket."""
+    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=4_096), window_ms=60_000)
+    yield store
+    store.close()
+
+
+def told(store: DrivenStore) -> set[int]:
+    return {done.root_id for done in store.mailbox()}
+
+
+def score(store: DrivenStore) -> int | None:
+    """When the one bucket is looked at next."""
+    found = store.command("ZSCORE", store.base + "due", 0)
+    return None if found is None else int(found)
+
+
+def test_a_root_is_overdue_a_millisecond_behind_its_deadline(one: DrivenStore) -> None:
+    emit(one, [1], message_timeout_ms=100)
+    one.advance(100)
+    one.tick()
+    assert told(one) == set()
+    one.advance(1)
+    one.tick()
+    assert told(one) == {1}
+
+
+def test_each_root_of_a_bucket_ends_in_its_own_time(one: DrivenStore) -> None:
+    for root in (1, 2, 3):
+        emit(one, [root], message_timeout_ms=100 * root)
+    for root in (1, 2, 3):
+        one.advance(100 if root > 1 else 101)
+        one.tick()
+        assert told(one) == set(range(1, root + 1))
+
+
+def test_a_shard_where_all_is_over_is_looked_at_no_more(one: DrivenStore) -> None:
+    emit(one, [1, 2], message_timeout_ms=100)
+    one.advance(101)
+    one.tick()
+    assert score(one) is None
+
+
+def test_a_tick_leaves_buckets_that_are_not_due_alone(many: DrivenStore) -> None:
+    emit(many, range(1, 4), message_timeout_ms=100)
+    emit(many, range(4, 300), message_timeout_ms=200)
+    many.advance(101)
+    assert many.ask("acker_tick_v1", many.settings, 7) == [3, 0]
+
+
+def test_a_tick_reads_so_many_records_a_call(many: DrivenStore) -> None:
+    """Looking at a bucket costs one, and one for each record in it."""
+    emit(many, range(1, 101), message_timeout_ms=100)
+    many.advance(101)
+    assert [many.ask("acker_tick_v1", many.settings, 100) for _ in range(3)] == [[50, 1], [50, 1], [0, 0]]
+
+
+def test_a_tick_leaves_an_overfull_bucket_to_be_walked(one: DrivenStore) -> None:
+    emit(one, range(1, 1_002), message_timeout_ms=100)
+    one.advance(101)
+    assert one.ask("acker_tick_v1", one.settings, 2_000) == [0, 0, b"0"]
+    assert told(one) == set()
+
+
+def test_a_tick_asks_for_no_more_when_all_that_is_due_has_to_be_walked(driven_url: str) -> None:
+    """It would be called again and again, and never get past the overfull buckets."""
+    text = library.source().replace("local OVERFULL = 1000", "local OVERFULL = 2")
+    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=256), window_ms=60_000, text=text)
+    emit(store, range(3 * 256), message_timeout_ms=100)
+    store.advance(101)
+    ended, more, *overfull = store.ask("acker_tick_v1", store.settings, 2_000)
+    store.close()
+    assert (ended, more, len(overfull)) == (0, 0, 256)
+
+
+def test_a_bucket_that_is_walked_is_not_due_but_comes_due_again_if_its_walker_dies(one: DrivenStore) -> None:
+    emit(one, range(1, 3_001), message_timeout_ms=100)
+    one.advance(101)
+    ended, cursor, _ = one.ask("acker_walk_v1", one.settings, 0, 0, "")
+    assert 0 < ended < 3_000
+    assert cursor != b"0"
+    assert one.ask("acker_tick_v1", one.settings, 2_000) == [0, 0]
+    one.advance(5_001)
+    one.tick()
+    assert len(told(one)) == 3_000
+
+
+def test_a_root_that_arrives_during_a_walk_is_looked_at_in_time(one: DrivenStore) -> None:
+    """The walk is past the place where it lies, and does not find it; it has scored the bucket itself."""
+    emit(one, range(1, 3_001), message_timeout_ms=9_000)
+    cursor, earliest, pieces = b"0", b"", 0
+    while pieces == 0 or cursor != b"0":
+        _, cursor, earliest = one.ask("acker_walk_v1", one.settings, 0, cursor, earliest)
+        if pieces == 0:
+            one.command("ZADD", one.base + "due", "LT", one.now_ms + 100, 0)
+        pieces += 1
+    assert pieces > 1
+    assert score(one) == one.now_ms + 100
+
+
+def test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces(one: DrivenStore) -> None:
+    emit(one, range(1, 3_001), message_timeout_ms=4_000)
+    cursor, earliest, pieces = b"0", b"", 0
+    while pieces == 0 or cursor != b"0":
+        _, cursor, earliest = one.ask("acker_walk_v1", one.settings, 0, cursor, earliest)
+        if pieces == 0:
+            earliest = str(int(earliest) - 1_000).encode()
+        pieces += 1
+    assert pieces > 1
+    assert score(one) == one.now_ms + 3_000

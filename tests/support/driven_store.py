@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from acker_protocol.messages import Completion, Message, Outcome, Word
 from acker_service.domain.limits import Configuration
@@ -11,6 +12,7 @@ from acker_service.store.listing import read_places
 from acker_service.store.mailboxes import read_cursor
 from acker_service.store.request import Request
 from acker_service.store.roots import Root
+from acker_service.store.server import Argument
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
 
@@ -69,6 +71,24 @@ class DrivenStore:
         """List the pending roots of at least this age."""
         return self._runner.run(self._list(older_than_ms))
 
+    def ask(self, function: str, *args: Argument) -> list[Any]:
+        """Call a function on the first shard, as the store does."""
+        return self._runner.run(self._ask(function, args))
+
+    def command(self, *args: Argument) -> Any:
+        """Send Redis a command."""
+        return self._runner.run(self._store.server.command(*args))
+
+    @property
+    def settings(self) -> bytes:
+        """What the library is told of the configuration."""
+        return self._topology.settings
+
+    @property
+    def base(self) -> str:
+        """What the keys of the first shard begin with."""
+        return f"{self._topology.shards[0]}:{self._topology.incarnation}:"
+
     def counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         """Pending and unread by spout task, and the totals."""
         return self._runner.run(self._counts())
@@ -122,6 +142,10 @@ class DrivenStore:
         places = read_places(None, topology)
         page = await self._store.listing.page(topology, places, older_than_ms=older_than_ms, limit=10_000)
         return [root.root_id for root in page.roots]
+
+    async def _ask(self, function: str, args: Sequence[Argument]) -> list[Any]:
+        _, reply = await self._store.topologies.ask(await self._current(), function, 0, *args)
+        return reply
 
     async def _counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         topology = await self._current()

@@ -1,0 +1,203 @@
+"""The pairs of incarnation and version: which calls a shard takes, and what is written only as it was read."""
+
+import pytest
+from acker_service.store.store import Store
+from acker_service.store.topologies import Topologies
+from acker_service.store.topology import Doom, Topology
+
+from tests.support.caller import Caller, ack, init
+
+pytestmark = pytest.mark.anyio
+
+SHARD = "acker:{orders/0}"
+TOPOLOGY, TASKS, LISTED = "acker:{orders}", "acker:{orders}:spouts", "acker:topologies"
+OLD, NEW = "00000000000000a0", "00000000000000a1"
+DAY_MS = 86_400_000
+
+
+def pair(incarnation: str, version: int) -> str:
+    return f"{incarnation}{version:010d}"
+
+
+async def stamped(store: Store, stamp: str) -> None:
+    await store.server.command("SET", SHARD, stamp)
+
+
+async def asked(store: Store, named: str) -> list[bytes]:
+    """Ask the shard for its counts, by a pair."""
+    return list(await store.server.call("acker_read_counts_v1", [SHARD], named))[:2]
+
+
+def stale(stamp: str) -> list[bytes]:
+    return [b"stale", stamp.encode()]
+
+
+async def written(store: Store, read: str, *, config: str = "{}", above: str = "") -> list[bytes]:
+    """Write the topology's configuration over the one that was read."""
+    args = (read, config, "cafe", "orders", above)
+    return list(await store.server.call("acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
+
+
+async def field(store: Store, name: str) -> str:
+    return str((await store.server.command("HGET", TOPOLOGY, name)).decode())
+
+
+async def test_a_lower_pair_is_stale_and_told_the_shards_own(store: Store) -> None:
+    await stamped(store, pair(NEW, 2))
+    for lower in (pair(NEW, 1), pair(OLD, 3)):
+        assert await asked(store, lower) == stale(pair(NEW, 2))
+    assert (await store.server.command("GET", SHARD)).decode() == pair(NEW, 2)
+
+
+@pytest.mark.parametrize("higher", [pair(OLD, 2), pair(OLD, 10), pair(NEW, 1)])
+async def test_a_higher_pair_is_adopted(store: Store, higher: str) -> None:
+    await stamped(store, pair(OLD, 1))
+    assert (await asked(store, higher))[0] == b"ok"
+    assert await asked(store, pair(OLD, 1)) == stale(higher)
+
+
+async def test_a_shard_without_a_stamp_takes_no_pair(store: Store) -> None:
+    assert await asked(store, pair(NEW, 1)) == stale("")
+    assert not await store.server.command("EXISTS", SHARD)
+
+
+async def test_a_shard_without_a_stamp_is_stamped(store: Store) -> None:
+    assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
+    assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
+
+
+async def test_stamping_leaves_a_higher_stamp_alone(store: Store) -> None:
+    await stamped(store, pair(NEW, 2))
+    assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == stale(pair(NEW, 2))
+    assert await asked(store, pair(NEW, 1)) == stale(pair(NEW, 2))
+
+
+async def test_a_call_that_is_stale_applies_nothing(store: Store, call: Caller) -> None:
+    """The library refuses it; that the service then tries again with what it reads is another matter."""
+    await call.post(init(1, 9))
+    topology = await store.topologies.get("default")
+    packed = b"\x02" + bytes(3) + b"\0" + (1).to_bytes(8, "big") + (9).to_bytes(8, "big") + bytes(9)
+    args = (pair(topology.incarnation, 0), topology.settings, "", "", "", "", packed)
+    assert (await store.server.call("acker_apply_v1", [topology.shards[1]], *args))[0] == b"stale"
+    assert (await call.root(1))["ack_val"] == "0000000000000009"
+
+
+async def test_a_tombstone_refuses_every_version_of_its_incarnation(store: Store) -> None:
+    await store.server.call("acker_bury_v1", [SHARD], pair(NEW, 2))
+    for version in (1, 2, 3):
+        assert await asked(store, pair(NEW, version)) == stale(pair(NEW, 2) + "x")
+        assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, version)) == stale(pair(NEW, 2) + "x")
+
+
+async def test_a_tombstone_gives_way_to_a_later_incarnation(store: Store) -> None:
+    await store.server.call("acker_bury_v1", [SHARD], pair(OLD, 2))
+    assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
+    assert await store.server.command("PTTL", SHARD) == -1
+
+
+async def test_a_tombstone_stays_for_a_day(store: Store) -> None:
+    await store.server.call("acker_bury_v1", [SHARD], pair(NEW, 2))
+    assert DAY_MS - 60_000 < await store.server.command("PTTL", SHARD) <= DAY_MS
+
+
+async def test_a_shard_that_is_above_is_not_buried(store: Store) -> None:
+    await stamped(store, pair(NEW, 1))
+    assert await store.server.call("acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
+    assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
+
+
+async def test_a_configuration_is_written_only_over_the_one_that_was_read(store: Store) -> None:
+    _, first = await written(store, "")
+    _, second = await written(store, first.decode(), config="changed")
+    for read in ("", first.decode()):
+        assert await written(store, read, config="too late") == [b"raced"]
+    assert (await field(store, "config"), await field(store, "pair")) == ("changed", second.decode())
+
+
+async def test_a_change_raises_the_version_and_keeps_the_incarnation(store: Store) -> None:
+    _, first = await written(store, "")
+    _, second = await written(store, first.decode())
+    assert (first[16:], second) == (b"0000000001", first[:16] + b"0000000002")
+
+
+@pytest.mark.parametrize(
+    ("floor", "incarnation"),
+    [
+        ("fffffffffffffff0", "fffffffffffffff1"),
+        ("fffffff0ffffffff", "fffffff100000000"),
+        ("0000000000000001", None),
+    ],
+)
+async def test_an_incarnation_is_above_any_floor(store: Store, floor: str, incarnation: str | None) -> None:
+    _, made = await written(store, "", above=pair(floor, 5) + "x")
+    assert made.decode()[:16] == incarnation or incarnation is None
+    assert made.decode() > pair(floor, 5)
+
+
+async def test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards(store: Store) -> None:
+    _, read = await written(store, "")
+    ahead = read.decode()[:16] + "0000000009"
+    assert await written(store, read.decode(), above=ahead) == [b"ok", read[:16] + b"0000000010"]
+
+
+async def test_a_topology_is_marked_only_as_it_was_read(store: Store) -> None:
+    _, first = await written(store, "")
+    _, second = await written(store, first.decode())
+    assert await store.server.call("acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
+    word, marked, mark = await store.server.call("acker_mark_topology_v1", [TOPOLOGY], second, "gone")
+    assert (word, marked, mark[:5]) == (b"ok", second[:16] + b"0000000003", b"gone ")
+
+
+async def test_only_the_topology_that_was_marked_is_forgotten(store: Store) -> None:
+    _, first = await written(store, "")
+    _, second = await written(store, first.decode())
+    await store.server.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
+    assert await field(store, "pair") == second.decode()
+    await store.server.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], second, "orders")
+    assert not await store.server.command("EXISTS", TOPOLOGY)
+
+
+async def test_a_spout_task_is_written_only_over_the_one_that_was_read(store: Store) -> None:
+    _, read = await written(store, "")
+    _, value = await store.server.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+    assert await store.server.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
+    assert await store.server.command("HGET", TASKS, "s") == value
+
+
+async def test_a_spout_task_is_marked_only_as_it_was_read(store: Store) -> None:
+    _, read = await written(store, "")
+    _, value = await store.server.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+    marked = ([TOPOLOGY, TASKS], read, "s")
+    assert await store.server.call("acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
+    foreign = ([TOPOLOGY, TASKS], pair(OLD, 1), "s", value, "")
+    assert await store.server.call("acker_mark_spout_v1", *foreign) == stale(read.decode())
+    assert await store.server.command("HGET", TASKS, "s") == value
+    assert await store.server.call("acker_mark_spout_v1", *marked, value, "") == [b"ok", read[:16] + b"0000000002"]
+
+
+async def test_a_shard_that_lost_its_stamp_is_stamped_again(store: Store, call: Caller) -> None:
+    await call.post(init(1, 9))
+    topology = await store.topologies.get("default")
+    await store.server.command("DEL", *topology.shards)
+    assert await call.word(ack(1, 9)) == "acked"
+    assert [stamp.decode() for stamp in await store.server.command("MGET", *topology.shards)] == [topology.pair] * 4
+
+
+async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(store: Store, call: Caller) -> None:
+    """The configuration is written and no shard stamped: the first call that names the new pair heals the shard."""
+    await call.post(init(1, 9))
+    found = await store.topologies.get("default")
+    died = _Dying(store.server, window_ms=store.window_ms)
+    marked = await died.mark(found, Doom.PROBE)
+    await died.mark(marked, None)
+    before = await store.server.command("GET", found.shards[1])
+    await store.topologies.read("default")
+    assert await call.word(ack(1, 9)) == "acked"
+    assert before.decode() < (await store.server.command("GET", found.shards[1])).decode()
+
+
+class _Dying(Topologies):
+    """Writes, and dies before it stamps."""
+
+    async def stamp(self, topology: Topology) -> None:
+        pass

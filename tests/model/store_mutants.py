@@ -1,0 +1,259 @@
+# ruff: noqa: E501 - a rule stands in one line
+# fmt: off
+"""The rules of the store that the law does not state, each broken on purpose, and the tests that notice."""
+
+from tests.support.mutant import LUA, STORE, Mutant
+
+Rule = tuple[str, str, str, str]
+"""What the rule says, how it reads, how it is broken, and the test that notices."""
+
+ANSWERS = "tests/integration/test_answers.py::"
+COMPLETIONS = "tests/integration/test_completions.py::"
+FULL = "tests/faults/test_full_store.py::"
+LIFETIMES = "tests/model/test_lifetimes.py::"
+LISTING = "tests/integration/test_listing.py::"
+POLL = "tests/integration/test_long_poll.py::"
+READERS = "tests/integration/test_readers.py::"
+NARROW = "tests/integration/test_full_mailbox.py::"
+DEPARTURES = "tests/integration/test_departures.py::"
+REMOVAL = "tests/integration/test_removal.py::"
+REPEATS = "tests/integration/test_idempotency.py::"
+ROOTS = "tests/integration/test_roots.py::"
+SLICES = "tests/model/test_slices.py::"
+SPOUTS = "tests/integration/test_spouts.py::"
+STAMPS = "tests/integration/test_stamps.py::"
+TABLE = "tests/model/test_table.py::"
+TICK = "tests/model/test_tick.py::"
+TIME = "tests/integration/test_time.py::"
+TOPOLOGIES = "tests/integration/test_topologies.py::"
+TURNS = "tests/integration/test_turns.py::"
+
+IN_ACKER: list[Rule] = [
+    ("a lower pair is stale", "if not stamp or pair < stamp or", "if not stamp or", STAMPS + "test_a_lower_pair_is_stale_and_told_the_shards_own"),
+    ("a shard without a stamp is stale", "if not stamp or pair < stamp or", "if stamp and pair < stamp or stamp and", STAMPS + "test_a_shard_without_a_stamp_takes_no_pair"),
+    ("a higher pair is adopted", "  redis.call('SET', key, pair)\n  return nil", "  return { 'stale', stamp }", STAMPS + "test_a_higher_pair_is_adopted"),
+    ("an adopted pair is the shard's own from then on", "  redis.call('SET', key, pair)\n  return nil", "  return nil", STAMPS + "test_a_higher_pair_is_adopted"),
+    ("a tombstone refuses every version of its incarnation", " or pair:sub(1, 16) == stamp:sub(1, 16) and #stamp > #pair then", " then", STAMPS + "test_a_tombstone_refuses_every_version_of_its_incarnation"),
+    ("a tombstone refuses no other incarnation", "pair:sub(1, 16) == stamp:sub(1, 16) and #stamp", "#stamp", STAMPS + "test_a_tombstone_gives_way_to_a_later_incarnation"),
+    ("stamping leaves a higher stamp alone", "if redis.call('EXISTS', keys[1]) == 0 then redis", "if true then redis", STAMPS + "test_stamping_leaves_a_higher_stamp_alone"),
+    ("a shard without a stamp is stamped", "if redis.call('EXISTS', keys[1]) == 0 then redis", "if false then redis", STAMPS + "test_a_shard_without_a_stamp_is_stamped"),
+    ("keys carry the incarnation", "base = key .. ':' .. pair:sub(1, 16) .. ':'", "base = key .. ':0:'", REMOVAL + "test_with_discard_it_goes_at_once"),
+    ("hints carry the incarnation", "incarnation = pair:sub(1, 16)", "incarnation = 'none'", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
+    ("outcomes lie in the slice of now", "math.floor(c.now / c.retention) % 2", "0", SLICES + "test_an_outcome_is_forgotten_though_others_follow"),
+    ("the backstop is set", "  redis.call('PEXPIREAT', key, c.now + BACKSTOP_MS)\n", "", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
+    ("the backstop is three times the longest timeout", "21 * 86400000", "7 * 86400000", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
+    ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < c.now + window", "true", SLICES + "test_a_slice_keeps_the_later_end_that_a_longer_window_gave_it"),
+    ("a slice gets the later end of a longer window", "redis.call('PEXPIRETIME', key) < c.now + window", "redis.call('PEXPIRETIME', key) < 0", SLICES + "test_a_slice_gets_the_later_end_of_a_longer_window"),
+    ("what frees or reads runs in a full store", "flags = { 'allow-oom' }", "flags = {}", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+]
+
+IN_COMPLETIONS: list[Rule] = [
+    ("an outcome has its own code", "A = 0, F = 1, T = 2", "A = 0, F = 2, T = 1", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
+    ("an outcome has its own count", "A = 'acked', F = 'failed', T = 'timed_out'", "A = 'acked', F = 'timed_out', T = 'failed'", ANSWERS + "test_counts_tell_how_roots_ended"),
+    ("a completion carries the message id", "add_text(OUTCOME[outcome], '', 4, read_message_id(c, t))", "OUTCOME[outcome], ''", ANSWERS + "test_a_message_id_comes_back_as_given"),
+    ("a long message id lies beside the record", "return t.id or t.long and redis", "return t.id or false and redis", LISTING + "test_a_long_message_id_is_shown"),
+    ("an early failure lies beside the record", "return t.failure or redis.call('HGET', c.base .. 'x' .. t.bucket, 'f' .. t.root)", "return t.failure", ANSWERS + "test_an_early_failure_keeps_its_own_reason_until_the_init"),
+    ("a failure has a reason", "add_text(0, '', 8, reason)", "0, ''", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
+    ("a failure names its component", "  flags, packed = add_text(flags, packed, 16, component)\n", "", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
+    ("a failed root is told with its reason", "if outcome == 'F' then", "if false then", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
+    ("a completion says when the tree began", "t.root, t.started - EPOCH,", "t.root, c.now - EPOCH,", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
+    ("a full mailbox is not opened by a root that ends", "if room and room ~= MAILBOX_FULL then", "if room then", NARROW + "test_a_full_mailbox_stays_full_though_a_root_ends_in_the_same_request"),
+    ("a root under a removed spout task is told to nobody", "if not is_gone(c, spout) then post", "if true then post", DEPARTURES + "test_what_ends_under_a_removed_spout_task_leaves_nothing"),
+    ("a root under a removed spout task is not counted", "if change ~= 0 and not is_gone(c, spout) then", "if change ~= 0 then", DEPARTURES + "test_what_ends_under_a_removed_spout_task_leaves_nothing"),
+    ("unread completions are counted", "  redis.call('HINCRBY', c.base .. 'unread', spout, #box)\n", "", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
+    ("every completion of a box is unread", "'unread', spout, #box)", "'unread', spout, 1)", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
+    ("the newest entry is noted", "  redis.call('HSET', c.base .. 'tips', spout, entry)\n", "", READERS + "test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip"),
+    ("news are hinted at", "  redis.call('PUBLISH', 'acker:hints', c.incarnation .. ' ' .. spout)\n", "", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
+    ("pending roots are counted", "redis.call('HINCRBY', c.base .. 'pending', spout, change)", "redis.call('HGET', c.base .. 'pending', spout)", SPOUTS + "test_an_init_registers_its_spout_task"),
+    ("an emit uses its spout task", "  for spout in pairs(c.emitted) do redis.call('HSET', c.base .. 'used', spout, c.now) end\n", "", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
+    ("ended roots are counted", "redis.call('HINCRBY', c.base .. 'counts', name, change)", "redis.call('HSET', c.base .. 'counts', name, change)", TICK + "test_one_tick_ends_all_that_is_overdue"),
+]
+
+IN_REQUESTS: list[Rule] = [
+    ("an unknown count is unknown", "  if flags % 2 == 1 then o.outstanding = nil end\n", "", ANSWERS + "test_one_who_leaves_the_count_out_makes_it_unknown_for_good"),
+    ("an extra is its own operation's", "  o.timeout, o.progress, o.first, o.second, o.edge1 = nil, nil, nil, nil, nil\n", "", ANSWERS + "test_what_one_operation_says_is_not_said_of_the_next"),
+    ("a text is as long as it says", "ops:sub(at, at + length - 1)", "ops:sub(at, at + length)", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
+    ("a root is put down before the next", "      put_down(c, t)\n      take_up(c, t, root, bucket)", "      take_up(c, t, root, bucket)", LISTING + "test_page_by_page_every_root_is_listed_once"),
+    ("the last root is put down", "  put_down(c, t)\n  return table.concat(words)", "  return table.concat(words)", SPOUTS + "test_an_init_registers_its_spout_task"),
+    ("each request takes its roots up anew", "  t.root = nil\n", "", TURNS + "test_inits_of_one_turn_do_what_they_do_one_by_one"),
+    ("without a key nothing is remembered", "if set == '' or not c.applied then return end", "if not c.applied then return end", TURNS + "test_calls_without_a_key_leave_nothing_to_remember"),
+    ("what had no effect is not remembered", "if set == '' or not c.applied then return end", "if set == '' then return end", REPEATS + "test_what_had_no_effect_is_not_remembered"),
+    ("each request has its own effect", "      c.applied = false\n", "", TURNS + "test_what_had_no_effect_is_not_remembered_beside_what_had"),
+    ("both slices are looked at", "for slice = 0, 1 do", "for slice = 0, 0 do", SLICES + "test_a_repeat_is_known_for_a_window_whenever_it_came"),
+    ("both slices are looked at", "for slice = 0, 1 do", "for slice = 1, 1 do", SLICES + "test_a_repeat_is_known_for_a_window_whenever_it_came"),
+    ("requests lie in the slice of now", "math.floor(c.now / c.window) % 2 .. ':' .. set", "'0:' .. set", SLICES + "test_a_request_is_forgotten_though_others_follow"),
+    ("a request that was refused a place is a repeat too", "if found[1] == 1 or found[2] == 1 then", "if found[1] == 1 then", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
+    ("it is remembered that a place was refused", "c.places_refused = found[2] == 1", "c.places_refused = false", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
+    ("a full cap is remembered", "words:find('[bms]')", "words:find('[bs]')", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
+    ("a full mailbox is remembered", "words:find('[bms]')", "words:find('[ms]')", NARROW + "test_a_repeat_tells_again_that_an_init_found_no_place"),
+    ("a full store is remembered", "words:find('[bms]')", "words:find('[bm]')", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
+    ("a repeat is answered as one", "'=' .. run(c, repeated, args[i + 3])", "'+' .. run(c, repeated, args[i + 3])", REPEATS + "test_a_batch_over_several_shards_is_repeated_in_all_of_them"),
+    ("a repeat is not applied", "'=' .. run(c, repeated, args[i + 3])", "'=' .. run(c, obey, args[i + 3])", REPEATS + "test_a_repeated_ack_is_applied_once"),
+    ("the room that is left goes on to the next shard", "  reply[2] = write_rooms(c.rooms)\n", "  reply[2] = args[3]\n", "tests/integration/test_answers.py::test_room_under_a_cap_is_one_for_all_shards"),
+    ("a call that Redis refuses for memory takes no inits", "return apply(keys, args, true) end)", "return apply(keys, args, false) end)", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
+    ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v1', function", "provide('acker_apply_v1', function", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("a stale call applies nothing", "  local no = refusal(keys[1], args[1])\n  if no then return no end\n  local c = open(keys[1], args[1], args[2])\n  c.rooms", "  local c = open(keys[1], args[1], args[2])\n  c.rooms", STAMPS + "test_a_call_that_is_stale_applies_nothing"),
+]
+
+IN_LAW: list[Rule] = [
+    ("pairs lie in the slice of now", "math.floor(c.now / c.dedupe) % 2 .. set", "'0' .. set", SLICES + "test_an_acked_edge_is_forgotten_though_others_follow"),
+]
+
+IN_TICK: list[Rule] = [
+    ("what is over leaves the index", "if not earliest then return redis.call('ZREM', c.due, bucket) end", "if not earliest then return end", TICK + "test_a_shard_where_all_is_over_is_looked_at_no_more"),
+    ("the earliest deadline is the bucket's score", "left < earliest) then earliest = left end", "left > earliest) then earliest = left end", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
+    ("a tick says how many roots ended", "  c.ended = c.ended + 1\n", "", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
+    ("a tick renews the backstop of a bucket", "  backstop(c, key)\n  backstop(c, c.base .. 'x' .. bucket)\nend", "  backstop(c, c.base .. 'x' .. bucket)\nend", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
+    ("a tick renews the backstop of what lies beside", "  backstop(c, key)\n  backstop(c, c.base .. 'x' .. bucket)\nend", "  backstop(c, key)\nend", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
+    ("a bucket is due behind its score", "'(' .. c.now, 'BYSCORE'", "'(' .. (c.now - 1), 'BYSCORE'", TICK + "test_a_root_is_overdue_a_millisecond_behind_its_deadline"),
+    ("a tick looks at buckets that are due, and at no others", "'(' .. c.now, 'BYSCORE'", "'+inf', 'BYSCORE'", TICK + "test_a_tick_leaves_buckets_that_are_not_due_alone"),
+    ("an overfull bucket is left to be walked", "if size > OVERFULL then", "if false then", TICK + "test_a_tick_leaves_an_overfull_bucket_to_be_walked"),
+    ("a call reads so many records", "budget = budget - size - 1", "budget = budget - 1", TICK + "test_a_tick_reads_so_many_records_a_call"),
+    ("there is more when the records are spent", "(budget <= 0 or #due_now", "(#due_now", TICK + "test_a_tick_reads_so_many_records_a_call"),
+    ("there is more when many buckets are due", "(budget <= 0 or #due_now == MOST_BUCKETS and walked < MOST_BUCKETS)", "(budget <= 0)", TICK + "test_one_tick_ends_all_that_is_overdue"),
+    ("a walk ends without more when all that is due is overfull", " and walked < MOST_BUCKETS)", ")", TICK + "test_a_tick_asks_for_no_more_when_all_that_is_due_has_to_be_walked"),
+    ("a walk scores its bucket ahead", "if args[4] == '0' then redis.call('ZADD', c.due, c.now + LEASE_MS, bucket) end", "if args[4] == '0' then redis.call('ZREM', c.due, bucket) end", TICK + "test_a_bucket_that_is_walked_is_not_due_but_comes_due_again_if_its_walker_dies"),
+    ("a walk takes its bucket out of what is due", "if args[4] == '0' then redis.call('ZADD', c.due, c.now + LEASE_MS, bucket) end", "", TICK + "test_a_bucket_that_is_walked_is_not_due_but_comes_due_again_if_its_walker_dies"),
+    ("a walk ends by the score that it found", "if scan[1] == '0' and earliest then redis.call('ZADD', c.due, 'LT', earliest, bucket) end", "", TICK + "test_one_tick_ends_all_that_is_overdue"),
+    ("a walk never scores above those that arrived meanwhile", "'ZADD', c.due, 'LT', earliest, bucket)", "'ZADD', c.due, earliest, bucket)", TICK + "test_a_root_that_arrives_during_a_walk_is_looked_at_in_time"),
+    ("a walk remembers the earliest deadline of its pieces", "if found and (not earliest or found < earliest) then earliest = found end", "earliest = found", TICK + "test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces"),
+    ("a walk renews the backstop", "    backstop(c, c.base .. 'r' .. bucket)\n    backstop", "    backstop", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
+]
+
+IN_MAILBOX: list[Rule] = [
+    ("a cursor ahead of the mailbox is its beginning", "  if from ~= '' and is_ahead(key, from) then from = '' end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
+    ("a cursor ahead of the mailbox releases nothing", "  if is_ahead(key, to) then return { 'ok', 0, 0 } end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
+    ("a later millisecond is ahead", "return ams > bms or ams", "return ams", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
+    ("a later entry of a millisecond is ahead", "or ams == bms and aseq > bseq", "", COMPLETIONS + "test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning"),
+    ("the newest entry is not ahead", "aseq > bseq", "aseq >= bseq", COMPLETIONS + "test_a_cursor_leads_on_from_where_reading_ended"),
+    ("reading uses a spout task", "  touch(base, args[2])\n", "", LIFETIMES + "test_reading_uses_a_spout_task_under_which_nothing_was_emitted"),
+    ("a use is noted once a second", ">= 1000 then", ">= 0 then", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
+    ("a reading begins behind its cursor within an entry", "entry[1] == from and taken or 0", "0", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
+    ("a reading begins behind what was released within an entry", "entry[1] == head and released or 0)", "0)", COMPLETIONS + "test_reading_without_a_cursor_begins_at_the_oldest_not_released"),
+    ("a reading begins behind its cursor's entry", "from == '' and '-' or from", "'-'", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
+    ("a reading takes as many as are wanted", "wanted, bytes = wanted - left, bytes + #entry[2][4]", "wanted, bytes = 0, bytes + #entry[2][4]", COMPLETIONS + "test_many_entries_are_released_at_once"),
+    ("a reading takes no more than are wanted", "wanted, bytes = wanted - left, bytes", "bytes = bytes", COMPLETIONS + "test_a_reading_takes_no_more_entries_than_it_needs"),
+    ("a reading is bounded in bytes", "local MOST_BYTES = 4194304", "local MOST_BYTES = 4194304000", COMPLETIONS + "test_a_reading_is_bounded_in_bytes"),
+    ("a reading goes on behind sixteen entries", "if #entries < 16 then break end", "break", COMPLETIONS + "test_many_entries_are_released_at_once"),
+    ("a release ends at its cursor within an entry", "entry[1] == to and math.min(taken, n) or n", "n", COMPLETIONS + "test_an_entry_can_be_released_piece_by_piece"),
+    ("a release ends at its cursor's entry", "redis.call('XRANGE', key, '-', to, 'COUNT', most)", "redis.call('XRANGE', key, '-', '+', 'COUNT', most)", COMPLETIONS + "test_what_comes_after_the_cursor_is_not_released"),
+    ("a release never goes back", "elseif upto > begun then", "else", COMPLETIONS + "test_releasing_an_older_cursor_changes_nothing"),
+    ("a release is remembered within an entry", "      redis.call('HSET', base .. 'heads', spout, entry[1] .. ' ' .. upto)\n", "", COMPLETIONS + "test_reading_without_a_cursor_begins_at_the_oldest_not_released"),
+    ("what was released is counted once", "released = released + math.max(upto - begun, 0)", "released = released + upto", COMPLETIONS + "test_an_entry_can_be_released_piece_by_piece"),
+    ("a release that is behind counts nothing", "math.max(upto - begun, 0)", "(upto - begun)", COMPLETIONS + "test_releasing_an_older_cursor_changes_nothing"),
+    ("what was released is gone", "  if #gone > 0 then redis.call('XDEL', key, unpack(gone)) end\n", "", COMPLETIONS + "test_what_comes_after_the_cursor_is_not_released"),
+    ("what was released is unread no longer", "  if released > 0 then redis.call('HINCRBY', base .. 'unread', spout, -released) end\n", "", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
+    ("a release goes on in steps", "#entries == most and 1 or 0", "0", COMPLETIONS + "test_many_entries_are_released_at_once"),
+    ("a discard says how many", "redis.call('HGET', base .. 'unread', spout) or 0)\n  redis.call('XTRIM'", "0)\n  redis.call('XTRIM'", REMOVAL + "test_completions_are_discarded_by_an_operator"),
+    ("a discard empties the mailbox", "  redis.call('XTRIM', base .. 'm' .. spout, 'MAXLEN', 0)\n", "", REMOVAL + "test_completions_are_discarded_by_an_operator"),
+    ("what was discarded is unread no longer", "  redis.call('HDEL', base .. 'unread', spout)\n", "", REMOVAL + "test_completions_are_discarded_by_an_operator"),
+    ("a tip is its spout task's", "unpack(args, 2))", "unpack(args, 1))", READERS + "test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip"),
+]
+
+IN_ROOTS: list[Rule] = [
+    ("a root shows its ack val", "struct.pack('>i4i4', t.high, t.low)", "struct.pack('>i4i4', t.low, t.high)", ANSWERS + "test_a_root_shows_how_it_stands"),
+    ("an unknown count is shown as unknown", "t.outstanding or ''", "t.outstanding or 0", ANSWERS + "test_a_root_shows_how_it_stands"),
+    ("a root shows what ends it first", "t.started, due(t)", "t.started, t.deadline", TIME + "test_a_partial_ack_moves_the_idle_deadline"),
+    ("a finished root shows its outcome", "if t.state == 'F' then return { 'ok', c.now, 'F', t.outcome } end", "if t.state == 'F' then return { 'ok', c.now, 'N' } end", ANSWERS + "test_a_root_shows_how_it_stands"),
+    ("a root that is there is not over", "over[n] = 1 - redis.call('HEXISTS', base .. bucket, root)", "over[n] = 1", ROOTS + "test_a_look_finds_the_roots_that_are_over_and_no_others"),
+    ("a root that is not there is over", "over[n] = 1 - redis.call('HEXISTS', base .. bucket, root)", "over[n] = 0", ROOTS + "test_a_look_finds_the_roots_that_are_over_and_no_others"),
+    ("a fail by hand leaves an unknown root unknown", "  if t.state == 'N' then return { 'ok', 'N' } end\n  local word", "  local word", ROOTS + "test_a_root_that_nobody_knows_stays_unknown"),
+    ("a fail by hand has a reason", "obey(c, t, { first = args[5] }, 3)", "obey(c, t, {}, 3)", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
+    ("a fail by hand is written", "  put_down(c, t)\n  close(c)\n  return { 'ok', word }", "  close(c)\n  return { 'ok', word }", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
+    ("a fail by hand is told", "  put_down(c, t)\n  close(c)\n  return { 'ok', word }", "  put_down(c, t)\n  return { 'ok', word }", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
+    ("a fail by hand goes by the law", "  local word = obey(c, t, { first = args[5] }, 3)\n", "  local word = 'f'\n  finish(c, t, 'F')\n", ROOTS + "test_an_early_root_that_was_failed_by_hand_fails_at_its_init"),
+    ("an overfull bucket is listed in pieces", "redis.call('HLEN', key) <= OVERFULL", "true", LISTING + "test_an_overfull_hash_is_listed_piece_by_piece"),
+    ("only pending roots are listed", "if t.state == 'P' and c.now - t.started >= older", "if c.now - t.started >= older", LISTING + "test_only_pending_roots_are_listed"),
+    ("a list is of those that are old enough", "c.now - t.started >= older", "c.now - t.started > older", "tests/model/test_ages.py::test_a_list_can_be_of_those_that_are_old_enough"),
+    ("a list goes on behind the score where it stopped", "walk_index(c, score == '0' and 0 or rank_behind(c, score, bucket))", "walk_index(c, 0)", LISTING + "test_roots_that_stay_are_all_listed_while_others_come_and_go"),
+    ("buckets of one score go on in the order of bytes", "if past then high = middle else low = middle + 1 end", "high = middle", LISTING + "test_many_small_hashes_of_one_deadline_are_listed_once"),
+    ("buckets of one score go on in the order of bytes", "if past then high = middle else low = middle + 1 end", "low = middle + 1", LISTING + "test_many_small_hashes_of_one_deadline_are_listed_once"),
+    ("a walk through the index goes on behind 256 buckets", "rank = rank + 256", "rank = rank + 257", LISTING + "test_a_call_walks_through_more_hashes_than_it_reads_at_once"),
+    ("the nearest deadline comes first", "redis.call('ZRANGE', c.due, rank, rank + 255, 'WITHSCORES')", "redis.call('ZREVRANGE', c.due, rank, rank + 255, 'WITHSCORES')", LISTING + "test_the_nearest_deadlines_come_first_whatever_the_shard"),
+    ("a list ends when there are enough", "wanted, budget, step = wanted - #shown / 7,", "wanted, budget, step = wanted,", LISTING + "test_a_call_looks_no_further_when_there_are_enough"),
+    ("a list looks at so many records", "budget - #fields / 2 - 1, following", "budget, following", LISTING + "test_a_call_looks_at_a_bounded_number_of_records"),
+    ("an overfull bucket is walked to its end", "if step == '0' then bucket, score = next_bucket() end\n  end", "step = '0'\n    bucket, score = next_bucket()\n  end", LISTING + "test_an_overfull_hash_is_listed_piece_by_piece"),
+    ("a list says where it stopped", "  if bucket then reply[3], reply[4], reply[5] = score, bucket, step end\n", "", LISTING + "test_page_by_page_every_root_is_listed_once"),
+]
+
+IN_TOPOLOGIES: list[Rule] = [
+    ("a configuration is written only over the one that was read", "  if (pair or '') ~= args[1] then return { 'raced' } end\n", "", STAMPS + "test_a_configuration_is_written_only_over_the_one_that_was_read"),
+    ("a change raises the version", "string.format('%010d', tonumber(pair:sub(17)) + 1)", "pair:sub(17)", STAMPS + "test_a_change_raises_the_version_and_keeps_the_incarnation"),
+    ("a change keeps the incarnation", "    pair = pair:sub(1, 16) .. string.format('%010d', tonumber(pair:sub(17)) + 1)\n", "    pair = hex(clock(), 12) .. args[3] .. string.format('%010d', tonumber(pair:sub(17)) + 1)\n", STAMPS + "test_a_change_raises_the_version_and_keeps_the_incarnation"),
+    ("an incarnation is above a tombstone's", "above(hex(clock(), 12) .. args[3], args[5]:sub(1, 16))", "hex(clock(), 12) .. args[3]", REMOVAL + "test_an_incarnation_is_above_the_tombstones_of_the_old_one"),
+    ("an incarnation carries over to its upper half", "math.floor(low / 4294967296), 8)", "0, 8)", STAMPS + "test_an_incarnation_is_above_any_floor"),
+    ("a pair is above what a shard is ahead with", "  if pair < args[5] then pair = args[5]:sub(1, 16)", "  if false then pair = args[5]:sub(1, 16)", STAMPS + "test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards"),
+    ("a topology is listed", "  redis.call('SADD', keys[2], args[4])\n", "", TOPOLOGIES + "test_all_topologies_are_listed_by_name"),
+    ("a spout task is made only in its incarnation", "  if not pair or pair:sub(1, 16) ~= args[1]:sub(1, 16) then return { 'stale', pair or '' } end\n", "", SPOUTS + "test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied"),
+    ("a spout task is written only over the one that was read", "  if (value or '') ~= args[3] then return { 'raced' } end\n", "", STAMPS + "test_a_spout_task_is_written_only_over_the_one_that_was_read"),
+    ("a spout task keeps its index", "value and value:match('^%d+ %d+')\n    or redis", "redis", DEPARTURES + "test_a_spout_task_that_changes_keeps_its_index"),
+    ("an index is never used again", "redis.call('HINCRBY', keys[1], 'next', 1) - 1", "redis.call('HLEN', keys[2])", DEPARTURES + "test_an_index_is_never_used_again"),
+    ("counts are read", "redis.call('HGETALL', base .. 'unread'),", "{},", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
+]
+
+IN_REMOVAL: list[Rule] = [
+    ("a mark raises the version", "local pair, mark = raised(args[1]),", "local pair, mark = args[1],", DEPARTURES + "test_a_replica_with_a_warm_cache_meets_a_mark"),
+    ("a topology is marked only as it was read", "  if redis.call('HGET', keys[1], 'pair') ~= args[1] then return { 'raced' } end\n", "", STAMPS + "test_a_topology_is_marked_only_as_it_was_read"),
+    ("a mark says since when", "string.format('%.0f', clock()) or ''", "'1' or ''", DEPARTURES + "test_a_removal_at_work_is_not_taken_over"),
+    ("only the topology that was marked is forgotten", "if redis.call('HGET', keys[1], 'pair') == args[1] then", "if true then", STAMPS + "test_only_the_topology_that_was_marked_is_forgotten"),
+    ("a topology that has gone has no configuration", "    redis.call('DEL', keys[1], keys[2])\n", "", REMOVAL + "test_with_discard_it_goes_at_once"),
+    ("a topology that has gone is not listed", "    redis.call('SREM', keys[3], args[2])\n", "", DEPARTURES + "test_a_topology_that_has_gone_is_not_listed"),
+    ("a shard that is above is not buried", "  if stamp and stamp:sub(1, 26) > args[1] then return { 'stale', stamp } end\n", "", STAMPS + "test_a_shard_that_is_above_is_not_buried"),
+    ("a tombstone stays for a day", "TOMBSTONE_MS = 86400000", "TOMBSTONE_MS = 8640000", STAMPS + "test_a_tombstone_stays_for_a_day"),
+    ("a tombstone goes", "args[1] .. 'x', 'PX', TOMBSTONE_MS)", "args[1] .. 'x')", REMOVAL + "test_an_idle_topology_goes_and_leaves_only_tombstones"),
+    ("a tombstone is no stamp", "args[1] .. 'x', 'PX'", "args[1], 'PX'", STAMPS + "test_a_tombstone_refuses_every_version_of_its_incarnation"),
+    *((f"{name} is swept", f"'{name}' .. n", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("r", "x", "f0:", "f1:", "s0:", "s1:", "m") ),
+    *((f"{name} is swept", f"'{name}' .. set", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("p0:", "p1:") ),
+    *((f"{name} is swept", f"base .. '{name}'{end}", f"base .. 'none'{end}", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name, end in (("due", ","), ("pending", ","), ("unread", ", base .. 'heads'"), ("heads", ","), ("tips", ","), ("counts", ","), ("gone", ", base .. 'used'"), ("used", ")\n  return { 'ok' }")) ),
+    ("a forced deletion has a reason", "pack_failure('topology deleted')", "nil", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
+    ("a forced deletion fails what is pending", "      finish(c, t, 'F')\n      put_down(c, t)", "      remove_record(c, t)", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
+    ("a forced deletion remembers outcomes", "      put_down(c, t)\n", "      remove_record(c, t)\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
+    ("a forced deletion drops what is early", "      remove_record(c, t)\n      count", "      count", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion counts what it drops", "      count(c, 'dropped')\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion leaves no bucket due", "  if redis.call('EXISTS', key) == 0 then redis.call('ZREM', c.due, bucket) end\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion takes a piece a call", "budget = budget - 1 - fail_bucket(c, bucket)", "budget = budget + 0 * fail_bucket(c, bucket)", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
+    ("a forced deletion says if there is more", "redis.call('EXISTS', c.due) }", "0 }", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
+    ("a spout task is marked only in its incarnation", "  if not pair or pair:sub(1, 16) ~= args[1]:sub(1, 16) then return { 'stale', pair or '' } end\n", "", STAMPS + "test_a_spout_task_is_marked_only_as_it_was_read"),
+    ("a spout task is marked only as it was read", "  if redis.call('HGET', keys[2], args[2]) ~= args[3] then return { 'raced' } end\n", "", STAMPS + "test_a_spout_task_is_marked_only_as_it_was_read"),
+    ("a spout task's mark raises the version", "  pair = raised(pair)\n", "", REMOVAL + "test_what_ends_under_a_removed_spout_task_reaches_nobody_elses_mailbox"),
+    ("a removed spout task has no name", "    redis.call('HDEL', keys[2], args[2])\n", "", REMOVAL + "test_a_spout_task_stays_while_it_is_busy_and_goes_when_it_is_not"),
+    ("a removed index is gone for good", "  redis.call('SADD', base .. 'gone', spout)\n", "", DEPARTURES + "test_what_ends_under_a_removed_spout_task_leaves_nothing"),
+    ("a removed mailbox is gone", "  redis.call('UNLINK', base .. 'm' .. spout)\n", "", DEPARTURES + "test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone"),
+    *((f"a removed spout task leaves nothing {name}", f"'{name}'{end}", f"'none'{end}", DEPARTURES + "test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone") for name, end in (("unread", ", 'pending', 'heads'"), ("pending", ", 'heads'"), ("heads", ", 'tips', 'used'"), ("tips", ", 'used' })"), ("used", " })")) ),
+    ("a removal says what it discarded", "return { 'ok', unread }", "return { 'ok', 0 }", DEPARTURES + "test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone"),
+]
+
+IN_PYTHON: list[tuple[str, *Rule]] = [
+    ("removal.py", "a topology is counted again behind its mark", "        if busy := await self._busy(probed):", '        if busy := "":', REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
+    ("removal.py", "a busy topology is unmarked", "            await self._topologies.mark(probed, None)\n", "", REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
+    ("removal.py", "a forced deletion waits until all was released", "        if not await self._busy(topology):\n", "        if True:\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
+    ("removal.py", "a young mark is left to whoever set it", " > PATIENCE_MS:", " > -1:", DEPARTURES + "test_a_removal_at_work_is_not_taken_over"),
+    ("departures.py", "a spout task is counted again behind its mark", '"" if leave is Leave.DISCARD else await self._busy(topology, marked, leave)', '""', REMOVAL + "test_a_spout_task_stays_while_it_is_busy_and_goes_when_it_is_not"),
+    ("departures.py", "a busy spout task is unmarked", "            await self._mark(topology, marked, spout)\n", "", DEPARTURES + "test_a_busy_spout_task_goes_on"),
+    ("topologies.py", "a new topology is above the tombstones", "await self._tombstone(name, configuration))", '"")', REMOVAL + "test_an_incarnation_is_above_the_tombstones_of_the_old_one"),
+    ("topologies.py", "a shard without a stamp is stamped by what was read", "        if not stale.pair:\n            await self.stamp(renewed)\n        elif", "        if", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
+    ("fullness.py", "memory is full from nine tenths on", "FULL_FROM = 0.9", "FULL_FROM = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
+    ("fullness.py", "a store without maxmemory is never full", "bool(most) and used", "used", "tests/integration/test_full_mailbox.py::test_inits_are_refused_until_completions_were_released"),
+    ("fullness.py", "a mailbox is full from its bound on", "if counts.unread[index] >= self._mailbox_max", "if counts.unread[index] > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("fullness.py", "a mailbox is suspected from its bound on", "if count >= self._mailbox_max", "if count > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("fullness.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.unread[index] >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("fullness.py", "another policy lets no init in", ' or memory.get("maxmemory_policy", KEEPING) != KEEPING', "", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
+    ("caps.py", "the places that are taken are counted on every shard", "pending[index] += count", "pending[index] = count", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
+    ("caps.py", "a full mailbox is no room", "FULL if index in full else cap - count", "cap - count", NARROW + "test_inits_are_refused_until_completions_were_released"),
+]
+
+MUTANTS = [
+    Mutant(rule=rule, path=f"{LUA}{name}.lua", old=old, new=new, tests=(test,))
+    for name, rules in (
+        ("acker", IN_ACKER),
+        ("completions", IN_COMPLETIONS),
+        ("requests", IN_REQUESTS),
+        ("law", IN_LAW),
+        ("tick", IN_TICK),
+        ("mailbox", IN_MAILBOX),
+        ("roots", IN_ROOTS),
+        ("topologies", IN_TOPOLOGIES),
+        ("removal", IN_REMOVAL),
+    )
+    for rule, old, new, test in rules
+] + [Mutant(rule=rule, path=STORE + name, old=old, new=new, tests=(test,)) for name, rule, old, new, test in IN_PYTHON]  # fmt: skip

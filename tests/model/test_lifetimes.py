@@ -1,0 +1,85 @@
+"""What goes on its own in a store that nobody serves any more, what stays, and when a spout task was last used."""
+
+from collections.abc import Iterator
+
+import pytest
+from acker_protocol.messages import Ack, Fail, Init
+from acker_service.domain.limits import Configuration
+
+from tests.support.driven_store import DrivenStore
+
+BACKSTOP_MS = 21 * 86_400_000
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def store(driven_url: str) -> Iterator[DrivenStore]:
+    """A store whose roots lie in one bucket."""
+    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=1, retention_ms=DAY_MS), window_ms=60_000)
+    yield store
+    store.close()
+
+
+def emit(root_id: int, *, message_timeout_ms: int = 600_000, message_id: str | None = None) -> Init:
+    return Init(
+        root_id=root_id,
+        spout_task="s",
+        ack_val=1,
+        outstanding=1,
+        message_timeout_ms=message_timeout_ms,
+        message_id=message_id,
+    )
+
+
+def left_ms(store: DrivenStore, name: str) -> int | None:
+    """How long a key lives on; None: for ever."""
+    at = int(store.command("PEXPIRETIME", store.base + name))
+    assert at != -2, f"there is no {name}"
+    return None if at == -1 else at - store.now_ms
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(emit(1, message_id="m" * 100), id="a pending root with a long message id"),
+        pytest.param(Fail(root_id=1, reason="early"), id="an early failure"),
+    ],
+)
+def test_roots_go_on_their_own_in_a_store_that_nobody_serves(store: DrivenStore, first: Init | Fail) -> None:
+    store.apply([first], None)
+    assert [left_ms(store, name) for name in ("r0", "x0")] == [BACKSTOP_MS] * 2
+
+
+def test_completions_stay_for_ever(store: DrivenStore) -> None:
+    store.apply([emit(1), Ack(root_id=1, ack_val=1, outstanding=-1)], None)
+    assert left_ms(store, "m0") is None
+
+
+@pytest.mark.parametrize("roots", [10, 1_500], ids=["a small bucket", "an overfull bucket"])
+def test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots(store: DrivenStore, roots: int) -> None:
+    store.apply([emit(1, message_timeout_ms=100), *(emit(n, message_id="m" * 100) for n in range(2, roots))], None)
+    store.advance(101)
+    assert left_ms(store, "r0") == BACKSTOP_MS - 101
+    store.tick()
+    assert [left_ms(store, name) for name in ("r0", "x0")] == [BACKSTOP_MS] * 2
+
+
+def test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second(store: DrivenStore) -> None:
+    used: list[int] = []
+    for step in (
+        lambda: store.apply([emit(1)], None),
+        store.mailbox,
+        store.mailbox,
+        lambda: store.apply([emit(2)], None),
+    ):
+        step()
+        used.append(store.now_ms - int(store.command("HGET", store.base + "used", 0)))
+        store.advance(500)
+    assert used == [0, 500, 0, 0]
+
+
+def test_reading_uses_a_spout_task_under_which_nothing_was_emitted(store: DrivenStore) -> None:
+    store.apply([emit(1)], None)
+    store.command("DEL", store.base + "used")
+    store.mailbox()
+    assert int(store.command("HGET", store.base + "used", 0)) == store.now_ms

@@ -1,0 +1,42 @@
+"""Rules of the store broken on purpose: the test that each names must notice. Runs by `make mutations`, for minutes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from tests.model.store_mutants import MUTANTS
+from tests.support.mutant import Mutant, run_against, run_tests
+
+EVERY = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{Path(mutant.path).stem}: {mutant.rule}")
+FAILED = 1
+"""What pytest exits with if tests ran and failed; whatever else keeps them from running has other numbers."""
+
+
+@pytest.fixture
+def redis(driven_url: str) -> Iterator[Redis]:
+    """A Valkey that shows whether a broken library is one at all."""
+    with Redis.from_url(driven_url) as redis:
+        yield redis
+
+
+def test_every_rule_to_break_stands_in_its_file() -> None:
+    for mutant in MUTANTS:
+        assert mutant.broken() != mutant.source()
+
+
+@pytest.mark.mutations
+@pytest.mark.timeout(600)
+def test_with_no_rule_broken_all_these_tests_pass() -> None:
+    run = run_tests(sorted({test for mutant in MUTANTS for test in mutant.tests}))
+    assert run.returncode == 0, run.stdout
+
+
+@pytest.mark.mutations
+@pytest.mark.timeout(600)
+@EVERY
+def test_a_rule_of_the_store_that_is_broken_is_noticed(mutant: Mutant, redis: Redis, tmp_path: Path) -> None:
+    redis.function_load(mutant.library(), replace=True)
+    run = run_against(mutant, tmp_path)
+    assert run.returncode == FAILED, run.stdout + run.stderr
