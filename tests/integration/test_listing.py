@@ -37,6 +37,7 @@ async def pages(call: Caller, **query: object) -> list[list[int]]:
         found.append(ids(page))
         if page["cursor"] is None:
             return found
+        assert len(found) < 1_000, "the list has to end"
         cursor = {"cursor": page["cursor"]}
 
 

@@ -32,9 +32,9 @@ def stale(stamp: str) -> list[bytes]:
     return [b"stale", stamp.encode()]
 
 
-async def written(store: Store, read: str, *, config: str = "{}", above: str = "") -> list[bytes]:
+async def written(store: Store, read: str, *, config: str = "{}", above: str = "", digits: str = "cafe") -> list[bytes]:
     """Write the topology's configuration over the one that was read."""
-    args = (read, config, "cafe", "orders", above)
+    args = (read, config, digits, "orders", above)
     return list(await store.server.call("acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
 
 
@@ -116,7 +116,7 @@ async def test_a_configuration_is_written_only_over_the_one_that_was_read(store:
 
 async def test_a_change_raises_the_version_and_keeps_the_incarnation(store: Store) -> None:
     _, first = await written(store, "")
-    _, second = await written(store, first.decode())
+    _, second = await written(store, first.decode(), digits="beef")
     assert (first[16:], second) == (b"0000000001", first[:16] + b"0000000002")
 
 

@@ -1,8 +1,9 @@
-"""Knows how a whole run of tests meets one broken rule: `pytest -p tests.support.mutant --mutant FILE …`."""
+"""Knows how a whole run of tests meets one broken rule."""
 
 import importlib
 import json
-import subprocess
+import multiprocessing
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -41,17 +42,41 @@ class Mutant:
         return library.source().replace(self.source(), self.broken())
 
 
-def run_tests(tests: Sequence[str], *options: str) -> subprocess.CompletedProcess[str]:
-    """Run tests in a process of their own."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--timeout=60", "-p", "no:cacheprovider", *options, *tests]
-    return subprocess.run(command, check=False, cwd=HOUSE, capture_output=True, text=True, timeout=300)
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How a run of tests ended, and what it printed."""
+
+    code: int | None
+    printed: str
 
 
-def run_against(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_tests(tests: Sequence[str], folder: Path, *options: str) -> Run:
+    """Run tests in a process of their own: a fork of one that has imported what is slow to import."""
+    own = multiprocessing.get_context("forkserver")
+    own.set_forkserver_preload(["pytest", "hypothesis.stateful", "httpx", "acker_service.app"])
+    quietly = ("-x", "-q", "--timeout=60", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    printed = folder / "printed"
+    process = own.Process(target=_run, args=([*quietly, *options, *tests], printed))
+    process.start()
+    process.join(300)
+    process.kill()
+    process.join()
+    return Run(code=process.exitcode, printed=printed.read_text(encoding="utf-8"))
+
+
+def run_against(mutant: Mutant, folder: Path) -> Run:
     """Run a mutant's tests against it."""
     written = folder / "mutant.json"
     written.write_text(json.dumps(asdict(mutant)), encoding="utf-8")
-    return run_tests(mutant.tests, "-p", "tests.support.mutant", "--mutant", str(written))
+    return run_tests(mutant.tests, folder, "--mutant", str(written))
+
+
+def _run(arguments: list[str], printed: Path) -> None:
+    os.chdir(HOUSE)
+    with printed.open("w") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    sys.exit(int(pytest.main(arguments, plugins=[sys.modules[__name__]])))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,11 +87,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Break the rule before anything imports what stands on it."""
-    mutant = Mutant(**json.loads(early_config.known_args_namespace.mutant.read_text(encoding="utf-8")))
+    written = early_config.known_args_namespace.mutant
+    if written is None:
+        return
+    mutant = Mutant(**json.loads(written.read_text(encoding="utf-8")))
     if mutant.path.endswith(".lua"):
         text = mutant.library()
         library.source = lambda: text
     else:
-        _, _, inside = mutant.path.partition("/src/")
-        module = importlib.import_module(inside.removesuffix(".py").replace("/", "."))
-        exec(compile(mutant.broken(), mutant.path, "exec"), module.__dict__)
+        _break_module(mutant)
+
+
+def _break_module(mutant: Mutant) -> None:
+    """Import a module broken: all of the service anew, so that nothing holds on to what it was."""
+    for name in [name for name in sys.modules if name.startswith("acker_service")]:
+        del sys.modules[name]
+    _, _, inside = mutant.path.partition("/src/")
+    module = importlib.import_module(inside.removesuffix(".py").replace("/", "."))
+    exec(compile(mutant.broken(), mutant.path, "exec"), module.__dict__)
