@@ -121,7 +121,7 @@ async def test_a_store_that_evicts_is_refused(small: Store) -> None:
 
 async def test_a_store_that_begins_to_evict_takes_no_inits(small: Store) -> None:
     topology = await small.topologies.get("small")
-    await small.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    await everywhere(small, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     await small.fullness.look()
     assert await send(small, topology, init(1)) == [Word.STORE_FULL]
 

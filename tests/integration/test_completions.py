@@ -6,7 +6,7 @@ from acker_service.store.mailboxes import Cursor, Position, read_cursor
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, ack, fail, init
-from tests.support.redis_side import flush
+from tests.support.redis_side import at, flush
 
 pytestmark = pytest.mark.anyio
 
@@ -171,9 +171,9 @@ async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, store
 async def test_a_reading_is_bounded_in_bytes(ten: Caller, store: Store) -> None:
     topology = await store.topologies.get("default")
     mailbox = f"{topology.shards[0]}:{topology.incarnation}:m0"
-    await store.server.command("DEL", mailbox)
+    await at(store, "DEL", mailbox)
     for _ in range(6):
-        await store.server.command("XADD", mailbox, "*", "n", 1, "c", bytes(2**20))
+        await at(store, "XADD", mailbox, "*", "n", 1, "c", bytes(2**20))
     _, told = await store.topologies.ask(topology, "acker_read_v1", 0, 0, "", 0, 10_000)
     assert len(told[::3]) == 4
 

@@ -1,16 +1,18 @@
 """The pairs of incarnation and version: which calls a shard takes, and what is written only as it was read."""
 
 import pytest
+from acker_service.store import keys
 from acker_service.store.store import Store
 from acker_service.store.topologies import Topologies
 from acker_service.store.topology import Doom, Topology
 
 from tests.support.caller import Caller, ack, init
+from tests.support.redis_side import at
 
 pytestmark = pytest.mark.anyio
 
-SHARD = "acker:{orders/0}"
-TOPOLOGY, TASKS, LISTED = "acker:{orders}", "acker:{orders}:spouts", "acker:topologies"
+SHARD = keys.shard("orders", 0)
+TOPOLOGY, TASKS, LISTED = keys.topology("orders"), keys.spouts("orders", "0"), keys.TOPOLOGIES
 OLD, NEW = "00000000000000a0", "00000000000000a1"
 DAY_MS = 86_400_000
 
@@ -20,7 +22,7 @@ def pair(incarnation: str, version: int) -> str:
 
 
 async def stamped(store: Store, stamp: str) -> None:
-    await store.server.command("SET", SHARD, stamp)
+    await at(store, "SET", SHARD, stamp)
 
 
 async def asked(store: Store, named: str) -> list[bytes]:
@@ -39,14 +41,14 @@ async def written(store: Store, read: str, *, config: str = "{}", above: str = "
 
 
 async def field(store: Store, name: str) -> str:
-    return str((await store.server.command("HGET", TOPOLOGY, name)).decode())
+    return str((await at(store, "HGET", TOPOLOGY, name)).decode())
 
 
 async def test_a_lower_pair_is_stale_and_told_the_shards_own(store: Store) -> None:
     await stamped(store, pair(NEW, 2))
     for lower in (pair(NEW, 1), pair(OLD, 3)):
         assert await asked(store, lower) == stale(pair(NEW, 2))
-    assert (await store.server.command("GET", SHARD)).decode() == pair(NEW, 2)
+    assert (await at(store, "GET", SHARD)).decode() == pair(NEW, 2)
 
 
 @pytest.mark.parametrize("higher", [pair(OLD, 2), pair(OLD, 10), pair(NEW, 1)])
@@ -58,7 +60,7 @@ async def test_a_higher_pair_is_adopted(store: Store, higher: str) -> None:
 
 async def test_a_shard_without_a_stamp_takes_no_pair(store: Store) -> None:
     assert await asked(store, pair(NEW, 1)) == stale("")
-    assert not await store.server.command("EXISTS", SHARD)
+    assert not await at(store, "EXISTS", SHARD)
 
 
 async def test_a_shard_without_a_stamp_is_stamped(store: Store) -> None:
@@ -92,18 +94,24 @@ async def test_a_tombstone_refuses_every_version_of_its_incarnation(store: Store
 async def test_a_tombstone_gives_way_to_a_later_incarnation(store: Store) -> None:
     await store.server.call("acker_bury_v1", [SHARD], pair(OLD, 2))
     assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
-    assert await store.server.command("PTTL", SHARD) == -1
+    assert await at(store, "PTTL", SHARD) == -1
 
 
 async def test_a_tombstone_stays_for_a_day(store: Store) -> None:
     await store.server.call("acker_bury_v1", [SHARD], pair(NEW, 2))
-    assert DAY_MS - 60_000 < await store.server.command("PTTL", SHARD) <= DAY_MS
+    assert DAY_MS - 60_000 < await at(store, "PTTL", SHARD) <= DAY_MS
 
 
 async def test_a_shard_that_is_above_is_not_buried(store: Store) -> None:
     await stamped(store, pair(NEW, 1))
     assert await store.server.call("acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
     assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
+
+
+async def test_a_barrier_writes_at_the_place_of_its_key(store: Store) -> None:
+    """So that waiting for it is waiting for all that was written there before."""
+    assert await store.server.call("acker_barrier_v1", [SHARD]) == [b"ok"]
+    assert 20 * DAY_MS < await at(store, "PTTL", SHARD + ":barrier") <= 21 * DAY_MS
 
 
 async def test_a_configuration_is_written_only_over_the_one_that_was_read(store: Store) -> None:
@@ -154,14 +162,14 @@ async def test_only_the_topology_that_was_marked_is_forgotten(store: Store) -> N
     await store.server.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
     assert await field(store, "pair") == second.decode()
     await store.server.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], second, "orders")
-    assert not await store.server.command("EXISTS", TOPOLOGY)
+    assert not await at(store, "EXISTS", TOPOLOGY)
 
 
 async def test_a_spout_task_is_written_only_over_the_one_that_was_read(store: Store) -> None:
     _, read = await written(store, "")
     _, value = await store.server.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
     assert await store.server.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
-    assert await store.server.command("HGET", TASKS, "s") == value
+    assert await at(store, "HGET", TASKS, "s") == value
 
 
 async def test_a_spout_task_is_marked_only_as_it_was_read(store: Store) -> None:
@@ -171,16 +179,17 @@ async def test_a_spout_task_is_marked_only_as_it_was_read(store: Store) -> None:
     assert await store.server.call("acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
     foreign = ([TOPOLOGY, TASKS], pair(OLD, 1), "s", value, "")
     assert await store.server.call("acker_mark_spout_v1", *foreign) == stale(read.decode())
-    assert await store.server.command("HGET", TASKS, "s") == value
+    assert await at(store, "HGET", TASKS, "s") == value
     assert await store.server.call("acker_mark_spout_v1", *marked, value, "") == [b"ok", read[:16] + b"0000000002"]
 
 
 async def test_a_shard_that_lost_its_stamp_is_stamped_again(store: Store, call: Caller) -> None:
     await call.post(init(1, 9))
     topology = await store.topologies.get("default")
-    await store.server.command("DEL", *topology.shards)
+    for shard in topology.shards:
+        await at(store, "DEL", shard)
     assert await call.word(ack(1, 9)) == "acked"
-    assert [stamp.decode() for stamp in await store.server.command("MGET", *topology.shards)] == [topology.pair] * 4
+    assert {(await at(store, "GET", shard)).decode() for shard in topology.shards} == {topology.pair}
 
 
 async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(store: Store, call: Caller) -> None:
@@ -190,10 +199,10 @@ async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(store:
     died = _Dying(store.server, window_ms=store.window_ms)
     marked = await died.mark(found, Doom.PROBE)
     await died.mark(marked, None)
-    before = await store.server.command("GET", found.shards[1])
+    before = await at(store, "GET", found.shards[1])
     await store.topologies.read("default")
     assert await call.word(ack(1, 9)) == "acked"
-    assert before.decode() < (await store.server.command("GET", found.shards[1])).decode()
+    assert before.decode() < (await at(store, "GET", found.shards[1])).decode()
 
 
 class _Dying(Topologies):

@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
-from acker_service.store.server import Argument
+from acker_service.store import keys
+from acker_service.store.node import Argument
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
+from tests.support.redis_side import find
 
 pytestmark = pytest.mark.anyio
 
@@ -21,10 +23,10 @@ def calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     held: list[int] = []
     call = store.server.call
 
-    async def counted(function: str, keys: list[str], *args: Argument) -> list[object]:
+    async def counted(function: str, named: list[str], *args: Argument) -> list[object]:
         if function.startswith("acker_apply"):
             held.append((len(args) - 3) // 4)
-        return await call(function, keys, *args)
+        return await call(function, named, *args)
 
     monkeypatch.setattr(store.server, "call", counted)
     return held
@@ -56,7 +58,7 @@ async def test_inits_of_one_turn_do_what_they_do_one_by_one(call: Caller, calls:
 
 async def test_calls_without_a_key_leave_nothing_to_remember(call: Caller, store: Store) -> None:
     await together(call, init(R, E), ack(R, E))
-    kept = [key.decode() for key in await store.server.command("KEYS", "acker:{default/0}:*")]
+    kept = await find(store, keys.shard("default", 0) + ":*")
     assert not [key for key in kept if key.rpartition(":")[0].endswith((":s0", ":s1"))]
 
 

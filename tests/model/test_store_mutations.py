@@ -1,5 +1,6 @@
 """Rules of the store broken on purpose: the test that each names must notice. Runs by `make mutations`, for minutes."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,3 +41,4 @@ def test_a_rule_of_the_store_that_is_broken_is_noticed(mutant: Mutant, redis: Re
     redis.function_load(mutant.library(), replace=True)
     run = run_against(mutant, tmp_path)
     assert run.code == FAILED, run.printed
+    assert re.search(r"^[1-9]\d* (failed|error)", run.printed, re.MULTILINE), run.printed

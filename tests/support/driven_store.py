@@ -10,13 +10,13 @@ from acker_service.domain.standing import Latencies
 from acker_service.store import library
 from acker_service.store.listing import read_places
 from acker_service.store.mailboxes import read_cursor
+from acker_service.store.node import Argument
 from acker_service.store.request import Request
 from acker_service.store.roots import Root
-from acker_service.store.server import Argument
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
 
-from tests.support.redis_side import everywhere, flush
+from tests.support.redis_side import at, everywhere, flush
 
 TIME = "redis.call('TIME')"
 CLOCK = "test:clock"
@@ -75,9 +75,9 @@ class DrivenStore:
         """Call a function on the first shard, as the store does."""
         return self._runner.run(self._ask(function, args))
 
-    def command(self, *args: Argument) -> Any:
-        """Send Redis a command."""
-        return self._runner.run(self._store.server.command(*args))
+    def command(self, command: str, key: str, *args: Argument) -> Any:
+        """Run a plain command on a key."""
+        return self._runner.run(at(self._store, command, key, *args))
 
     @property
     def settings(self) -> bytes:
