@@ -5,7 +5,7 @@ import pytest
 from acker_protocol.messages import Ack, Init, Message
 from acker_protocol.problems import AckersFixed, Invalid
 from acker_protocol.states import Rules
-from acker_service.domain.limits import Configuration, merge, overlong
+from acker_service.domain.limits import Configuration, merge, overlong, stored
 
 from tests.support.columns import columns_of
 
@@ -84,6 +84,11 @@ def test_what_a_change_leaves_out_stays_and_the_buckets_always_do() -> None:
 def test_null_is_the_default(field: str) -> None:
     merged = merge(OTHER, {field: None}, buckets=4_096)
     assert asdict(merged) == asdict(OTHER) | {field: asdict(Configuration())[field]}
+
+
+def test_a_configuration_is_read_as_it_was_stored_but_for_what_a_later_release_knows_of_it() -> None:
+    assert stored(asdict(OTHER) | {"later": 1}) == OTHER
+    assert stored({}) == Configuration()
 
 
 def test_the_present_number_of_ackers_may_be_said_again() -> None:
