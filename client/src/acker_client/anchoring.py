@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from acker_protocol.ids import format_id, parse_id
 from acker_protocol.routes import ANCHORS
@@ -15,6 +15,8 @@ from acker_client.errors import TooManyAnchors, WrongHeader
 
 VERSION = "00"
 MAX_ANCHORS = 64
+
+T = TypeVar("T")
 
 Headers = Mapping[str, Any] | Iterable[tuple[Any, Any]] | None
 """Headers as libraries give them: a mapping or pairs, text or bytes, or nothing at all."""
@@ -51,6 +53,19 @@ class Anchors:
             return {}
         return {ANCHORS: f"{VERSION} {self.topology} {','.join(map(str, self.anchors))}"}
 
+    def amqp_headers(self, others: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Give the header among others, for the ``headers`` of pika or aio-pika.
+
+        The others (``x-death``, numbers, tables) stay as they are; but of anchors among them, those of the message
+        that is being sent on, none is left: they are another message's.
+        """
+        return dict(_others((others or {}).items())) | self.headers()
+
+    def kafka_headers(self, others: Iterable[tuple[str, bytes | None]] | None = None) -> list[tuple[str, bytes | None]]:
+        """Give the header among others, likewise, as the pairs that Kafka's libraries take and give."""
+        own = [(name, value.encode()) for name, value in self.headers().items()]
+        return [*_others(others or ()), *own]
+
 
 def read_anchors(headers: Headers, *, topology: str) -> Anchors:
     """Read the header of a message of this topology; without one, no anchors. Raises `WrongHeader`."""
@@ -86,9 +101,17 @@ def _anchor(text: str) -> Anchor:
 
 
 def _values(headers: Headers) -> Iterable[str]:
-    """Find the header, whatever the case of its name."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
-    return (_text(value) for key, value in pairs if _text(key).lower() == ANCHORS.lower())
+    return (_text(value) for name, value in pairs if _is_ours(name))
+
+
+def _others(pairs: Iterable[tuple[str, T]]) -> Iterable[tuple[str, T]]:
+    return ((name, value) for name, value in pairs if not _is_ours(name))
+
+
+def _is_ours(name: Any) -> bool:
+    """Whether this is the header, whatever the case of its name."""
+    return _text(name).lower() == ANCHORS.lower()
 
 
 def _text(value: Any) -> str:

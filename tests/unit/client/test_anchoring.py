@@ -33,6 +33,41 @@ def test_what_is_written_is_read_again():
     assert read_anchors(anchors.headers(), topology="a.b-c_1") == anchors
 
 
+def test_an_amqp_message_keeps_its_other_headers_as_they_are():
+    death = {"x-death": [{"queue": "words", "count": 2}], "tries": 3, "raw": b"\xff", "when": None}
+    headers = ANCHORS.amqp_headers(death)
+    assert headers == death | {"Acker-Anchors": ONE}
+    assert headers["x-death"] is death["x-death"]
+    assert read_anchors(headers, topology="default") == ANCHORS
+
+
+def test_an_amqp_message_without_other_headers_has_the_one():
+    assert ANCHORS.amqp_headers() == ANCHORS.amqp_headers({}) == {"Acker-Anchors": ONE}
+
+
+def test_a_kafka_message_has_the_header_in_bytes_behind_its_others():
+    others = [("trace", b"1"), ("trace", b"2"), ("none", None)]
+    headers = ANCHORS.kafka_headers(others)
+    assert headers == [*others, ("Acker-Anchors", ONE.encode())]
+    assert read_anchors(headers, topology="default") == ANCHORS
+    assert ANCHORS.kafka_headers() == ANCHORS.kafka_headers(None) == [("Acker-Anchors", ONE.encode())]
+
+
+@pytest.mark.parametrize("name", ["Acker-Anchors", "acker-anchors"])
+@pytest.mark.parametrize("sent", [ANCHORS, Anchors(topology="default")])
+def test_a_message_sent_on_never_carries_the_anchors_it_came_with(name, sent):
+    old = "00 default 00000000000000aa-00000000000000cc"
+    assert read_anchors(sent.amqp_headers({name: old}), topology="default") == sent
+    assert read_anchors(sent.kafka_headers([(name, old.encode())]), topology="default") == sent
+
+
+def test_writing_headers_changes_nothing_of_the_others():
+    amqp, kafka = {"acker-anchors": ONE, "a": 1}, [("acker-anchors", ONE.encode())]
+    ANCHORS.amqp_headers(amqp)
+    ANCHORS.kafka_headers(kafka)
+    assert (amqp, kafka) == ({"acker-anchors": ONE, "a": 1}, [("acker-anchors", ONE.encode())])
+
+
 def test_writing_the_header_changes_nothing():
     assert ANCHORS.headers() == ANCHORS.headers()
 
@@ -47,6 +82,9 @@ def test_writing_the_header_changes_nothing():
         [(b"acker-anchors", ONE.encode())],
         httpx.Headers({"Acker-Anchors": ONE}),
         {"x-retries": 3, "Acker-Anchors": f" {ONE} "},
+        {"x-death": [{"queue": "words"}], "none": None, "Acker-Anchors": ONE.encode()},
+        [("trace", None), ("Acker-Anchors", ONE.encode())],
+        (("Acker-Anchors", ONE.encode()),),
     ],
 )
 def test_the_header_is_found_as_http_amqp_and_kafka_libraries_give_it(headers):
