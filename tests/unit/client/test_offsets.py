@@ -152,26 +152,31 @@ class AsTheModelSays(RuleBasedStateMachine):
         self.tracker, self.committed = OffsetTracker(3), 3
         self.emitted, self.acked = set[int](), set[int]()
 
-    @rule(offset=offsets)
-    def emit(self, offset: int) -> None:
+    @rule(above=st.integers(-2, 6))
+    def emit(self, above: int) -> None:
+        offset = self.committed + above
         self.tracker.emit(offset)
         if offset >= self.committed:
             self.emitted.add(offset)
 
-    @rule(offset=offsets)
-    def ack(self, offset: int) -> None:
+    @rule(above=st.integers(-2, 6))
+    def ack(self, above: int) -> None:
+        offset = self.committed + above
         self.tracker.ack(offset)
         self.acked |= {offset} & self.emitted
 
-    @rule(position=offsets)
-    def commit(self, position: int) -> None:
+    @rule(above=st.integers(-2, 2))
+    def commit(self, above: int) -> None:
+        position = self.committed + above
         self.tracker.commit(position)
         self.committed = max(self.committed, position)
 
     @precondition(lambda self: self.position() is not None)
     @rule()
     def commit_what_may_be(self) -> None:
-        self.commit(self.position())
+        position = self.position()
+        assert position is not None
+        self.commit(position - self.committed)
 
     def position(self) -> int | None:
         left = {offset for offset in self.emitted if offset >= self.committed}
