@@ -1,0 +1,217 @@
+"""Tests how an application's answers end the tuples of its requests."""
+
+import asyncio
+from contextlib import suppress
+
+import httpx
+import pytest
+from acker_client import Misuse
+from acker_client.asgi import OPEN, TUPLE, AckerMiddleware
+from acker_client.hooks import async_add_anchors
+from acker_protocol.messages import Outcome
+from acker_protocol.states import Finished
+
+pytestmark = pytest.mark.anyio
+
+
+class Application:
+    """Answers as its parts say, after what it is told to do with its scope."""
+
+    def __init__(self, status=200, *, parts=(b"done",), whole=True, do=None) -> None:
+        self.status, self.parts, self.whole, self.do = status, parts, whole, do
+        self.scopes = []
+
+    async def __call__(self, scope, _, send):
+        self.scopes.append(scope)
+        if self.do is not None:
+            await self.do(scope)
+        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        for part in self.parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        if self.whole:
+            await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture
+async def headers(async_acker):
+    """A message of one root, on its way to one consumer."""
+    async with async_acker.spout("orders", shared=True).emit(message_id="42") as root:
+        return root.anchor("bill").headers()
+
+
+@pytest.fixture
+def ask(async_acker, headers):
+    """Send the message to an application behind the middleware."""
+
+    async def asked(application, **options) -> httpx.Response:
+        served = AckerMiddleware(application, acker=async_acker, component="billing", **options)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=served), base_url="http://app") as http:
+            return await http.post("/", headers=headers)
+
+    return asked
+
+
+def outcome(service) -> Outcome | None:
+    [state] = service.roots.values()
+    return state.outcome if isinstance(state, Finished) else None
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 304, 400, 404, 409, 422])
+async def test_an_answer_acks_the_tuple_also_one_that_refuses(service, ask, status):
+    assert (await ask(Application(status))).status_code == status
+    assert outcome(service) is Outcome.ACKED
+    [ack] = service.bodies("ack")
+    assert ack["component"] == "billing"
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 599])
+async def test_an_answer_of_failure_fails_the_tree(service, ask, status):
+    assert (await ask(Application(status))).status_code == status
+    assert outcome(service) is Outcome.FAILED
+    assert [(fail["reason"], fail["component"]) for fail in service.bodies("fail")] == [
+        (f"answered {status}", "billing")
+    ]
+
+
+@pytest.mark.parametrize("status", sorted(OPEN))
+async def test_an_answer_after_which_the_request_comes_again_leaves_the_tuple_open(service, ask, status):
+    assert (await ask(Application(status))).status_code == status
+    assert len(service.writes()) == 1
+    await ask(Application())
+    assert outcome(service) is Outcome.ACKED
+
+
+async def test_an_exception_fails_the_tree_with_its_text_and_comes_through(service, ask):
+    async def do(scope):
+        raise ValueError("no such card")
+
+    with pytest.raises(ValueError, match="no such card"):
+        await ask(Application(do=do))
+    assert service.bodies("fail")[0]["reason"] == "no such card"
+
+
+async def test_an_exception_behind_the_answer_fails_the_tree(service, ask):
+    async def application(scope, receive, send):
+        await Application()(scope, receive, send)
+        raise ValueError("in the background")
+
+    with pytest.raises(ValueError, match="in the background"):
+        await ask(application)
+    assert outcome(service) is Outcome.FAILED
+
+
+@pytest.mark.parametrize("application", [Application(whole=False), Application(parts=(), whole=False)])
+async def test_an_answer_that_breaks_off_fails_the_tree(service, ask, application):
+    with pytest.raises(AssertionError):  # httpx's own, for an application that ends in the midst
+        await ask(application)
+    assert service.bodies("fail")[0]["reason"] == "broke off its answer"
+
+
+async def test_an_application_that_answers_nothing_fails_the_tree(service, ask):
+    async def application(scope, receive, send):
+        pass
+
+    with pytest.raises(AssertionError):  # httpx's own
+        await ask(application)
+    assert outcome(service) is Outcome.FAILED
+
+
+async def raises(scope, receive, send):
+    raise ValueError
+
+
+@pytest.mark.parametrize("application", [Application(503), Application(whole=False), raises])
+async def test_a_failure_left_to_redelivery_sends_nothing_and_the_request_sent_again_completes_the_tree(
+    service, ask, application
+):
+    with suppress(AssertionError, ValueError):  # of httpx, for an answer that breaks off, and of the application
+        await ask(application, on_error="redeliver")
+    assert len(service.writes()) == 1
+    await ask(Application(), on_error="redeliver")
+    assert outcome(service) is Outcome.ACKED
+
+
+async def test_a_cancelled_request_sends_nothing(service, ask):
+    async def do(scope):
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await ask(Application(do=do))
+    assert len(service.writes()) == 1
+
+
+async def test_the_ack_waits_for_what_comes_behind_the_answer(service, ask):
+    seen = []
+
+    async def application(scope, receive, send):
+        await Application()(scope, receive, send)
+        seen.append(outcome(service))
+
+    await ask(application)
+    assert (seen, outcome(service)) == ([None], Outcome.ACKED)
+
+
+async def test_requests_that_the_application_sends_are_children(service, ask, async_acker):
+    async def do(scope):
+        hooks = {"request": [async_add_anchors]}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=peer), event_hooks=hooks) as http:
+            await http.post("http://peer/")
+
+    peer = Application()
+    await ask(Application(do=do))
+    assert outcome(service) is None
+    child = async_acker.tuple(peer.scopes[0]["headers"], component="peer")
+    await async_acker.ack(child)
+    assert outcome(service) is Outcome.ACKED
+
+
+async def test_the_application_may_end_the_tuple_by_itself(service, ask, async_acker):
+    async def do(scope):
+        await async_acker.fail(scope[TUPLE], reason="declined")
+
+    await ask(Application(do=do))
+    assert service.writes("ack") == []
+    assert [fail["reason"] for fail in service.bodies("fail")] == ["declined"]
+
+
+async def test_a_middleware_within_another_leaves_the_tuple_to_it(service, ask, async_acker):
+    inner = AckerMiddleware(Application(503), acker=async_acker, component="inner")
+    await ask(inner)
+    assert [fail["component"] for fail in service.bodies("fail")] == ["billing"]
+
+
+async def test_a_request_without_anchors_is_not_tracked(async_acker, service):
+    served = AckerMiddleware(Application(503), acker=async_acker, component="billing")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=served), base_url="http://app") as http:
+        assert (await http.post("/")).status_code == 503
+    assert service.requests == []
+
+
+@pytest.mark.parametrize("value", ["nonsense", "00 other 00000000000000aa-00000000000000bb"])
+async def test_a_header_that_cannot_be_read_is_answered_400_and_the_application_is_not_called(async_acker, value):
+    application = Application()
+    served = AckerMiddleware(application, acker=async_acker, component="billing")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=served), base_url="http://app") as http:
+        answer = await http.post("/", headers={"Acker-Anchors": value})
+    assert (answer.status_code, application.scopes) == (400, [])
+    assert answer.text.startswith("Acker-Anchors")
+
+
+async def test_other_scopes_than_http_pass(async_acker):
+    application = Application()
+    served = AckerMiddleware(application, acker=async_acker, component="billing")
+    sent = []
+
+    async def send(event):
+        sent.append(event)
+
+    scope = {"type": "websocket", "headers": [(b"acker-anchors", b"nonsense")]}
+    await served(scope, None, send)
+    assert application.scopes[0] is scope
+    assert sent
+
+
+@pytest.mark.parametrize("wrong", [{"component": "a b"}, {"component": "billing", "on_error": "ignore"}])
+async def test_what_is_no_component_or_no_word_for_errors_is_told_at_the_start(async_acker, wrong):
+    with pytest.raises(Misuse):
+        AckerMiddleware(Application(), acker=async_acker, **wrong)
