@@ -1,6 +1,9 @@
 """Tests what the packages for users offer."""
 
+from importlib import import_module
+
 import acker_client
+import pytest
 from acker_client import errors
 
 CLIENT = """
@@ -9,6 +12,13 @@ CLIENT = """
     Problem Invalid Conflict MaxSpoutPending MailboxFull StoreFull
 """
 
+ROOMS = {
+    "acker_client.asgi": "AckerMiddleware OPEN TUPLE",
+    "acker_client.hooks": "NAME add_anchors async_add_anchors carry",
+    "acker_client.offsets": "OffsetTracker",
+}
+"""What is imported from a room of its own."""
+
 
 def test_the_client_offers_these_names_and_no_others():
     assert set(acker_client.__all__) == set(CLIENT.split())
@@ -16,6 +26,13 @@ def test_the_client_offers_these_names_and_no_others():
 
 def test_every_name_the_client_offers_is_there():
     assert all(hasattr(acker_client, name) for name in acker_client.__all__)
+
+
+@pytest.mark.parametrize(("room", "names"), ROOMS.items())
+def test_a_room_of_the_client_offers_these_names_and_no_others(room: str, names: str):
+    offered = import_module(room)
+    assert set(offered.__all__) == set(names.split())
+    assert all(hasattr(offered, name) for name in offered.__all__)
 
 
 def test_a_star_import_brings_what_is_offered():
