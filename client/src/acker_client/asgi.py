@@ -65,8 +65,9 @@ class AckerMiddleware:
     async def _execute(self, anchors: anchoring.Anchors, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         execute = self._acker.execute(anchors.headers(), component=self._component, on_error=self._on_error)
         async with execute as tuple_:
+            scope[TUPLE] = tuple_  # no copy: middleware around this one looks there for the route, once it was found
             with carry(tuple_):
-                await self._app({**scope, TUPLE: tuple_}, receive, answer.send)
+                await self._app(scope, receive, answer.send)
             answer.judge()
 
 

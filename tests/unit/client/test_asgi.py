@@ -180,6 +180,20 @@ async def test_a_middleware_within_another_leaves_the_tuple_to_it(service, ask, 
     assert [fail["component"] for fail in service.bodies("fail")] == ["billing"]
 
 
+async def test_what_the_application_writes_into_its_scope_is_seen_by_middleware_around(async_acker, headers):
+    async def do(scope):
+        scope["route"] = "/found"
+
+    async def around(scope, receive, send):
+        await AckerMiddleware(Application(do=do), acker=async_acker, component="billing")(scope, receive, send)
+        seen.append(scope["route"])
+
+    seen: list[str] = []
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=around), base_url="http://app") as http:
+        await http.post("/", headers=headers)
+    assert seen == ["/found"]
+
+
 async def test_a_request_without_anchors_is_not_tracked(async_acker, service):
     served = AckerMiddleware(Application(503), acker=async_acker, component="billing")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=served), base_url="http://app") as http:
