@@ -16,6 +16,7 @@ class Fate(Enum):
     DROP = auto()
     CUT = auto()
     DELAY = auto()
+    CHANGE = auto()
 
 
 class Proxy:
@@ -38,9 +39,15 @@ class Proxy:
         """Bring the answer to the next command that fits to a fate, and let all others pass."""
         self._when, self._fate = when, fate
 
+    def say(self, words: bytes, when: Callable[[bytes], bool]) -> None:
+        """Give other words as the answer to the next command that fits."""
+        self._words = words
+        self.once(Fate.CHANGE, when)
+
     def start(self) -> None:
         """Begin to listen."""
         self._when: Callable[[bytes], bool] | None = None
+        self._words = b""
         self._thread.start()
 
     def stop(self) -> None:
@@ -105,10 +112,17 @@ class Proxy:
                 return
             if fate is Fate.DELAY:
                 await asyncio.sleep(0.2)
-            back.write(answer[: len(answer) // 2] if fate is Fate.CUT else answer)
+            back.write(self._changed(answer, fate))
             await back.drain()
             if fate is Fate.CUT:
                 return
+            if fate is Fate.CHANGE:
+                marked.clear()
+
+    def _changed(self, answer: bytes, fate: Fate) -> bytes:
+        if fate is Fate.CHANGE:
+            return self._words
+        return answer[: len(answer) // 2] if fate is Fate.CUT else answer
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@ from acker_service.domain.standing import EXPONENTS, Latencies, Standing, Topolo
 
 
 def test_latencies_are_told_apart_from_a_millisecond_to_more_than_an_hour() -> None:
-    assert [2**EXPONENTS[0], 2 ** EXPONENTS[-1]] == [1, 4_194_304]
+    assert [2 ** EXPONENTS[0], 2 ** EXPONENTS[-1]] == [1, 4_194_304]
 
 
 def test_a_store_stands_without_topologies_until_one_is_made() -> None:
