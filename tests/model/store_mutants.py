@@ -10,6 +10,7 @@ Rule = tuple[str, str, str, str]
 ANSWERS = "tests/integration/test_answers.py::"
 COMPLETIONS = "tests/integration/test_completions.py::"
 FULL = "tests/faults/test_full_store.py::"
+LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
 LISTING = "tests/integration/test_listing.py::"
 POLL = "tests/integration/test_long_poll.py::"
@@ -69,7 +70,11 @@ IN_COMPLETIONS: list[Rule] = [
     ("news are hinted at", "  redis.call('SPUBLISH', c.hints, c.incarnation .. ' ' .. spout)\n", "", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
     ("pending roots are counted", "redis.call('HINCRBY', c.base .. 'pending', spout, change)", "redis.call('HGET', c.base .. 'pending', spout)", SPOUTS + "test_an_init_registers_its_spout_task"),
     ("an emit uses its spout task", "  for spout in pairs(c.emitted) do redis.call('HSET', c.base .. 'used', spout, c.now) end\n", "", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
-    ("ended roots are counted", "redis.call('HINCRBY', c.base .. 'counts', name, change)", "redis.call('HSET', c.base .. 'counts', name, change)", TICK + "test_one_tick_ends_all_that_is_overdue"),
+    ("ended roots are counted", "redis.call('HINCRBY', c.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)", "redis.call('HSET', c.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)", TICK + "test_one_tick_ends_all_that_is_overdue"),
+    ("dropped roots are counted", "redis.call('HINCRBY', c.base .. 'counts', name, change)", "redis.call('HGET', c.base .. 'counts', name)", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a latency is counted at the least power of two that holds it", "math.frexp(latency - 1)", "math.frexp(latency)", LATENCIES),
+    ("long latencies are counted together", "exponent < MOST_EXPONENT and exponent or MOST_EXPONENT", "exponent", LATENCIES),
+    ("latencies are added up", "  if latency > 0 then count(c, SUM[outcome], latency) end\n", "", LATENCIES),
 ]
 
 IN_REQUESTS: list[Rule] = [
@@ -237,6 +242,7 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("topologies.py", "a shard without a stamp is stamped by what was read", "        if not stale.pair:\n            await self.stamp(renewed)\n        elif", "        if", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
     ("fullness.py", "memory is full from nine tenths on", "FULL_FROM = 0.9", "FULL_FROM = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("survey.py", "a store without maxmemory is never full", "if most else 0.0", "if most else 1.0", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("survey.py", "the fullest server says how full the store is", "max(memories, key=_part)", "(0, 0)", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("fullness.py", "a mailbox is full from its bound on", "if counts.unread[index] >= self._mailbox_max", "if counts.unread[index] > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("fullness.py", "a mailbox is suspected from its bound on", "if count >= self._mailbox_max", "if count > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("fullness.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.unread[index] >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
