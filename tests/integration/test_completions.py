@@ -165,7 +165,7 @@ async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, store
     for root in (4, 8, 12):
         await call.post(init(root))
     topology = await store.topologies.get("default")
-    _, told = await store.topologies.ask(topology, "acker_read_v1", 0, 0, "", 0, 2)
+    _, told = await store.shards.ask(topology, "acker_read_v1", 0, 0, "", 0, 2)
     assert len(told[::3]) == 2
 
 
@@ -175,7 +175,7 @@ async def test_a_reading_is_bounded_in_bytes(ten: Caller, store: Store) -> None:
     await at(store, "DEL", mailbox)
     for _ in range(6):
         await at(store, "XADD", mailbox, "*", "n", 1, "c", bytes(2**20))
-    _, told = await store.topologies.ask(topology, "acker_read_v1", 0, 0, "", 0, 10_000)
+    _, told = await store.shards.ask(topology, "acker_read_v1", 0, 0, "", 0, 10_000)
     assert len(told[::3]) == 4
 
 

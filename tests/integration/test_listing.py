@@ -137,7 +137,7 @@ async def test_a_call_looks_no_further_when_there_are_enough(store: Store, call:
     await emit(call, range(1, 65))
     topology = await store.topologies.get("small")
     start = (topology.settings, 0, 0, 0, 0, 10, RECORDS)
-    _, (_, _, _, _, *pieces) = await store.topologies.ask(topology, "acker_list_roots_v1", 0, *start)
+    _, (_, _, _, _, *pieces) = await store.shards.ask(topology, "acker_list_roots_v1", 0, *start)
     assert sum(len(shown) // 7 for shown in pieces[3::4]) == 10
 
 

@@ -144,7 +144,7 @@ class DrivenStore:
         return [root.root_id for root in page.roots]
 
     async def _ask(self, function: str, args: Sequence[Argument]) -> list[Any]:
-        _, reply = await self._store.topologies.ask(await self._current(), function, 0, *args)
+        _, reply = await self._store.shards.ask(await self._current(), function, 0, *args)
         return reply
 
     async def _counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
