@@ -1,1 +1,1 @@
-"""What is measured, not tested: `python -m bench.<name>`."""
+"""What is measured, not tested: `make bench`, or `python -m bench --help`."""

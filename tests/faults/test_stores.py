@@ -16,7 +16,7 @@ from tests.support.caller import Caller, ack, init
 from tests.support.load import Load
 from tests.support.proxy import Fate, Proxy
 from tests.support.servers import acker_serve
-from tests.support.stores import COMMON, FAST_SYNC, KINDS, Member, Running, _follows, running, until
+from tests.support.stores import COMMON, FAST_SYNC, KINDS, Member, Running, follows, running, until
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
@@ -108,7 +108,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[Running, Member]]:
         )
         try:
             replica.start()
-            until(lambda: _follows(replica), "the replica follows")
+            until(lambda: follows(replica), "the replica follows")
             yield store, replica
         finally:
             replica.stop()

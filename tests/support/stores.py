@@ -4,65 +4,30 @@ import contextlib
 import os
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 from acker_service.store.embedded import find_program
 
+from bench.servers import (
+    COMMON,
+    FAST_SYNC,
+    NODE_TIMEOUT_MS,
+    Member,
+    Start,
+    cluster_url,
+    follows,
+    form_cluster,
+    free_port,
+    until,
+)
 from tests.support.proxy import Proxy, proxied
-from tests.support.servers import free_port
 
-NODE_TIMEOUT_MS = 1_500
-SLOTS = 16_384
 NAME = "acker"
 KINDS = ("valkey", "redis7", "valkey-cluster", "redis7-cluster", "valkey-sentinel", "redis7-sentinel")
-
-
-@dataclass
-class Member:
-    """One server of a store."""
-
-    program: str
-    port: int
-    folder: Path
-    options: tuple[str, ...]
-    shown: int = 0
-
-    def __post_init__(self) -> None:
-        """Be reached at its own port, unless a proxy stands before it."""
-        self.shown = self.shown or self.port
-
-    def start(self) -> None:
-        """Start it, or start it again with the data it had."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        own = self.folder / "conf"  # a sentinel writes what it knows there
-        own.touch()
-        with (self.folder / "log").open("ab") as log:
-            command = [self.program, str(own), *self.options, "--port", str(self.port), "--dir", str(self.folder)]
-            if "--cluster-enabled" in self.options:
-                command += ["--cluster-announce-port", str(self.shown)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        until(lambda: self.ask("PING"), f"{self.program} on port {self.port} answers")
-
-    def ask(self, *command: str | int) -> Any:
-        """Ask it something, on a connection of its own."""
-        with redis.Redis(port=self.port, socket_timeout=2, decode_responses=True) as client:
-            return client.execute_command(*command)
-
-    def info(self, *section: str) -> str:
-        """Give what it says of itself, as text."""
-        said = self.ask(*section)
-        return said if isinstance(said, str) else "\n".join(f"{name}:{value}" for name, value in said.items())
-
-    def stop(self) -> None:
-        """kill -9: nothing is kept of it."""
-        self.process.kill()
-        self.process.wait()
 
 
 @dataclass
@@ -113,41 +78,22 @@ def running(kind: str, folder: Path, *, proxies: list[Proxy] | None = None) -> I
         yield form_store(start)
 
 
-COMMON = ("--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--bind", "127.0.0.1")
-FAST_SYNC = ("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")
-Start = Callable[..., Member]
-
-
 def _alone(start: Start) -> Running:
     member = start(*COMMON)
     return Running(url=f"redis://127.0.0.1:{member.shown}", members=[member])
 
 
 def _cluster(start: Start, primaries: int = 3) -> Running:
-    """Form a cluster by its own commands: so many primaries, and a replica for each."""
-    timeout = ("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS))
-    buses = [free_port() for _ in range(2 * primaries)]
-    nodes = [start(*COMMON, *FAST_SYNC, *timeout, "--cluster-port", str(bus)) for bus in buses]
-    for node, bus in zip(nodes[1:], buses[1:], strict=True):
-        nodes[0].ask("CLUSTER MEET", "127.0.0.1", node.port, bus)
-    for index, node in enumerate(nodes[:primaries]):
-        first, last = index * SLOTS // primaries, (index + 1) * SLOTS // primaries - 1
-        node.ask("CLUSTER ADDSLOTSRANGE", first, last)
-    met = f"cluster_known_nodes:{len(nodes)}"
-    until(lambda: all(met in node.info("CLUSTER INFO") for node in nodes), "the nodes have met")
-    for primary, replica in zip(nodes, nodes[primaries:], strict=False):
-        replica.ask("CLUSTER REPLICATE", primary.ask("CLUSTER MYID"))
-    until(lambda: all("cluster_state:ok" in node.info("CLUSTER INFO") for node in nodes), "the cluster is formed")
-    until(lambda: all(_follows(node) for node in nodes[primaries:]), "the replicas follow")
-    addresses = ",".join(f"127.0.0.1:{node.shown}" for node in nodes[:2])
-    return Running(url=f"redis+cluster://{addresses}", members=nodes)
+    """So many primaries, and a replica for each."""
+    nodes = form_cluster(start, primaries=primaries, replicas=primaries)
+    return Running(url=cluster_url(nodes), members=nodes)
 
 
 def _sentinels(start: Start) -> Running:
     """One primary, two replicas, three sentinels."""
     primary = start(*COMMON, *FAST_SYNC)
     replicas = [start(*COMMON, *FAST_SYNC, "--replicaof", "127.0.0.1", str(primary.port)) for _ in range(2)]
-    until(lambda: all(_follows(replica) for replica in replicas), "the replicas follow")
+    until(lambda: all(follows(replica) for replica in replicas), "the replicas follow")
     sentinels = [start("--sentinel") for _ in range(3)]
     for sentinel in sentinels:
         sentinel.ask("SENTINEL MONITOR", NAME, "127.0.0.1", primary.shown, 2)
@@ -159,22 +105,7 @@ def _sentinels(start: Start) -> Running:
     return Running(url=f"redis+sentinel://{addresses}/{NAME}", members=[primary, *replicas, *sentinels])
 
 
-def _follows(member: Member) -> bool:
-    return "master_link_status:up" in member.info("INFO", "replication")
-
-
 def _of(flat: Any, name: str) -> int:
     """Read one number of a reply of names and values."""
     said = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
     return int(said[name])
-
-
-def until(look: Callable[[], object], what: str, *, within: float = 30.0) -> None:
-    """Wait until something is so. Fails after ``within`` seconds."""
-    end = time.monotonic() + within
-    while time.monotonic() < end:
-        with contextlib.suppress(redis.RedisError, OSError):
-            if look():
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"not within {within} s: {what}")

@@ -1,0 +1,149 @@
+"""Starts single Redis or Valkey processes, and forms clusters of them; the tests' stores are made of these too."""
+
+import contextlib
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+from acker_service.store.embedded import find_program
+
+NODE_TIMEOUT_MS = 1_500
+SLOTS = 16_384
+COMMON = ("--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--bind", "127.0.0.1")
+FAST_SYNC = ("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")
+
+
+@dataclass
+class Member:
+    """One server of a store."""
+
+    program: str
+    port: int
+    folder: Path
+    options: tuple[str, ...]
+    shown: int = 0
+
+    def __post_init__(self) -> None:
+        """Be reached at its own port, unless a proxy stands before it."""
+        self.shown = self.shown or self.port
+
+    @property
+    def url(self) -> str:
+        """Its address in the settings."""
+        return f"redis://127.0.0.1:{self.shown}"
+
+    def start(self) -> None:
+        """Start it, or start it again with the data it had."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        own = self.folder / "conf"  # a sentinel writes what it knows there
+        own.touch()
+        with (self.folder / "log").open("ab") as log:
+            command = [self.program, str(own), *self.options, "--port", str(self.port), "--dir", str(self.folder)]
+            if "--cluster-enabled" in self.options:
+                command += ["--cluster-announce-port", str(self.shown)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        until(lambda: self.ask("PING"), f"{self.program} on port {self.port} answers")
+
+    def ask(self, *command: str | int) -> Any:
+        """Ask it something, on a connection of its own."""
+        with redis.Redis(port=self.port, socket_timeout=2, decode_responses=True) as client:
+            return client.execute_command(*command)
+
+    def info(self, *section: str) -> str:
+        """Give what it says of itself, as text."""
+        said = self.ask(*section)
+        return said if isinstance(said, str) else "\n".join(f"{name}:{value}" for name, value in said.items())
+
+    def cpu_s(self) -> float:
+        """Say how many seconds of processor time it has taken."""
+        return sum(float(taken) for taken in re.findall(r"used_cpu_(?:user|sys):([\d.]+)", self.info("INFO", "cpu")))
+
+    def stop(self) -> None:
+        """kill -9: nothing is kept of it."""
+        self.process.kill()
+        self.process.wait()
+
+
+Start = Callable[..., Member]
+"""Starts a server with options."""
+
+
+@contextlib.contextmanager
+def one(folder: Path) -> Iterator[Member]:
+    """Run one Valkey until the block is left."""
+    with _starting(folder) as start:
+        yield start(*COMMON)
+
+
+@contextlib.contextmanager
+def three(folder: Path) -> Iterator[list[Member]]:
+    """Run a cluster of three without replicas until the block is left."""
+    with _starting(folder) as start:
+        yield form_cluster(start, primaries=3, replicas=0)
+
+
+def form_cluster(start: Start, *, primaries: int, replicas: int) -> list[Member]:
+    """Form a cluster by its own commands: so many primaries, and as many replicas, of the first ones first."""
+    timeout = ("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS))
+    buses = [free_port() for _ in range(primaries + replicas)]
+    nodes = [start(*COMMON, *FAST_SYNC, *timeout, "--cluster-port", str(bus)) for bus in buses]
+    for node, bus in zip(nodes[1:], buses[1:], strict=True):
+        nodes[0].ask("CLUSTER MEET", "127.0.0.1", node.port, bus)
+    for index, node in enumerate(nodes[:primaries]):
+        first, last = index * SLOTS // primaries, (index + 1) * SLOTS // primaries - 1
+        node.ask("CLUSTER ADDSLOTSRANGE", first, last)
+    met = f"cluster_known_nodes:{len(nodes)}"
+    until(lambda: all(met in node.info("CLUSTER INFO") for node in nodes), "the nodes have met")
+    for primary, replica in zip(nodes, nodes[primaries:], strict=False):
+        replica.ask("CLUSTER REPLICATE", primary.ask("CLUSTER MYID"))
+    until(lambda: all("cluster_state:ok" in node.info("CLUSTER INFO") for node in nodes), "the cluster is formed")
+    until(lambda: all(follows(node) for node in nodes[primaries:]), "the replicas follow")
+    return nodes
+
+
+def cluster_url(nodes: list[Member]) -> str:
+    """Write the address of a cluster."""
+    return "redis+cluster://" + ",".join(f"127.0.0.1:{node.shown}" for node in nodes[:2])
+
+
+def follows(member: Member) -> bool:
+    """Whether a replica has what its primary has."""
+    return "master_link_status:up" in member.info("INFO", "replication")
+
+
+def until(look: Callable[[], object], what: str, *, within: float = 30.0) -> None:
+    """Wait until something is so. Fails after ``within`` seconds."""
+    end = time.monotonic() + within
+    while time.monotonic() < end:
+        with contextlib.suppress(redis.RedisError, OSError):
+            if look():
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"not within {within} s: {what}")
+
+
+def free_port() -> int:
+    """Give a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _starting(folder: Path) -> Iterator[Start]:
+    with contextlib.ExitStack() as stack:
+
+        def start(*options: str) -> Member:
+            port = free_port()
+            member = Member(program=find_program(), port=port, folder=folder / str(port), options=options)
+            stack.callback(member.stop)
+            member.start()
+            return member
+
+        yield start
