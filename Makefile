@@ -6,7 +6,7 @@ STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-stores coverage mutations contract-fuzz check format lock clean
+.PHONY: help setup demo serve test test-stores coverage mutations contract-fuzz bench check format lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ mutations: $(VENV)/.dev ## Break every rule of law and store on purpose and see 
 
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
 	$(BIN)/python -m pytest -m fuzz
+
+bench: $(VENV)/.dev ## Measure what the acker costs (a quarter of an hour); ONLY=memory for one group
+	$(BIN)/python -m bench $(addprefix --only ,$(ONLY))
 
 check: $(VENV)/.dev ## Lint, types, import contracts
 	$(BIN)/ruff format --check .

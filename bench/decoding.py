@@ -1,13 +1,12 @@
-"""Compares how batches of 1,000 operations come from bytes to the arguments of the call to Redis, in one run.
+"""Measures how batches come from bytes to the arguments of the call to Redis.
 
-Three ways: the packed form and JSON by the fast decoders, JSON by the reference codec. Processor time, medians; the
-ratios are what to look at, since they hold on any machine.
+Three ways: the packed form and JSON by the fast decoders, JSON by the reference codec.
 """
 
 import random
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from acker_protocol.messages import Ack, Init, Message
 from acker_protocol.wire.operations import encode_batch
@@ -20,25 +19,31 @@ from acker_service.domain.routing import split
 from acker_service.store.request import Request
 from acker_service.store.topology import Topology
 
-OPERATIONS = 1_000
-TIMES = 25
+from bench.measure import Series
+from bench.progress import Progress
+from bench.sizes import BATCH, Sizes
+from bench.table import Line
+
+GROUP = "decoding"
+TIMES = 5
+"""Each way so many times in a round."""
 TOPOLOGY = Topology(name="bench", pair="0" * 26, configuration=Configuration(), window_ms=600_000)
 SPOUT_TASKS = {f"orders-{number}": number for number in range(3)}
 
 
 def compact_acks() -> list[Message]:
     """Acks that are told the XOR only."""
-    return [Ack(root_id=_id(), ack_val=_id(), outstanding=1) for _ in range(OPERATIONS)]
+    return [Ack(root_id=_id(), ack_val=_id(), outstanding=1) for _ in range(BATCH)]
 
 
 def acks_of_edges() -> list[Message]:
     """Acks that name their edge, for a topology that dedupes."""
-    return [Ack(root_id=_id(), ack_val=_id(), outstanding=1, edge_id=_id()) for _ in range(OPERATIONS)]
+    return [Ack(root_id=_id(), ack_val=_id(), outstanding=1, edge_id=_id()) for _ in range(BATCH)]
 
 
 def trees() -> list[Message]:
     """Inits with message ids, and the acks of the same roots with components."""
-    roots = [_id() for _ in range(OPERATIONS // 2)]
+    roots = [_id() for _ in range(BATCH // 2)]
     inits: list[Message] = [
         Init(
             root_id=root, ack_val=_id(), outstanding=1, spout_task=f"orders-{number % 3}", message_id=f"order {number}"
@@ -48,21 +53,40 @@ def trees() -> list[Message]:
     return inits + [Ack(root_id=root, ack_val=_id(), outstanding=0, component="split") for root in roots]
 
 
-def measure(messages: Sequence[Message]) -> dict[str, float]:
-    """Give the microseconds of each way, taken in turns."""
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:  # noqa: ARG001 - all rooms are called so
+    """Measure rounds of all, the ways in turns."""
+    for make in progress.over((compact_acks, acks_of_edges, trees)):
+        taken = _measure(make(), sizes.rounds)
+        kind, reference = make.__name__.replace("_", " "), taken["JSON, reference codec"]
+        for way in ("packed", "JSON"):
+            yield Line(
+                group=GROUP,
+                what=f"decoding {BATCH:,} {kind}, {way}",
+                unit="CPU µs",
+                measured=taken[way],
+                beside="JSON, reference codec",
+                base=reference,
+            )
+
+
+def _measure(messages: Sequence[Message], rounds: int) -> dict[str, Series]:
     packed, json = encode_packed(messages), encode_batch(messages)
     ways: dict[str, Callable[[], Operations]] = {
-        "packed fast": lambda: decoders.decode(CONTENT_TYPE, packed, most=OPERATIONS),
-        "JSON fast": lambda: decoders.decode(JSON, json, most=OPERATIONS),
-        "JSON reference": lambda: decoders.decode_json_batch(json, most=OPERATIONS),
+        "packed": lambda: decoders.decode(CONTENT_TYPE, packed, most=BATCH),
+        "JSON": lambda: decoders.decode(JSON, json, most=BATCH),
+        "JSON, reference codec": lambda: decoders.decode_json_batch(json, most=BATCH),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(TIMES):
+    for _ in range(rounds):
         for name, decode in ways.items():
-            began = time.thread_time()
-            _arguments(decode())
-            taken[name].append((time.thread_time() - began) * 1e6)
-    return {name: statistics.median(times) for name, times in taken.items()}
+            taken[name].append(min(_once(decode) for _ in range(TIMES)))
+    return {name: Series.of(values) for name, values in taken.items()}
+
+
+def _once(decode: Callable[[], Operations]) -> float:
+    began = time.thread_time()
+    _arguments(decode())
+    return (time.thread_time() - began) * 1e6
 
 
 def _arguments(operations: Operations) -> None:
@@ -73,11 +97,3 @@ def _arguments(operations: Operations) -> None:
 
 def _id() -> int:
     return random.getrandbits(64) or 1
-
-
-if __name__ == "__main__":
-    for make in (compact_acks, acks_of_edges, trees):
-        measured = measure(make())
-        fastest = min(measured.values())
-        told = " : ".join(f"{name} {taken / fastest:.1f} ({taken:.0f} µs)" for name, taken in measured.items())
-        print(f"{make.__name__.replace('_', ' ')}: {told}")

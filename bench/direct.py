@@ -1,0 +1,136 @@
+"""Calls the function library on Redis directly, with the very bytes that the service would send."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import redis
+from acker_service.domain.columns import Columns
+from acker_service.domain.limits import Configuration
+from acker_service.domain.routing import split
+from acker_service.store.packing import identify
+from acker_service.store.request import Request
+from acker_service.store.store import Store
+from acker_service.store.topology import Topology
+from acker_service.store.turns import INITS, Packed
+
+from bench.servers import Member, until
+from bench.sizes import BATCH
+from bench.trees import SPOUT_TASK, batches
+
+WEEK_MS = 7 * 86_400_000
+DAY_MS = 86_400_000
+ROOTS_A_BUCKET = 64
+
+Some = TypeVar("Some", bytes, list[bytes], list[Packed])
+
+Call = tuple[str | bytes | int, ...]
+"""One FCALL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What calls took: seconds, and of Redis's processor."""
+
+    wall_s: float
+    redis_s: float
+
+
+class Direct:
+    """One topology on one server."""
+
+    def __init__(self, server: Member, topology: Topology, indexes: Mapping[str, int]) -> None:
+        self._server, self.topology, self._indexes = server, topology, indexes
+        self.redis = redis.Redis(port=server.port, socket_timeout=60)
+
+    def prepare(self, columns: Columns) -> list[list[Call]]:
+        """Pack operations for a list of batches, each of which is one call a shard."""
+        return [self.calls(self._packed(batch)) for batch in batches(columns)]
+
+    def prepare_keyed(self, columns: Columns) -> Iterator[list[Call]]:
+        """Pack operations as requests of their own, each under its own idempotency key, a batch of them in a call."""
+        for shard, part in self._packed(columns).items():
+            size = len(part.operations) // sum(columns.records["root_id"] % self.topology.layout.shards == shard)
+            requests = [self._keyed(row) for row in _chunks(part.operations, size)]
+            yield from ([self.call(shard, some)] for some in _chunks(requests, BATCH))
+
+    def calls(self, packed: Mapping[int, Packed]) -> list[Call]:
+        """Write one call for each shard."""
+        return [self.call(shard, [part]) for shard, part in packed.items()]
+
+    def call(self, shard: int, requests: Iterable[Packed]) -> Call:
+        """Write a call that applies requests to one shard."""
+        args = [arg for request in requests for arg in request.args]
+        return ("FCALL", INITS, 1, self.topology.shards[shard], self.topology.pair, self.topology.settings, "", *args)
+
+    def run(self, prepared: Iterable[Sequence[Call]], word: str) -> Taken:
+        """Make the calls, those of a batch in one round trip; every operation has to be answered this word."""
+        began, cpu = time.perf_counter(), self._server.cpu_s()
+        for calls in prepared:
+            for reply in self._pipe(calls):
+                _check(reply, word)
+        return Taken(wall_s=time.perf_counter() - began, redis_s=self._server.cpu_s() - cpu)
+
+    def used_memory(self) -> int:
+        """Say how many bytes Redis uses but for connections, once it has freed what was removed, in the background."""
+        until(lambda: self.redis.info("memory")["lazyfree_pending_objects"] == 0, "all is freed", within=60)
+        told = self.redis.info("memory")
+        return int(told["used_memory"]) - int(told["mem_clients_normal"])
+
+    def forget(self, kind: str) -> None:
+        """Remove all keys of a type of Redis's."""
+        for names in _chunks(list(self.redis.scan_iter(_type=kind, count=10_000)), 1_000):
+            self.redis.delete(*names)
+
+    def close(self) -> None:
+        """Let go of the server."""
+        self.redis.close()
+
+    def _keyed(self, row: bytes) -> Packed:
+        return Packed(operations=row, identity=identify("ack", row.hex(), row, sets=self.topology.seen_sets))
+
+    def _packed(self, batch: Columns) -> dict[int, Packed]:
+        parts = split(batch, shards=self.topology.layout.shards, capped=None)
+        return Request(endpoint="batch", messages=batch).pack(parts, self.topology, self._indexes)
+
+    def _pipe(self, calls: Sequence[Call]) -> list[Any]:
+        pipe = self.redis.pipeline(transaction=False)
+        for call in calls:
+            pipe.execute_command(*call)
+        return list(pipe.execute())
+
+
+def make(server: Member, configuration: Configuration, *, name: str = "direct") -> Direct:
+    """Make a topology whose requests are remembered for a week, and its spout task, on one server."""
+    topology, index = asyncio.run(_make(server.url, name, configuration))
+    return Direct(server, topology, {SPOUT_TASK: index})
+
+
+def buckets_for(roots: int, *, ackers: int) -> int:
+    """Say how many buckets a shard needs for so many roots to be kept at their cheapest."""
+    return max(1, roots // ackers // ROOTS_A_BUCKET)
+
+
+async def _make(url: str, name: str, configuration: Configuration) -> tuple[Topology, int]:
+    store = Store(url, window_ms=WEEK_MS)
+    try:
+        await store.server.load()
+        topology = await store.topologies.write(name, lambda _: configuration)
+        spout, _ = await store.spouts.make(topology, SPOUT_TASK)
+        return topology, spout.index
+    finally:
+        await store.close()
+
+
+def _check(reply: Any, word: str) -> None:
+    """See that every operation of a call was answered this word, and none was a repeat."""
+    assert reply[0] == b"ok", reply[0]
+    for words in reply[2:]:
+        assert words[:1] == b"+", words[:1]
+        assert words.count(word.encode()) == len(words) - 1, f"not all answered {word}: {words[:50]}"
+
+
+def _chunks(whole: Some, size: int) -> Iterator[Some]:
+    return (whole[at : at + size] for at in range(0, len(whole), size))

@@ -1,0 +1,51 @@
+"""Knows how much is measured: in a whole run, and in one that only shows that every figure can be had."""
+
+from dataclasses import dataclass
+
+BATCH = 1_000
+"""So many operations go in a batch, wherever batches are measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How often, and on how much.
+
+    ``pending`` is what memory is measured at, ``levels`` are the pending roots that Redis's time is measured at
+    (five batches' worth or more),
+    ``trees`` what a round over HTTP emits and acks, ``singles`` how many single requests a round has, ``due`` how many
+    timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due.
+    """
+
+    rounds: int
+    pending: int
+    levels: tuple[int, ...]
+    trees: int
+    singles: int
+    due: int
+    due_s: float
+    few_due: int
+    few_due_s: float
+
+
+FULL = Sizes(
+    rounds=5,
+    pending=1_000_000,
+    levels=(10_000, 1_000_000, 5_000_000),
+    trees=50_000,
+    singles=10_000,
+    due=200_000,
+    due_s=10,
+    few_due=2_000,
+    few_due_s=2,
+)
+TINY = Sizes(
+    rounds=2,
+    pending=20_000,
+    levels=(5_000, 6_000),
+    trees=1_000,
+    singles=32,
+    due=1_000,
+    due_s=0.5,
+    few_due=100,
+    few_due_s=0.2,
+)

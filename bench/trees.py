@@ -1,0 +1,88 @@
+"""Makes trees of two edges as columns of operations: inits, acks that leave them pending, last acks that end them."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from acker_protocol.wire import packed
+from acker_service.domain.columns import RECORDS, Columns
+from numpy.typing import NDArray
+
+from bench.sizes import BATCH
+
+SPOUT_TASK = "bench"
+_random = np.random.default_rng()
+
+
+class Trees:
+    """So many trees, each operation of them in a batch of its own kind, in an order of its own kind."""
+
+    def __init__(self, count: int) -> None:
+        self.roots, self._first, self._last = _ids(count), _ids(count), _ids(count)
+
+    def inits(self, *, message_ids: Sequence[str] = (), timeouts_ms: "NDArray[np.int64] | None" = None) -> Columns:
+        """Give the inits, with message ids and timeouts of their own if there are any."""
+        records = self._records(packed.INIT, self._first ^ self._last, 2)
+        records["spout_task"] = 1
+        if message_ids:
+            records["text"] = np.arange(len(records)) + 2
+        if timeouts_ms is not None:
+            records["message_timeout_ms"] = timeouts_ms
+        return Columns(records, [SPOUT_TASK, *message_ids])
+
+    def acks(self) -> Columns:
+        """Give the acks after which the trees are still pending."""
+        return self._shuffled(self._records(packed.ACK, self._first, -1))
+
+    def last_acks(self) -> Columns:
+        """Give the acks that end the trees."""
+        return self._shuffled(self._records(packed.ACK, self._last, -1))
+
+    def _records(self, op: int, values: NDArray[np.uint64], outstanding: int) -> NDArray[np.void]:
+        records = np.zeros(len(self.roots), RECORDS)
+        records["op"], records["flags"] = op, packed.OUTSTANDING_GIVEN
+        records["root_id"], records["ack_val"], records["outstanding"] = self.roots, values, outstanding
+        return records
+
+    def _shuffled(self, records: NDArray[np.void]) -> Columns:
+        return Columns(records[_random.permutation(len(records))], [])
+
+
+def batches(columns: Columns) -> Iterator[Columns]:
+    """Cut operations into batches; each has only the strings it points to."""
+    for at in range(0, len(columns), BATCH):
+        records = columns.records[at : at + BATCH].copy()
+        strings = list(columns.strings)
+        if records["text"].any():
+            texts = records["text"].tolist()
+            strings = [strings[0], *(strings[number - 1] for number in texts)]
+            records["text"] = np.arange(len(records)) + 2
+        yield Columns(records, strings)
+
+
+def packed_body(columns: Columns) -> bytes:
+    """Write a batch in the packed form."""
+    raws = [string.encode() for string in columns.strings]
+    head = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(columns), len(raws))
+    lengths = np.array([len(raw) for raw in raws], ">u4").tobytes()
+    return b"".join((head, columns.records.tobytes(), lengths, *raws))
+
+
+def json_body(columns: Columns) -> bytes:
+    """Write a batch of inits without message ids, or of acks, as JSON."""
+    return f'{{"ops":[{",".join(json_operations(columns))}]}}'.encode()
+
+
+def json_operations(columns: Columns, *, verb: str = '"op":"{}",') -> list[str]:
+    """Write each operation as JSON; ``verb`` is how it says what it is."""
+    names = {packed.INIT: "init", packed.ACK: "ack"}
+    fields = [columns.records[name].tolist() for name in ("op", "root_id", "ack_val", "outstanding", "spout_task")]
+    return [
+        f'{{{verb.format(names[op])}"root_id":"{root:016x}","ack_val":"{value:016x}","outstanding":{outstanding}'
+        + (f',"spout_task":"{columns.strings[spout - 1]}"}}' if spout else "}")
+        for op, root, value, outstanding, spout in zip(*fields, strict=True)
+    ]
+
+
+def _ids(count: int) -> NDArray[np.uint64]:
+    """Draw ids; none is zero."""
+    return _random.integers(1, 2**64, count, dtype=np.uint64, endpoint=False)
