@@ -15,7 +15,7 @@ from redis.crc import key_slot
 from tests.support.caller import Caller, ack, init
 from tests.support.load import Load
 from tests.support.proxy import Fate, Proxy
-from tests.support.servers import acker_serve
+from tests.support.servers import acker_serve, free_port
 from tests.support.stores import COMMON, FAST_SYNC, KINDS, Member, Running, follows, running, until
 from tests.support.waiting import eventually
 
@@ -102,7 +102,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[Running, Member]]:
         primary = store.members[0]
         replica = Member(
             program=primary.program,
-            port=primary.port + 1,
+            port=free_port(),
             folder=tmp_path / "replica",
             options=(*COMMON, *FAST_SYNC, "--replicaof", "127.0.0.1", str(primary.port)),
         )
