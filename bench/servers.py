@@ -1,6 +1,7 @@
 """Starts single Redis or Valkey processes, and forms clusters of them; the tests' stores are made of these too."""
 
 import contextlib
+import random
 import re
 import socket
 import subprocess
@@ -15,6 +16,8 @@ from acker_service.store.embedded import find_program
 
 NODE_TIMEOUT_MS = 1_500
 SLOTS = 16_384
+PORTS = range(12_000, 32_000)
+_given: set[int] = set()
 COMMON = ("--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--bind", "127.0.0.1")
 FAST_SYNC = ("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")
 
@@ -129,10 +132,18 @@ def until(look: Callable[[], object], what: str, *, within: float = 30.0) -> Non
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Give a port that nobody listens on, another one each time.
+
+    From below those that the system gives to outgoing connections: one of those might be gone before it is listened on.
+    """
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+            probe.bind(("127.0.0.1", port))
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 @contextlib.contextmanager

@@ -37,10 +37,10 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         generate_unique_id_function=document.operation_id,
     )
     most = settings.max_body_bytes
-    for router in (
+    for router in (  # a request is compared with one route after the other: the most frequent come first
+        operations.make_router(store, max_body_bytes=most, max_batch=settings.max_batch),
         topologies.make_router(store, max_body_bytes=most, buckets=settings.buckets),
         spouts.make_router(store, max_body_bytes=most),
-        operations.make_router(store, max_body_bytes=most, max_batch=settings.max_batch),
         roots.make_router(store, stopping, max_body_bytes=most),
         completions.make_router(store, stopping, max_body_bytes=most),
         health.make_router(store, stopping),

@@ -3,15 +3,15 @@
 import asyncio
 from typing import Annotated, Any
 
+import msgspec
 from acker_protocol.problems import Invalid
 from acker_protocol.wire.completions import encode_completion
 from acker_protocol.wire.fields import text
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Header, Request, Response
-from fastapi.responses import JSONResponse
 
 from acker_service.api.auth import needs
-from acker_service.api.bodies import read_json
+from acker_service.api.bodies import JSON, read_json
 from acker_service.api.events import Events, wants_events
 from acker_service.api.paths import After, Limit, SpoutTask, TopologyName, WaitMs
 from acker_service.api.waits import Wait
@@ -53,7 +53,7 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
             async with store.followers.following(found, spout_task, after) as follower:
                 return await wait.until(_holds_some, lambda: follower.read(limit), follower.waiter)
 
-        return JSONResponse(_show(await store.topologies.on(topology, poll)))
+        return Response(msgspec.json.encode(_show(await store.topologies.on(topology, poll))), media_type=JSON)
 
     _add_forgetting(router, store, max_body_bytes)
     return router
