@@ -1,8 +1,8 @@
 """Starts single Redis or Valkey processes, and forms clusters of them; the tests' stores are made of these too."""
 
 import contextlib
-import random
 import re
+import secrets
 import socket
 import subprocess
 import time
@@ -137,7 +137,7 @@ def free_port() -> int:
     From below those that the system gives to outgoing connections: one of those might be gone before it is listened on.
     """
     while True:
-        port = random.choice(PORTS)
+        port = secrets.choice(PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
             probe.bind(("127.0.0.1", port))
