@@ -76,6 +76,30 @@ async def test_a_primary_of_a_cluster_that_is_killed_loses_no_answered_init(tmp_
             killed.start()
 
 
+async def test_while_one_primary_of_a_cluster_is_away_the_other_shards_go_on(tmp_path: Path) -> None:
+    with running("valkey-cluster", tmp_path) as store:
+        slots = [key_slot(keys.shard("default", shard).encode()) for shard in range(4)]
+        names = key_slot(keys.TOPOLOGIES.encode())
+        away = next(holder for slot in slots if (holder := _holder(store, slot)) is not _holder(store, names))
+        for member in store.members:
+            member.ask("CONFIG SET", "cluster-require-full-coverage", "no")
+            if "role:slave" in member.info("INFO", "replication"):
+                member.ask("CONFIG SET", "cluster-replica-no-failover", "yes")
+        here = next(shard for shard, slot in enumerate(slots) if _holder(store, slot) is not away)
+        with acker_serve(tmp_path / "acker", "--redis-url", store.url) as acker:
+            async with httpx.AsyncClient(base_url=acker.url, timeout=20) as http:
+                call = Caller(http)
+                assert await call.words(init(4 + here, E)) == ["pending"]
+                away.stop()
+
+                async def went_on() -> bool:
+                    return (await call.batch(ack(4 + here, E), key="k")).status_code == 200
+
+                await eventually(went_on, within=20)
+                assert (await http.get("/readyz")).status_code == 200
+                assert "acker_store_up 1.0" in (await http.get("/metrics")).text
+
+
 @pytest.mark.parametrize("kind", SENTINELS)
 async def test_a_primary_with_sentinels_that_is_killed_loses_no_answered_init(tmp_path: Path, kind: str) -> None:
     with running(kind, tmp_path) as store:
@@ -117,20 +141,24 @@ def pair(tmp_path: Path) -> Iterator[tuple[Running, Member]]:
 async def test_with_a_replica_frozen_the_same_request_is_unavailable_twice_and_then_known(
     tmp_path: Path, pair: tuple[Running, Member]
 ) -> None:
+    """The second time at another acker, on whose connections nothing is waited for that was written before."""
     store, replica = pair
-    with acker_serve(tmp_path, "--redis-url", store.url, "--durability", "replica:1") as acker:
-        async with httpx.AsyncClient(base_url=acker.url, timeout=20) as http:
-            call = Caller(http)
-            assert (await call.batch(init(1, E), key="before")).status_code == 200
+    options = ("--redis-url", store.url, "--durability", "replica:1")
+    with acker_serve(tmp_path / "a", *options) as one, acker_serve(tmp_path / "b", *options) as two:
+        async with httpx.AsyncClient(timeout=20) as http, httpx.AsyncClient(timeout=20) as other:
+            http.base_url, other.base_url = one.url, two.url
+            calls = Caller(http), Caller(other)
+            for number, call in enumerate(calls, 1):
+                assert (await call.batch(init(number, E), key=f"before-{number}")).status_code == 200
             os.kill(replica.process.pid, signal.SIGSTOP)
-            for _ in range(2):
-                answer = await call.batch(init(2, E), key="k")
+            for call in calls:
+                answer = await call.batch(init(4, E), key="k")
                 assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
                 assert answer.json()["retryable"]
             os.kill(replica.process.pid, signal.SIGCONT)
 
             async def known() -> httpx.Response | None:
-                answer = await call.batch(init(2, E), key="k")
+                answer = await calls[0].batch(init(4, E), key="k")
                 return answer if answer.status_code == 200 else None
 
             answer = await eventually(known)

@@ -242,11 +242,11 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("topologies.py", "a shard without a stamp is stamped by what was read", "        if not stale.pair:\n            await self.stamp(renewed)\n        elif", "        if", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
     ("fullness.py", "memory is full from nine tenths on", "FULL_FROM = 0.9", "FULL_FROM = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("survey.py", "a store without maxmemory is never full", "if most else 0.0", "if most else 1.0", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("survey.py", "the fullest server says how full the store is", "max(memories, key=_part)", "(0, 0)", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
+    ("survey.py", "the fullest server says how full the store is", "return max((_memory(info) for info in await self._server.ask_any(\"INFO\", \"memory\")), key=part_of)", "return 0, 0", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("fullness.py", "a mailbox is full from its bound on", "if counts.unread[index] >= self._mailbox_max", "if counts.unread[index] > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("fullness.py", "a mailbox is suspected from its bound on", "if count >= self._mailbox_max", "if count > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("fullness.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.unread[index] >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("fullness.py", "another policy lets no init in", "fault is not None or look.part", "look.part", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
+    ("fullness.py", "another policy lets no init in", "fault is not None or part_of", "part_of", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
     ("caps.py", "the places that are taken are counted on every shard", "pending[index] += count", "pending[index] = count", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
     ("caps.py", "a full mailbox is no room", "FULL if index in full else cap - count", "cap - count", NARROW + "test_inits_are_refused_until_completions_were_released"),
 ]

@@ -64,17 +64,20 @@ class Departures:
         spouts = await self._spouts.read_all(topology)
         now = await self._topologies.now_ms()
         for spout in spouts.values():
-            if spout.doom and now - spout.doomed_ms > PATIENCE_MS:
-                await self._take_over(topology, spout)
-            elif spout.ephemeral and not spout.doom and now - spout.made_ms > self._idle_ms:
-                await self._leave_if_unused(topology, spout)
+            try:
+                await self._look_after(topology, spout, now)
+            except (SpoutBusy, UnknownSpout):
+                _log.debug("spout task %s is used again, or another replica was faster", spout.name)
+
+    async def _look_after(self, topology: Topology, spout: Spout, now_ms: int) -> None:
+        if spout.doom and now_ms - spout.doomed_ms > PATIENCE_MS:
+            await self._take_over(topology, spout)
+        elif spout.ephemeral and not spout.doom and now_ms - spout.made_ms > self._idle_ms:
+            await self._leave_if_unused(topology, spout)
 
     async def _leave_if_unused(self, topology: Topology, spout: Spout) -> None:
         if not await self._busy(topology, spout, Leave.UNUSED):
-            try:
-                await self.delete(topology, spout.name, Leave.UNUSED)
-            except SpoutBusy:
-                _log.debug("spout task %s is used again", spout.name)
+            await self.delete(topology, spout.name, Leave.UNUSED)
 
     async def _take_over(self, topology: Topology, spout: Spout) -> None:
         if spout.doom == Doom.GONE:

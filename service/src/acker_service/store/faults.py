@@ -5,13 +5,14 @@ import logging
 from collections.abc import Iterator
 
 from acker_protocol.problems import Problem, StoreFull, StoreUnavailable
+from redis.exceptions import AskError, ClusterDownError, MovedError, OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import MovedError, OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from acker_service.store import library
 
 _log = logging.getLogger(__name__)
+_ASTRAY = (RedisConnectionError, RedisTimeoutError, OSError, AskError, ReadOnlyError, ClusterDownError)
 
 
 def is_elsewhere(fault: object) -> bool:
@@ -34,6 +35,11 @@ def kind(fault: object) -> str:
     if isinstance(cause, (RedisTimeoutError, TimeoutError)):
         return "timeout"
     return "connection" if isinstance(cause, (RedisConnectionError, OSError)) else "error"
+
+
+def is_astray(fault: object) -> bool:
+    """Whether a fault speaks against what is known of the servers: who they are, and which has what."""
+    return isinstance(fault, _ASTRAY) or "non local key" in str(fault)
 
 
 def told(fault: BaseException) -> Problem:

@@ -8,7 +8,7 @@ from acker_protocol.problems import Problem
 
 from acker_service.store.counts import CountsReader
 from acker_service.store.suitability import Suitability
-from acker_service.store.survey import Look, Survey
+from acker_service.store.survey import Look, Survey, part_of
 from acker_service.store.topology import Topology
 from acker_service.tasks import end
 
@@ -48,14 +48,20 @@ class Fullness:
 
     async def look(self) -> None:
         """Look at Redis's memory and at all mailboxes; a store that turns out to be unfit takes no inits either."""
+        await self._judge()
         look = await self._survey.look()
+        seen = {topology.incarnation for topology, _ in look.counts}
+        self._suspected = {it for it in self._suspected if it[0] not in seen} | set(self._full(look))
+
+    async def _judge(self) -> None:
+        """Judge the memory first: counting takes long where a server hangs."""
+        memory = await self._survey.weigh()
         fault = await self._suitability.fault()
-        full = fault is not None or look.part >= FULL_FROM
+        full = fault is not None or part_of(memory) >= FULL_FROM
         if full != self.is_store_full:
             state = "takes inits again" if not full else fault or "is full"
-            _log.warning("the store %s: %s of %s bytes are used", state, look.used, look.most)
+            _log.warning("the store %s: %s of %s bytes are used", state, *memory)
         self.is_store_full = full
-        self._suspected = set(self._full(look))
 
     def _full(self, look: Look) -> Iterator[tuple[str, int]]:
         for topology, counts in look.counts:

@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
 
 from acker_protocol.problems import NotFound, Problem
 
+from acker_service.store import keys
 from acker_service.store.server import Server
 from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spout
@@ -22,6 +23,9 @@ from acker_service.tasks import end
 from acker_service.telemetry.work import WorkMeters
 
 SWEEP_S = 1.0
+LINGER_S = 60.0
+"""So long a topology is listened to after the last one who waited."""
+
 MOST_INDEXES = 1_000
 """A look names so many mailboxes at most: Lua unpacks them."""
 
@@ -38,6 +42,7 @@ class Hints:
         self._server, self._topologies, self._shards, self._meters = server, topologies, shards, meters
         self._mailboxes: Waiters[Mailbox] = Waiters()
         self._waited: dict[str, Topology] = {}
+        self._last: dict[str, float] = {}
         self._heard: set[str] = set()
         self._unheard = asyncio.Event()
         self._tips: dict[Mailbox, object] = {}
@@ -48,6 +53,7 @@ class Hints:
     def waiting(self, topology: Topology, spout: Spout) -> Iterator[Waiter]:
         """Give one who is woken at news for a spout task."""
         self._waited[topology.incarnation] = topology
+        self._last[topology.incarnation] = asyncio.get_running_loop().time()
         if topology.incarnation not in self._heard:
             self._unheard.set()
         with self._mailboxes.waiting((topology.incarnation, spout.index)) as waiter:
@@ -59,7 +65,8 @@ class Hints:
 
     def start(self) -> None:
         """Begin to listen and to sweep."""
-        self._tasks = [asyncio.create_task(_lasting(step)) for step in (self._listen, self._sweep)]
+        steps = ((self._listen, 0.0), (self._sweep, SWEEP_S))
+        self._tasks = [asyncio.create_task(_lasting(step, rest_s)) for step, rest_s in steps]
 
     async def stop(self) -> None:
         """End listening and sweeping."""
@@ -69,7 +76,7 @@ class Hints:
         """Listen to all topologies that are waited for, until one comes to be that is not listened to."""
         self._unheard.clear()
         self._heard = set(self._waited)
-        channels = [f"{shard}:hints" for topology in self._waited.values() for shard in topology.shards]
+        channels = [keys.hints(it.name, shard) for it in self._waited.values() for shard in range(it.layout.shards)]
         unheard = asyncio.create_task(self._wait_for_unheard())
         listening = asyncio.create_task(self._server.listen(channels, self._take))
         try:
@@ -83,7 +90,9 @@ class Hints:
         await self._unheard.wait()
 
     def _take(self, message: bytes) -> None:
-        incarnation, index = message.decode().split(" ")
+        incarnation, _, index = message.decode(errors="replace").partition(" ")
+        if not index.isdecimal():
+            return  # somebody else's
         mailbox = (incarnation, int(index))
         self._meters.hints.inc()
         self._hinted.add(mailbox)
@@ -94,7 +103,7 @@ class Hints:
         waited: dict[str, list[int]] = {}
         for incarnation, index in self._mailboxes:
             waited.setdefault(incarnation, []).append(index)
-        self._waited = {incarnation: self._waited[incarnation] for incarnation in waited}
+        self._keep_waited(waited)
         before, self._tips = self._tips, {}
         hinted, self._hinted = self._hinted, set()
         for incarnation, indexes in waited.items():
@@ -105,6 +114,13 @@ class Hints:
                 self._note_missed(mailbox, before, hinted | self._hinted)
                 self._mailboxes.wake(mailbox)
         self._meters.sweeps.inc()
+
+    def _keep_waited(self, waited: Iterable[str]) -> None:
+        """Let go of topologies that nobody waits for: not at once, for whoever polls is away between two polls."""
+        now = asyncio.get_running_loop().time()
+        self._last.update(dict.fromkeys(waited, now))
+        self._last = {incarnation: at for incarnation, at in self._last.items() if now - at <= LINGER_S}
+        self._waited = {incarnation: it for incarnation, it in self._waited.items() if incarnation in self._last}
 
     def _note_missed(self, mailbox: Mailbox, before: Container[object], hinted: Container[object]) -> None:
         """Count news that no hint told of; what is looked at for the first time may be old."""
@@ -125,11 +141,13 @@ class Hints:
         return {(incarnation, index): tip for index, tip in itertools.zip_longest(indexes, found)}
 
 
-async def _lasting(step: Callable[[], Awaitable[None]]) -> None:
-    """Take a step again and again, whatever happens in it."""
+async def _lasting(step: Callable[[], Awaitable[None]], rest_s: float) -> None:
+    """Take a step again and again, whatever happens in it, with a rest between."""
     while True:
         try:
             await step()
+            await asyncio.sleep(rest_s)
+            continue
         except Problem as problem:
             _log.debug("news are not looked for now: %s", problem.detail)
         except Exception:  # noqa: BLE001 - whoever waits counts on it to go on

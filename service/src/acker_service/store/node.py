@@ -1,6 +1,7 @@
 """Knows one Redis process: connections to it, none of which ever sends anything twice."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ Command = tuple[Argument, ...]
 CONFIRM_MS = 1_000
 """Replicas have so long to say that they have a write."""
 
+RETIRE_S = 10.0
+"""A server that is left is given so long to answer what was asked before."""
+
 PROBE_S = 1.0
 """A server that does not answer a probe within so many seconds is passed over."""
 
@@ -34,6 +38,9 @@ class Node:
         """Name the server; ``timeout`` in seconds bounds connecting, waiting for a connection, and every answer."""
         self.url = url
         self._redis = Redis(connection_pool=_pool(url, connections, timeout))
+        self._is_loaded = False
+        self._busy = 0
+        self._ended = asyncio.Event()
 
     async def run(self, commands: Sequence[Command], *, replicas: int = 0) -> list[Any]:
         """Send commands in one round trip; each is atomic by itself.
@@ -41,14 +48,14 @@ class Node:
         With ``replicas``, what was done counts only once so many of them have it: a write of our own behind it is
         waited for, because a command that wrote nothing (a repeat) would else not wait for what it answers by.
         """
-        if replicas:
-            return await self._run_confirmed(commands, replicas)
-        if len(commands) > 1:
-            return await self._pipe(commands)
+        self._busy += 1
         try:
-            return [await self._redis.execute_command(*commands[0])]
-        except RedisError as fault:
-            return [fault]
+            if not self._is_loaded:
+                await self._load_once()
+            return await (self._run_confirmed(commands, replicas) if replicas else self._run(commands))
+        finally:
+            self._busy -= 1
+            self._ended.set()
 
     async def command(self, *command: Argument) -> Any:
         """Run one plain command; only for reading and for the server's own state."""
@@ -79,9 +86,31 @@ class Node:
         finally:
             await redis.aclose(close_connection_pool=True)
 
+    async def retire(self) -> None:
+        """Close all connections once nothing is under way any more, or after so long that nothing can be."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RETIRE_S):
+                while self._busy:
+                    self._ended.clear()
+                    await self._ended.wait()
+        await self.close()
+
     async def close(self) -> None:
         """Close all connections."""
         await self._redis.aclose(close_connection_pool=True)
+
+    async def _load_once(self) -> None:
+        """See to it that this server has no older library than this: it may have been away when the others got it."""
+        await library.load(self._redis)
+        self._is_loaded = True
+
+    async def _run(self, commands: Sequence[Command]) -> list[Any]:
+        if len(commands) > 1:
+            return await self._pipe(commands)
+        try:
+            return [await self._redis.execute_command(*commands[0])]
+        except RedisError as fault:
+            return [fault]
 
     async def _pipe(self, commands: Sequence[Command]) -> list[Any]:
         pipe = self._redis.pipeline(transaction=False)
@@ -91,8 +120,8 @@ class Node:
 
     async def _run_confirmed(self, commands: Sequence[Command], replicas: int) -> list[Any]:
         barrier: Command = ("FCALL", "acker_barrier_v1", 1, str(commands[-1][3]))
-        *replies, _, have = await self._pipe([*commands, barrier, ("WAIT", replicas, CONFIRM_MS)])
-        if not isinstance(have, int) or have < replicas:
+        *replies, written, have = await self._pipe([*commands, barrier, ("WAIT", replicas, CONFIRM_MS)])
+        if isinstance(written, Exception) or not isinstance(have, int) or have < replicas:
             unconfirmed = StoreUnavailable(f"only {have} of {replicas} replicas have it")
             return [reply if isinstance(reply, Exception) else unconfirmed for reply in replies]
         return replies

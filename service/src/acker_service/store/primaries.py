@@ -53,6 +53,7 @@ class Primaries:
         self._sought_at = float("-inf")
         self._closing: set[asyncio.Task[None]] = set()
         self._change = asyncio.Event()
+        self.generation = 0
 
     async def of(self, key: str) -> Node:
         """Give the server that has a key. Raises `StoreUnavailable`."""
@@ -75,7 +76,10 @@ class Primaries:
         """Find out who has what, together with all who ask meanwhile. Raises `StoreUnavailable`."""
         self.suspect()
         assert self._search is not None
-        await asyncio.shield(self._search)
+        try:
+            await asyncio.shield(self._search)
+        except StoreUnavailable as fault:
+            raise StoreUnavailable(fault.detail) from fault  # one for each who waits: what it says may be changed
 
     def suspect(self) -> None:
         """Begin to find out who has what: something speaks against what is known."""
@@ -83,16 +87,17 @@ class Primaries:
             self._search = asyncio.create_task(self._look())
             self._search.add_done_callback(_note)
 
-    async def changed(self) -> None:
-        """Wait until somebody else has something. Raises `StoreUnavailable` then."""
-        await self._change.wait()
-        raise StoreUnavailable("keys went to other servers")
+    @property
+    def change(self) -> asyncio.Event:
+        """Is set when somebody else has something; the next change has an event of its own."""
+        return self._change
 
     async def close(self) -> None:
         """Close all connections."""
         if self._search is not None:
             await end(self._search)
-        await asyncio.gather(*(node.close() for node in self._nodes.values()), *self._closing)
+        await end(*self._closing)
+        await asyncio.gather(*(node.close() for node in self._nodes.values()))
 
     async def _look(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -109,12 +114,13 @@ class Primaries:
         """Take up what was found; who has nothing any more is let go."""
         urls = {territory.url for territory in territories if territory.url}
         for url in self._nodes.keys() - urls:
-            closing = asyncio.create_task(self._nodes.pop(url).close())
+            closing = asyncio.create_task(self._nodes.pop(url).retire())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
         for url in urls - self._nodes.keys():
             self._nodes[url] = Node(url, connections=self._connections, timeout=self._timeout)
         self._territories = territories
+        self.generation += 1
         self._change.set()
         self._change = asyncio.Event()
 

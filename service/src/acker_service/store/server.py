@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from acker_protocol.problems import Problem
+from acker_protocol.problems import Problem, StoreUnavailable
 from redis.exceptions import RedisError
 
 from acker_service.domain.durability import RELAXED, Durability
@@ -44,6 +44,11 @@ class Server:
         self._primaries = Primaries(make_seek(url), connections=connections, timeout=timeout)
         self._replicas = durability.replicas
 
+    @property
+    def generation(self) -> int:
+        """Is another one after keys went to other servers, which may have lost what was known of them."""
+        return self._primaries.generation
+
     async def call(self, function: str, keys: Sequence[str], *args: Argument) -> Any:
         """Call a function of the library at the place of its first key."""
         return (await self._each([("FCALL", function, len(keys), *keys, *args)], self._confirming(function)))[0]
@@ -71,36 +76,49 @@ class Server:
     async def ask_all(self, *command: Argument) -> list[Any]:
         """Run a plain command that reads a server's own state, on every server."""
         nodes = await self._primaries.all()
-        try:
-            return list(await asyncio.gather(*(self._ask(node, *command) for node in nodes)))
-        except Exception:
-            self._primaries.suspect()
-            raise
+        return list(await asyncio.gather(*(self._ask(node, *command) for node in nodes)))
+
+    async def ask_any(self, *command: Argument) -> list[Any]:
+        """Run a plain command likewise, and give the answers of those that answered.
+
+        Raises `StoreUnavailable` if none did.
+        """
+        nodes = await self._primaries.all()
+        answers = await asyncio.gather(*(self._ask(node, *command) for node in nodes), return_exceptions=True)
+        found = [answer for answer in answers if not isinstance(answer, BaseException)]
+        if not found:
+            raise StoreUnavailable("no server of the store answers")
+        return found
 
     async def now_ms(self, key: str) -> int:
         """Tell the time, by the clock of the server that has a key."""
-        with faults.translated():
-            seconds, microseconds = await self._ask(await self._primaries.of(key), "TIME")
+        seconds, microseconds = await self._ask(await self._primaries.of(key), "TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def load(self) -> None:
-        """Put the function library into Redis."""
-        for node in await self._primaries.all():
-            await node.load()
+        """Put the function library wherever it is missing. Raises `StoreUnavailable` if no server took it."""
+        nodes = await self._primaries.all()
+        loaded = await asyncio.gather(*(node.load() for node in nodes), return_exceptions=True)
+        failed = [fault for fault in loaded if isinstance(fault, Problem)]
+        if len(failed) == len(nodes):
+            raise failed[0]
 
     async def listen(self, channels: Sequence[str], take: Callable[[bytes], None]) -> None:
         """Take what is published on shard channels until cancelled, or until a server ends it (`StoreUnavailable`)."""
-        nodes: dict[Node, list[str]] = {}
+        change, nodes = self._primaries.change, dict[Node, list[str]]()
         for channel in channels:
             nodes.setdefault(await self._primaries.of(channel), []).append(channel)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._primaries.changed())
+                group.create_task(_end_at(change))
                 for node, own in nodes.items():
                     group.create_task(node.listen(own, take))
         except ExceptionGroup as ended:
+            fault = ended.exceptions[0]
+            if not isinstance(fault, (Problem, RedisError, OSError)):
+                raise fault from ended
             self._primaries.suspect()
-            raise told(ended.exceptions[0]) from ended
+            raise told(fault) from ended
 
     async def close(self) -> None:
         """Close all connections."""
@@ -120,7 +138,8 @@ class Server:
         for reply in replies:
             if isinstance(reply, Exception):
                 self._meters.faults[faults.kind(reply)].inc()
-                self._primaries.suspect()
+                if faults.is_astray(reply):
+                    self._primaries.suspect()
                 raise told(reply) from reply
             if isinstance(reply, list) and reply[:1] == [b"stale"]:
                 self._meters.stale.inc()
@@ -162,7 +181,14 @@ class Server:
                 return await node.command(*command)
         except Problem as problem:
             self._meters.faults[faults.kind(problem)].inc()
+            if faults.is_astray(problem.__cause__):
+                self._primaries.suspect()
             raise
+
+
+async def _end_at(change: asyncio.Event) -> None:
+    await change.wait()
+    raise StoreUnavailable("keys went to other servers")
 
 
 def _name(command: Command) -> str:

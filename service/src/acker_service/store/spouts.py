@@ -52,7 +52,7 @@ class Spouts:
 
     def __init__(self, server: Server, topologies: Topologies) -> None:
         self._server, self._topologies = server, topologies
-        self._caches: dict[str, tuple[str, dict[str, Spout]]] = {}
+        self._caches: dict[str, tuple[object, dict[str, Spout]]] = {}
 
     async def get(self, topology: Topology, name: str) -> Spout:
         """Give a spout task. Raises `UnknownSpout`."""
@@ -80,7 +80,7 @@ class Spouts:
         await self._server.confirm(keys.topology(topology.name))
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         spouts = {name.decode(): _decode(name.decode(), value.decode()) for name, value in pairs}
-        self._caches[topology.name] = (topology.pair, spouts)
+        self._caches[topology.name] = (self._known_by(topology), spouts)
         return spouts
 
     async def register(self, topology: Topology, names: set[str]) -> dict[str, int]:
@@ -136,11 +136,15 @@ class Spouts:
         raise StoreUnavailable(f"spout task {name} is being changed by too many at once")
 
     def _cached(self, topology: Topology) -> dict[str, Spout]:
-        pair, spouts = self._caches.get(topology.name, ("", {}))
-        return spouts if pair == topology.pair else {}
+        known_by, spouts = self._caches.get(topology.name, (None, {}))
+        return spouts if known_by == self._known_by(topology) else {}
+
+    def _known_by(self, topology: Topology) -> object:
+        """What a cache holds for: a version of a topology, on the servers that there are."""
+        return topology.pair, self._server.generation
 
     def _remember(self, topology: Topology, spout: Spout) -> Spout:
-        self._caches[topology.name] = (topology.pair, self._cached(topology) | {spout.name: spout})
+        self._caches[topology.name] = (self._known_by(topology), self._cached(topology) | {spout.name: spout})
         return spout
 
 

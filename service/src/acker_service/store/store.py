@@ -98,9 +98,9 @@ class Store:
         self._stop = asyncio.create_task(self._wake_at(stopping))
 
     async def answers(self) -> bool:
-        """Whether Redis answers now."""
+        """Whether Redis answers now; of several servers at least one, for it has work to do."""
         try:
-            await self.server.ask_all("PING")
+            await self.server.ask_any("PING")
         except StoreUnavailable:
             return False
         return True

@@ -25,6 +25,7 @@ class Suitability:
         self._server = server
         self._synced = durability.mode is Mode.FSYNC
         self._asserted = fsync_asserted
+        self._tells = True
 
     async def fault(self) -> str | None:
         """Say what is wrong with the store, if anything is. Raises `StoreUnavailable`."""
@@ -50,12 +51,15 @@ class Suitability:
         return [bool(info.get("aof_enabled")) for info in await self._server.ask_all("INFO", "persistence")]
 
     async def _syncing(self) -> list[str]:
+        if not self._tells:
+            return ["always" if self._asserted else "unknown"]
         try:
             return [_value(reply) for reply in await self._server.ask_all("CONFIG GET", "appendfsync")]
         except StoreUnavailable as fault:
-            if isinstance(fault.__cause__, ResponseError):  # many managed services allow no CONFIG
-                return ["always" if self._asserted else "unknown"]
-            raise
+            if not isinstance(fault.__cause__, ResponseError):
+                raise
+            self._tells = False  # many managed services allow no CONFIG; asking once is enough
+            return await self._syncing()
 
 
 def _value(reply: Any) -> str:

@@ -26,6 +26,9 @@ OLD_S = 10.0
 PATIENCE_S = 1.0
 """Whoever asks waits so long at most for a look."""
 
+Memory = tuple[int, int]
+"""Bytes that a server uses, and how many it may; 0: no bound."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -37,11 +40,6 @@ class Look:
     most: int
     counts: list[tuple[Topology, Counts]]
 
-    @property
-    def part(self) -> float:
-        """How much of its memory the server uses."""
-        return _part((self.used, self.most))
-
 
 class Survey:
     """Looks at the whole store, once for all who ask."""
@@ -52,7 +50,7 @@ class Survey:
         self._task: asyncio.Task[None] | None = None
 
     async def look(self) -> Look:
-        """Look at Redis's memory and at all topologies. Raises `StoreUnavailable`."""
+        """Look at Redis's memory and at all topologies, as far as servers answer. Raises `StoreUnavailable`."""
         try:
             look = await self._look()
         except Problem:
@@ -60,6 +58,10 @@ class Survey:
             raise
         self._latest = (time.monotonic(), look)
         return look
+
+    async def weigh(self) -> Memory:
+        """Look at the memory of the fullest server that answers. Raises `StoreUnavailable` if none does."""
+        return max((_memory(info) for info in await self._server.ask_any("INFO", "memory")), key=part_of)
 
     async def recent(self) -> Look | None:
         """Give a look that is recent; None if the store does not answer. Never raises, and waits a moment at most."""
@@ -75,14 +77,17 @@ class Survey:
             await end(self._task)
 
     async def _look(self) -> Look:
-        memories = [_memory(info) for info in await self._server.ask_all("INFO", "memory")]
-        used, most = max(memories, key=_part)
-        found = []
-        for name in await self._topologies.names():
-            with contextlib.suppress(Problem):  # it may have gone meanwhile
-                topology = await self._topologies.get(name)
-                found.append((topology, await self._counts.read(topology)))
-        return Look(used=used, most=most, counts=found)
+        used, most = await self.weigh()
+        names = await self._topologies.names()
+        found = await asyncio.gather(*map(self._count, names))
+        return Look(used=used, most=most, counts=[counted for counted in found if counted is not None])
+
+    async def _count(self, name: str) -> tuple[Topology, Counts] | None:
+        """Count a topology; None if it has gone meanwhile, or cannot be counted now."""
+        with contextlib.suppress(Problem):
+            topology = await self._topologies.get(name)
+            return topology, await self._counts.read(topology)
+        return None
 
     async def _renew(self) -> None:
         try:
@@ -96,10 +101,11 @@ class Survey:
         return time.monotonic() - self._latest[0] if self._latest is not None else math.inf
 
 
-def _memory(info: Mapping[str, Any]) -> tuple[int, int]:
-    return int(info["used_memory"]), int(info.get("maxmemory", 0))
-
-
-def _part(memory: tuple[int, int]) -> float:
+def part_of(memory: Memory) -> float:
+    """Say how much of its memory a server uses; 0 where that has no bound."""
     used, most = memory
     return used / most if most else 0.0
+
+
+def _memory(info: Mapping[str, Any]) -> Memory:
+    return int(info["used_memory"]), int(info.get("maxmemory", 0))
