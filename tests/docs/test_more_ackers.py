@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from acker_client import Acker, Outcome, Problem
+from acker_client import Acker, Outcome, Problem, topology_of
 
 from tests.support.examples import run
 from tests.support.pages import DOCS
@@ -62,7 +62,7 @@ class Move:
         hands = {hand.topology: hand for hand in (self.old, self.new)}
         for _ in range(tuples):
             headers = self.tuples.get(timeout=30)
-            with hands[headers["Acker-Anchors"].split(" ")[1]].execute(headers, component="charge"):
+            with hands[topology_of(headers) or ""].execute(headers, component="charge"):
                 pass
 
     def read(self, hand: Acker) -> str:

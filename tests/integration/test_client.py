@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def acker(api: httpx.AsyncClient) -> AsyncIterator[AsyncAcker]:
-    async with AsyncAcker("http://acker", transport=api._transport, place_for_ms=2_000) as acker:
+    async with AsyncAcker("http://acker", transport=api._transport, place_for_ms=2_000, linger_ms=0) as acker:
         yield acker
 
 

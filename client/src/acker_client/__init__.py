@@ -3,25 +3,32 @@
 from acker_protocol.messages import Outcome, Word
 from acker_protocol.problems import Conflict, Invalid, MailboxFull, MaxSpoutPending, Problem, StoreFull
 
-from acker_client.aio import AsyncAcker, AsyncSpout
-from acker_client.anchoring import Anchor, Anchors
+from acker_client.aio import AsyncAcker
+from acker_client.anchoring import Anchor, Anchors, topology_of
 from acker_client.batching import Batch
 from acker_client.calls import Answer
 from acker_client.completions import Done
+from acker_client.counts import Counts
 from acker_client.errors import (
     AckerError,
+    BufferFull,
     Misuse,
     NameTaken,
     Refused,
     TooManyAnchors,
     TupleDone,
+    Undelivered,
     Unreachable,
     WrongAnswer,
     WrongHeader,
 )
+from acker_client.loop_spouts import AsyncReplay, AsyncSpout
+from acker_client.replaying import GivenUp, ReplayPolicy
 from acker_client.roots import Root
-from acker_client.sync import Acker, Spout
+from acker_client.sync import Acker
+from acker_client.thread_spouts import Replay, Spout
 from acker_client.tuples import Tuple
+from acker_client.verdicts import Reject, Retry
 
 __all__ = [
     "Acker",
@@ -30,10 +37,14 @@ __all__ = [
     "Anchors",
     "Answer",
     "AsyncAcker",
+    "AsyncReplay",
     "AsyncSpout",
     "Batch",
+    "BufferFull",
     "Conflict",
+    "Counts",
     "Done",
+    "GivenUp",
     "Invalid",
     "MailboxFull",
     "MaxSpoutPending",
@@ -42,14 +53,20 @@ __all__ = [
     "Outcome",
     "Problem",
     "Refused",
+    "Reject",
+    "Replay",
+    "ReplayPolicy",
+    "Retry",
     "Root",
     "Spout",
     "StoreFull",
     "TooManyAnchors",
     "Tuple",
     "TupleDone",
+    "Undelivered",
     "Unreachable",
     "Word",
     "WrongAnswer",
     "WrongHeader",
+    "topology_of",
 ]

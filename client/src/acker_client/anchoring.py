@@ -69,15 +69,18 @@ class Anchors:
 
 def read_anchors(headers: Headers, *, topology: str) -> Anchors:
     """Read the header of a message of this topology; without one, no anchors. Raises `WrongHeader`."""
-    values = list(_values(headers))
-    if not values:
+    anchors = _found(headers)
+    if anchors is None:
         return Anchors(topology=topology)
-    if len(values) > 1:
-        raise WrongHeader(f"{ANCHORS} stands there {len(values)} times")
-    anchors = parse_anchors(values[0])
     if anchors.topology != topology:
         raise WrongHeader(f"{ANCHORS} is of topology {anchors.topology!r}, this acker works for {topology!r}")
     return anchors
+
+
+def topology_of(headers: Headers) -> str | None:
+    """Tell the topology that a message belongs to, None for one without the header. Raises `WrongHeader`."""
+    anchors = _found(headers)
+    return None if anchors is None else anchors.topology
 
 
 def parse_anchors(text: str) -> Anchors:
@@ -93,6 +96,13 @@ def parse_anchors(text: str) -> Anchors:
         return Anchors(topology=fields.name(topology), anchors=anchors)
     except (ValueError, TooManyAnchors) as fault:
         raise WrongHeader(f"{ANCHORS} {fault}: {fields.shown(text)}") from None
+
+
+def _found(headers: Headers) -> Anchors | None:
+    values = list(_values(headers))
+    if len(values) > 1:
+        raise WrongHeader(f"{ANCHORS} stands there {len(values)} times")
+    return parse_anchors(values[0]) if values else None
 
 
 def _anchor(text: str) -> Anchor:

@@ -4,35 +4,30 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from acker_client.folding import Gathered
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from acker_protocol.messages import Message
 
     from acker_client.calls import Answer
 
 
 class Batch:
-    """Operations that go out together when their block is left; ``answers`` are there afterwards, in their order."""
+    """Operations that go out together when their block is left; ``answers`` are there afterwards, in their order.
 
-    __slots__ = ("_messages", "answers", "closed", "owner")
+    Acks of one root are one operation, as where acks linger; with ``linger_ms=0`` each is one of its own.
+    """
+
+    __slots__ = ("answers", "closed", "gathered", "owner")
 
     def __init__(self, *, owner: object) -> None:
         self.owner = owner
         self.answers: Sequence[Answer] = ()
         self.closed = False
-        self._messages: list[Message] = []
+        self.gathered = Gathered()
 
     def __len__(self) -> int:
-        return len(self._messages)
-
-    def gather(self, messages: "Sequence[Message]") -> None:
-        """Take operations in, in the order in which the program gave them."""
-        self._messages += messages
-
-    def messages(self) -> "Sequence[Message]":
-        """Give the operations gathered so far."""
-        return tuple(self._messages)
+        return len(self.gathered)
 
 
 _open: "ContextVar[tuple[Batch, ...]]" = ContextVar("acker_open_batches", default=())

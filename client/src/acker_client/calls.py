@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
 from acker_protocol import routes
 from acker_protocol.messages import Message, Word
-from acker_protocol.wire.operations import encode_batch, encode_operation
+from acker_protocol.wire.operations import encode_operation
+from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 
 MAX_OPS = 10_000
 MAX_BYTES = 4 * 1024 * 1024
@@ -25,15 +26,15 @@ class Call:
     method: str
     path: str
     body: bytes = b""
+    content_type: str = "application/json"
     key: str | None = None
     messages: tuple[Message, ...] = ()
     wait_s: float = 0.0
 
     def headers(self) -> dict[str, str]:
         """Give the headers of this request alone."""
-        if self.key is None:
-            return {}
-        return {"Content-Type": "application/json", routes.IDEMPOTENCY_KEY: self.key}
+        headers = {"Content-Type": self.content_type} if self.body else {}
+        return headers if self.key is None else headers | {routes.IDEMPOTENCY_KEY: self.key}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Answer:
 
 
 def write(topology: str, messages: Sequence[Message]) -> list[Call]:
-    """Freeze operations into requests, in order: one alone as a single call, more as batches within the limits."""
+    """Freeze operations into requests, in order: one alone as a single call in JSON, more as packed batches."""
     if len(messages) == 1:
         return [_single(topology, messages[0])]
     parts = (messages[at : at + MAX_OPS] for at in range(0, len(messages), MAX_OPS))
@@ -55,6 +56,21 @@ def write(topology: str, messages: Sequence[Message]) -> list[Call]:
 def read_topology(topology: str) -> Call:
     """Ask for a topology."""
     return Call(method="GET", path=routes.topology(topology))
+
+
+def read_root(topology: str, root_id: str) -> Call:
+    """Ask for a root."""
+    return Call(method="GET", path=routes.root(topology, root_id))
+
+
+def read_spout(topology: str, spout_task: str) -> Call:
+    """Ask for a spout task."""
+    return Call(method="GET", path=routes.spout(topology, spout_task))
+
+
+def make_ephemeral(topology: str, spout_task: str) -> Call:
+    """Say that a spout task goes by itself; the same however often it is said, so it needs no key."""
+    return Call(method="PUT", path=routes.spout(topology, spout_task), body=_json({"ephemeral": True}))
 
 
 def read_completions(topology: str, spout_task: str, *, after: str | None, limit: int, wait_ms: int) -> Call:
@@ -78,9 +94,10 @@ def _single(topology: str, message: Message) -> Call:
 
 def _batches(topology: str, messages: Sequence[Message]) -> list[Call]:
     """Halve a batch until its bytes are within the limit; ten thousand long message ids are not."""
-    body = encode_batch(messages)
+    body = encode_packed(messages)
     if len(body) <= MAX_BYTES:
-        return [_post(routes.operation(topology, "batch"), body, *messages)]
+        path = routes.operation(topology, "batch")
+        return [replace(_post(path, body, *messages), content_type=CONTENT_TYPE)]
     middle = len(messages) // 2
     return _batches(topology, messages[:middle]) + _batches(topology, messages[middle:])
 

@@ -1,5 +1,6 @@
-"""Knows httpx: how a call becomes its request, and its response or failure a reply."""
+"""Knows httpx: how a client is made, how a call becomes its request, and its response or failure a reply."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -8,26 +9,45 @@ from acker_client.errors import Misuse
 from acker_client.replies import Lost, Reply
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from acker_client.calls import Call
     from acker_client.terms import Terms
 
 
-def options(url: str, *, api_key: str | None, terms: "Terms") -> dict[str, Any]:
-    """Give the arguments of an httpx client for one acker. Raises `Misuse` for an address that is none."""
-    try:
-        address = httpx.URL(url)
-    except httpx.InvalidURL as fault:
-        raise Misuse(f"the acker's address {url!r} is not a URL: {fault}") from None
-    if address.scheme not in ("http", "https") or not address.host:
-        raise Misuse(f"the acker's address must be an http or https URL, not {url!r}")
-    headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-    return {"base_url": address, "headers": headers, "timeout": terms.timeout_s}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How an acker is reached: its address, the key, and the transport if it is not httpx's own."""
+
+    url: str
+    api_key: str | None = None
+    transport: Any = None
+
+    def connector(self, terms: "Terms") -> "Callable[[], httpx.Client]":
+        """Say how a client is made. Raises `Misuse` for an address that is none."""
+        options = self._options(terms)
+        return lambda: httpx.Client(transport=self.transport, **options)
+
+    def async_connector(self, terms: "Terms") -> "Callable[[], httpx.AsyncClient]":
+        """As ``connector``, for an event loop."""
+        options = self._options(terms)
+        return lambda: httpx.AsyncClient(transport=self.transport, **options)
+
+    def _options(self, terms: "Terms") -> dict[str, Any]:
+        try:
+            address = httpx.URL(self.url)
+        except httpx.InvalidURL as fault:
+            raise Misuse(f"the acker's address {self.url!r} is not a URL: {fault}") from None
+        if address.scheme not in ("http", "https") or not address.host:
+            raise Misuse(f"the acker's address must be an http or https URL, not {self.url!r}")
+        headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+        return {"base_url": address, "headers": headers, "timeout": terms.timeout_s}
 
 
 def request(client: httpx.Client | httpx.AsyncClient, call: "Call") -> httpx.Request:
     """Build one try of a call: always the same bytes. A call that waits on purpose is given that time as well."""
     patience_s = client.timeout.read
-    assert patience_s is not None, "options() set it"
+    assert patience_s is not None, "a connector set it"
     return client.build_request(
         call.method,
         call.path,
@@ -44,7 +64,5 @@ def reply(response: httpx.Response) -> Reply:
 
 
 def lost(error: httpx.TransportError) -> Lost:
-    """Say that no reply came. What httpx itself refuses to send is raised: no try would help."""
-    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol):
-        raise error
-    return Lost(error=error)
+    """Say that no reply came; for what httpx itself refuses to send, no further try would help."""
+    return Lost(error=error, again=not isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol))

@@ -10,6 +10,8 @@ The tree of errors (code, whether trying again helps)::
     ├── WrongHeader        wrong_header no: an anchors header that cannot be read, or of another topology
     ├── WrongAnswer        wrong_answer no: what answers does not speak the contract
     ├── Unreachable        unreachable no: retried for as long as is safe, and what became of it is not known
+    ├── Undelivered        undelivered no: acks that lingered could not be delivered, told to the next caller
+    ├── BufferFull         buffer_full yes: too much is on its way, and the program does not want to wait
     └── Refused            refused yes: operations of a batch that were not accepted, told one by one
 
     Problem                what the service says, see ``acker_protocol.problems``
@@ -74,6 +76,26 @@ class Unreachable(AckerError):
     """
 
     code = "unreachable"
+
+
+class Undelivered(AckerError):
+    """Operations that had lingered were given up; ``operations`` is their number, ``__cause__`` the last reason.
+
+    The call that raises it has done nothing else, so make it again. What was given up is not to be sent once more: the
+    roots time out and are replayed.
+    """
+
+    code = "undelivered"
+
+    def __init__(self, operations: int) -> None:
+        super().__init__(f"{operations} operations that had been taken in could not be delivered")
+        self.operations = operations
+
+
+class BufferFull(AckerError):
+    """Too much is on its way already, and ``when_full`` is ``raise``; the tuple is as it was."""
+
+    code, retryable = "buffer_full", True
 
 
 class Refused(AckerError):

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 from acker_protocol.wire import fields
 
-from acker_client import roots
+from acker_client import exits, roots, thread_driver, verdicts
 from acker_client.anchoring import Anchors, Headers, read_anchors
+from acker_client.counts import Counts
+from acker_client.emitting import Emitting
 from acker_client.errors import Misuse, checked
 from acker_client.exchange import Exchange
 from acker_client.flows import Flows
 from acker_client.tuples import Tuple, anchor_child
 
 if TYPE_CHECKING:
-    from acker_client.flows import OnError
+    from acker_client.flows import OnError, OnReject
+    from acker_client.spout_tasks import SpoutTask
     from acker_client.terms import Terms
 
 _LIFE = secrets.token_hex(4)
@@ -25,9 +28,18 @@ _LIFE = secrets.token_hex(4)
 class Hand:
     """What `Acker` and `AsyncAcker` have in common."""
 
-    def __init__(self, topology: str, terms: "Terms") -> None:
+    def __init__(self, topology: str, terms: "Terms", on_reject: "OnReject | None") -> None:
         self.topology: str = checked("topology", fields.name, topology)
-        self._flows = Flows(Exchange(topology=self.topology, terms=terms))
+        exchange = Exchange(topology=self.topology, terms=terms)
+        self._flows = Flows(exchange, on_reject=on_reject or verdicts.warn)
+        self._emitting = Emitting(self._flows)
+        exits.remember(self)
+
+    @property
+    def counts(self) -> Counts:
+        """What it has counted."""
+        outbox = self._flows.lingering.outbox
+        return Counts(on_their_way=len(outbox), undelivered=outbox.undelivered, rejected=self._flows.rejected)
 
     def anchor(self, *tuples: Tuple, name: str | None = None) -> Anchors:
         """Anchor one child to all these tuples, an edge in each tree; with a name the edge ids are derived.
@@ -44,11 +56,32 @@ class Hand:
         anchors = read_anchors(headers, topology=self.topology)
         return Tuple(anchors=anchors, component=checked("component", fields.name, component))
 
+    def start_anew(self) -> None:
+        """Be empty in the child of a fork: what the parent has gathered, the parent sends."""
+        self._flows.lingering.outbox.start_anew()
+        self._forget_parent()
+
+    def leave(self) -> None:
+        """Send what lingers, at the end of the interpreter. Raises `Undelivered`."""
+        lingering = self._flows.lingering
+        lingering.end()
+        if not lingering.outbox.settled:
+            self._last_driver().run(self._flows.flush())
+
+    def _forget_parent(self) -> None:
+        raise NotImplementedError
+
+    def _last_driver(self) -> thread_driver.Driver:
+        raise NotImplementedError
+
     def _tuple_for(self, headers: Headers, component: str, on_error: "OnError") -> Tuple:
         if on_error not in ("fail", "redeliver"):
             raise Misuse(f"on_error must be 'fail' or 'redeliver', not {on_error!r}")
+        self._flows.lingering.outbox.tell()
         return self.tuple(headers, component=component)
 
-    def _spout_task(self, name: str, *, shared: bool) -> str:
+    def _spout_task(self, name: str, *, shared: bool) -> "SpoutTask":
         checked("the spout's name", fields.name, name)
-        return name if shared else roots.spout_task(name, host=socket.gethostname(), process=f"{os.getpid()}-{_LIFE}")
+        process = f"{os.getpid()}-{_LIFE}"
+        own = name if shared else roots.spout_task(name, host=socket.gethostname(), process=process)
+        return self._emitting.task(own, own=not shared)

@@ -1,15 +1,19 @@
 """Knows how far a spout task's mailbox has been read, and what of it may be released."""
 
 from collections.abc import Callable
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from acker_protocol.problems import UnknownSpout
+from acker_protocol.problems import UnknownSpout, UnknownTopology
 from acker_protocol.wire import fields
 
 from acker_client import calls
 from acker_client.completions import Done, Page, read_page
 from acker_client.errors import checked
-from acker_client.exchange import Exchange, Flow, Pause
+from acker_client.steps import Flow, Pause
+
+if TYPE_CHECKING:
+    from acker_client.exchange import Exchange
+    from acker_client.spout_tasks import SpoutTask
 
 EMPTY_HANDED_S = 0.1
 """Between two polls of which the first came back empty at once, as at a service that is shutting down."""
@@ -30,49 +34,83 @@ class Reading(TypedDict, total=False):
 
 
 class Mailbox:
-    """One reader's place in a mailbox: while it is open ``read``, hand out all that was ``read``, ``release``."""
+    """One reader's place in a mailbox: while it is open ``read``, hand out all that was ``read``, ``release``.
 
-    def __init__(self, exchange: Exchange, *, spout_task: str, reading: Reading) -> None:
+    What the mailbox does not tell in time the spout task finds out by asking, and it is handed out likewise.
+    """
+
+    def __init__(self, exchange: "Exchange", *, task: "SpoutTask", reading: Reading) -> None:
         self._exchange = exchange
-        self._spout_task = spout_task
+        self._task = task
         self._wait_ms: int = checked("wait_ms", fields.integer(fields.WAIT_MS), reading.get("wait_ms", 30_000))
         self._limit: int = checked("limit", fields.integer(fields.LIMIT), reading.get("limit", 100))
         self._stop = reading.get("stop", lambda: False)
         self._until = exchange.terms.clock() + reading.get("timeout_s", float("inf"))
         self._page = Page()
+        self._untold: tuple[Done, ...] = ()
         self._polled = False
+        task.receives = True
 
     @property
     def open(self) -> bool:
         """Whether to go on reading."""
         return not self._stop() and not (self._polled and self._left_s() <= 0)
 
-    def read(self) -> Flow[tuple[Done, ...]]:
-        """Take the next page into the hand; it may be empty."""
+    def read(self, *, at_most_s: float = float("inf")) -> Flow[tuple[Done, ...]]:
+        """Take the next page into the hand; it may be empty, and is so at the latest after this time."""
         self._polled = True
+        yield from self._task.look()
         asked = self._exchange.terms.clock()
-        self._page = yield from self._poll()
+        self._page = yield from self._poll(min(at_most_s, self._left_s()))
+        self._untold = () if self._page.done else self._not_told()
         early_s = min(asked + EMPTY_HANDED_S - self._exchange.terms.clock(), self._left_s())
-        if not self._page.done and early_s > 0:
+        if not self._in_hand() and early_s > 0:
             yield Pause(seconds=early_s)
-        return self._page.done
+        return self._in_hand()
 
     def release(self) -> Flow[None]:
         """Release the page in the hand, now that the loop body has ended for each of it."""
+        for done in self._in_hand():
+            self._task.pending.drop(done.root_id)
         if self._page.done and self._page.cursor is not None:
-            release = calls.release(self._exchange.topology, self._spout_task, cursor=self._page.cursor)
+            release = calls.release(self._exchange.topology, self._task.name, cursor=self._page.cursor)
             yield from self._exchange.send(release)
 
-    def _poll(self) -> Flow[Page]:
-        wait_ms = min(self._wait_ms, max(0, int(min(self._left_s(), 60.0) * 1000)))
+    def _in_hand(self) -> tuple[Done, ...]:
+        return self._page.done or self._untold
+
+    def _not_told(self) -> tuple[Done, ...]:
+        """Give what the mailbox, now read to its end, has not told."""
+        terms = self._exchange.terms
+        return self._task.pending.untold(now_s=terms.clock(), at_ms=round(terms.wall() * 1000))
+
+    def _poll(self, at_most_s: float) -> Flow[Page]:
         call = calls.read_completions(
-            self._exchange.topology, self._spout_task, after=self._page.cursor, limit=self._limit, wait_ms=wait_ms
+            self._exchange.topology,
+            self._task.name,
+            after=self._page.cursor,
+            limit=self._limit,
+            wait_ms=self._patience_ms(at_most_s),
         )
         try:
             reply = yield from self._exchange.send(call)
-        except UnknownSpout:
-            return Page()  # the first init registers the name: nothing was emitted under it yet
+        except (UnknownSpout, UnknownTopology) as gone:
+            return self._nothing(gone)
         return read_page(reply)
+
+    def _nothing(self, gone: UnknownSpout | UnknownTopology) -> Page:
+        """Go on without a mailbox: nothing was emitted yet, or the store has lost it and what is held is to be told."""
+        if isinstance(gone, UnknownTopology) and not self._task.pending:
+            raise gone
+        self._task.registered = not self._task.own
+        return Page()
+
+    def _patience_ms(self, at_most_s: float) -> int:
+        """Say how long to wait for the first: not when a root is to be asked about, nor when one is to be told."""
+        pending = self._task.pending
+        until_due_s = max(EMPTY_HANDED_S, pending.next_s() - self._exchange.terms.clock())
+        seconds = 0.0 if pending.suspected else min(at_most_s, until_due_s, 60.0)
+        return min(self._wait_ms, max(0, int(seconds * 1000)))
 
     def _left_s(self) -> float:
         return self._until - self._exchange.terms.clock()

@@ -8,18 +8,19 @@ from acker_protocol.problems import known
 from acker_client import calls, replies
 from acker_client.calls import Answer
 from acker_client.errors import Refused
-from acker_client.exchange import Exchange, Flow, Pause
+from acker_client.steps import Flow, Pause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from acker_client.exchange import Exchange
     from acker_client.terms import Terms
 
 Written = tuple[list[Answer], float]
 """The answers to some operations, and for how many seconds the service asks to be left alone."""
 
 
-def place(exchange: Exchange, messages: "Sequence[Message]") -> Flow[list[Answer]]:
+def place(exchange: "Exchange", messages: "Sequence[Message]") -> Flow[list[Answer]]:
     """Write operations, and the inits that found no place again until they do or their time is over.
 
     Each further try is a new request with a new key: under the old one the service would repeat its refusal. The
@@ -49,7 +50,7 @@ def refuse_any(answers: "Iterable[Answer]") -> None:
         raise Refused(refused)
 
 
-def _write(exchange: Exchange, messages: "Sequence[Message]") -> Flow[Written]:
+def _write(exchange: "Exchange", messages: "Sequence[Message]") -> Flow[Written]:
     answers: list[Answer] = []
     asked_s = 0.0
     for call in calls.write(exchange.topology, messages):

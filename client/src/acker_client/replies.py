@@ -22,9 +22,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """No reply came, and whether the request arrived is not known."""
+    """No reply came, and whether the request arrived is not known; not ``again`` where none can ever come."""
 
     error: Exception
+    again: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Fault:
 def fault_in(call: Call, reply: Reply | Lost) -> Fault | None:
     """Find the fault, None where the reply is an answer. An init that found no place is one: it was not applied."""
     if isinstance(reply, Lost):
-        return Fault(error=reply.error, again=True)
+        return Fault(error=reply.error, again=reply.again)
     problem = _problem_in(reply)
     if reply.status < 300 or _refused_init(call, problem):
         return None

@@ -17,32 +17,40 @@ if TYPE_CHECKING:
 _timeout = fields.integer(fields.TIMEOUT_MS)
 
 
-class Emission(TypedDict, total=False):
-    """What a root is emitted with.
+class Timeouts(TypedDict, total=False):
+    """The timeouts of a root; one left out is the topology's, and ``progress_timeout_ms`` 0 is none."""
 
-    ``message_id`` is the spout's own name for the message; without one the root is not tracked and nothing is sent.
-    A timeout left out is the topology's; ``progress_timeout_ms`` 0 is none.
-    """
-
-    message_id: str | None
     message_timeout_ms: int | None
     progress_timeout_ms: int | None
 
 
+class Emission(Timeouts, total=False):
+    """What a root is emitted with.
+
+    ``message_id`` is the spout's own name for the message; without one the root is not tracked and nothing is sent.
+    """
+
+    message_id: str | None
+
+
 class Root:
-    """One root in the hand of its spout, open until its emit block is left; not for several threads at once."""
+    """One root in the hand of its spout, open until its emit block is left; not for several threads at once.
 
-    __slots__ = ("_emission", "_open", "_parent", "spout_task", "topology")
+    ``attempt`` is 1, and more where a replay emits its message again.
+    """
 
-    def __init__(self, *, topology: str, spout_task: str, emission: Emission) -> None:
+    __slots__ = ("_emission", "_open", "_parent", "attempt", "spout_task", "topology")
+
+    def __init__(self, *, topology: str, spout_task: str, emission: Emission, attempt: int = 1) -> None:
         self.topology = topology
+        self.attempt = attempt
         self.spout_task = spout_task
         self._emission = _checked(emission)
         self._parent = Parent(anchor=Anchor(root_id=draw_id(), edge_id=SPOUT_EDGE), component=spout_task)
         self._open = True
 
     def __str__(self) -> str:
-        return f"root {self.root_id} of {self.spout_task!r} (message id {self._emission.get('message_id')!r})"
+        return f"root {self.root_id} of {self.spout_task!r} (message id {self.message_id!r})"
 
     @property
     def root_id(self) -> str:
@@ -50,9 +58,19 @@ class Root:
         return format_id(self._parent.anchor.root_id)
 
     @property
+    def message_id(self) -> str | None:
+        """The spout's own name for the message."""
+        return self._emission.get("message_id")
+
+    @property
+    def message_timeout_ms(self) -> int | None:
+        """Its message timeout, None where that is the topology's."""
+        return self._emission.get("message_timeout_ms")
+
+    @property
     def tracked(self) -> bool:
         """Whether it has a message id."""
-        return self._emission.get("message_id") is not None
+        return self.message_id is not None
 
     def anchor(self, name: str | None = None) -> Anchors:
         """Give one consumer's edge; with a name its id is derived. Raises `NameTaken` and `TupleDone`."""

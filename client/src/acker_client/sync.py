@@ -1,47 +1,23 @@
-"""Knows how to perform the flows of an acker in the calling thread."""
+"""Knows the verbs of an acker for a program of threads."""
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import Self, Unpack
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self, Unpack
 
-import httpx
+from acker_client import anchoring, batching, connection, flows, hand, terms, tuples
+from acker_client.thread_driver import Driver
+from acker_client.thread_spouts import Spout
 
-from acker_client import anchoring, batching, connection, exchange, flows, hand, mailbox, roots, terms, tuples
-from acker_client.completions import Done, Handler, tell
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """Performs flows: sends their calls and makes their pauses."""
-
-    http: httpx.Client
-    sleep: Callable[[float], object]
-
-    def run(self, flow: exchange.Flow[exchange.T]) -> exchange.T:
-        """Perform a flow to its end and give its result; what it raises comes through."""
-        try:
-            step = next(flow)
-            while True:
-                step = flow.send(self._perform(step))
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]  # StopIteration is not generic
-
-    def _perform(self, step: exchange.Step) -> exchange.Performed:
-        if isinstance(step, exchange.Pause):
-            self.sleep(step.seconds)
-            return None
-        try:
-            return connection.reply(self.http.send(connection.request(self.http, step)))
-        except httpx.TransportError as error:
-            return connection.lost(error)
+if TYPE_CHECKING:
+    import httpx
 
 
 class Options(terms.Options, total=False):
-    """The further arguments of an `Acker`: those of `Terms`, an httpx transport, a sleep."""
+    """The further arguments of an `Acker`: those of `Terms`, what hears of a `Reject`, an httpx transport, a sleep."""
 
-    transport: httpx.BaseTransport | None
+    on_reject: "flows.OnReject | None"
+    transport: "httpx.BaseTransport | None"
     sleep: Callable[[float], object]
 
 
@@ -53,16 +29,21 @@ class Acker(hand.Hand):
         with Acker("http://127.0.0.1:8700", topology="orders") as acker:
             with acker.execute(headers, component="split") as tuple_:
                 queue.send(word, headers=tuple_.anchor("0").headers())
+
+    Acks linger for a moment and go out together (`Terms`), at the latest on ``flush()``, ``close()`` and at the end of
+    the interpreter. What cannot be delivered is counted, and told to the next call as `Undelivered`. After a fork the
+    parent keeps what was gathered, and the child is empty.
     """
 
     def __init__(
         self, url: str, topology: str = "default", api_key: str | None = None, **options: Unpack[Options]
     ) -> None:
         transport, sleep = options.pop("transport", None), options.pop("sleep", time.sleep)
+        on_reject = options.pop("on_reject", None)
         agreed = terms.agree(options)
-        super().__init__(topology, agreed)
-        http = httpx.Client(transport=transport, **connection.options(url, api_key=api_key, terms=agreed))
-        self._driver = Driver(http=http, sleep=sleep)
+        reach = connection.Reach(url=url, api_key=api_key, transport=transport)
+        self._driver = Driver(reach.connector(agreed), sleep=sleep)
+        super().__init__(topology, agreed, on_reject)
 
     def __enter__(self) -> Self:
         return self
@@ -70,16 +51,25 @@ class Acker(hand.Hand):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the connections. Nothing is left to send: a batch goes out when its block is left."""
-        self._driver.http.close()
+    def flush(self) -> None:
+        """Send what lingers, and come back when it has been answered. Raises `Undelivered`."""
+        self._driver.run(self._flows.flush())
 
-    def spout(self, name: str, *, shared: bool = False) -> "Spout":
+    def close(self) -> None:
+        """Flush, and close the connections. Raises `Undelivered`."""
+        self._flows.lingering.end()
+        try:
+            self.flush()
+        finally:
+            self._driver.close()
+
+    def spout(self, name: str, *, shared: bool = False) -> Spout:
         """Give the spout of this name: this process's own (host and process are added) or, shared, the name as is.
 
-        Share a name between processes that only emit, while a webhook or one process receives.
+        Share a name between processes that only emit, while a webhook or one process receives. A name of its own is
+        ephemeral: the service removes it some time after the process has gone.
         """
-        return Spout(name=self._spout_task(name, shared=shared), flows=self._flows, driver=self._driver)
+        return Spout(task=self._spout_task(name, shared=shared), emitting=self._emitting, driver=self._driver)
 
     @contextmanager
     def execute(
@@ -87,22 +77,27 @@ class Acker(hand.Hand):
     ) -> Iterator[tuples.Tuple]:
         """Take a tuple for a block: acked when the block ends; on an exception failed, or left to be redelivered.
 
-        KeyboardInterrupt and other ends of the program send nothing.
+        KeyboardInterrupt and other ends of the program send nothing. `Retry` fails and `Reject` acks the tuple; neither
+        goes any further.
         """
         tuple_ = self._tuple_for(headers, component, on_error)
         try:
             yield tuple_
         except BaseException as error:
-            self._driver.run(self._flows.interrupted(tuple_, error, on_error))
-            raise
-        self._driver.run(self._flows.executed(tuple_))
+            if not self._driver.run(self._flows.interrupted(tuple_, error, on_error)):
+                raise
+        else:
+            self._driver.run(self._flows.executed(tuple_))
 
     def ack(self, tuple_: tuples.Tuple) -> flows.Words:
-        """Ack a tuple: one operation per anchor, one word each; none where a batch gathers them."""
+        """Ack a tuple: with ``linger_ms=0`` one word per anchor, else none, since it goes out later.
+
+        Waits where the buffer is full, or raises `BufferFull`. Raises `Undelivered` for earlier acks, doing nothing.
+        """
         return self._driver.run(self._flows.ack(tuple_))
 
     def fail(self, tuple_: tuples.Tuple, *, reason: str | None = None) -> flows.Words:
-        """Fail every root of a tuple, one word each; none where a batch gathers them."""
+        """Fail every root of a tuple, now, one word each; none where a batch gathers them."""
         return self._driver.run(self._flows.fail(tuple_, reason=reason))
 
     def reset_timeout(self, tuple_: tuples.Tuple) -> flows.Words:
@@ -120,44 +115,12 @@ class Acker(hand.Hand):
             with batching.gathering(self._flows) as batch:
                 yield batch
         except Exception:
-            self._driver.run(self._flows.flush(batch))
+            self._driver.run(self._emitting.deliver(batch))
             raise
-        self._driver.run(self._flows.flush(batch))
+        self._driver.run(self._emitting.deliver(batch))
 
+    def _forget_parent(self) -> None:
+        self._driver.start_anew()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spout:
-    """Emits roots under the name of one spout task, and reads what became of them."""
-
-    name: str
-    flows: flows.Flows
-    driver: Driver
-
-    @contextmanager
-    def emit(self, **emission: Unpack[roots.Emission]) -> Iterator[roots.Root]:
-        """Emit a root: anchor one child per consumer in the block; the init goes when the block ends well.
-
-        A refused init is sent again until its time is over, then the refusal is raised (`MaxSpoutPending`,
-        `MailboxFull`, `StoreFull`); `Unreachable` if its fate stays unknown. An exception inside: no init.
-        """
-        with closing(self.flows.begin(self.name, emission)) as root:
-            yield root
-        self.driver.run(self.flows.emitted(root))
-
-    def completions(self, **reading: Unpack[mailbox.Reading]) -> Iterator[Done]:
-        """Read completions; one is released only after the loop body for it ended without an exception.
-
-        Asking for the next says that the body has ended, so read anew after an exception, not on. A page is released
-        as a whole: where the loop is left in its midst, all of it is told again.
-        """
-        box = self.flows.mailbox(self.name, reading)
-        while box.open:
-            yield from self.driver.run(box.read())
-            self.driver.run(box.release())
-
-    def run(
-        self, *, on_ack: Handler | None = None, on_fail: Handler | None = None, **reading: Unpack[mailbox.Reading]
-    ) -> None:
-        """Tell the handlers the message id of every completion; a timeout counts as a failure, as in Storm."""
-        for done in self.completions(**reading):
-            tell(done, on_ack=on_ack, on_fail=on_fail)
+    def _last_driver(self) -> Driver:
+        return self._driver

@@ -38,6 +38,11 @@ class Tuple:
         """Whether it has been acked or failed."""
         return bool(self._end)
 
+    @property
+    def tracked(self) -> bool:
+        """Whether it has anchors."""
+        return bool(self._parents)
+
     def anchor(self, name: str | None = None) -> "Anchors":
         """Anchor a child to this tuple; with a name its edge ids are derived. Raises `NameTaken` and `TupleDone`."""
         return anchor_child([self], name=name)

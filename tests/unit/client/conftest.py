@@ -4,29 +4,25 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from acker_client import Acker, AsyncAcker
-
-from tests.support.fake_time import FakeTime
-from tests.support.memory_acker import MemoryAcker
-
-URL = "http://acker.test"
+from acker_client.testing import Clock, MemoryAcker
 
 
 @pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
+def time() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
-def service(time: FakeTime) -> MemoryAcker:
-    return MemoryAcker(time)
+def service(time: Clock) -> MemoryAcker:
+    return MemoryAcker(time=time)
 
 
 @pytest.fixture
-def connect(service: MemoryAcker, time: FakeTime) -> Callable[..., Acker]:
-    """Make a client with further arguments of one's own."""
+def connect(service: MemoryAcker) -> Callable[..., Acker]:
+    """Make a client with further arguments of one's own; acks do not linger unless they say so."""
 
     def connected(**options) -> Acker:
-        return Acker(URL, transport=service.transport(), clock=time.clock, sleep=time.sleep, **options)
+        return service.acker(**{"linger_ms": 0, **options})
 
     return connected
 
@@ -38,6 +34,13 @@ def acker(connect: Callable[..., Acker]) -> Iterator[Acker]:
 
 
 @pytest.fixture
-async def async_acker(service: MemoryAcker, time: FakeTime) -> AsyncIterator[AsyncAcker]:
-    async with AsyncAcker(URL, transport=service.transport(), clock=time.clock, sleep=time.asleep) as acker:
+async def async_acker(service: MemoryAcker) -> AsyncIterator[AsyncAcker]:
+    async with service.async_acker(linger_ms=0) as acker:
         yield acker
+
+
+def met(acker: Acker, service: MemoryAcker) -> Acker:
+    """Give an acker that has asked for the facts of its topology, so that faults hit what a test is about."""
+    acker._driver.run(acker._flows.exchange.facts())
+    service.requests.clear()
+    return acker

@@ -5,8 +5,7 @@ import asyncio
 import httpx
 import pytest
 from acker_client import Outcome, TupleDone, Unreachable, Word
-
-from tests.support.memory_acker import after
+from acker_client.testing import after
 
 pytestmark = pytest.mark.anyio
 
@@ -14,7 +13,9 @@ LOST = httpx.ReadTimeout("lost")
 
 
 @pytest.fixture
-async def spout(async_acker):
+async def spout(async_acker, service):
+    await async_acker._driver.run(async_acker._flows.exchange.facts())
+    service.requests.clear()
     return async_acker.spout("orders", shared=True)
 
 
@@ -48,7 +49,7 @@ async def test_an_exception_in_the_emit_block_sends_no_init(spout, service):
     with pytest.raises(ValueError, match="no"):
         async with spout.emit(message_id="42"):
             raise ValueError("no")
-    assert service.requests == []
+    assert service.writes() == []
 
 
 async def test_a_cancelled_task_sends_nothing(async_acker, spout, service):
@@ -74,7 +75,7 @@ async def test_a_request_of_unknown_fate_is_sent_again_with_its_key(async_acker,
     await async_acker.ack(async_acker.tuple(headers, component="split"))
     first, again = service.keys("ack")
     assert first == again
-    assert [state.outcome for state in service.roots.values()] == [Outcome.ACKED]
+    assert [state.outcome for state in service.store.roots.values()] == [Outcome.ACKED]
 
 
 async def test_a_refused_init_is_sent_again_with_a_new_key(spout, service, time):
@@ -105,7 +106,7 @@ async def test_by_hand(async_acker, spout):
 async def test_a_batch_gathers_what_its_tasks_do(async_acker, spout, service):
     async with async_acker.batch() as batch:
         await asyncio.gather(emit(spout, "1"), emit(spout, "2"))
-        assert service.requests == []
+        assert service.writes() == []
     assert len(service.writes("batch")) == 1
     assert [answer.word for answer in batch.answers] == ["pending", "pending"]
 
@@ -133,7 +134,7 @@ async def test_what_was_gathered_goes_out_after_an_exception_but_not_after_a_can
     for error, sent in ((asyncio.CancelledError, 0), (ZeroDivisionError, 1)):
         with pytest.raises(error):
             await interrupted(error)
-        assert len(service.requests) == sent
+        assert len(service.writes()) == sent
 
 
 async def test_an_item_whose_body_raised_is_told_again(spout, service):

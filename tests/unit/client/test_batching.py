@@ -1,20 +1,22 @@
 """Tests operations that go out together."""
 
 import threading
+from dataclasses import replace
 
 import httpx
 import pytest
 from acker_client import Invalid, MailboxFull, Refused, TupleDone, Word
 from acker_client.calls import write
+from acker_client.testing import MemoryAcker, after
 from acker_protocol.messages import Ack, Init, Outcome
-from acker_protocol.wire.operations import decode_batch, decode_json
+from acker_protocol.wire.packed import decode_packed
 
-from tests.support.memory_acker import MemoryAcker, after
+from tests.unit.client.conftest import met
 
 
 @pytest.fixture
-def spout(acker):
-    return acker.spout("orders", shared=True)
+def spout(acker, service):
+    return met(acker, service).spout("orders", shared=True)
 
 
 def emit(spout, *message_ids: str) -> list[dict[str, str]]:
@@ -36,7 +38,7 @@ def test_inits_acks_and_fails_of_a_block_travel_in_one_request_in_their_order(ac
             pass
         acker.ack(one)
         acker.fail(two, reason="no")
-        assert service.requests == []
+        assert service.writes() == []
         assert len(batch) == 5
     assert ops(service) == [[("init", "1"), ("init", "2"), ("ack", None), ("ack", None), ("fail", None)]]
     assert [answer.word for answer in batch.answers] == ["pending", "pending", "pending", "acked", "failed"]
@@ -50,7 +52,7 @@ def test_a_batch_whose_reply_was_lost_is_sent_again_as_the_same_bytes_and_applie
     first, again = service.writes("batch")
     assert (first.content, first.headers["Idempotency-Key"]) == (again.content, again.headers["Idempotency-Key"])
     assert len(service.applied) == 4
-    assert {state.outcome for state in service.roots.values()} == {Outcome.ACKED}
+    assert {state.outcome for state in service.store.roots.values()} == {Outcome.ACKED}
 
 
 def test_refused_inits_of_a_batch_are_sent_again_alone_in_a_new_request(acker, spout, service):
@@ -78,7 +80,7 @@ def test_a_conflict_is_told_and_not_sent_again(acker, spout, service):
     service.refusals += [Word.CONFLICT]
     with pytest.raises(Refused, match="conflict"), acker.batch():
         emit(spout, "1", "2")
-    assert len(service.requests) == 1
+    assert len(service.writes()) == 1
 
 
 def test_a_batch_of_one_is_a_single_call(acker, spout, service):
@@ -98,7 +100,7 @@ def test_a_batch_of_one_whose_init_is_refused_is_told_as_a_batch_is(acker, spout
 def test_an_empty_batch_sends_nothing(acker, service):
     with acker.batch() as batch:
         pass
-    assert service.requests == []
+    assert service.writes() == []
     assert batch.answers == ()
 
 
@@ -106,13 +108,13 @@ def test_what_was_gathered_goes_out_after_an_exception_too(acker, spout, service
     [headers] = emit(spout, "1")
     with pytest.raises(ValueError, match="no"), acker.batch(), acker.execute(headers, component="split"):
         raise ValueError("no")
-    assert [state.outcome for state in service.roots.values()] == [Outcome.FAILED]
+    assert [state.outcome for state in service.store.roots.values()] == [Outcome.FAILED]
 
 
 def test_the_end_of_the_program_sends_nothing(acker, spout, service):
     with pytest.raises(KeyboardInterrupt), acker.batch():
         raise KeyboardInterrupt(emit(spout, "1"))
-    assert service.requests == []
+    assert service.writes() == []
 
 
 def test_a_tuple_in_a_batch_is_done_at_once(acker, spout):
@@ -172,13 +174,13 @@ def test_a_batch_that_is_not_valid_is_raised(acker, spout, service):
 def test_more_than_ten_thousand_operations_are_split_in_their_order():
     messages = [Ack(root_id=1, ack_val=edge, edge_id=edge) for edge in range(1, 20_002)]
     calls = write("default", messages)
-    assert [len(decode_batch(decode_json(call.body), most=10_000)) for call in calls[:2]] == [10_000, 10_000]
+    assert [len(decode_packed(call.body, most=10_000)) for call in calls[:2]] == [10_000, 10_000]
     assert len(calls[2].messages) == 1
     assert [message for call in calls for message in call.messages] == messages
 
 
 def test_long_operations_are_split_below_four_mebibytes():
     init = Init(root_id=1, spout_task="orders", ack_val=1, message_id="ü" * 512)
-    calls = write("default", [init] * 9_000)
+    calls = write("default", [replace(init, message_id=f"{number}{init.message_id[5:]}") for number in range(9_000)])
     assert max(len(call.body) for call in calls) <= 4 * 1024 * 1024
     assert sum(len(call.messages) for call in calls) == 9_000

@@ -8,18 +8,19 @@ import pytest
 from acker_client import MailboxFull, MaxSpoutPending, Misuse, NameTaken, StoreFull, TupleDone, Unreachable
 from acker_client.anchoring import read_anchors
 from acker_client.roots import spout_task
+from acker_client.testing import after
 from acker_protocol.ids import SPOUT_EDGE, derive_edge
 from acker_protocol.messages import Word
 from acker_protocol.problems import Conflict
 
-from tests.support.memory_acker import after
+from tests.unit.client.conftest import met
 
 LOST = httpx.ReadTimeout("lost")
 
 
 @pytest.fixture
-def spout(acker):
-    return acker.spout("orders", shared=True)
+def spout(acker, service):
+    return met(acker, service).spout("orders", shared=True)
 
 
 def emit(spout, **emission):
@@ -55,21 +56,21 @@ def test_a_named_consumers_edge_is_derived_with_the_spout_task_as_component(spou
 def test_nothing_is_sent_before_the_block_is_left(spout, service):
     with spout.emit(message_id="42") as root:
         root.anchor("bill")
-        assert service.requests == []
-    assert len(service.requests) == 1
+        assert service.writes() == []
+    assert len(service.writes()) == 1
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_exception_inside_sends_no_init(spout, service, error):
     with pytest.raises(error), spout.emit(message_id="42") as root:
         raise error(root.anchor("bill"))
-    assert service.requests == []
+    assert service.writes() == []
 
 
 def test_a_root_without_a_message_id_is_not_tracked_and_nothing_is_sent(spout, service):
     with spout.emit() as root:
         assert root.anchor("bill").headers() == {}
-    assert service.requests == []
+    assert service.writes() == []
 
 
 def test_a_consumers_name_used_twice_is_refused(spout):
@@ -152,7 +153,7 @@ def test_a_conflict_is_raised(spout, service):
     service.refusals += [Word.CONFLICT]
     with pytest.raises(Conflict):
         emit(spout)
-    assert len(service.requests) == 1
+    assert len(service.writes()) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 import httpx
 import pytest
-from acker_client import Misuse, Problem, Unreachable, WrongAnswer
+from acker_client import Acker, Misuse, Problem, Unreachable, WrongAnswer
+from acker_client.testing import after
 from acker_protocol.problems import Invalid, Overloaded, StoreUnavailable, UnknownTopology
-
-from tests.support.memory_acker import after
 
 LOST = httpx.ReadTimeout("lost")
 REFUSED = httpx.ConnectError("refused")
@@ -162,8 +161,22 @@ def test_the_api_key_goes_along_as_bearer_token(connect, service):
 
 
 @pytest.mark.parametrize(
-    "options", [{"retry_for_ms": -1}, {"place_for_ms": -1}, {"timeout_s": 0}, {"topology": "no name"}]
+    "options",
+    [
+        {"retry_for_ms": -1},
+        {"place_for_ms": -1},
+        {"timeout_s": 0},
+        {"linger_ms": -1},
+        {"batch_size": 0},
+        {"batch_size": 20, "buffer_size": 10},
+        {"when_full": "drop"},
+    ],
 )
 def test_terms_that_cannot_be_are_refused(connect, options):
     with pytest.raises(Misuse):
         connect(**options)
+
+
+def test_a_topology_must_have_a_name():
+    with pytest.raises(Misuse):
+        Acker("http://acker.test", topology="no name")

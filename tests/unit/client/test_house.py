@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import acker_client
-from acker_client import aio, sync
+import pytest
+from acker_client import aio, loop_driver, loop_spouts, sync, thread_driver, thread_spouts
 
 
 def lines(module) -> list[str]:
@@ -14,8 +15,13 @@ def lines(module) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def test_sync_and_async_share_no_run_of_six_lines():
-    runs = [{tuple(own[at : at + 6]) for at in range(len(own) - 5)} for own in (lines(sync), lines(aio))]
+@pytest.mark.parametrize(
+    "twins",
+    [(sync, aio), (thread_driver, loop_driver), (thread_spouts, loop_spouts)],
+    ids=lambda twins: twins[0].__name__,
+)
+def test_sync_and_async_share_no_run_of_six_lines(twins):
+    runs = [{tuple(own[at : at + 6]) for at in range(len(own) - 5)} for own in map(lines, twins)]
     assert runs[0] & runs[1] == set()
 
 

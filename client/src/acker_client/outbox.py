@@ -1,0 +1,118 @@
+"""Knows the acks that are on their way: gathered, then frozen into requests with their keys, then answered or lost."""
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acker_client.errors import Undelivered
+from acker_client.folding import Gathered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from acker_protocol.messages import Message
+
+    from acker_client.calls import Call
+
+
+@dataclass(slots=True, kw_only=True)
+class Shipment:
+    """A request that is frozen; ``since`` is when it was first sent, None before that."""
+
+    call: "Call"
+    roots: frozenset[int]
+    since: float | None = None
+
+
+class Outbox:
+    """What one acker has gathered and not yet brought home; for any number of threads.
+
+    One flow at a time sends, and what it sends stays at the head until it is answered or given up. So an interrupted
+    sender loses nothing: the next one sends the same bytes with the same key.
+    """
+
+    def __init__(self, *, batch_size: int, buffer_size: int) -> None:
+        self._batch_size, self._buffer_size = batch_size, buffer_size
+        self.undelivered = 0
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Be empty, as in a forked child: what the parent has gathered, the parent sends."""
+        self._lock = threading.Lock()
+        self._gathered = Gathered()
+        self._frozen: deque[Shipment] = deque()
+        self._faults: list[tuple[int, Exception]] = []
+        self._watched = False
+
+    def __len__(self) -> int:
+        return len(self._gathered) + sum(len(shipment.call.messages) for shipment in tuple(self._frozen))
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is on its way and nothing is to be told."""
+        return not len(self) and not self._faults
+
+    @property
+    def full(self) -> bool:
+        """Whether it has no room for one more."""
+        return len(self) >= self._buffer_size
+
+    @property
+    def due(self) -> bool:
+        """Whether so much is gathered that it is not to linger."""
+        return len(self._gathered) >= self._batch_size
+
+    def holds(self, messages: "Sequence[Message]") -> bool:
+        """Whether something of the same roots is on its way."""
+        roots = {message.root_id for message in messages}
+        with self._lock:
+            return any(not roots.isdisjoint(held) for held in (self._gathered.roots, *(s.roots for s in self._frozen)))
+
+    def gather(self, take: "Callable[[Gathered], None]") -> bool:
+        """Take operations in; True where nobody watches over them yet, and the caller has to send for somebody."""
+        with self._lock:
+            take(self._gathered)
+            unwatched = bool(self._gathered) and not self._watched
+            self._watched = self._watched or unwatched
+            return unwatched
+
+    def watch(self) -> bool:
+        """Whether there is something to watch over; if not, the watcher is released by the same look."""
+        with self._lock:
+            self._watched = bool(self._gathered or self._frozen)
+            return self._watched
+
+    def unwatch(self) -> None:
+        """Say that the watcher has been stopped: the next one who gathers sends for another."""
+        self._watched = False
+
+    def freeze(self, write: "Callable[[Sequence[Message]], list[Call]]") -> None:
+        """Freeze what is gathered into requests; from now on they do not change."""
+        with self._lock:
+            gathered, self._gathered = self._gathered, Gathered()
+            if gathered:
+                roots = frozenset(gathered.roots)
+                self._frozen += [Shipment(call=call, roots=roots) for call in write(gathered.messages())]
+
+    def head(self) -> Shipment | None:
+        """Give the request that is to be sent now."""
+        return self._frozen[0] if self._frozen else None
+
+    def home(self, shipment: Shipment) -> None:
+        """Strike out a request that was answered."""
+        self._frozen.remove(shipment)
+
+    def lost(self, shipment: Shipment, error: Exception) -> None:
+        """Give up a request; it is counted, and told to the next caller."""
+        with self._lock:
+            self._frozen.remove(shipment)
+            self._faults.append((len(shipment.call.messages), error))
+            self.undelivered += len(shipment.call.messages)
+
+    def tell(self) -> None:
+        """Raise `Undelivered` for what was given up since the last telling."""
+        with self._lock:
+            faults, self._faults = self._faults, []
+        if faults:
+            raise Undelivered(sum(count for count, _ in faults)) from faults[-1][1]

@@ -1,0 +1,146 @@
+"""Knows what an acker in memory remembers: its roots, its spout tasks with their mailboxes, the requests it applied."""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol import problems, repeats, tree
+from acker_protocol.ids import format_id, parse_id
+from acker_protocol.messages import NOT_APPLIED, REFUSED, Completion, Init, Message, Word
+from acker_protocol.states import Finished, Rules, State, Tree
+from acker_protocol.wire.completions import encode_completion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from acker_client.testing.clock import Clock
+
+INCARNATION = "1"
+
+Document = dict[str, Any]
+Identity = tuple[str, str, bytes]
+
+
+class MemoryStore:
+    """One topology. Everything due is ended whenever somebody looks."""
+
+    def __init__(self, time: "Clock", *, rules: Rules, max_spout_pending: int | None) -> None:
+        self.time = time
+        self.rules = rules
+        self.max_spout_pending = max_spout_pending
+        self.refusals: deque[Word] = deque()
+        self.applied: list[Message] = []
+        self.released = 0
+        self._told = 0
+        self.empty()
+
+    def empty(self) -> None:
+        """Forget everything."""
+        self.roots: dict[int, State] = {}
+        self.ephemeral: set[str] = set()
+        self.mailboxes: dict[str, list[tuple[int, Document]]] = {}
+        self._keys: dict[Identity, int] = {}
+
+    def write(self, identity: Identity, messages: list[Message]) -> list[Word]:
+        """Apply a request once; a repeat is answered without effect."""
+        self.tick()
+        if identity in self._keys:
+            refused = self._keys[identity]
+            return [repeats.repeat(self.roots.get(m.root_id), m, places_refused=refused) for m in messages]
+        words = [self._apply(message) for message in messages]
+        if any(word not in REFUSED for word in words):
+            self._keys[identity] = sum(word in NOT_APPLIED for word in words)
+        return words
+
+    def answer(self, method: str, what: tuple[str, ...], name: str, said: "Mapping[str, Any]") -> Document:
+        """Answer what is not an operation. Raises `NotFound` for what there is not."""
+        self.tick()
+        match method, what:
+            case "GET", ("roots",):
+                return self._root(parse_id(name))
+            case "PUT", ("spouts",):
+                return self._put_spout(name, said)
+            case "GET", ("spouts",):
+                return self._spout(name)
+            case "GET", ("spouts", "completions"):
+                return self._read(name, said)
+            case "POST", ("spouts", "completions", "release"):
+                return self._release(name, int(said["cursor"]))
+        raise problems.NotFound("there is nothing at this address")
+
+    def pending(self, spout_task: str) -> int:
+        """Count the pending roots of a spout task."""
+        return sum(isinstance(root, Tree) and root.spout_task == spout_task for root in self.roots.values())
+
+    def tick(self) -> None:
+        """End all that is overdue."""
+        for root_id, state in list(self.roots.items()):
+            self.roots[root_id], completion = tree.expire(state, now_ms=self.time.now_ms)
+            self._tell(completion)
+
+    def _apply(self, message: Message) -> Word:
+        if isinstance(message, Init) and self.refusals:
+            return self.refusals.popleft()
+        room = self._room(message.spout_task) if isinstance(message, Init) else None
+        state = self.roots.get(message.root_id)
+        step = tree.apply(state, message, now_ms=self.time.now_ms, rules=self.rules, room=room)
+        self.roots[message.root_id] = step.state
+        if step.word not in REFUSED:
+            self.applied.append(message)
+            if isinstance(message, Init):
+                self.mailboxes.setdefault(message.spout_task, [])
+        self._tell(step.completion)
+        return step.word
+
+    def _room(self, spout_task: str) -> int | None:
+        return None if self.max_spout_pending is None else self.max_spout_pending - self.pending(spout_task)
+
+    def _tell(self, completion: Completion | None) -> None:
+        if completion is not None:
+            self._told += 1
+            told = encode_completion(completion, incarnation=INCARNATION)
+            self.mailboxes.setdefault(completion.spout_task, []).append((self._told, told | {"new_field": 1}))
+
+    def _root(self, root_id: int) -> Document:
+        match tree.recall(self.roots.get(root_id), now_ms=self.time.now_ms, rules=self.rules):
+            case Finished(outcome=outcome):
+                return {"root_id": format_id(root_id), "state": "finished", "outcome": outcome}
+            case Tree() as state:
+                word = "early" if state.spout_task is None else "pending"
+                return {"root_id": format_id(root_id), "state": word, "deadline_at_ms": state.deadline_ms}
+        raise problems.UnknownRoot(f"there is no root {format_id(root_id)}")
+
+    def _put_spout(self, name: str, said: "Mapping[str, Any]") -> Document:
+        self.mailboxes.setdefault(name, [])
+        if said.get("ephemeral"):
+            self.ephemeral.add(name)
+        return self._spout(name)
+
+    def _spout(self, name: str) -> Document:
+        unread = len(self._mailbox(name))
+        ephemeral = name in self.ephemeral
+        return {"spout_task": name, "ephemeral": ephemeral, "pending": self.pending(name), "unread": unread}
+
+    def _mailbox(self, spout_task: str) -> list[tuple[int, Document]]:
+        if spout_task not in self.mailboxes:
+            raise problems.UnknownSpout(f"there is no spout task {spout_task}")
+        return self.mailboxes[spout_task]
+
+    def _read(self, spout_task: str, said: "Mapping[str, Any]") -> Document:
+        after = int(said.get("after", 0))
+        found = self._behind(spout_task, after)
+        if not found:
+            self.time.advance(int(said["wait_ms"]) / 1000)
+            self.tick()
+            found = self._behind(spout_task, after)
+        page = found[: int(said["limit"])]
+        return {"completions": [told for _, told in page], "cursor": str(page[-1][0] if page else after)}
+
+    def _behind(self, spout_task: str, cursor: int) -> list[tuple[int, Document]]:
+        return [entry for entry in self._mailbox(spout_task) if entry[0] > cursor]
+
+    def _release(self, spout_task: str, cursor: int) -> Document:
+        kept = self._behind(spout_task, cursor)
+        released = len(self._mailbox(spout_task)) - len(kept)
+        self.released += released
+        self.mailboxes[spout_task] = kept
+        return {"released": released}

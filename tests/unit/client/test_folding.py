@@ -1,0 +1,106 @@
+"""Tests how acks of one root become one operation."""
+
+from acker_client.folding import Gathered
+from acker_protocol import tree
+from acker_protocol.ids import draw_id
+from acker_protocol.messages import Ack, Fail, Init, Message, Outcome, ResetTimeout
+from acker_protocol.states import Finished, Rules
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROOT = 7
+
+
+def ack(edge: int, *children: int, root: int = ROOT, component: str = "count") -> Ack:
+    val = edge
+    for child in children:
+        val ^= child
+    return Ack(root_id=root, ack_val=val, outstanding=len(children) - 1, edge_id=edge, component=component)
+
+
+def folded(*messages: Message) -> tuple[Message, ...]:
+    gathered = Gathered()
+    gathered.fold(messages)
+    return gathered.messages()
+
+
+def test_a_thousand_acks_of_one_root_are_one_operation():
+    edges = [draw_id() for _ in range(1_000)]
+    [one] = folded(*map(ack, edges))
+    val = 0
+    for edge in edges:
+        val ^= edge
+    assert one == Ack(root_id=ROOT, ack_val=val, outstanding=-1_000, component="count")
+
+
+def test_an_ack_that_is_alone_keeps_its_edge():
+    assert folded(ack(1), ack(2, root=8)) == (ack(1), ack(2, root=8))
+
+
+def test_children_acked_in_the_same_fold_leave_only_what_is_open():
+    assert folded(ack(1, 2, 3), ack(2)) == (Ack(root_id=ROOT, ack_val=1 ^ 3, outstanding=0, component="count"),)
+
+
+def test_the_component_of_several_is_left_out():
+    [one] = folded(ack(1), ack(2, component="split"))
+    assert one.component is None
+
+
+def test_a_count_that_is_not_known_stays_unknown():
+    [one] = folded(ack(1), Ack(root_id=ROOT, ack_val=2, edge_id=2))
+    assert isinstance(one, Ack)
+    assert one.outstanding is None
+
+
+def test_a_count_that_would_leave_its_32_bits_is_not_folded():
+    deep = Ack(root_id=ROOT, ack_val=1, edge_id=1, outstanding=-(2**31))
+    assert folded(deep, ack(2)) == (deep, ack(2))
+
+
+def test_the_same_edge_acked_twice_stays_two_operations():
+    assert folded(ack(1), ack(1)) == (ack(1), ack(1))
+
+
+def test_what_is_not_an_ack_of_an_edge_closes_the_fold_of_its_root_alone():
+    fail = Fail(root_id=ROOT)
+    assert folded(ack(1), ack(9, root=8), fail, ack(2), ack(3), ack(10, root=8)) == (
+        ack(1),
+        Ack(root_id=8, ack_val=9 ^ 10, outstanding=-2, component="count"),
+        fail,
+        Ack(root_id=ROOT, ack_val=2 ^ 3, outstanding=-2, component="count"),
+    )
+
+
+def test_what_is_added_as_it_is_does_not_fold():
+    gathered = Gathered()
+    gathered.add([ack(1), ack(2)])
+    assert gathered.messages() == (ack(1), ack(2))
+
+
+@st.composite
+def prefixes(draw):
+    """The operations of a whole tree in any order, cut off anywhere, with a failure in it or not."""
+    parents = draw(st.lists(st.integers(0, 5), min_size=1, max_size=8))
+    edges = draw(st.lists(st.integers(1, 2**64 - 1), min_size=len(parents), max_size=len(parents), unique=True))
+    children = {at: [edges[n] for n, parent in enumerate(parents) if min(parent, n) == at] for at in range(9)}
+    val = 0
+    for edge in children[0]:
+        val ^= edge
+    init = Init(root_id=ROOT, spout_task="s", ack_val=val, outstanding=len(children[0]))
+    acks = [ack(edge, *children[number]) for number, edge in enumerate(edges, 1)]
+    ended = draw(st.sampled_from([[], [Fail(root_id=ROOT)], [ResetTimeout(root_id=ROOT)]]))
+    messages = draw(st.permutations([init, *acks, *ended]))
+    return messages[: draw(st.integers(0, len(messages)))]
+
+
+def ending(messages) -> tuple[Outcome | None, int]:
+    """How a root ends by these operations, and its ack val if it does not."""
+    state = None
+    for message in messages:
+        state = tree.apply(state, message, now_ms=0, rules=Rules()).state
+    return (state.outcome, 0) if isinstance(state, Finished) else (None, state.ack_val if state else 0)
+
+
+@given(prefixes())
+def test_a_fold_does_to_a_tree_what_its_acks_would_have_done(messages):
+    assert ending(folded(*messages)) == ending(messages)

@@ -1,0 +1,310 @@
+"""Tests acks that linger in the client and go out together."""
+
+import logging
+import threading
+
+import httpx
+import pytest
+from acker_client import BufferFull, TupleDone, Undelivered, Unreachable, exits
+from acker_client.testing import after
+from acker_protocol.ids import draw_id, format_id
+from acker_protocol.messages import Ack, Outcome
+from acker_protocol.problems import UnknownTopology
+from acker_protocol.states import Rules
+
+from tests.support.waiting import eventually_true
+from tests.unit.client.conftest import met
+
+FOR_EVER_MS = 86_400_000
+REFUSED = httpx.ConnectError("refused")
+ROOT = "00000000000000aa"
+
+
+@pytest.fixture
+def lingering(connect, service):
+    """An acker whose acks linger until somebody asks for them."""
+
+    def connected(**options):
+        return met(connect(linger_ms=FOR_EVER_MS, **options), service)
+
+    ackers = []
+    yield lambda **options: ackers.append(connected(**options)) or ackers[-1]
+    service.faults.clear()
+    for acker in ackers:
+        acker._flows.lingering.outbox.start_anew()
+        acker.close()
+
+
+def a_tuple(acker, root: str = ROOT, edge: int = 0):
+    return acker.tuple({"Acker-Anchors": f"00 default {root}-{format_id(edge or draw_id())}"}, component="count")
+
+
+def ack(acker, count: int = 1, root: str = ROOT) -> None:
+    for _ in range(count):
+        assert acker.ack(a_tuple(acker, root)) == []
+
+
+def test_a_thousand_acks_of_one_root_cost_one_operation(lingering, service):
+    acker = lingering()
+    ack(acker, 1_000)
+    assert service.writes() == []
+    acker.flush()
+    assert len(service.writes()) == 1
+    assert [message.outstanding for message in service.applied if isinstance(message, Ack)] == [-1_000]
+
+
+def test_acks_of_several_roots_travel_in_one_packed_batch(lingering, service):
+    acker = lingering()
+    ack(acker, 3, "00000000000000aa")
+    ack(acker, 3, "00000000000000bb")
+    acker.flush()
+    [request] = service.writes()
+    assert request.headers["Content-Type"] == "application/vnd.acker.packed"
+    assert [(op["root_id"][-2:], op["outstanding"]) for op in service.bodies("batch")[0]["ops"]] == [
+        ("aa", -3),
+        ("bb", -3),
+    ]
+
+
+def test_where_a_topology_dedupes_every_ack_goes_by_its_edge(lingering, service):
+    service.store.rules = Rules(dedupe_window_ms=60_000)
+    acker = lingering()
+    tuples = [a_tuple(acker, edge=edge) for edge in (1, 2, 2)]
+    for tuple_ in tuples:
+        acker.ack(tuple_)
+    acker.flush()
+    assert [op["edge_id"][-1] for op in service.bodies("batch")[0]["ops"]] == ["1", "2", "2"]
+
+
+def test_acks_go_out_by_themselves_when_they_have_lingered(connect, service):
+    with connect(linger_ms=1) as acker:
+        ack(acker, 3)
+        eventually_true(lambda: sum(a.outstanding for a in service.applied) == -3)
+        eventually_true(lambda: acker.counts.on_their_way == 0)
+        ack(acker)
+        eventually_true(lambda: sum(a.outstanding for a in service.applied) == -4)
+
+
+def test_acks_that_are_many_do_not_linger(lingering, service):
+    acker = lingering(batch_size=3)
+    for root in ("00000000000000a1", "00000000000000a2", "00000000000000a3"):
+        ack(acker, 1, root)
+    eventually_true(lambda: len(service.applied) == 3)
+
+
+def test_a_tuple_whose_ack_lingers_is_done(lingering):
+    acker = lingering()
+    tuple_ = a_tuple(acker)
+    acker.ack(tuple_)
+    with pytest.raises(TupleDone):
+        acker.ack(tuple_)
+    with pytest.raises(TupleDone):
+        tuple_.anchor("late")
+
+
+def test_closing_flushes(connect, service):
+    with connect(linger_ms=FOR_EVER_MS) as acker:
+        ack(acker, 5)
+    assert len(service.writes("ack")) == 1
+
+
+def test_a_fail_goes_out_at_once_behind_the_acks_of_its_root(lingering, service):
+    acker = lingering()
+    ack(acker, 2)
+    acker.fail(a_tuple(acker), reason="no")
+    assert [type(message).__name__ for message in service.applied] == ["Ack", "Fail"]
+
+
+def test_a_fail_leaves_the_acks_of_other_roots_to_linger(lingering, service):
+    acker = lingering()
+    ack(acker, 2, "00000000000000bb")
+    acker.fail(a_tuple(acker), reason="no")
+    assert [type(message).__name__ for message in service.applied] == ["Fail"]
+
+
+def test_an_init_goes_out_behind_the_acks_of_its_root(lingering, service):
+    acker = lingering()
+    with acker.spout("orders", shared=True).emit(message_id="42") as root:
+        acker.ack(acker.tuple(root.anchor("split").headers(), component="split"))
+    assert [type(message).__name__ for message in service.applied] == ["Ack", "Init"]
+    assert service.unread("orders") == ["42"]
+
+
+def test_a_batch_folds_what_it_gathers_and_sends_it_when_its_block_is_left(lingering, service):
+    acker = lingering()
+    with acker.batch() as batch:
+        ack(acker, 10)
+        assert len(batch) == 1
+    assert [answer.word for answer in batch.answers] == ["early"]
+
+
+def test_a_batch_that_was_sent_is_frozen_and_what_comes_later_travels_in_another(lingering, service):
+    acker = lingering()
+    ack(acker, 2)
+    service.faults += [after(httpx.ReadTimeout("lost"))]
+    acker.flush()
+    first, again = service.writes("ack")
+    assert (first.content, first.headers["Idempotency-Key"]) == (again.content, again.headers["Idempotency-Key"])
+    ack(acker)
+    acker.flush()
+    assert [message.outstanding for message in service.applied] == [-2, -1]
+
+
+def test_a_batch_whose_sender_was_interrupted_is_taken_up_with_its_key(lingering, service, monkeypatch):
+    acker = lingering()
+    ack(acker, 2)
+    service.faults += [after(httpx.ReadTimeout("lost"))]
+    monkeypatch.setattr(acker._driver, "_sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        acker.flush()
+    assert acker.counts.on_their_way == 1
+    ack(acker)
+    acker.flush()
+    assert service.keys("ack")[0] == service.keys("ack")[1] != service.keys("ack")[2]
+    assert [message.outstanding for message in service.applied] == [-2, -1]
+
+
+def interrupt(_: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_batch_that_is_older_than_its_key_is_an_error_and_never_sent(lingering, service, time, monkeypatch):
+    acker = lingering()
+    ack(acker)
+    service.faults += [REFUSED]
+    monkeypatch.setattr(acker._driver, "_sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        acker.flush()
+    time.advance(61)
+    with pytest.raises(Undelivered) as raised:
+        acker.flush()
+    assert isinstance(raised.value.__cause__, Unreachable)
+    assert len(service.writes()) == 1
+
+
+@pytest.mark.parametrize("use", ["ack", "fail", "flush", "close", "emit", "execute"])
+def test_what_could_not_be_delivered_is_told_to_the_next_call_once_and_counted(lingering, service, use):
+    acker = lingering()
+    ack(acker, 3, "00000000000000aa")
+    ack(acker, 3, "00000000000000bb")
+    service.faults += [REFUSED] * 1_000
+    acker._driver.run(acker._flows.lingering.flush())
+    service.faults.clear()
+    tuple_ = a_tuple(acker)
+    uses = {
+        "ack": lambda: acker.ack(tuple_),
+        "fail": lambda: acker.fail(tuple_),
+        "flush": acker.flush,
+        "close": acker.close,
+        "emit": lambda: acker.spout("orders").emit(message_id="1").__enter__(),
+        "execute": lambda: acker.execute({}, component="count").__enter__(),
+    }
+    with pytest.raises(Undelivered, match="2 operations") as raised:
+        uses[use]()
+    assert isinstance(raised.value.__cause__, Unreachable)
+    assert (acker.counts.undelivered, raised.value.operations) == (2, 2)
+    assert not tuple_.done
+    acker._flows.lingering.outbox.tell()
+
+
+def test_a_refused_batch_is_told(lingering, service):
+    acker = lingering()
+    ack(acker)
+    service.exists = False
+    with pytest.raises(Undelivered) as raised:
+        acker.flush()
+    assert isinstance(raised.value.__cause__, UnknownTopology)
+
+
+def test_a_block_that_ended_well_is_acked_whatever_became_of_earlier_acks(lingering, service):
+    acker = lingering()
+    with acker.execute({"Acker-Anchors": f"00 default {ROOT}-00000000000000bb"}, component="count") as tuple_:
+        ack(acker)
+        service.faults += [REFUSED] * 1_000
+        acker._driver.run(acker._flows.lingering.flush())
+        service.faults.clear()
+    assert tuple_.done
+    with pytest.raises(Undelivered):
+        acker.flush()
+
+
+def test_a_full_buffer_blocks_the_caller_until_there_is_room(lingering, service):
+    acker = lingering(batch_size=2, buffer_size=2)
+    acker._flows.lingering.outbox._batch_size = 10
+    for number in range(10):
+        ack(acker, 1, f"00000000000000a{number}")
+        assert acker.counts.on_their_way <= 2
+    assert len(service.applied) == 8
+
+
+def test_a_full_buffer_raises_by_choice_and_leaves_the_tuple_as_it_was(lingering, service):
+    acker = lingering(batch_size=1, buffer_size=1, when_full="raise")
+    acker._flows.lingering.outbox._batch_size = 10
+    ack(acker)
+    tuple_ = a_tuple(acker, "00000000000000bb")
+    with pytest.raises(BufferFull):
+        acker.ack(tuple_)
+    acker.flush()
+    assert acker.ack(tuple_) == []
+
+
+def test_an_acker_that_cannot_learn_its_topology_leaves_the_tuple_as_it_was(connect, service):
+    service.exists = False
+    with connect(linger_ms=FOR_EVER_MS) as acker:
+        tuple_ = a_tuple(acker)
+        with pytest.raises(UnknownTopology):
+            acker.ack(tuple_)
+        assert not tuple_.done
+
+
+def test_a_topology_that_begins_to_dedupe_is_noticed(lingering, service, time):
+    acker = lingering()
+    time.advance(61)
+    service.store.rules = Rules(dedupe_window_ms=60_000)
+    ack(acker, 2)
+    acker.flush()
+    ack(acker, 2)
+    acker.flush()
+    assert len(service.applied) == 3
+
+
+def test_threads_that_ack_together_lose_nothing(connect, service):
+    with connect(linger_ms=1, batch_size=4, buffer_size=8) as acker:
+        roots = [format_id(root) for root in range(1, 21)]
+        threads = [threading.Thread(target=lambda: [ack(acker, 1, root) for root in roots]) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sum(message.outstanding for message in service.applied) == -160
+
+
+def test_the_end_of_the_interpreter_flushes_and_later_acks_go_out_at_once(lingering, service):
+    acker = lingering()
+    ack(acker, 3)
+    acker.leave()
+    assert len(service.writes()) == 1
+    assert acker.ack(a_tuple(acker)) == ["early"]
+
+
+def test_what_the_end_of_the_interpreter_cannot_deliver_is_logged(lingering, service, caplog):
+    acker = lingering()
+    ack(acker, 3)
+    service.faults += [REFUSED] * 1_000
+    with caplog.at_level(logging.ERROR, "acker_client"):
+        exits._leave(acker.leave)
+    assert "not delivered" in caplog.text
+
+
+def test_a_tree_completes_by_what_its_bolts_fold(lingering, service):
+    acker = lingering()
+    with acker.spout("orders", shared=True).emit(message_id="42") as root:
+        headers = root.anchor("split").headers()
+    with acker.execute(headers, component="split") as tuple_:
+        children = [tuple_.anchor(str(number)).headers() for number in range(20)]
+    for child in children:
+        with acker.execute(child, component="count"):
+            pass
+    acker.flush()
+    assert [state.outcome for state in service.store.roots.values()] == [Outcome.ACKED]
+    assert len(service.writes()) == 2

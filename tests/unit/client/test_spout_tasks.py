@@ -1,0 +1,245 @@
+"""Tests a spout task in one process: its registration, its free places, and the net under its pending roots."""
+
+import httpx
+import pytest
+from acker_client import MaxSpoutPending, Outcome, Word
+from acker_client.pending import GRACE_S
+from acker_protocol.problems import StoreUnavailable, UnknownTopology
+from acker_protocol.states import Rules
+
+TIMEOUT_S = Rules().message_timeout_ms / 1000
+
+
+@pytest.fixture
+def shared(acker):
+    return acker.spout("orders", shared=True)
+
+
+@pytest.fixture
+def own(acker):
+    return acker.spout("orders")
+
+
+def emit(spout, message_id: str = "42", **timeouts) -> str:
+    with spout.emit(message_id=message_id, **timeouts) as root:
+        root.anchor("bill")
+    return root.root_id
+
+
+def read(spout) -> list[tuple[str, str]]:
+    return [(done.message_id, done.outcome.value) for done in spout.completions(timeout_s=0.5, wait_ms=100)]
+
+
+def told(service) -> list[str]:
+    """What was asked, but for the operations."""
+    return [
+        f"{request.method} {request.url.path.removeprefix('/v1/topologies/default')}" for request in service.requests
+    ]
+
+
+def test_a_name_of_its_own_is_ephemeral_before_its_first_emit(own, service):
+    with own.emit(message_id="42"):
+        assert service.store.ephemeral == {own.name}
+        assert service.writes() == []
+    emit(own)
+    assert [line for line in told(service) if line.startswith("PUT")] == [f"PUT /spouts/{own.name}"]
+
+
+def test_a_shared_name_is_not_registered(shared, service):
+    emit(shared)
+    assert service.store.ephemeral == set()
+    assert not any(line.startswith("PUT") for line in told(service))
+
+
+def test_a_root_that_is_not_tracked_registers_nothing(own, service):
+    with own.emit():
+        pass
+    assert service.requests == []
+
+
+def test_a_spout_asked_for_twice_is_one(acker, service):
+    emit(acker.spout("orders"))
+    emit(acker.spout("orders"))
+    assert len([line for line in told(service) if line.startswith("PUT")]) == 1
+
+
+def test_an_emit_waits_before_its_block_until_there_is_a_free_place(acker, shared, service, time, monkeypatch):
+    service.store.max_spout_pending = 1
+    emit(shared, message_timeout_ms=10_000)
+    before = time.now_s
+    with shared.emit(message_id="43"):
+        assert 10 <= time.now_s - before <= 16
+    assert Word.MAX_SPOUT_PENDING not in service.refusals
+
+
+def test_an_emit_that_finds_no_place_raises_before_its_block(connect, service):
+    service.store.max_spout_pending = 1
+    with connect(place_for_ms=2_000) as acker:
+        emit(acker.spout("orders"))
+        with pytest.raises(MaxSpoutPending), acker.spout("orders").emit(message_id="43"):
+            pytest.fail("the block was entered")
+    assert len(service.writes("init")) == 1
+
+
+def test_the_places_are_asked_for_once_for_as_many_as_are_free(shared, service):
+    service.store.max_spout_pending = 10
+    for number in range(10):
+        emit(shared, str(number))
+    assert told(service).count("GET /spouts/orders") == 1
+
+
+def test_without_a_cap_nobody_asks_for_places(shared, service):
+    for number in range(10):
+        emit(shared, str(number))
+    assert told(service).count("GET /spouts/orders") == 0
+
+
+def test_an_exception_in_the_block_gives_the_place_back(shared, service):
+    service.store.max_spout_pending = 1
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no"), shared.emit(message_id="42"):
+            raise ValueError("no")
+    assert service.writes() == []
+    emit(shared)
+
+
+def test_a_place_that_somebody_else_has_taken_is_waited_for_on_leaving_the_block(shared, service):
+    service.store.max_spout_pending = 2
+    service.refusals += [Word.MAX_SPOUT_PENDING]
+    emit(shared)
+    assert len(service.writes("init")) == 2
+
+
+def test_inits_of_a_batch_do_not_wait_before_their_blocks(acker, shared, service):
+    service.store.max_spout_pending = 1
+    with acker.batch():
+        emit(shared, "1", message_timeout_ms=1_000)
+        emit(shared, "2", message_timeout_ms=4_000)
+    assert len(service.writes("init")) > 0
+
+
+def test_a_root_that_the_store_has_lost_is_told_as_timed_out_after_its_deadline_and_a_grace(own, service, time):
+    emit(own)
+    service.lose_everything()
+    time.advance(TIMEOUT_S + GRACE_S - 1)
+    assert read(own) == []
+    time.advance(2)
+    assert read(own) == [("42", "timed_out")]
+    assert read(own) == []
+
+
+def test_a_root_of_a_topology_that_is_gone_is_told_and_then_the_reading_ends(own, service, time):
+    emit(own)
+    service.exists = False
+    assert read(own) == []
+    time.advance(TIMEOUT_S + GRACE_S)
+    completions = own.completions()
+    assert next(completions).outcome is Outcome.TIMED_OUT
+    with pytest.raises(UnknownTopology):
+        next(completions)
+
+
+def test_a_root_whose_init_the_store_has_lost_and_whose_acks_came_later_is_told_as_timed_out(acker, own, service, time):
+    with own.emit(message_id="42") as root:
+        tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
+    service.lose_everything()
+    time.advance(TIMEOUT_S + GRACE_S)
+    acker.ack(tuple_)
+    assert read(own) == [("42", "timed_out")]
+
+
+def test_a_root_that_is_still_pending_is_asked_about_again_after_its_new_deadline(acker, own, service, time):
+    with own.emit(message_id="42") as root:
+        tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
+    time.advance(TIMEOUT_S - 1)
+    acker.reset_timeout(tuple_)
+    time.advance(GRACE_S + 2)
+    assert read(own) == []
+    assert told(service).count(f"GET /roots/{root.root_id}") == 1
+    time.advance(TIMEOUT_S - GRACE_S - 2)
+    assert read(own) == [("42", "timed_out")]
+    assert told(service).count(f"GET /roots/{root.root_id}") == 1
+
+
+def test_a_finished_root_whose_completion_was_lost_is_told_with_its_outcome(acker, own, service, time):
+    service.store.rules = Rules(retention_ms=3_600_000)
+    with own.emit(message_id="42") as root:
+        tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
+    acker.ack(tuple_)
+    service.store.mailboxes[own.name].clear()
+    time.advance(TIMEOUT_S + GRACE_S)
+    assert read(own) == [("42", "acked")]
+
+
+def test_a_completion_that_is_still_in_the_mailbox_is_told_by_it_and_once(own, service, time):
+    root_id = emit(own)
+    time.advance(TIMEOUT_S + GRACE_S + 1)
+    [done] = own.completions(timeout_s=0.5, wait_ms=100)
+    assert (done.root_id, done.outcome, done.reason) == (root_id, Outcome.TIMED_OUT, None)
+    assert read(own) == []
+
+
+def test_a_root_told_in_time_is_not_asked_about(acker, own, service, time):
+    with own.emit(message_id="42") as root:
+        pass
+    assert read(own) == [("42", "acked")]
+    time.advance(TIMEOUT_S + GRACE_S)
+    assert read(own) == []
+    assert f"GET /roots/{root.root_id}" not in told(service)
+
+
+def test_an_unreachable_service_is_waited_for(own, service, time, connect):
+    emit(own)
+    service.lose_everything()
+    time.advance(TIMEOUT_S + GRACE_S)
+    service.faults += [StoreUnavailable("down", retryable=False)]
+    assert read(own) == []
+    time.advance(GRACE_S)
+    assert read(own) == [("42", "timed_out")]
+
+
+def test_a_root_whose_telling_was_interrupted_is_told_again(own, service, time):
+    emit(own)
+    service.lose_everything()
+    time.advance(TIMEOUT_S + GRACE_S)
+    with pytest.raises(ZeroDivisionError):
+        own.run(on_fail=lambda _: 1 / 0, timeout_s=0.5, wait_ms=100)
+    assert read(own) == [("42", "timed_out")]
+
+
+def test_a_shared_name_that_is_only_emitted_under_holds_no_roots(shared):
+    emit(shared)
+    assert len(shared.task.pending) == 0
+
+
+def test_a_shared_name_that_is_read_here_has_the_net_too(shared, service, time):
+    read(shared)
+    emit(shared)
+    service.lose_everything()
+    time.advance(TIMEOUT_S + GRACE_S)
+    assert read(shared) == [("42", "timed_out")]
+
+
+def test_a_root_that_found_no_place_is_not_waited_for(acker, own, service):
+    service.refusals += [Word.STORE_FULL] * 1_000
+    with pytest.raises(Exception, match="'42'"):
+        emit(own)
+    with pytest.raises(Exception, match="store_full"), acker.batch():
+        emit(own)
+    assert len(own.task.pending) == 0
+
+
+def test_a_root_of_unknown_fate_is_not_waited_for(own, service):
+    emit(own)
+    service.faults += [httpx.ConnectError("refused")] * 1_000
+    with pytest.raises(Exception, match="not known"):
+        emit(own, "43")
+    assert len(own.task.pending) == 1
+
+
+def test_a_name_that_the_store_has_lost_is_registered_again(own, service):
+    emit(own)
+    service.lose_everything()
+    read(own)
+    emit(own, "43")
+    assert service.store.ephemeral == {own.name}
