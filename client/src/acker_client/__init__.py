@@ -1,9 +1,11 @@
 """Tells an acker what was emitted and what is done."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from acker_protocol.messages import Outcome, Word
 from acker_protocol.problems import Conflict, Invalid, MailboxFull, MaxSpoutPending, Problem, StoreFull
 
-from acker_client.aio import AsyncAcker
 from acker_client.anchoring import Anchor, Anchors, topology_of
 from acker_client.batching import Batch
 from acker_client.calls import Answer
@@ -22,13 +24,16 @@ from acker_client.errors import (
     WrongAnswer,
     WrongHeader,
 )
-from acker_client.loop_spouts import AsyncReplay, AsyncSpout
 from acker_client.replaying import GivenUp, ReplayPolicy
 from acker_client.roots import Root
 from acker_client.sync import Acker
 from acker_client.thread_spouts import Replay, Spout
 from acker_client.tuples import Tuple
 from acker_client.verdicts import Reject, Retry
+
+if TYPE_CHECKING:
+    from acker_client.aio import AsyncAcker
+    from acker_client.loop_spouts import AsyncReplay, AsyncSpout
 
 __all__ = [
     "Acker",
@@ -70,3 +75,12 @@ __all__ = [
     "WrongHeader",
     "topology_of",
 ]
+
+_LATER = {"AsyncAcker": "aio", "AsyncReplay": "loop_spouts", "AsyncSpout": "loop_spouts"}
+"""Imported when first asked for: asyncio is a third of what there is to import."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 class Living(Protocol):
     """An acker, as far as the end of the process goes."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether it has nothing on its way and nothing to tell."""
+
     def leave(self) -> None:
         """Send what lingers; none comes after that."""
 
@@ -21,6 +25,7 @@ class Living(Protocol):
 
 
 _living: "WeakSet[Living]" = WeakSet()
+_kept: "set[Living]" = set()
 
 
 def remember(acker: Living) -> None:
@@ -28,9 +33,15 @@ def remember(acker: Living) -> None:
     _living.add(acker)
 
 
+def keep(acker: Living) -> None:
+    """Keep an acker that its program has dropped before all was sent, as one does with an event loop."""
+    _kept.difference_update([kept for kept in _kept if kept.settled])
+    _kept.add(acker)
+
+
 def leave_all() -> None:
     """Let every acker leave; what one of them cannot deliver is logged, there is nobody else to tell."""
-    for acker in tuple(_living):
+    for acker in (*_living, *_kept):
         _leave(acker.leave)
 
 
@@ -42,7 +53,7 @@ def _leave(leave: "Callable[[], None]") -> None:
 
 
 def _start_anew() -> None:
-    for acker in tuple(_living):
+    for acker in (*_living, *_kept):
         acker.start_anew()
 
 

@@ -35,6 +35,15 @@ class Hand:
         self._emitting = Emitting(self._flows)
         exits.remember(self)
 
+    def __del__(self) -> None:
+        if hasattr(self, "_flows") and not self.settled:
+            exits.keep(self)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is on its way, and nothing that could not be delivered is to be told."""
+        return self._flows.lingering.outbox.settled
+
     @property
     def counts(self) -> Counts:
         """What it has counted."""
@@ -63,9 +72,8 @@ class Hand:
 
     def leave(self) -> None:
         """Send what lingers, at the end of the interpreter. Raises `Undelivered`."""
-        lingering = self._flows.lingering
-        lingering.end()
-        if not lingering.outbox.settled:
+        self._flows.lingering.end()
+        if not self.settled:
             self._last_driver().run(self._flows.flush())
 
     def _forget_parent(self) -> None:

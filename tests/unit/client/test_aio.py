@@ -4,8 +4,10 @@ import asyncio
 
 import httpx
 import pytest
-from acker_client import Outcome, TupleDone, Unreachable, Word
+from acker_client import Outcome, Reject, ReplayPolicy, TupleDone, Undelivered, Unreachable, Word
 from acker_client.testing import after
+
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -158,6 +160,131 @@ async def test_a_stop_ends_the_reading_with_the_page_in_hand_and_releases_it(spo
     async for done in spout.completions(stop=lambda: len(told) > 0, limit=2):
         told.append(done.message_id)  # noqa: PERF401 - stop looks at it meanwhile
     assert service.unread("orders") == ["c"]
+
+
+async def lingering(service, **more):
+    """An acker whose acks linger until somebody asks for them."""
+    acker = service.async_acker(linger_ms=86_400_000, **more)
+    await acker._driver.run(acker._flows.exchange.facts())
+    return acker
+
+
+def tuples(acker, count: int):
+    return [
+        acker.tuple({"Acker-Anchors": f"00 default 00000000000000aa-{edge:016x}"}, component="count")
+        for edge in range(1, count + 1)
+    ]
+
+
+async def test_a_thousand_acks_of_one_root_cost_one_operation(service):
+    async with await lingering(service) as acker:
+        for tuple_ in tuples(acker, 1_000):
+            assert await acker.ack(tuple_) == []
+        assert service.writes() == []
+    assert [message.outstanding for message in service.applied] == [-1_000]
+
+
+async def test_acks_go_out_by_themselves_when_they_have_lingered(service):
+    async with service.async_acker(linger_ms=1) as acker:
+        for tuple_ in tuples(acker, 3):
+            await acker.ack(tuple_)
+        await eventually(has(lambda: sum(message.outstanding for message in service.applied) == -3))
+
+
+async def test_acks_that_are_many_do_not_linger(service):
+    async with await lingering(service, batch_size=1) as acker:
+        await acker.ack(tuples(acker, 1)[0])
+        await eventually(has(lambda: len(service.applied) == 1))
+
+
+def has(look):
+    async def looked():
+        return look()
+
+    return looked
+
+
+async def test_a_full_buffer_is_waited_for(service):
+    async with await lingering(service, batch_size=1, buffer_size=1) as acker:
+        await asyncio.gather(*(acker.ack(tuple_) for tuple_ in tuples(acker, 20)))
+    assert sum(message.outstanding for message in service.applied) == -20
+
+
+async def test_a_sender_that_is_cancelled_loses_nothing(service):
+    acker = await lingering(service)
+    [tuple_] = tuples(acker, 1)
+    await acker.ack(tuple_)
+    service.faults += [after(LOST)]
+    slept = asyncio.Event()
+
+    async def sleep(_):
+        slept.set()
+        await asyncio.Event().wait()
+
+    acker._driver._sleep = sleep
+    task = asyncio.create_task(acker.flush())
+    await slept.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await acker.close()
+    assert service.keys("ack")[0] == service.keys("ack")[1]
+    assert len(service.applied) == 1
+
+
+async def test_what_could_not_be_delivered_is_told_to_the_next_call(service):
+    acker = await lingering(service)
+    one, two = tuples(acker, 2)
+    await acker.ack(one)
+    service.faults += [LOST] * 1_000
+    await acker._driver.run(acker._flows.lingering.flush())
+    service.faults.clear()
+    with pytest.raises(Undelivered):
+        await acker.ack(two)
+    assert (await acker.ack(two), acker.counts.undelivered) == ([], 1)
+    await acker.close()
+
+
+async def test_what_a_loop_leaves_behind_goes_out_at_the_end_of_the_interpreter(service):
+    acker = await lingering(service)
+    await acker.ack(tuples(acker, 1)[0])
+    await asyncio.to_thread(acker.leave)
+    assert len(service.applied) == 1
+    await acker.close()
+
+
+async def test_on_reject_may_be_a_coroutine_function(service, spout):
+    told = []
+
+    async def on_reject(tuple_, reject):
+        await asyncio.sleep(0)
+        told.append(str(reject))
+
+    [headers] = await emit(spout, "42")
+    async with service.async_acker(on_reject=on_reject) as acker, acker.execute(headers, component="split"):
+        raise Reject("no such card")
+    assert told == ["no such card"]
+    assert [state.outcome for state in service.store.roots.values()] == [Outcome.ACKED]
+
+
+async def test_a_failed_message_is_sent_again(async_acker, spout):
+    sent, acked, given_up = [], [], []
+
+    async def send(root, payload):
+        sent.append((payload, root.attempt))
+        tuple_ = async_acker.tuple(root.anchor("bill").headers(), component="bill")
+        await (async_acker.fail(tuple_) if payload == "bad" or root.attempt == 1 else async_acker.ack(tuple_))
+
+    async def give_up(dead):
+        given_up.append(dead.message_id)
+
+    replay = spout.replay(ReplayPolicy(send=send, attempts=2, give_up=give_up))
+    await replay.emit("1", "good")
+    await replay.emit("2", "bad")
+    assert len(replay) == 2
+    await replay.run(on_ack=acked.append, timeout_s=30, wait_ms=1_000)
+    assert sorted(sent) == [("bad", 1), ("bad", 2), ("good", 1), ("good", 2)]
+    assert (acked, given_up, len(replay)) == (["1"], ["2"], 0)
 
 
 async def test_run_awaits_handlers_that_are_coroutines_and_calls_those_that_are_not(async_acker, spout):

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from acker_client import Anchor, Anchors, TooManyAnchors, WrongHeader
+from acker_client import Anchor, Anchors, TooManyAnchors, WrongHeader, topology_of
 from acker_client.anchoring import parse_anchors, read_anchors
 
 ONE = "00 default 00000000000000aa-00000000000000bb"
@@ -139,3 +139,11 @@ def test_a_received_header_of_more_than_64_anchors_is_a_wrong_header():
     listed = ",".join(map(str, many(65)))
     with pytest.raises(WrongHeader, match="at most 64"):
         parse_anchors(f"00 default {listed}")
+
+
+def test_the_topology_of_a_message_can_be_asked_before_there_is_an_acker_for_it():
+    headers = Anchors(topology="orders", anchors=(Anchor(root_id=1, edge_id=2),)).headers()
+    assert topology_of(headers) == "orders"
+    assert topology_of({}) is None
+    with pytest.raises(WrongHeader):
+        topology_of({"Acker-Anchors": "orders"})

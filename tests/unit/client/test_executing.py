@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 import pytest
-from acker_client import Misuse, TupleDone, Unreachable, Word, WrongHeader
+from acker_client import Misuse, Reject, Retry, TupleDone, Unreachable, Word, WrongHeader
 from acker_protocol.messages import Outcome
 from acker_protocol.states import Finished
 
@@ -76,6 +76,56 @@ def test_the_end_of_the_program_says_nothing_of_the_tuple(acker, service, header
     with pytest.raises(error), acker.execute(headers, component="split"):
         raise error
     assert len(service.writes()) == 1
+
+
+def test_a_reject_is_logged_with_root_and_reason_counted_and_acked_and_goes_no_further(acker, service, headers, caplog):
+    with acker.execute(headers, component="split"):
+        raise Reject("no such card")
+    assert outcome(service) is Outcome.ACKED
+    assert acker.counts.rejected == 1
+    [record] = caplog.records
+    assert headers["Acker-Anchors"].split(" ")[2] in record.message
+    assert "no such card" in record.message
+
+
+def test_on_reject_is_told_the_tuple_and_the_reason_before_the_ack(connect, service, headers):
+    told = []
+
+    def on_reject(tuple_, reject):
+        assert not tuple_.done
+        told.append((tuple_.component, str(reject)))
+
+    with connect(on_reject=on_reject) as acker, acker.execute(headers, component="split"):
+        raise Reject("no such card")
+    assert told == [("split", "no such card")]
+    assert outcome(service) is Outcome.ACKED
+
+
+def test_an_on_reject_that_raises_leaves_the_tuple_open(connect, service, headers):
+    with (
+        connect(on_reject=lambda *_: 1 / 0) as acker,
+        pytest.raises(ZeroDivisionError),
+        acker.execute(headers, component="split"),
+    ):
+        raise Reject("no such card")
+    assert outcome(service) is None
+
+
+@pytest.mark.parametrize("on_error", ["fail", "redeliver"])
+def test_a_retry_fails_the_tree_and_goes_no_further(acker, service, headers, on_error):
+    with acker.execute(headers, component="split", on_error=on_error):
+        raise Retry("card service timed out")
+    assert outcome(service) is Outcome.FAILED
+    assert service.bodies("fail")[0]["reason"] == "card service timed out"
+
+
+def test_a_verdict_on_a_tuple_that_the_block_has_ended_goes_no_further_either(acker, service, headers):
+    for verdict in (Retry, Reject):
+        with acker.execute(headers, component="split") as tuple_:
+            acker.fail(tuple_)
+            raise verdict
+    assert outcome(service) is Outcome.FAILED
+    assert [len(service.writes(verb)) for verb in ("ack", "fail")] == [0, 2]
 
 
 def test_a_message_without_the_header_is_not_tracked(acker, service):

@@ -39,3 +39,9 @@ print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdl
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert set(run.stdout.split()) == {"acker_client", "acker_protocol"}
+
+
+def test_a_program_of_threads_does_not_import_asyncio():
+    script = "import httpx, sys; before = set(sys.modules); import acker_client; print(*set(sys.modules) - before)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"asyncio", "acker_client.aio"} & set(run.stdout.split())

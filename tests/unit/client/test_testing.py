@@ -1,0 +1,73 @@
+"""Tests the acker in memory that users take for tests of their own."""
+
+import httpx
+import pytest
+from acker_client import Acker, Done, Outcome
+from acker_client.testing import Clock, MemoryAcker, after
+from acker_protocol.problems import UnknownTopology
+
+
+def bill(acker: Acker) -> None:
+    """A program of a user's: an order goes out and is billed."""
+    with acker.spout("orders", shared=True).emit(message_id="42") as root:
+        headers = root.anchor("bill").headers()
+    with acker.execute(headers, component="bill"):
+        pass
+
+
+def outcomes(acker: Acker) -> list[tuple[str | None, Outcome]]:
+    return [(done.message_id, done.outcome) for done in acker.spout("orders", shared=True).completions(timeout_s=0)]
+
+
+def test_a_program_runs_against_it_and_its_roots_complete():
+    memory = MemoryAcker("shop")
+    with memory.acker() as acker:
+        bill(acker)
+        acker.flush()
+        assert memory.unread("orders") == ["42"]
+        assert outcomes(acker) == [("42", Outcome.ACKED)]
+    assert memory.unread("orders") == []
+
+
+def test_time_is_driven_by_the_test():
+    memory = MemoryAcker()
+    with memory.acker() as acker:
+        with acker.spout("orders", shared=True).emit(message_id="42") as root:
+            root.anchor("bill")
+        memory.time.advance(29)
+        assert outcomes(acker) == []
+        memory.time.advance(2)
+        assert outcomes(acker) == [("42", Outcome.TIMED_OUT)]
+
+
+def test_two_programs_see_one_acker():
+    memory = MemoryAcker(time=Clock())
+    with memory.acker() as one, memory.acker(linger_ms=0) as other:
+        bill(one)
+        one.flush()
+        assert [done.message_id for done in other.spout("orders", shared=True).completions(timeout_s=0)] == ["42"]
+
+
+def test_a_lost_reply_can_be_played():
+    memory = MemoryAcker()
+    with memory.acker(linger_ms=0) as acker:
+        memory.faults += [None, after(httpx.ReadTimeout("lost"))]
+        bill(acker)
+    assert [type(message).__name__ for message in memory.applied] == ["Init", "Ack"]
+    assert len(memory.writes("init")) == 2
+
+
+def test_another_topology_is_not_there():
+    memory = MemoryAcker("shop")
+    acker = Acker("http://acker.test", topology="other", transport=memory.transport())
+    with acker, pytest.raises(UnknownTopology, match="other"):
+        bill(acker)
+
+
+def test_the_completions_have_the_fields_of_the_contract():
+    memory = MemoryAcker()
+    with memory.acker(linger_ms=0) as acker:
+        bill(acker)
+        [done] = acker.spout("orders", shared=True).completions(timeout_s=0)
+    assert isinstance(done, Done)
+    assert (done.acked, len(done.id), done.at_ms) == (True, 32, memory.time.now_ms)
