@@ -243,3 +243,26 @@ def test_a_name_that_the_store_has_lost_is_registered_again(own, service):
     read(own)
     emit(own, "43")
     assert service.store.ephemeral == {own.name}
+
+
+def test_roots_in_the_hand_take_places_too(shared, service):
+    service.store.max_spout_pending = 2
+    with shared.emit(message_id="1"):
+        emit(shared, "2", message_timeout_ms=4_000)
+        assert service.store.pending("orders") == 1
+        with shared.emit(message_id="3"):
+            assert service.store.pending("orders") == 0
+
+
+def test_a_deadline_is_never_further_away_than_the_timeout_whatever_the_clocks_say(service, time):
+    with service.acker(linger_ms=0, wall=lambda: time.now_s - 3_600) as acker:
+        spout = acker.spout("orders")
+        with spout.emit(message_id="42") as root:
+            tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
+        time.advance(TIMEOUT_S - 1)
+        acker.reset_timeout(tuple_)
+        time.advance(GRACE_S + 2)
+        assert read(spout) == []
+        service.lose_everything()
+        time.advance(TIMEOUT_S + GRACE_S)
+        assert read(spout) == [("42", "timed_out")]
