@@ -8,7 +8,7 @@ import pytest
 from tests.support.examples import run
 from tests.support.pages import DOCS, fences, groups
 
-PAGES = {"access.md", "anchors.md", "http.md", "kafka.md", "more-ackers.md"}
+PAGES = {"access.md", "anchors.md", "http.md", "kafka.md", "more-ackers.md", "python.md"}
 RUN = PAGES | {f"reference/{page.name}" for page in (DOCS / "reference").glob("*.md")}
 READ = {"packed.md"}
 """Its blocks are test vectors; tests/unit/protocol/wire/test_packed.py reads them."""

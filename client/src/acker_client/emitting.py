@@ -32,12 +32,19 @@ class Emitting:
         """Give the spout task of this name."""
         return self._tasks.setdefault(name, SpoutTask(self._exchange, name=name, own=own))
 
+    def start_anew(self) -> None:
+        """Leave the spout tasks to the parent of a fork: it waits for their roots, and reads the names of its own."""
+        for task in self._tasks.values():
+            task.leave_to_parent()
+        self._tasks.clear()
+
     def begin(self, task: SpoutTask, emission: Emission, *, attempt: int = 1) -> "Flow[Root]":
         """Take a new root into the hand, once there is a place for it; those of a batch find theirs on leaving it.
 
         Raises `Misuse` for what no init may say.
         """
         self._flows.lingering.outbox.tell()
+        task.refuse_parents()
         root = Root(topology=self._exchange.topology, spout_task=task.name, emission=emission, attempt=attempt)
         if root.tracked:
             yield from task.register() if open_batch(self._flows) is not None else task.enter()
@@ -74,7 +81,8 @@ class Emitting:
             self._drop(batch.answers)
 
     def mailbox(self, task: SpoutTask, reading: Reading) -> Mailbox:
-        """Begin to read a spout task's completions."""
+        """Begin to read a spout task's completions. Raises `Misuse`."""
+        task.refuse_parents()
         return Mailbox(self._exchange, task=task, reading=reading)
 
     def replaying(self, task: SpoutTask, policy: ReplayPolicy) -> Replaying:

@@ -68,6 +68,7 @@ class Hand:
     def start_anew(self) -> None:
         """Be empty in the child of a fork: what the parent has gathered, the parent sends."""
         self._flows.lingering.outbox.start_anew()
+        self._emitting.start_anew()
         self._forget_parent()
 
     def leave(self) -> None:

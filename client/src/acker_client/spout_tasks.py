@@ -6,7 +6,7 @@ from acker_protocol.messages import Outcome
 from acker_protocol.problems import MaxSpoutPending, NotFound, Problem, UnknownSpout
 
 from acker_client import calls, replies
-from acker_client.errors import AckerError
+from acker_client.errors import AckerError, Misuse
 from acker_client.pending import GRACE_S, Pending
 from acker_client.places import Places
 from acker_client.steps import Flow, Pause
@@ -25,8 +25,19 @@ class SpoutTask:
         self.receives = own
         self.registered = not own
         self.pending = Pending()
+        self._is_parents = False
         self._exchange = exchange
         self._places = Places()
+
+    def leave_to_parent(self) -> None:
+        """Be the child's copy after a fork: its roots are the parent's, and so is a name of its own."""
+        self.pending = Pending()
+        self._is_parents = self.own
+
+    def refuse_parents(self) -> None:
+        """Raise `Misuse` for a name that is the parent's: one name has one reader."""
+        if self._is_parents:
+            raise Misuse(f"{self.name} is the spout task of the process that was forked; take a spout after the fork")
 
     def enter(self) -> Flow[None]:
         """Wait for a free place, where the topology has a cap. Raises `MaxSpoutPending` when the time is over."""

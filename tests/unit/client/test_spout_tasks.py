@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from acker_client import MaxSpoutPending, Outcome, Word
+from acker_client import MaxSpoutPending, Misuse, Outcome, Word
 from acker_client.pending import GRACE_S
 from acker_protocol.problems import StoreUnavailable, UnknownTopology
 from acker_protocol.states import Rules
@@ -266,3 +266,22 @@ def test_a_deadline_is_never_further_away_than_the_timeout_whatever_the_clocks_s
         service.lose_everything()
         time.advance(TIMEOUT_S + GRACE_S)
         assert read(spout) == [("42", "timed_out")]
+
+
+def test_a_forked_child_is_refused_its_parents_own_name_and_takes_another(acker, own, shared, service):
+    emit(own)
+    acker.start_anew()
+    with pytest.raises(Misuse, match="forked"), own.emit(message_id="43"):
+        pytest.fail("the block was entered")
+    with pytest.raises(Misuse, match="forked"):
+        read(own)
+    emit(acker.spout("orders"), "43")
+
+
+def test_a_forked_child_may_emit_under_a_shared_name_and_holds_none_of_its_parents_roots(acker, shared, service):
+    read(shared)
+    emit(shared)
+    acker.start_anew()
+    assert len(shared.task.pending) == 0
+    emit(shared, "43")
+    assert [body["message_id"] for body in service.bodies("init")] == ["42", "43"]

@@ -1,0 +1,54 @@
+"""The client also works where a program has put httpx2 in the place of httpx."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.servers import acker_serve
+
+PROGRAM = """
+import httpx2
+httpx2.alias_httpx()
+import asyncio, json, sys
+from acker_client import Acker, AsyncAcker, Unreachable
+import httpx
+assert httpx is httpx2
+
+def threads():
+    with Acker(url) as acker:
+        spout = acker.spout("orders")
+        with spout.emit(message_id="1") as root:
+            headers = root.anchor("bill").headers()
+        with acker.execute(headers, component="bill"):
+            pass
+        return next(spout.completions(timeout_s=20)).outcome
+
+async def tasks():
+    async with AsyncAcker(url) as acker:
+        spout = acker.spout("orders")
+        async with spout.emit(message_id="1") as root:
+            headers = root.anchor("bill").headers()
+        async with acker.execute(headers, component="bill"):
+            pass
+        async for done in spout.completions(timeout_s=20):
+            return done.outcome
+
+def unreachable():
+    try:
+        with Acker("http://127.0.0.1:1", retry_for_ms=0, linger_ms=0) as acker:
+            acker.ack(acker.tuple({"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}, component="c"))
+    except Unreachable as error:
+        return type(error.__cause__).__module__.partition(".")[0]
+
+url = sys.argv[1]
+print(json.dumps([threads(), asyncio.run(tasks()), unreachable()]))
+"""
+
+
+def test_the_client_works_on_httpx2(tmp_path: Path) -> None:
+    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as service:
+        command = [sys.executable, "-c", PROGRAM, service.url]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == ["acked", "acked", "httpx2"]
