@@ -36,7 +36,7 @@ class Emitting:
         """Leave the spout tasks to the parent of a fork: it waits for their roots, and reads the names of its own."""
         for task in self._tasks.values():
             task.leave_to_parent()
-        self._tasks.clear()
+        self._tasks = {name: task for name, task in self._tasks.items() if not task.own}
 
     def begin(self, task: SpoutTask, emission: Emission, *, attempt: int = 1) -> "Flow[Root]":
         """Take a new root into the hand, once there is a place for it; those of a batch find theirs on leaving it.

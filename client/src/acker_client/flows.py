@@ -51,7 +51,9 @@ class Flows:
 
     def reset_timeout(self, tuple_: "Tuple") -> "Flow[Words]":
         """Give every root of a tuple its timeout again: now, since in a batch it could come too late."""
-        return self._send(tuple_.take_resets())
+        messages = tuple_.take_resets()
+        yield from self.lingering.overtake(messages)
+        return (yield from self._send(messages))
 
     def executed(self, tuple_: "Tuple") -> "Flow[Words]":
         """End a tuple whose block was left without an exception, unless the block has done so itself."""

@@ -115,6 +115,13 @@ def test_a_fail_goes_out_at_once_behind_the_acks_of_its_root(lingering, service)
     assert [type(message).__name__ for message in service.applied] == ["Ack", "Fail"]
 
 
+def test_a_reset_of_the_timeout_goes_out_at_once_behind_the_acks_of_its_root(lingering, service):
+    acker = lingering()
+    ack(acker, 2)
+    acker.reset_timeout(a_tuple(acker))
+    assert [type(message).__name__ for message in service.applied] == ["Ack", "ResetTimeout"]
+
+
 def test_a_fail_leaves_the_acks_of_other_roots_to_linger(lingering, service):
     acker = lingering()
     ack(acker, 2, "00000000000000bb")
