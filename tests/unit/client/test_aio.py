@@ -77,7 +77,7 @@ async def test_a_request_of_unknown_fate_is_sent_again_with_its_key(async_acker,
     await async_acker.ack(async_acker.tuple(headers, component="split"))
     first, again = service.keys("ack")
     assert first == again
-    assert [state.outcome for state in service.store.roots.values()] == [Outcome.ACKED]
+    assert [state.outcome for state in service.roots.values()] == [Outcome.ACKED]
 
 
 async def test_a_refused_init_is_sent_again_with_a_new_key(spout, service, time):
@@ -264,7 +264,7 @@ async def test_on_reject_may_be_a_coroutine_function(service, spout):
     async with service.async_acker(on_reject=on_reject) as acker, acker.execute(headers, component="split"):
         raise Reject("no such card")
     assert told == ["no such card"]
-    assert [state.outcome for state in service.store.roots.values()] == [Outcome.ACKED]
+    assert [state.outcome for state in service.roots.values()] == [Outcome.ACKED]
 
 
 async def test_a_failed_message_is_sent_again(async_acker, spout):

@@ -52,7 +52,7 @@ def test_a_batch_whose_reply_was_lost_is_sent_again_as_the_same_bytes_and_applie
     first, again = service.writes("batch")
     assert (first.content, first.headers["Idempotency-Key"]) == (again.content, again.headers["Idempotency-Key"])
     assert len(service.applied) == 4
-    assert {state.outcome for state in service.store.roots.values()} == {Outcome.ACKED}
+    assert {state.outcome for state in service.roots.values()} == {Outcome.ACKED}
 
 
 def test_refused_inits_of_a_batch_are_sent_again_alone_in_a_new_request(acker, spout, service):
@@ -108,7 +108,7 @@ def test_what_was_gathered_goes_out_after_an_exception_too(acker, spout, service
     [headers] = emit(spout, "1")
     with pytest.raises(ValueError, match="no"), acker.batch(), acker.execute(headers, component="split"):
         raise ValueError("no")
-    assert [state.outcome for state in service.store.roots.values()] == [Outcome.FAILED]
+    assert [state.outcome for state in service.roots.values()] == [Outcome.FAILED]
 
 
 def test_the_end_of_the_program_sends_nothing(acker, spout, service):

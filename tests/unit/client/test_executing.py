@@ -19,7 +19,7 @@ def headers(acker):
 
 
 def outcome(service) -> Outcome | None:
-    [state] = service.store.roots.values()
+    [state] = service.roots.values()
     return state.outcome if isinstance(state, Finished) else None
 
 
@@ -172,7 +172,7 @@ def test_by_hand_a_join_completes_both_trees(acker, service):
     child = acker.anchor(*tuples, name="pair")
     assert [acker.ack(tuple_) for tuple_ in tuples] == [PENDING, PENDING]
     assert acker.ack(acker.tuple(child.headers(), component="store")) == ACKED * 2
-    assert {state.outcome for state in service.store.roots.values()} == {Outcome.ACKED}
+    assert {state.outcome for state in service.roots.values()} == {Outcome.ACKED}
 
 
 def test_the_acks_of_one_tuple_travel_in_one_request(acker, service):

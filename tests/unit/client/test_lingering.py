@@ -313,5 +313,5 @@ def test_a_tree_completes_by_what_its_bolts_fold(lingering, service):
         with acker.execute(child, component="count"):
             pass
     acker.flush()
-    assert [state.outcome for state in service.store.roots.values()] == [Outcome.ACKED]
+    assert [state.outcome for state in service.roots.values()] == [Outcome.ACKED]
     assert len(service.writes()) == 2

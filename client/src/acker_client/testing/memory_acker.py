@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import httpx
 from acker_protocol import problems, routes
 from acker_protocol.messages import REFUSED, Message, Word
-from acker_protocol.states import Rules
+from acker_protocol.states import Rules, State
 from acker_protocol.wire.operations import VERBS, decode_batch, decode_json, decode_operation, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
 
@@ -98,6 +98,12 @@ class MemoryAcker:
     def applied(self) -> "Sequence[Message]":
         """The operations that were applied, in order."""
         return self.store.applied
+
+    @property
+    def roots(self) -> "Mapping[int, State]":
+        """Every root by its id, as it stands now."""
+        self.store.tick()
+        return self.store.roots
 
     def unread(self, spout_task: str) -> list[str | None]:
         """Give the message ids of the completions not yet released."""
