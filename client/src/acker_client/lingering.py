@@ -53,7 +53,7 @@ class Lingering:
     def gather(self, take: "Take", messages: "Sequence[Message]") -> Flow[None]:
         """Take acks in; they go out when they have lingered, or are many."""
         if self.outbox.gather(lambda gathered: take(gathered, messages)):
-            yield Aside(flow=self._watch())
+            yield from self._send_for_watcher()
         if self.outbox.due:
             yield Hurry()
 
@@ -77,6 +77,14 @@ class Lingering:
             else:
                 self.outbox.home(shipment)
         yield from self._exchange.look_again()
+
+    def _send_for_watcher(self) -> Flow[None]:
+        """Begin to watch beside the program; where no thread can be begun, as at its end, send at once."""
+        try:
+            yield Aside(flow=self._watch())
+        except RuntimeError:
+            self.outbox.unwatch()
+            yield Alone(flow=self.flush())
 
     def _watch(self) -> Flow[None]:
         """Send what has lingered until nothing is left."""

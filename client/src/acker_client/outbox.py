@@ -90,10 +90,10 @@ class Outbox:
     def freeze(self, write: "Callable[[Sequence[Message]], list[Call]]") -> None:
         """Freeze what is gathered into requests; from now on they do not change."""
         with self._lock:
-            gathered, self._gathered = self._gathered, Gathered()
-            if gathered:
-                roots = frozenset(gathered.roots)
-                self._frozen += [Shipment(call=call, roots=roots) for call in write(gathered.messages())]
+            if self._gathered:
+                roots = frozenset(self._gathered.roots)
+                self._frozen += [Shipment(call=call, roots=roots) for call in write(self._gathered.messages())]
+                self._gathered = Gathered()
 
     def head(self) -> Shipment | None:
         """Give the request that is to be sent now."""

@@ -286,6 +286,20 @@ def test_threads_that_ack_together_lose_nothing(connect, service):
     assert sum(message.outstanding for message in service.applied) == -160
 
 
+def test_where_no_thread_can_be_begun_acks_go_out_at_once(lingering, service, monkeypatch):
+    acker = lingering()
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    ack(acker)
+    assert len(service.writes()) == 1
+    monkeypatch.undo()
+    ack(acker)
+    assert len(service.writes()) == 1
+
+
 def test_the_end_of_the_interpreter_flushes_and_later_acks_go_out_at_once(lingering, service):
     acker = lingering()
     ack(acker, 3)
