@@ -210,3 +210,11 @@ class _Dying(Topologies):
 
     async def stamp(self, topology: Topology) -> None:
         pass
+
+
+async def test_a_configuration_that_is_lost_with_all_that_its_shards_hold_is_told_in_the_log(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    await at(store, "DEL", keys.topology("default"))
+    await store.topologies.read("default")
+    assert "topology default is made anew: its configuration was lost" in caplog.text

@@ -69,10 +69,10 @@ class Proxy:
             await server.serve_forever()
         finally:
             server.close()
-            pending = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in pending:
-                task.cancel()
-            await asyncio.gather(*pending, return_exceptions=True)
+            while pending := asyncio.all_tasks() - {asyncio.current_task()}:  # one may have been accepted just now
+                for task in pending:
+                    task.cancel()
+                await asyncio.gather(*pending, return_exceptions=True)
 
     async def _pass(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from acker_service.telemetry.logs import JsonFormatter, start_logging
+from acker_service.telemetry.logs import JsonFormatter, Sparing, start_logging
 
 
 def record(message: str, *args: object) -> logging.LogRecord:
@@ -109,3 +109,27 @@ def test_logging_begun_again_takes_the_place_of_the_first(
     start_logging(level="info", style="json")
     logging.getLogger("acker_service").info("once")
     assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["once"]
+
+
+def test_the_same_warning_is_written_once_in_a_while_with_how_often_it_was_left_out() -> None:
+    sparing, written = Sparing(every_s=10), []
+    for second in (0, 1, 2, 10, 11, 12, 30):
+        record = logging.makeLogRecord({"name": "store", "levelno": logging.WARNING, "msg": "away: %s", "args": ("x",)})
+        record.created = 1_000.0 + second
+        if sparing.filter(record):
+            written.append((second, record.getMessage()))
+    assert written == [(0, "away: x"), (10, "away: x (and 2 times before)"), (30, "away: x (and 2 times before)")]
+
+
+def test_other_warnings_and_errors_are_always_written() -> None:
+    sparing = Sparing()
+    levels = (logging.WARNING, logging.ERROR, logging.ERROR, logging.INFO)
+    records = [logging.makeLogRecord({"levelno": level, "msg": f"{level}"}) for level in levels]
+    assert all(sparing.filter(record) for record in records)
+
+
+def test_what_was_said_is_forgotten_before_it_is_much() -> None:
+    sparing = Sparing(most=2)
+    for number in range(5):
+        assert sparing.filter(logging.makeLogRecord({"levelno": logging.WARNING, "msg": f"{number}"}))
+    assert len(sparing._last) <= 2

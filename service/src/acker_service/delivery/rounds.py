@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from acker_protocol.problems import Problem
+from acker_protocol.problems import Problem, UnknownTopology
 
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
@@ -67,6 +67,8 @@ class Rounds:
         """Visit a topology; says how that went."""
         try:
             await self.visit(await self.store.topologies.get(name))
+        except UnknownTopology:
+            return "done"  # it went meanwhile
         except Problem as problem:
             _log.warning("%s of topology %s waits: %s", kind, name, problem.detail)
             return "waiting"

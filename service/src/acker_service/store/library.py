@@ -12,10 +12,8 @@ if TYPE_CHECKING:
 
 FILES = ("acker", "record", "completions", "law", "requests", "tick", "mailbox", "roots", "topologies", "removal")
 
-READING = frozenset(
-    f"acker_{name}_v1" for name in ("read", "read_counts", "read_root", "read_used", "list_roots", "ended", "tips")
-)
-"""The functions whose answers promise nothing that is not written yet."""
+READING = frozenset(f"acker_{name}_v1" for name in ("read_counts", "read_used", "list_roots", "ended", "tips"))
+"""The functions whose answers nobody relies on; on what a root or a completion says a message may be deleted."""
 
 
 @cache

@@ -137,6 +137,17 @@ async def probe(url: str, *command: Argument) -> Any:
         await redis.aclose(close_connection_pool=True)
 
 
+def check(url: str) -> None:
+    """Raise `ValueError` if redis-py knows no such address, or an option in it would change what it answers."""
+    try:
+        pool = _pool(url, 1, PROBE_S)
+        pool.connection_class(**pool.connection_kwargs)
+    except (TypeError, ValueError) as fault:
+        raise ValueError(f"the store's address cannot be used: {fault}") from None
+    if pool.connection_kwargs.get("decode_responses"):
+        raise ValueError("the store's address must not say decode_responses: what is kept is bytes")
+
+
 def _pool(url: str, connections: int, timeout: float | None, **options: Any) -> BlockingConnectionPool:
     return BlockingConnectionPool.from_url(
         url,

@@ -73,13 +73,16 @@ def _read(url: str, kind: Kind, *, secure: bool) -> Place:
         raise ValueError("a cluster has no databases: redis+cluster://host:port,host:port")
     options = dict(parse_qsl(parts.query))
     user, password = options.pop("sentinel_username", ""), options.pop("sentinel_password", "")
+    database = path[-1] if path[1 if kind is Kind.SENTINEL else 0 :] else "0"
+    if not database.isdecimal():
+        raise ValueError(f"{database!r} is no database: it has to be a number")
     return Place(
         kind=kind,
         addresses=tuple(_address(host, PORTS[kind]) for host in hosts.split(",")),
         secure=secure,
         credentials=login + at,
         name=path.pop(0) if kind is Kind.SENTINEL else "",
-        database=path[0] if path else "0",
+        database=database,
         sentinel_credentials=f"{quote(user, safe='')}:{quote(password, safe='')}@" if password else "",
         options=urlencode(options),
     )

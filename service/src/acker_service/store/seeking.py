@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from acker_protocol.problems import StoreUnavailable
 from redis.exceptions import RedisError
 
-from acker_service.store.node import probe
+from acker_service.store.node import check, probe
 from acker_service.store.place import Kind, Place, read_place
 from acker_service.store.primaries import Seek, Territory, everything
 
@@ -15,6 +15,7 @@ from acker_service.store.primaries import Seek, Territory, everything
 def make_seek(url: str) -> Seek:
     """Give the search that fits an address. Raises `ValueError`."""
     place = read_place(url)
+    check(place.url(place.addresses[0]) if place.addresses else url)
     match place.kind:
         case Kind.SENTINEL:
             return BySentinel(place)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
@@ -15,6 +16,11 @@ from acker_service.store.server import Server
 from acker_service.store.topology import Doom, Remade, Stale, Topology
 
 T = TypeVar("T")
+
+PAIR = "0123456789abcdef0123456789"
+"""So long is a pair; a tombstone is longer."""
+
+_log = logging.getLogger(__name__)
 
 DEFAULT = "default"
 """The topology that always exists."""
@@ -80,6 +86,10 @@ class Topologies:
             configuration = change(present.configuration if present else None)
             document = json.dumps(asdict(configuration))
             floor = floor or ("" if present else await self._tombstone(name, configuration))
+            if not present and floor and len(floor) == len(PAIR):
+                _log.error(
+                    "topology %s is made anew: its configuration was lost, and with it what its shards hold", name
+                )
             reply = await self._server.call(
                 "acker_write_topology_v1",
                 [keys.topology(name), keys.TOPOLOGIES],

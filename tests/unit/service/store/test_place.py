@@ -1,5 +1,6 @@
 import pytest
 from acker_service.store.place import Kind, read_place
+from acker_service.store.seeking import make_seek
 
 
 @pytest.mark.parametrize("url", ["redis://store", "rediss://user:pw@store:7000/2?ssl_cert_reqs=none", "unix:///run/s"])
@@ -38,9 +39,25 @@ def test_sentinels_name_the_primary_and_may_have_a_login_of_their_own() -> None:
         ("redis+cluster://:pw@", "names no host"),
         ("redis+cluster://one,,two", "names no host"),
         ("redis://store:70000", "no port"),
+        ("redis://store/abc", "no database"),
+        ("redis+sentinel://one/main/abc", "no database"),
     ],
 )
 def test_an_address_that_is_none_is_refused_in_words_without_its_password(url: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as told:
         read_place(url)
     assert "pw" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://store?bogus=1", "bogus"),
+        ("rediss+cluster://store?bogus=1", "bogus"),
+        ("redis://store?decode_responses=true", "decode_responses"),
+        ("unix:///s?bogus=1", "bogus"),
+    ],
+)
+def test_an_option_that_is_none_or_changes_the_answers_is_refused_before_it_is_used(url: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make_seek(url)
