@@ -14,7 +14,12 @@ from typing import Any
 import redis
 from acker_service.store.embedded import find_program
 
-NODE_TIMEOUT_MS = 1_500
+NODE_TIMEOUT_MS = 3_000
+"""After so long without a word a node is taken for gone; less, and one that gets no processor is."""
+
+PATIENT_MS = 60_000
+"""Likewise, where nobody could take over."""
+
 SLOTS = 16_384
 PORTS = range(12_000, 32_000)
 _given: set[int] = set()
@@ -93,7 +98,8 @@ def three(folder: Path) -> Iterator[list[Member]]:
 
 def form_cluster(start: Start, *, primaries: int, replicas: int) -> list[Member]:
     """Form a cluster by its own commands: so many primaries, and as many replicas, of the first ones first."""
-    timeout = ("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS))
+    patience_ms = NODE_TIMEOUT_MS if replicas else PATIENT_MS
+    timeout = ("--cluster-enabled", "yes", "--cluster-node-timeout", str(patience_ms))
     buses = [free_port() for _ in range(primaries + replicas)]
     nodes = [start(*COMMON, *FAST_SYNC, *timeout, "--cluster-port", str(bus)) for bus in buses]
     for node, bus in zip(nodes[1:], buses[1:], strict=True):

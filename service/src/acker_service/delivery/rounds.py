@@ -68,7 +68,8 @@ class Rounds:
         try:
             await self.visit(await self.store.topologies.get(name))
         except UnknownTopology:
-            return "done"  # it went meanwhile
+            _log.debug("topology %s went meanwhile", name)
+            return "waiting"
         except Problem as problem:
             _log.warning("%s of topology %s waits: %s", kind, name, problem.detail)
             return "waiting"
