@@ -1,0 +1,89 @@
+"""Knows how a webhook is signed: Standard Webhooks, https://www.standardwebhooks.com.
+
+A secret is ``whsec_`` and the base64 of 24 to 64 random bytes. A signature is ``v1,`` and the base64 of the HMAC-SHA256
+over ``id.timestamp.body``; while secrets change there is one for each, space separated.
+"""
+
+import base64
+import hmac
+import re
+import secrets as entropy
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+ID = "webhook-id"
+TIMESTAMP = "webhook-timestamp"
+SIGNATURE = "webhook-signature"
+
+TOLERANCE_S = 300
+"""How old, or how far ahead, a timestamp may be: beyond it a signed request could be one that was overheard."""
+
+SECRET_BYTES = range(24, 65)
+
+_PREFIX = "whsec_"
+_SECRET = re.compile(_PREFIX + r"([A-Za-z0-9+/]+)={0,2}", re.ASCII)
+_SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)
+
+
+def make_secret(random: "Callable[[int], bytes]" = entropy.token_bytes, *, size: int = 32) -> str:
+    """Make a secret of so many bytes."""
+    if size not in SECRET_BYTES:
+        raise ValueError(f"a secret has {SECRET_BYTES.start} to {SECRET_BYTES.stop - 1} bytes, not {size}")
+    return _PREFIX + base64.b64encode(random(size)).decode()
+
+
+def secret_key(secret: str) -> bytes:
+    """Read the bytes of a secret, padded or not. Raises ``ValueError``, which does not show it."""
+    wrong = ValueError(f"must be {_PREFIX} and the base64 of {SECRET_BYTES.start} to {SECRET_BYTES.stop - 1} bytes")
+    found = _SECRET.fullmatch(secret)
+    # A remainder of one character is no whole byte, however it is padded.
+    if found is None or len(found[1]) % 4 == 1:
+        raise wrong
+    key = base64.b64decode(found[1] + "=" * (-len(found[1]) % 4))
+    if len(key) not in SECRET_BYTES:
+        raise wrong
+    return key
+
+
+def sign(secrets: "Sequence[str]", *, message: str, timestamp: int, body: bytes) -> str:
+    """Sign the body of a message with every secret, in their order; ``timestamp`` is in Unix seconds."""
+    return " ".join(_signature(secret, message, str(timestamp), body) for secret in secrets)
+
+
+def signed_headers(secrets: "Sequence[str]", *, message: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Give the three headers with which the body is sent."""
+    signature = sign(secrets, message=message, timestamp=timestamp, body=body)
+    return {ID: message, TIMESTAMP: str(timestamp), SIGNATURE: signature}
+
+
+def verify(
+    secrets: "Sequence[str]",
+    headers: "Mapping[str, str]",
+    body: bytes,
+    *,
+    now: float,
+    tolerance_s: float = TOLERANCE_S,
+) -> None:
+    """Accept a body that was signed with one of the secrets not long ago; ``now`` is in Unix seconds.
+
+    ``headers`` have lowercase names. Raises ``ValueError`` for anything else. Signatures are compared in constant time,
+    each with each, and those of other versions are passed over.
+    """
+    message, timestamp, signatures = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
+    if not (message and timestamp and signatures):
+        raise ValueError(f"{ID}, {TIMESTAMP} and {SIGNATURE} are needed")
+    if not _SECONDS.fullmatch(timestamp):
+        raise ValueError(f"{TIMESTAMP} must be in Unix seconds")
+    if abs(now - int(timestamp)) > tolerance_s:
+        raise ValueError(f"{TIMESTAMP} is more than {tolerance_s:g} s from now")
+    expected = [_signature(secret, message, timestamp, body).encode() for secret in secrets]
+    shown = [signature.encode() for signature in signatures.split(" ")]
+    if not sum(hmac.compare_digest(ours, theirs) for ours in expected for theirs in shown):
+        raise ValueError(f"{SIGNATURE} holds none that fits")
+
+
+def _signature(secret: str, message: str, timestamp: str, body: bytes) -> str:
+    text = f"{message}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.digest(secret_key(secret), text, "sha256")).decode()
