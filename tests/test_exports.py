@@ -12,6 +12,7 @@ CLIENT = """
     AckerError Misuse TupleDone NameTaken TooManyAnchors WrongHeader WrongAnswer Unreachable Refused
     Undelivered BufferFull
     Problem Invalid Conflict MaxSpoutPending MailboxFull StoreFull
+    webhook_app
 """
 
 ROOMS = {

@@ -75,7 +75,7 @@ def served(app: Any, *, host: str = "127.0.0.1", port: int = 0, **options: Any) 
     with socket.socket(family) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", **options))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", **{"lifespan": "off", **options}))
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         try:

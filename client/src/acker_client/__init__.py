@@ -34,6 +34,7 @@ from acker_client.verdicts import Reject, Retry
 if TYPE_CHECKING:
     from acker_client.aio import AsyncAcker
     from acker_client.loop_spouts import AsyncReplay, AsyncSpout
+    from acker_client.webhook import webhook_app
 
 __all__ = [
     "Acker",
@@ -74,9 +75,10 @@ __all__ = [
     "WrongAnswer",
     "WrongHeader",
     "topology_of",
+    "webhook_app",
 ]
 
-_LATER = {"AsyncAcker": "aio", "AsyncReplay": "loop_spouts", "AsyncSpout": "loop_spouts"}
+_LATER = {"AsyncAcker": "aio", "AsyncReplay": "loop_spouts", "AsyncSpout": "loop_spouts", "webhook_app": "webhook"}
 """Imported when first asked for: asyncio is a third of what there is to import."""
 
 

@@ -1,5 +1,6 @@
 """Knows the completions as a spout task is told them."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from acker_client.errors import WrongAnswer
 
 if TYPE_CHECKING:
     from acker_client.replies import Reply
+
+BATCH = "completion.batch"
 
 Handler = Callable[[str], Any]
 """Storm's ack(msgId) and fail(msgId)."""
@@ -50,6 +53,17 @@ def read_page(reply: "Reply") -> Page:
         return Page(done=tuple(_done(item) for item in found["completions"]), cursor=found["cursor"])
     except (KeyError, TypeError, ValueError) as fault:
         raise WrongAnswer(f"an answer {reply.status} holds no completions: {fault!r}") from None
+
+
+def read_batch(body: bytes) -> tuple[Done, ...]:
+    """Read the body of a webhook; fields that this version does not know are passed over. Raises ``ValueError``."""
+    try:
+        found = json.loads(body)
+        if found["type"] != BATCH:
+            raise ValueError(f"the body is no {BATCH}")
+        return tuple(_done(item) for item in found["data"]["completions"])
+    except (KeyError, TypeError, RecursionError) as fault:
+        raise ValueError(f"the body holds no completions: {fault!r}") from None
 
 
 def tell(done: Done, *, on_ack: Handler | None, on_fail: Handler | None) -> Any:

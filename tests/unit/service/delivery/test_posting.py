@@ -8,6 +8,7 @@ import time
 
 import pytest
 import trustme
+from acker_client import Done, webhook_app
 from acker_protocol.messages import Completion, Outcome
 from acker_protocol.signature import make_secret
 from acker_protocol.wire.completions import encode_completion
@@ -100,6 +101,23 @@ async def test_a_receiver_gets_the_completions_signed(post, receiver, url):
             "completions": [completion(1, "ü"), completion(2), completion(3)],
         },
     }
+
+
+async def test_our_own_receiver_takes_them_and_asks_for_some_again(make_poster):
+    told = []
+
+    def handle(done: Done) -> None:
+        told.append((done.id, done.message_id))
+        if done.message_id is None:
+            raise RuntimeError("needs a name")
+
+    with served(webhook_app([FORMER, SECRET], handle)) as port:
+        async with make_poster().destination(f"http://127.0.0.1:{port}") as destination:
+            verdict = await destination.post(POST, secrets=[SECRET])
+            refused = await destination.post(POST, secrets=[make_secret()])
+    assert told == list(zip(POST.ids, ["ü", None, None], strict=True))
+    assert (verdict.fate, verdict.again) == (Fate.PART, POST.ids[1:])
+    assert refused == failure(POST.ids, "answered 401")
 
 
 async def test_each_try_has_the_same_id_and_body_and_a_timestamp_of_its_own(make_poster, receiver, url, tls):
