@@ -115,6 +115,21 @@ class Silent(Broken):
             pass
 
 
+class Dripping(Silent):
+    """One that then says a byte now and then, for as long as it is listened to."""
+
+    async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        dripping = asyncio.create_task(self._drip(writer))
+        await super().meet(reader, writer)
+        dripping.cancel()
+
+    async def _drip(self, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await asyncio.sleep(0.02)
+            if self.heard:
+                writer.write(b" ")
+
+
 @contextlib.asynccontextmanager
 async def met(broken: Broken, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """Let a broken server listen on loopback until the block is left; gives the port."""

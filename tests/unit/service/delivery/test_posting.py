@@ -18,7 +18,7 @@ from acker_service.domain.posts import make_post
 from acker_service.domain.verdicts import Fate, Verdict, failure
 from standardwebhooks import Webhook
 
-from tests.support.receivers import Broken, Planned, Receiver, Silent, met, served
+from tests.support.receivers import Broken, Dripping, Planned, Receiver, Silent, met, served
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -225,6 +225,13 @@ async def test_a_receiver_that_falls_silent_is_given_up(make_poster, said):
     assert verdict == failure(POST.ids, "no whole answer within 0.2 s")
 
 
+async def test_a_receiver_that_never_comes_to_an_end_is_given_up(make_poster):
+    dripping = Dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{")
+    async with met(dripping) as port, make_poster(post_s=0.5).destination(f"http://127.0.0.1:{port}") as destination:
+        verdict = await asyncio.wait_for(destination.post(POST, secrets=[SECRET]), 20)
+    assert verdict == failure(POST.ids, "no whole answer within 0.5 s")
+
+
 async def test_a_receiver_that_was_given_up_often_is_still_posted_to(make_poster):
     broken = Silent(b"")
     async with met(broken) as port, make_poster(post_s=0.2).destination(f"http://127.0.0.1:{port}") as destination:
@@ -253,12 +260,11 @@ async def test_one_that_hangs_holds_only_its_own_bound(make_poster, url):
 
 
 async def test_waiting_for_a_place_takes_nothing_of_the_time_for_a_post(make_poster):
-    async with (
-        met(Silent(b"")) as port,
-        make_poster(in_flight=1, post_s=0.2).destination(f"http://127.0.0.1:{port}") as destination,
-    ):
+    silent, poster = Silent(b""), make_poster(in_flight=1, post_s=0.3)
+    async with met(silent) as port, poster.destination(f"http://127.0.0.1:{port}") as destination:
         verdicts = await asyncio.gather(*(destination.post(POST, secrets=[SECRET]) for _ in range(3)))
-        assert {verdict.error for verdict in verdicts} == {"no whole answer within 0.2 s"}
+        assert {verdict.error for verdict in verdicts} == {"no whole answer within 0.3 s"}
+        assert silent.connections == 3
 
 
 async def test_nobody_listening_is_a_failure(make_poster):
