@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypedDict, Unpack
@@ -12,6 +12,7 @@ from typing import Any, TypedDict, Unpack
 from acker_protocol.problems import MEDIA_TYPE, Invalid, MethodNotAllowed, Problem, TooLarge, Unauthorized
 from acker_protocol.signature import TOLERANCE_S, secret_key, verify
 
+from acker_client.asgi import Application, Receive, Scope, Send
 from acker_client.completions import Done, Handler, read_batch, tell
 from acker_client.errors import Misuse
 
@@ -20,11 +21,6 @@ MAX_BODY_BYTES = 16_777_216
 
 WITHIN_S = 20.0
 """Less than the acker waits for an answer (30 s)."""
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +52,7 @@ def webhook_app(
     on_ack: Handler | None = None,
     on_fail: Handler | None = None,
     **receiving: Unpack[Receiving],
-) -> App:
+) -> Application:
     """Make an ASGI application that receives the completions of a spout task, at any path, to be mounted anywhere. ::
 
         app.mount("/completions", webhook_app(SECRET, on_ack=source.delete, on_fail=source.put_back))
@@ -83,7 +79,7 @@ class Webhook:
         self._within_s = receiving.get("within_s", WITHIN_S)
         self._clock = receiving.get("clock", time.time)
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Speak ASGI 3."""
         if scope["type"] == "http":
             await self._answer(scope, receive, send)
@@ -92,7 +88,7 @@ class Webhook:
         else:
             await send({"type": "websocket.close"})
 
-    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await self._body(scope, receive)
             if body is None:
@@ -103,7 +99,7 @@ class Webhook:
         else:
             await _send(send, 200, "application/json", {"retry": again})
 
-    async def _body(self, scope: Message, receive: Receive) -> bytes | None:
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """Read the body; None: the caller is gone. Raises `MethodNotAllowed`, `TooLarge`."""
         if scope["method"] != "POST":
             raise MethodNotAllowed("completions come by POST")
@@ -118,7 +114,7 @@ class Webhook:
                 raise TooLarge(f"the body has more than {self._max_body_bytes} bytes")
         return bytes(body)
 
-    def _batch(self, scope: Message, body: bytes) -> tuple[Done, ...]:
+    def _batch(self, scope: Scope, body: bytes) -> tuple[Done, ...]:
         """Read what was signed. Raises `Unauthorized`, `WrongBatch`."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         try:
