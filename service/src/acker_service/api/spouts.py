@@ -76,5 +76,9 @@ def _flag(value: Any) -> bool:
 
 
 def _show(spout: Spout, counts: Counts) -> dict[str, Any]:
-    numbers = {"pending": counts.pending[spout.index], "unread": counts.unread[spout.index], "dead_letters": 0}
+    numbers = {
+        "pending": counts.pending[spout.index],
+        "unread": counts.unread[spout.index],
+        "dead_letters": counts.dead[spout.index],
+    }
     return spout.public() | numbers

@@ -19,12 +19,14 @@ class Latencies:
 class TopologyStanding:
     """How a topology stands: what is left in it, and what became of its roots since it was made, over all replicas.
 
-    ``totals`` by name, ``latencies`` by outcome.
+    ``totals`` by name, ``deliveries`` count completions by what became of them, ``latencies`` by outcome.
     """
 
     pending: int
     unread: int
+    dead_letters: int
     totals: Mapping[str, int]
+    deliveries: Mapping[str, int]
     latencies: Mapping[str, Latencies]
 
 

@@ -10,21 +10,43 @@ from acker_service.domain.standing import Latencies, TopologyStanding
 from acker_service.store.shards import Shards
 from acker_service.store.topology import Topology
 
+DELIVERY = ("delivered", "retried", "published", "dead", "discarded")
 TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counts over all shards: pending and unread by spout index, totals since the topology was made.
+    """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was made.
 
     ``dropped`` are early roots that no init came for, ``unbalanced`` the times an ack val was zero with edges
-    outstanding. ``latencies`` are complete latencies, by outcome.
+    outstanding; ``deliveries`` count completions, by what became of them. ``latencies`` are complete latencies, by
+    outcome.
     """
 
     pending: Counter[int] = field(default_factory=Counter)
     unread: Counter[int] = field(default_factory=Counter)
+    dead: Counter[int] = field(default_factory=Counter)
     totals: dict[str, int] = field(default_factory=dict)
+    deliveries: dict[str, int] = field(default_factory=dict)
     latencies: dict[str, Latencies] = field(default_factory=dict)
+
+    def kept(self, index: int) -> int:
+        """How many completions are kept for a spout task: unread ones and dead letters."""
+        return self.unread[index] + self.dead[index]
+
+    @property
+    def kept_in_all(self) -> int:
+        """Likewise, over all spout tasks."""
+        return sum(self.unread.values()) + sum(self.dead.values())
+
+    def busy(self, index: int) -> str:
+        """Say what is left of a spout task; empty if nothing is."""
+        return _left(self.pending[index], self.unread[index], self.dead[index])
+
+    @property
+    def busy_in_all(self) -> str:
+        """Likewise, over all spout tasks."""
+        return _left(*(sum(counts.values()) for counts in (self.pending, self.unread, self.dead)))
 
     @property
     def standing(self) -> TopologyStanding:
@@ -32,7 +54,9 @@ class Counts:
         return TopologyStanding(
             pending=sum(self.pending.values()),
             unread=sum(self.unread.values()),
+            dead_letters=sum(self.dead.values()),
             totals=self.totals,
+            deliveries=self.deliveries,
             latencies=self.latencies,
         )
 
@@ -46,14 +70,23 @@ class CountsReader:
     async def read(self, topology: Topology) -> Counts:
         """Add the counts of all shards up."""
         _, shards = await self._shards.ask_each(topology, "acker_read_counts_v1")
-        pending, unread, fields = Counter[int](), Counter[int](), Counter[str]()
-        for by_spout, unread_by_spout, ended in shards:
+        pending, unread, dead, fields = Counter[int](), Counter[int](), Counter[int](), Counter[str]()
+        for by_spout, unread_by_spout, dead_by_spout, ended in shards:
             pending.update(read_counts(by_spout))
             unread.update(read_counts(unread_by_spout))
+            dead.update(read_counts(dead_by_spout))
             fields.update(_named(ended))
         latencies = {outcome.value: _latencies(fields, outcome) for outcome in Outcome}
         totals = {name: fields[name] + sum(_by_exponent(fields, name).values()) for name in TOTALS}
-        return Counts(pending=pending, unread=unread, totals=totals, latencies=latencies)
+        deliveries = {name: fields[name] for name in DELIVERY}
+        return Counts(
+            pending=pending, unread=unread, dead=dead, totals=totals, deliveries=deliveries, latencies=latencies
+        )
+
+
+def _left(pending: int, unread: int, dead: int) -> str:
+    letters = f" and {dead} dead letters" if dead else ""
+    return f"{pending} pending roots and {unread} unread completions{letters}" if pending or unread or dead else ""
 
 
 def read_counts(flat: list[bytes]) -> dict[int, int]:

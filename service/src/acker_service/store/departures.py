@@ -88,10 +88,10 @@ class Departures:
     async def _busy(self, topology: Topology, spout: Spout, leave: Leave) -> str:
         """Say what keeps a spout task from going; empty if nothing does."""
         counts = await self._counts.read(topology)
-        pending, unread = counts.pending[spout.index], counts.unread[spout.index]
-        if leave is Leave.UNUSED:
-            return f"{pending} pending roots" if pending else await self._used(topology, spout)
-        return f"{pending} pending roots and {unread} unread completions" if pending or unread else ""
+        if leave is not Leave.UNUSED:
+            return counts.busy(spout.index)
+        pending = counts.pending[spout.index]
+        return f"{pending} pending roots" if pending else await self._used(topology, spout)
 
     async def _used(self, topology: Topology, spout: Spout) -> str:
         _, shards = await self._shards.ask_each(topology, "acker_read_used_v1")

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Fullness:
-    """Watches for what is full. ``mailbox_max`` is how many unread completions a spout task may have."""
+    """Watches for what is full. ``mailbox_max`` is how many completions a spout task may have, dead letters too."""
 
     def __init__(self, survey: Survey, counts: CountsReader, suitability: Suitability, *, mailbox_max: int) -> None:
         self._survey, self._counts, self._suitability = survey, counts, suitability
@@ -44,7 +44,7 @@ class Fullness:
         if not suspected:
             return suspected
         counts = await self._counts.read(topology)
-        return {index for index in suspected if counts.unread[index] >= self._mailbox_max}
+        return {index for index in suspected if counts.kept(index) >= self._mailbox_max}
 
     async def look(self) -> None:
         """Look at Redis's memory and at all mailboxes; a store that turns out to be unfit takes no inits either."""
@@ -65,8 +65,8 @@ class Fullness:
 
     def _full(self, look: Look) -> Iterator[tuple[str, int]]:
         for topology, counts in look.counts:
-            for index, count in counts.unread.items():
-                if count >= self._mailbox_max:
+            for index in counts.unread.keys() | counts.dead.keys():
+                if counts.kept(index) >= self._mailbox_max:
                     yield topology.incarnation, index
 
     async def _watch(self) -> None:

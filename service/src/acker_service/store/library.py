@@ -10,7 +10,20 @@ from redis.exceptions import ResponseError
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-FILES = ("acker", "record", "completions", "law", "requests", "tick", "mailbox", "roots", "topologies", "removal")
+FILES = (
+    "acker",
+    "record",
+    "completions",
+    "law",
+    "requests",
+    "tick",
+    "mailbox",
+    "delivery",
+    "dead",
+    "roots",
+    "topologies",
+    "removal",
+)
 
 READING = frozenset(f"acker_{name}_v1" for name in ("read_counts", "read_used", "list_roots", "ended", "tips"))
 """The functions whose answers nobody relies on; on what a root or a completion says a message may be deleted."""

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from acker_protocol.messages import Completion
 from acker_protocol.problems import Invalid
@@ -17,6 +17,8 @@ from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spout
 from acker_service.store.topology import Topology
 from acker_service.telemetry.work import WorkMeters
+
+T = TypeVar("T")
 
 RELEASE_STEP = 256
 FEW_BYTES = 1_048_576
@@ -178,7 +180,7 @@ def read_entries(reply: Sequence[Any], spout_task: str) -> Iterator[Entry]:
                 yield Position(ms=ms, seq=seq, taken=taken), completion
 
 
-def divide(found: Sequence[Sequence[Entry]], limit: int) -> dict[int, Sequence[Entry]]:
+def divide(found: Sequence[Sequence[tuple[Position, T]]], limit: int) -> dict[int, Sequence[tuple[Position, T]]]:
     """Take up to a limit from the shards, from all alike; what cannot be divided goes where the oldest waits.
 
     So even a reader who takes less than one a shard gets everything in time. Gives no empty shares.

@@ -129,6 +129,18 @@ ANSWERS = {letter: Answer(word) for letter, word in _WORDS.items()} | {
 """The answers by the letters in which Redis gives them."""
 
 
+def split_completions(packed: bytes) -> Iterator[bytes]:
+    """Divide an entry into its completions, each as it is packed."""
+    start = 0
+    while start < len(packed):
+        at, flags = start + _DONE.size, packed[start + _DONE.size - 1]
+        for flag in (4, 8, 16):
+            if flags & flag:
+                at += 2 + int.from_bytes(packed[at : at + 2], "big")
+        yield packed[start:at]
+        start = at
+
+
 def _mixed(value: Whole) -> Whole:
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & _BITS_64
     value = (value ^ value >> 27) * 0x94D049BB133111EB & _BITS_64

@@ -49,7 +49,7 @@ class Removal:
         while topology.doom in (Doom.PROBE, Doom.GONE):
             topology = await self._topologies.wait(topology)
         if haste is Haste.DISCARD:
-            discarded = sum((await self._counts.read(topology)).unread.values())
+            discarded = (await self._counts.read(topology)).kept_in_all
             await self._finish(await self._topologies.mark(topology, Doom.GONE), discarded)
         elif haste is Haste.FORCE:
             forced = topology if topology.doom else await self._topologies.mark(topology, Doom.FORCE)
@@ -88,9 +88,7 @@ class Removal:
 
     async def _busy(self, topology: Topology) -> str:
         """Say what keeps a topology from going; empty if nothing does."""
-        counts = await self._counts.read(topology)
-        pending, unread = sum(counts.pending.values()), sum(counts.unread.values())
-        return f"{pending} pending roots and {unread} unread completions" if pending or unread else ""
+        return (await self._counts.read(topology)).busy_in_all
 
     async def _finish(self, topology: Topology, discarded: int = 0) -> None:
         """Bury all shards, so that nobody writes there again, then sweep them, then forget the topology."""

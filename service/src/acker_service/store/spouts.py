@@ -7,6 +7,7 @@ from typing import Any
 
 from acker_protocol.problems import StoreFull, StoreUnavailable, UnknownSpout
 
+from acker_service.domain.registration import Registered, read_registered
 from acker_service.store import keys
 from acker_service.store.server import Server
 from acker_service.store.topologies import ATTEMPTS, PATIENCE_MS, WAIT_S, Topologies, attempts
@@ -26,14 +27,15 @@ class Spout:
     name: str
     index: int
     made_ms: int = 0
-    callback: dict[str, Any] | None = None
+    callback: Registered | None = None
     ephemeral: bool = False
     doom: str | None = None
     doomed_ms: int = 0
 
     def public(self) -> dict[str, Any]:
         """What callers see of it, besides its counts."""
-        return {"spout_task": self.name, "callback": self.callback, "ephemeral": self.ephemeral}
+        callback = self.callback.public() if self.callback else None
+        return {"spout_task": self.name, "callback": callback, "ephemeral": self.ephemeral}
 
     def encode(self) -> str:
         """Write it as it stands in Redis."""
@@ -41,7 +43,8 @@ class Spout:
 
     def document(self) -> str:
         """Write what may change of it."""
-        members: dict[str, Any] = {"callback": self.callback, "ephemeral": self.ephemeral}
+        callback = self.callback.document() if self.callback else None
+        members: dict[str, Any] = {"callback": callback, "ephemeral": self.ephemeral}
         if self.doom:
             members |= {"doom": self.doom, "doomed_ms": self.doomed_ms}
         return json.dumps(members)
@@ -152,4 +155,6 @@ def _decode(name: str, value: str) -> Spout:
     """Read it as it stands in Redis; what a later release knows of it is passed over."""
     index, made, document = value.split(" ", 2)
     known = {member: it for member, it in json.loads(document).items() if member in Spout.__dataclass_fields__}
-    return Spout(name=name, index=int(index), made_ms=int(made), **known)
+    callback = known.pop("callback", None)
+    registered = read_registered(callback) if callback else None
+    return Spout(name=name, index=int(index), made_ms=int(made), callback=registered, **known)

@@ -8,7 +8,10 @@ from acker_protocol.problems import StoreUnavailable
 from acker_service.domain.durability import RELAXED, Durability
 from acker_service.domain.limits import BUCKETS
 from acker_service.domain.standing import Standing
+from acker_service.store.callbacks import Callbacks
 from acker_service.store.counts import CountsReader
+from acker_service.store.dead_letters import DeadLetters
+from acker_service.store.deliveries import Deliveries
 from acker_service.store.departures import Departures
 from acker_service.store.followers import Followers
 from acker_service.store.fullness import Fullness
@@ -67,6 +70,9 @@ class Store:
         self.roots = Roots(self.shards, self.spouts, work)
         self.listing = Listing(self.shards, self.spouts)
         self.mailboxes = Mailboxes(self.shards, work)
+        self.callbacks = Callbacks(self.server, self.topologies, self.spouts)
+        self.deliveries = Deliveries(self.shards)
+        self.dead_letters = DeadLetters(self.shards, work)
         self.ticks = Ticks(self.server, self.shards, work)
         self.removal = Removal(self.server, self.topologies, self.shards, self.counts, work)
         self.departures = Departures(

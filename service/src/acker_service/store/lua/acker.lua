@@ -2,7 +2,7 @@
 --[[
   The acker's law inside Redis. This library holds what acker_protocol/tree.py states; a stateful property test holds
   the two equal. Files are joined in this order: acker (names, clock, stamp), record, completions, law, requests, tick,
-  mailbox, roots, topologies, removal.
+  mailbox, delivery, dead, roots, topologies, removal.
 
   House rules: validate, then write, then never error. Replies are words or flat lists that begin with one. A changed
   signature is a _v2 beside the _v1. No KEYS, no unbounded loop.
@@ -23,9 +23,18 @@
     m<i>      stream  mailbox of spout index i: c = completions one after another (completions.lua), n = how many
     heads     hash    spout index -> entry and count of the completions already released from that first entry
     tips      hash    spout index -> newest entry, for whoever looks for news
+    retry<i>  zset    entry of m<i> -> when it is tried again; what failed together has one score and is tried together
+    tries<i>  hash    entry of m<i> -> how often it was tried
+    d<i>      stream  dead letters: n and c as in m<i>, a = tries, e = what went wrong last, t = when
+    begun     hash    spout index -> since when its callback is what it is
+    sent      hash    spout index -> newest entry that was tried, or published
+    leases    hash    spout index -> worker that delivers, and until when nobody else may
+    failing   hash    spout index -> since when no delivery succeeded
+    dead      hash    spout index -> completions in d<i>
     used      hash    spout index -> when it was last emitted under or read
     gone      set     indexes of removed spout tasks: what ends under them is told to nobody
-    counts    hash    dropped (early roots without an init), unbalanced (see the law); of each outcome (acked, failed,
+    counts    hash    dropped (early roots without an init), unbalanced (see the law); completions delivered, retried,
+                      published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
                       timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms = all
                       their latencies together
 
@@ -40,7 +49,7 @@
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, when it was made, document (JSON); spaces between
 ]]
 
-local VERSION = 4
+local VERSION = 5
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 

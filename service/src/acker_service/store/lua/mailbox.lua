@@ -115,6 +115,8 @@ local function discard(keys, args)
   redis.call('XTRIM', base .. 'm' .. spout, 'MAXLEN', 0)
   redis.call('HDEL', base .. 'heads', spout)
   redis.call('HDEL', base .. 'unread', spout)
+  redis.call('UNLINK', base .. 'retry' .. spout, base .. 'tries' .. spout)
+  if unread > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', unread) end
   return { 'ok', unread }
 end
 

@@ -50,7 +50,8 @@ end
 local function sweep(keys, args)
   local base = keys[1] .. ':' .. args[1]:sub(1, 16) .. ':'
   for n = tonumber(args[2]), tonumber(args[3]) do
-    local names = { 'r' .. n, 'x' .. n, 'f0:' .. n, 'f1:' .. n, 's0:' .. n, 's1:' .. n, 'm' .. n }
+    local names = { 'r' .. n, 'x' .. n, 'f0:' .. n, 'f1:' .. n, 's0:' .. n, 's1:' .. n, 'm' .. n,
+      'retry' .. n, 'tries' .. n, 'd' .. n }
     for set = n * 4, n * 4 + 3 do
       names[#names + 1] = 'p0:' .. set
       names[#names + 1] = 'p1:' .. set
@@ -59,7 +60,8 @@ local function sweep(keys, args)
     redis.call('UNLINK', unpack(names))
   end
   redis.call('UNLINK', base .. 'due', base .. 'pending', base .. 'unread', base .. 'heads', base .. 'tips',
-    base .. 'counts', base .. 'gone', base .. 'used')
+    base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
+    base .. 'failing', base .. 'dead')
   return { 'ok' }
 end
 
@@ -121,16 +123,20 @@ local function mark_spout(keys, args)
 end
 
 -- Input: KEYS[1] stamp; ARGV[1] pair  [2] spout index. Forgets a spout task's mailbox; what ends under its index from now
--- on is told to nobody. Output: {'ok', completions discarded}
+-- on is told to nobody. Output: {'ok', completions discarded, dead letters too}
 local function remove_spout(keys, args)
   local no = refusal(keys[1], args[1])
   if no then return no end
   local base, spout = keys[1] .. ':' .. args[1]:sub(1, 16) .. ':', args[2]
   local unread = tonumber(redis.call('HGET', base .. 'unread', spout) or 0)
+  local dead = tonumber(redis.call('HGET', base .. 'dead', spout) or 0)
   redis.call('SADD', base .. 'gone', spout)
-  redis.call('UNLINK', base .. 'm' .. spout)
-  for _, name in ipairs({ 'unread', 'pending', 'heads', 'tips', 'used' }) do redis.call('HDEL', base .. name, spout) end
-  return { 'ok', unread }
+  redis.call('UNLINK', base .. 'm' .. spout, base .. 'retry' .. spout, base .. 'tries' .. spout, base .. 'd' .. spout)
+  for _, name in ipairs({ 'unread', 'pending', 'heads', 'tips', 'used', 'begun', 'sent', 'leases', 'failing', 'dead' }) do
+    redis.call('HDEL', base .. name, spout)
+  end
+  if unread + dead > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', unread + dead) end
+  return { 'ok', unread + dead }
 end
 
 -- Input: KEYS[1] stamp; ARGV[1] pair. Output: {'ok', now, {spout index, when it was last used ...}}

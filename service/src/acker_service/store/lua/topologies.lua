@@ -58,13 +58,13 @@ local function write_spout(keys, args)
   return { 'ok', value }
 end
 
--- Input: KEYS[1] stamp; ARGV[1] pair. Output: {'ok', pending by spout index, unread by spout index, counts}
+-- Input: KEYS[1] stamp; ARGV[1] pair. Output: {'ok', pending, unread and dead letters, each by spout index, counts}
 local function read_counts(keys, args)
   local no = refusal(keys[1], args[1])
   if no then return no end
   local base = keys[1] .. ':' .. args[1]:sub(1, 16) .. ':'
   return { 'ok', redis.call('HGETALL', base .. 'pending'), redis.call('HGETALL', base .. 'unread'),
-    redis.call('HGETALL', base .. 'counts') }
+    redis.call('HGETALL', base .. 'dead'), redis.call('HGETALL', base .. 'counts') }
 end
 
 redis.register_function('acker_write_topology_v1', write_topology)

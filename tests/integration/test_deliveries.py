@@ -1,0 +1,363 @@
+"""What is to be delivered: taken by one worker at a time, tried again together, settled once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from acker_service.domain.batches import Entry, Settlement, Word, settle
+from acker_service.domain.callback import Webhook
+from acker_service.domain.registration import State, register, resume, stop
+from acker_service.domain.schedule import Schedule
+from acker_service.domain.verdicts import Fate, Verdict
+from acker_service.store.deliveries import Outdated, Post, Taken
+from acker_service.store.mailboxes import read_cursor
+from acker_service.store.store import Store
+
+from tests.support.caller import Caller, init
+from tests.support.redis_side import find
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "whsec_" + "A" * 32
+URL = "http://receiver/hook"
+START_MS = 1_000_000
+TWICE = Schedule(delays_s=(1, 10))
+SPOUT = "orders"
+
+
+class Worker:
+    """Delivers for one spout task, step by step; its clock stands still."""
+
+    def __init__(self, store: Store, name: str, *, most: int = 500, divides: bool = True) -> None:
+        self.store, self.name, self.most, self.divides = store, name, most, divides
+        self.now_ms = START_MS
+
+    async def post(self) -> Post:
+        topology = await self.store.topologies.read("default")
+        spout = await self.store.spouts.read(topology, SPOUT)
+        return Post(
+            topology=topology,
+            spout=spout,
+            worker=self.name,
+            lease_ms=60_000,
+            most=self.most,
+            divides=self.divides,
+        )
+
+    async def take(self) -> Taken:
+        return await self.store.deliveries.take(await self.post(), self.now_ms)
+
+    async def settle(self, taken: Taken, verdict: Verdict, *, success: bool | None = None) -> None:
+        settlements = list(settle(taken.entries, verdict, TWICE, now_ms=self.now_ms, draw=0.5))
+        if success is None:
+            success = len(verdict.again) < len(ids(taken))
+        await self.store.deliveries.settle(
+            await self.post(), taken, settlements, success=success, error=verdict.error or ""
+        )
+
+    async def fail(self, taken: Taken) -> None:
+        await self.settle(taken, Verdict(fate=Fate.RETRY, again=tuple(ids(taken)), error="answered 500"))
+
+
+def ids(taken: Taken) -> list[str]:
+    return [piece.id for entry in taken.entries for piece in entry.pieces]
+
+
+def roots(entries: Sequence[Entry]) -> list[int]:
+    return sorted(int(piece.told["root_id"], 16) for entry in entries for piece in entry.pieces)
+
+
+DONE = Verdict(fate=Fate.DONE)
+
+
+@pytest.fixture
+async def worker(store: Store, call: Caller) -> Worker:
+    await call.put_spout(SPOUT)
+    await store.callbacks.change("default", SPOUT, _registered)
+    return Worker(store, "one")
+
+
+def _registered(present: Any, now_ms: int) -> Any:
+    return register(Webhook(url=URL, secret=SECRET), present, now_ms=now_ms, make_secret=lambda: SECRET)
+
+
+async def test_what_was_taken_stays_in_the_mailbox_until_it_is_settled(worker: Worker, call: Caller) -> None:
+    await call.words(*[init(root) for root in range(1, 9)])
+    taken = await worker.take()
+    assert roots(taken.entries) == [*range(1, 9)]
+    assert len(await call.told()) == 8
+    assert roots((await worker.take()).entries) == [*range(1, 9)]
+    await worker.settle(taken, DONE)
+    assert await call.told() == []
+    assert (await call.spout())["unread"] == 0
+    assert not (await worker.take()).entries
+
+
+async def test_what_is_taken_is_told_like_a_pull_tells_it(worker: Worker, call: Caller) -> None:
+    await call.words(init(1, message_id="42"))
+    pulled = (await call.completions())["completions"]
+    assert [piece.told for entry in (await worker.take()).entries for piece in entry.pieces] == pulled
+
+
+async def test_settling_again_changes_nothing(worker: Worker, call: Caller) -> None:
+    await call.words(init(1), init(2))
+    taken = await worker.take()
+    for _ in range(3):
+        await worker.settle(taken, DONE)
+    assert (await call.spout())["unread"] == 0
+    assert (await worker.store.counts.read((await worker.post()).topology)).deliveries["delivered"] == 2
+
+
+async def test_a_failure_that_comes_after_the_success_of_another_worker_changes_nothing(
+    worker: Worker, call: Caller
+) -> None:
+    await call.words(init(1))
+    taken = await worker.take()
+    await worker.settle(taken, DONE)
+    await worker.fail(taken)
+    worker.now_ms += 3_600_000
+    assert not (await worker.take()).entries
+    assert (await call.spout())["unread"] == 0
+
+
+async def test_one_worker_at_a_time_has_the_lease_and_may_give_it_back(worker: Worker, call: Caller) -> None:
+    other = Worker(worker.store, "two")
+    await call.words(init(1))
+    assert (await worker.take()).entries
+    held = await other.take()
+    assert (held.entries, 0 < (held.held_ms or 0) <= 60_000) == ((), True)
+    await worker.store.deliveries.leave(await worker.post())
+    assert (await other.take()).entries
+    assert (await worker.take()).held_ms is not None
+
+
+async def test_nobody_gives_back_the_lease_of_another(worker: Worker) -> None:
+    other = Worker(worker.store, "two")
+    await worker.take()
+    await worker.store.deliveries.leave(await other.post())
+    assert (await other.take()).held_ms is not None
+
+
+async def test_a_lease_that_is_past_is_anothers(worker: Worker) -> None:
+    await worker.store.deliveries.take(replace(await worker.post(), lease_ms=0), START_MS)
+    assert (await Worker(worker.store, "two").take()).held_ms is None
+
+
+async def test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set(worker: Worker, call: Caller) -> None:
+    await call.words(*[init(root) for root in range(1, 9)])
+    taken = await worker.take()
+    await worker.fail(taken)
+    await call.words(init(9))
+    fresh = await worker.take()
+    assert roots(fresh.entries) == [9]
+    await worker.settle(fresh, DONE)
+    idle = await worker.take()
+    assert (list(idle.entries), idle.due_ms) == ([], START_MS + 1_000)
+    worker.now_ms += 999
+    assert not (await worker.take()).entries
+    worker.now_ms += 1
+    again = await worker.take()
+    assert again.again
+    assert ids(again) == ids(taken)
+    assert {entry.tried for entry in again.entries} == {1}
+
+
+async def test_sets_that_failed_apart_are_tried_apart(worker: Worker, call: Caller) -> None:
+    sets = []
+    for first in (1, 11):
+        await call.words(*[init(root) for root in range(first, first + 6)])
+        taken = await worker.take()
+        sets.append(roots(taken.entries))
+        await worker.fail(taken)
+        worker.now_ms += 10
+    worker.now_ms += 3_600_000
+    seen = []
+    for _ in sets:
+        taken = await worker.take()
+        seen.append(roots(taken.entries))
+        await worker.settle(taken, DONE)
+    assert seen == sets == [[*range(1, 7)], [*range(11, 17)]]
+
+
+async def test_what_a_receiver_asks_for_again_is_all_that_is_left(worker: Worker, call: Caller) -> None:
+    await call.words(*[init(root) for root in range(4, 44, 4)])
+    taken = await worker.take()
+    left = tuple(ids(taken)[3:5])
+    await worker.settle(taken, Verdict(fate=Fate.PART, again=left, error="asked"))
+    assert (await call.spout())["unread"] == 2
+    assert not (await worker.take()).entries
+    worker.now_ms += 1_000
+    again = await worker.take()
+    assert ids(again) == [*left]
+    await worker.settle(again, DONE)
+    assert (await call.spout())["unread"] == 0
+    totals = (await worker.store.counts.read((await worker.post()).topology)).deliveries
+    assert (totals["delivered"], totals["retried"]) == (10, 2)
+
+
+async def test_parts_that_wait_for_their_next_try_hide_nothing_fresh(worker: Worker, call: Caller) -> None:
+    """Parts become entries of their own behind what is fresh; ever more of them are passed over."""
+    for root in range(4, 400, 8):
+        await call.words(init(root), init(root + 4))
+        taken = await worker.take()
+        assert roots(taken.entries) == [root, root + 4]
+        await worker.settle(taken, Verdict(fate=Fate.PART, again=(ids(taken)[0],), error="asked"))
+    await call.words(init(1_000))
+    assert roots((await worker.take()).entries) == [1_000]
+
+
+async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, call: Caller) -> None:
+    await call.words(*[init(root) for root in range(1, 6)])
+    for _ in range(TWICE.tries):
+        await worker.fail(await worker.take())
+        worker.now_ms += 10_000
+    assert not (await worker.take()).entries
+    shown = await call.spout()
+    assert (shown["unread"], shown["dead_letters"]) == (0, 5)
+    post = await worker.post()
+    read = await worker.store.dead_letters.read(post.topology, post.spout, read_cursor(None, post.topology), 3)
+    rest = await worker.store.dead_letters.read(post.topology, post.spout, read.cursor, 100)
+    letters = [*read.letters, *rest.letters]
+    assert (len(read.letters), sorted(it.completion.root_id for it in letters)) == (3, [1, 2, 3, 4, 5])
+    assert {(it.attempts, it.error) for it in letters} == {(3, "answered 500")}
+
+
+async def dead(worker: Worker, call: Caller) -> Post:
+    """Let five completions become dead letters."""
+    await call.words(*[init(root) for root in range(1, 6)])
+    for _ in range(TWICE.tries):
+        await worker.fail(await worker.take())
+        worker.now_ms += 10_000
+    return await worker.post()
+
+
+async def test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried(worker: Worker, call: Caller) -> None:
+    post = await dead(worker, call)
+    assert await worker.store.dead_letters.replay(post.topology, post.spout) == 5
+    shown = await call.spout()
+    assert (shown["unread"], shown["dead_letters"]) == (5, 0)
+    taken = await worker.take()
+    assert (roots(taken.entries), {entry.tried for entry in taken.entries}) == ([1, 2, 3, 4, 5], {0})
+
+
+async def test_dead_letters_that_are_discarded_are_counted(worker: Worker, call: Caller) -> None:
+    post = await dead(worker, call)
+    assert await worker.store.dead_letters.discard(post.topology, post.spout) == 5
+    assert (await call.spout())["dead_letters"] == 0
+    totals = (await worker.store.counts.read(post.topology)).deliveries
+    assert (totals["dead"], totals["discarded"]) == (5, 5)
+
+
+async def test_a_large_entry_is_divided_and_nothing_of_it_is_lost(worker: Worker, call: Caller) -> None:
+    worker.most = 100
+    await call.words(*[init(root, message_id="x" * (root % 90), spout_task=SPOUT) for root in range(4, 4_004, 4)])
+    seen: list[int] = []
+    while (taken := await worker.take()).entries or taken.more:
+        assert len(ids(taken)) <= 100
+        seen += roots(taken.entries)
+        await worker.settle(taken, DONE)
+    assert sorted(seen) == [*range(4, 4_004, 4)]
+    assert (await call.spout())["unread"] == 0
+
+
+@pytest.mark.parametrize("most", [500, 4])
+async def test_what_was_released_of_an_entry_before_is_not_delivered(worker: Worker, call: Caller, most: int) -> None:
+    worker.most = most
+    await worker.store.callbacks.change("default", SPOUT, lambda *_: None)
+    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.release((await call.completions(limit=3))["cursor"])
+    await worker.store.callbacks.change("default", SPOUT, _registered)
+    seen: list[int] = []
+    while (taken := await worker.take()).entries or taken.more:
+        seen += roots(taken.entries)
+        await worker.settle(taken, DONE)
+    assert seen == [*range(16, 44, 4)]
+    assert (await call.spout())["unread"] == 0
+
+
+async def test_a_part_of_what_was_released_in_part_counts_right(worker: Worker, call: Caller) -> None:
+    await worker.store.callbacks.change("default", SPOUT, lambda *_: None)
+    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.release((await call.completions(limit=3))["cursor"])
+    await worker.store.callbacks.change("default", SPOUT, _registered)
+    taken = await worker.take()
+    await worker.settle(taken, Verdict(fate=Fate.PART, again=(ids(taken)[0],), error="asked"))
+    assert (await call.spout())["unread"] == 1
+
+
+async def test_a_callback_that_was_led_elsewhere_begins_anew(worker: Worker, call: Caller) -> None:
+    await call.words(init(1), init(2))
+    old = await worker.post()
+    taken = await worker.take()
+    await worker.fail(taken)
+
+    def elsewhere(present: Any, now_ms: int) -> Any:
+        return register(Webhook(url=URL + "2"), present, now_ms=now_ms, make_secret=lambda: SECRET)
+
+    await worker.store.callbacks.change("default", SPOUT, elsewhere)
+    again = await worker.take()
+    assert (roots(again.entries), {entry.tried for entry in again.entries}) == ([1, 2], {0})
+    with pytest.raises(Outdated):
+        await worker.store.deliveries.take(old, worker.now_ms)
+
+
+async def test_of_a_callback_that_was_resumed_all_is_tried_at_once(worker: Worker, call: Caller) -> None:
+    await call.words(init(1), init(2))
+    await worker.fail(await worker.take())
+    change = worker.store.callbacks.change
+    await change("default", SPOUT, lambda present, _: stop(present, State.PAUSED, "answered 500"))  # type: ignore[arg-type]
+    await change("default", SPOUT, lambda present, now_ms: resume(present, now_ms=now_ms))  # type: ignore[arg-type]
+    assert roots((await worker.take()).entries) == [1, 2]
+
+
+async def test_since_when_nothing_succeeded_is_remembered_until_something_does(worker: Worker, call: Caller) -> None:
+    await call.words(*[init(root) for root in range(1, 9)])
+    taken = await worker.take()
+    await worker.fail(taken)
+    worker.now_ms += 1_000
+    again = await worker.take()
+    assert again.failing_ms is not None
+    await worker.settle(again, DONE)
+    assert (await worker.take()).failing_ms is None
+
+
+async def test_a_success_on_one_shard_is_one_for_all(worker: Worker, call: Caller) -> None:
+    await call.words(init(4))
+    await worker.fail(await worker.take())
+    await call.words(init(1))
+    taken = await worker.take()
+    assert roots(taken.entries) == [1]
+    await worker.settle(taken, DONE)
+    assert (await worker.take()).failing_ms is None
+
+
+async def test_what_is_published_stays_and_is_taken_once(worker: Worker, call: Caller) -> None:
+    worker.most, worker.divides = 4, False
+    await call.words(*[init(root) for root in range(4, 44, 4)])
+    taken = await worker.take()
+    assert [len(entry.pieces) for entry in taken.entries] == [10]
+    sent = [Settlement(entry=entry, word=Word.SENT) for entry in taken.entries]
+    await worker.store.deliveries.settle(await worker.post(), taken, sent, success=None)
+    assert not (await worker.take()).entries
+    assert len(await call.told()) == (await call.spout())["unread"] == 10
+
+
+async def test_a_spout_task_that_is_removed_leaves_nothing_behind(worker: Worker, call: Caller) -> None:
+    await dead(worker, call)
+    await call.words(*[init(root) for root in range(11, 20)])
+    await worker.fail(await worker.take())
+    answer = await call.http.delete(f"/v1/topologies/default/spouts/{SPOUT}")
+    assert (answer.status_code, "dead letters" in answer.json()["detail"]) == (409, True)
+    assert (await call.http.delete(f"/v1/topologies/default/spouts/{SPOUT}?discard=true")).status_code == 204
+    names = {key.rpartition(":")[2] for key in await find(worker.store, "acker:*")}
+    assert not {name for name in names if name.startswith(("m0", "d0", "retry", "tries", "sent", "dead", "failing"))}
+
+
+async def test_dead_letters_fill_a_mailbox(worker: Worker, call: Caller) -> None:
+    await dead(worker, call)
+    narrow = Store(worker.store.server.url, window_ms=600_000, mailbox_max=5)
+    await narrow.fullness.look()
+    post = await worker.post()
+    assert await narrow.fullness.full_mailboxes(post.topology, [post.spout.index]) == {post.spout.index}
+    await narrow.close()
