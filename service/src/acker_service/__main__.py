@@ -60,6 +60,22 @@ def serve(
     body_timeout_s: Annotated[float | None, _option("How long a request may take to arrive [30]")] = None,
     keep_alive_s: Annotated[int | None, _option("How long an idle connection is kept [75]")] = None,
     backlog: Annotated[int | None, _option("Connections that may wait to be accepted [2048]")] = None,
+    role: Annotated[str | None, _option("What this process does: all, api or worker [all]")] = None,
+    callback_allow_cidrs: Annotated[
+        str | None, _option("Networks that are not public, to which webhooks may go [none]")
+    ] = None,
+    callback_allow_hosts: Annotated[
+        str | None, _option("Hosts to which webhooks may go whatever their address [none]")
+    ] = None,
+    callback_schedule_s: Annotated[
+        str | None, _option("Seconds before each further try [1,5,30,120,600,1800,7200,18000,36000,36000]")
+    ] = None,
+    callback_retry_after_max_s: Annotated[
+        float | None, _option("For how long a receiver may ask to be left alone, at most [3600]")
+    ] = None,
+    callback_timeout_s: Annotated[float | None, _option("How long a post to a webhook may take [30]")] = None,
+    callback_max_batch: Annotated[int | None, _option("Most completions delivered together [500]")] = None,
+    callback_max_wait_ms: Annotated[int | None, _option("How long completions wait for others [20]")] = None,
     log_level: Annotated[str | None, _option("debug, info, warning or error [info]")] = None,
     log_format: Annotated[str | None, _option("text or json [text]")] = None,
 ) -> None:

@@ -15,17 +15,16 @@ from fastapi import FastAPI
 from acker_service.api import auth
 from acker_service.api.connections import bounded
 from acker_service.app import make_app
-from acker_service.delivery.idling import Idling
-from acker_service.delivery.tick import Tick
 from acker_service.descriptors import make_room
 from acker_service.domain.durability import Mode, read_durability
 from acker_service.domain.load import Bounds
 from acker_service.keys_file import KeysFile, configured_keys
-from acker_service.settings import Settings
+from acker_service.settings import Role, Settings
 from acker_service.store.embedded import Embedded
 from acker_service.store.store import Store
 from acker_service.tasks import end
 from acker_service.telemetry.door import DoorMeters
+from acker_service.working import Working
 
 _log = logging.getLogger(__name__)
 
@@ -73,22 +72,18 @@ async def serve(settings: Settings) -> None:
     _stop_beginning_on_signals()
     async with _store_url(settings) as url:
         store = _store(url, settings)
-        tick, idling = (
-            Tick(store, every=settings.tick_ms / 1000),
-            Idling(store, every=min(60.0, settings.spout_idle_ms / 10_000)),
-        )
+        working = Working(store, settings)
         try:
             await store.open()
             store.start(stopping)
             store.fullness.start()
-            tick.start()
-            idling.start()
+            if settings.role is not Role.API:
+                working.start()
             app = make_app(store, settings, stopping)
             async with _keys_kept(app, settings.keys_file):
                 await Server(_config(app, settings, store.meters.door), stopping).serve()
         finally:
-            await tick.stop()
-            await idling.stop()
+            await working.stop()
             await store.close()
 
 

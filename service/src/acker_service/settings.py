@@ -1,6 +1,8 @@
 """Knows the settings: from the environment (ACKER_…) and from the options of ``acker serve``; the option wins."""
 
 import ipaddress
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,15 +10,31 @@ import platformdirs
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from acker_service.domain.addresses import read_hosts, read_networks
 from acker_service.domain.durability import Mode, read_durability
 from acker_service.domain.load import Bounds
+from acker_service.domain.schedule import read_schedule
 
 DAY_MS = 86_400_000
+DEFAULT_SCHEDULE = "1,5,30,120,600,1800,7200,18000,36000,36000"
 
 
-def _durability(text: str) -> str:
-    read_durability(text)
-    return text
+class Role(StrEnum):
+    """What a process does: answer, work (let time pass, deliver), or all of it."""
+
+    ALL = "all"
+    API = "api"
+    WORKER = "worker"
+
+
+def _checked(read: Callable[[str], object]) -> Callable[[str], str]:
+    """Make a check of a text out of what reads it."""
+
+    def check(text: str) -> str:
+        read(text)
+        return text
+
+    return check
 
 
 class Settings(BaseSettings):
@@ -29,9 +47,10 @@ class Settings(BaseSettings):
     port: int = Field(default=8700, ge=0, le=65_535)
     data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("acker")))
     store_port: int = Field(default=0, ge=0, le=65_535)
+    role: Role = Role.ALL
     open: bool = False
     keys_file: Path | None = None
-    durability: Annotated[str, AfterValidator(_durability)] = "relaxed"
+    durability: Annotated[str, AfterValidator(_checked(read_durability))] = "relaxed"
     fsync_asserted: bool = False
     idempotency_window_ms: int = Field(default=600_000, ge=60_000, le=7 * DAY_MS)
     buckets: int = Field(default=4_096, ge=1, le=1_048_576)
@@ -48,6 +67,13 @@ class Settings(BaseSettings):
     body_timeout_s: float = Field(default=30, gt=0, le=3_600)
     keep_alive_s: int = Field(default=75, ge=0, le=3_600)
     backlog: int = Field(default=2_048, ge=1, le=65_535)
+    callback_allow_cidrs: Annotated[str, AfterValidator(_checked(read_networks))] = ""
+    callback_allow_hosts: Annotated[str, AfterValidator(_checked(read_hosts))] = ""
+    callback_schedule_s: Annotated[str, AfterValidator(_checked(read_schedule))] = DEFAULT_SCHEDULE
+    callback_retry_after_max_s: float = Field(default=3_600, ge=0, le=604_800)
+    callback_timeout_s: float = Field(default=30, gt=0, le=600)
+    callback_max_batch: int = Field(default=500, ge=1, le=1_000)
+    callback_max_wait_ms: int = Field(default=20, ge=0, le=10_000)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
 

@@ -33,6 +33,14 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "body_timeout_s": (30.0, "2.5", 2.5),
     "keep_alive_s": (75, "0", 0),
     "backlog": (2_048, "1", 1),
+    "role": ("all", "worker", "worker"),
+    "callback_allow_cidrs": ("", "10.0.0.0/8", "10.0.0.0/8"),
+    "callback_allow_hosts": ("", "hooks,.internal", "hooks,.internal"),
+    "callback_schedule_s": ("1,5,30,120,600,1800,7200,18000,36000,36000", "0.5,2", "0.5,2"),
+    "callback_retry_after_max_s": (3_600.0, "0", 0.0),
+    "callback_timeout_s": (30.0, "2.5", 2.5),
+    "callback_max_batch": (500, "1", 1),
+    "callback_max_wait_ms": (20, "0", 0),
     "log_level": ("info", "debug", "debug"),
     "log_format": ("text", "json", "json"),
 }
@@ -53,6 +61,9 @@ BOUNDS = [
     ("max_header_bytes", 1_024, 16_777_216),
     ("keep_alive_s", 0, 3_600),
     ("backlog", 1, 65_535),
+    ("callback_retry_after_max_s", 0, 604_800),
+    ("callback_max_batch", 1, 1_000),
+    ("callback_max_wait_ms", 0, 10_000),
 ]
 
 

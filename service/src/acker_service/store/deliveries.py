@@ -108,9 +108,10 @@ class Deliveries:
         ]
         await asyncio.gather(*calls)
 
-    async def leave(self, post: Post) -> None:
-        """Give the lease back."""
-        await self._shards.ask(post.topology, "acker_leave_v1", post.home, post.spout.index, post.worker)
+    async def leave(self, post: Post, *, rest_s: float = 0.0) -> None:
+        """Give the lease back; for so long nobody shall have it. Changes nothing if it is another worker's."""
+        args = (post.spout.index, post.worker, round(rest_s * 1_000))
+        await self._shards.ask(post.topology, "acker_leave_v1", post.home, *args)
 
 
 def _ask(post: Post, shard: int, now_ms: int) -> tuple[Argument, ...]:

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from acker_service.domain.standing import Standing
 from acker_service.telemetry.calls import CallMeters
+from acker_service.telemetry.delivery import DeliveryMeters
 from acker_service.telemetry.door import DoorMeters
 from acker_service.telemetry.rounds import RoundsMeters
 from acker_service.telemetry.standing import families
@@ -29,6 +30,7 @@ class Meters:
         self.work = WorkMeters(self._registry)
         self.calls = CallMeters(self._registry)
         self.rounds = RoundsMeters(self._registry)
+        self.delivery = DeliveryMeters(self._registry)
         self._build = Info("acker_build", "The version of the service.", registry=self._registry)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)

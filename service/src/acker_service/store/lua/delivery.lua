@@ -159,13 +159,19 @@ local function take(keys, args)
   return reply
 end
 
--- Input: KEYS[1] stamp; ARGV[1] pair  [2] spout index  [3] worker. Gives the lease back, for another to take. Output: {'ok'}
+-- Input: KEYS[1] stamp; ARGV[1] pair  [2] spout index  [3] worker  [4] milliseconds for which nobody shall have the lease.
+-- Gives the lease back. Output: {'ok'}
 local function leave(keys, args)
   local no = refusal(keys[1], args[1])
   if no then return no end
   local base = base_of(keys, args)
   local by = (redis.call('HGET', base .. 'leases', args[2]) or ''):match('^(.*) %d+$')
-  if by == args[3] then redis.call('HDEL', base .. 'leases', args[2]) end
+  if by ~= args[3] then return { 'ok' } end
+  if args[4] == '0' then
+    redis.call('HDEL', base .. 'leases', args[2])
+  else
+    redis.call('HSET', base .. 'leases', args[2], '- ' .. string.format('%.0f', clock() + tonumber(args[4])))
+  end
   return { 'ok' }
 end
 

@@ -1,0 +1,342 @@
+"""Completions reach the webhook of their spout task, whatever its receiver answers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from acker_protocol.signature import verify
+from acker_service.delivery.couriers import Couriers
+from acker_service.delivery.posting import Bounds, Poster
+from acker_service.domain.addresses import Allowed
+from acker_service.domain.callback import Webhook
+from acker_service.domain.registration import register, resume
+from acker_service.domain.schedule import Schedule
+from acker_service.domain.terms import Terms
+from acker_service.store.store import Store
+
+from tests.support.caller import Caller, init
+from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "whsec_" + "A" * 32
+SPOUT = "orders"
+ALLOWED = Allowed(hosts=frozenset({"127.0.0.1"}))
+TERMS = Terms(wait_s=0.005, lease_ms=10_000, schedule=Schedule(delays_s=(0.05, 0.1, 0.2)))
+
+
+@pytest.fixture(scope="module")
+def poster() -> Poster:
+    bounds = Bounds(connect_s=1, post_s=2, retry_after_max_s=1)
+    return Poster(allowed=ALLOWED, bounds=bounds)
+
+
+@pytest.fixture
+def receiver() -> Receiver:
+    return Receiver()
+
+
+@pytest.fixture
+def port(receiver: Receiver) -> Iterator[int]:
+    with served(receiver) as port:
+        yield port
+
+
+class Hooks:
+    """A service that delivers, and its callbacks."""
+
+    def __init__(self, store: Store, call: Caller, poster: Poster) -> None:
+        self.store, self.call, self.poster = store, call, poster
+        self._couriers: list[Couriers] = []
+
+    async def register(self, port: int, spout_task: str = SPOUT) -> None:
+        url = f"http://127.0.0.1:{port}/hook"
+
+        def change(present: Any, now_ms: int) -> Any:
+            return register(Webhook(url=url, secret=SECRET), present, now_ms=now_ms, make_secret=lambda: SECRET)
+
+        await self.call.put_spout(spout_task)
+        await self.store.callbacks.change("default", spout_task, change)
+
+    def deliver(self, **terms: Any) -> Couriers:
+        couriers = Couriers(self.store, poster=self.poster, terms=replace(TERMS, **terms), every=0.05)
+        couriers.start()
+        self._couriers.append(couriers)
+        return couriers
+
+    async def stop(self) -> None:
+        for couriers in self._couriers:
+            await couriers.stop()
+
+    async def unread(self, spout_task: str = SPOUT) -> int:
+        return int((await self.call.spout(spout_task))["unread"])
+
+    async def eventually_empty(self, spout_task: str = SPOUT) -> None:
+        async def empty() -> bool:
+            return await self.unread(spout_task) == 0
+
+        await eventually(empty)
+
+    async def state(self) -> str:
+        return str((await self.call.spout())["callback"]["state"])
+
+
+@pytest.fixture
+async def hooks(store: Store, call: Caller, poster: Poster) -> AsyncIterator[Hooks]:
+    hooks = Hooks(store, call, poster)
+    yield hooks
+    await hooks.stop()
+
+
+def told(received: list[Received]) -> list[int]:
+    return [int(done["root_id"], 16) for it in received for done in it.document["data"]["completions"]]
+
+
+async def test_a_completion_comes_as_a_pull_would_tell_it_and_then_is_gone(
+    hooks: Hooks, receiver: Receiver, port: int
+) -> None:
+    await hooks.call.words(init(1, message_id="42"))
+    pulled = (await hooks.call.completions())["completions"]
+    await hooks.register(port)
+    hooks.deliver()
+    await hooks.eventually_empty()
+    [it] = receiver.received
+    assert (it.method, it.target, it.headers["content-type"]) == ("POST", "/hook", "application/json")
+    assert it.document["type"] == "completion.batch"
+    assert it.document["data"] == {"topology": "default", "spout_task": SPOUT, "completions": pulled}
+    verify([SECRET], it.headers, it.body, now=float(it.headers["webhook-timestamp"]))
+
+
+async def test_what_ends_while_it_waits_is_delivered_at_once(hooks: Hooks, receiver: Receiver, port: int) -> None:
+    await hooks.register(port)
+    hooks.deliver()
+    for root in (1, 2, 3):
+        await hooks.call.words(init(root))
+        await hooks.eventually_empty()
+    assert told(receiver.received) == [1, 2, 3]
+
+
+async def test_a_request_holds_no_more_than_it_may(hooks: Hooks, receiver: Receiver, port: int) -> None:
+    await hooks.call.words(*[init(root) for root in range(1, 1_001)])
+    await hooks.register(port)
+    hooks.deliver(most=70)
+    await hooks.eventually_empty()
+    assert sorted(told(receiver.received)) == [*range(1, 1_001)]
+    assert max(len(it.document["data"]["completions"]) for it in receiver.received) <= 70
+
+
+ANSWERS = [
+    Planned(status=500),
+    Planned(status=404),
+    Planned(status=302, headers={"location": "/elsewhere"}),
+    Planned(status=429),
+    Planned(status=503, headers={"retry-after": "0"}),
+    Planned(status=200, body=b'{"retry": [', headers={"content-encoding": "gzip"}),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer.status}")
+async def test_what_is_answered_otherwise_is_posted_again_under_the_same_id(
+    hooks: Hooks, receiver: Receiver, port: int, answer: Planned
+) -> None:
+    receiver.plan.extend([answer, answer])
+    await hooks.call.words(*[init(root) for root in range(1, 9)])
+    await hooks.register(port)
+    hooks.deliver()
+    await hooks.eventually_empty()
+    assert [it.target for it in receiver.received] == ["/hook"] * 3
+    assert len({it.headers["webhook-id"] for it in receiver.received}) == 1
+    assert len({it.body for it in receiver.received}) == 1
+
+
+@pytest.mark.parametrize("answer", [b"", b"ok", b"{}", b'{"retry": []}', b'{"retry": ["nobody"]}', b"\xff\x00{"])
+async def test_a_complete_answer_without_a_list_is_done(
+    hooks: Hooks, receiver: Receiver, port: int, answer: bytes
+) -> None:
+    receiver.plan.append(Planned(body=answer))
+    await hooks.call.words(init(1))
+    await hooks.register(port)
+    hooks.deliver()
+    await hooks.eventually_empty()
+    assert len(receiver.received) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", b"HTTP/1.1 200 OK\r\n\r\n{"],
+    ids=["nothing", "garbage", "half a body", "half a body without a length"],
+)
+async def test_half_an_answer_is_none(hooks: Hooks, said: bytes) -> None:
+    broken = Broken(said)
+    await hooks.call.words(init(1))
+    async with met(broken) as port:
+        await hooks.register(port)
+        hooks.deliver()
+
+        async def dead() -> bool:
+            return bool((await hooks.call.spout())["dead_letters"])
+
+        await eventually(dead)
+        await hooks.stop()
+    assert broken.connections == TERMS.schedule.tries
+    assert await hooks.unread() == 0
+
+
+async def test_what_a_receiver_asks_for_again_comes_again_and_nothing_else(
+    hooks: Hooks, receiver: Receiver, port: int
+) -> None:
+    await hooks.call.words(*[init(root) for root in range(4, 44, 4)])
+    ids = [done["id"] for done in (await hooks.call.completions())["completions"]]
+    receiver.plan.append(Planned(body=b'{"retry": ["' + ids[2].encode() + b'", "unknown"]}'))
+    await hooks.register(port)
+    hooks.deliver()
+    await hooks.eventually_empty()
+    first, second = receiver.received
+    assert told([first]) == [*range(4, 44, 4)]
+    assert [done["id"] for done in second.document["data"]["completions"]] == [ids[2]]
+    assert first.headers["webhook-id"] != second.headers["webhook-id"]
+
+
+async def test_a_receiver_that_is_down_gets_all_when_it_is_back(hooks: Hooks, receiver: Receiver) -> None:
+    with served(receiver) as port:
+        pass
+    await hooks.call.words(*[init(root) for root in range(1, 9)])
+    await hooks.register(port)
+    hooks.deliver(schedule=Schedule(delays_s=(0.05,) * 100))
+
+    async def failing() -> bool:
+        return (await hooks.call.show())["unread"] == 8 and await _failures(hooks) > 2
+
+    await eventually(failing)
+    with served(receiver, port=port):
+        await hooks.eventually_empty()
+    assert sorted(told(receiver.received)) == [*range(1, 9)]
+
+
+async def _failures(hooks: Hooks) -> float:
+    posts = hooks.store.meters.delivery.posts["default", "retry"]
+    return float(posts._value.get())
+
+
+async def test_one_that_is_gone_is_switched_off_until_it_is_resumed(
+    hooks: Hooks, receiver: Receiver, port: int
+) -> None:
+    receiver.plan.append(Planned(status=410))
+    await hooks.call.words(init(1))
+    await hooks.register(port)
+    hooks.deliver()
+
+    async def off() -> bool:
+        return await hooks.state() == "off"
+
+    await eventually(off)
+    await hooks.call.words(init(2))
+    assert (await hooks.unread(), len(receiver.received)) == (2, 1)
+    await hooks.store.callbacks.change("default", SPOUT, lambda present, now: resume(present, now_ms=now))  # type: ignore[arg-type]
+    await hooks.eventually_empty()
+    assert sorted(told(receiver.received[1:])) == [1, 2]
+    assert await hooks.state() == "on"
+
+
+async def test_one_that_nothing_succeeded_for_long_for_is_paused_and_keeps_its_completions(
+    hooks: Hooks, receiver: Receiver, port: int
+) -> None:
+    receiver.plan.extend([Planned(status=500)] * 1_000)
+    await hooks.call.words(init(1))
+    await hooks.register(port)
+    hooks.deliver(pause_after_ms=300, schedule=Schedule(delays_s=(0.05,) * 100))
+
+    async def paused() -> bool:
+        return await hooks.state() == "paused"
+
+    await eventually(paused)
+    shown = await hooks.call.spout()
+    assert (shown["unread"], shown["dead_letters"], shown["callback"]["error"]) == (1, 0, "answered 500")
+
+
+async def test_a_receiver_that_hangs_does_not_delay_another(hooks: Hooks, receiver: Receiver, port: int) -> None:
+    silent = Silent(b"")
+    hooks.poster = Poster(allowed=ALLOWED, bounds=Bounds(post_s=60))
+    async with met(silent) as hanging:
+        await hooks.register(hanging, "hanging")
+        await hooks.register(port)
+        await hooks.call.words(init(1, spout_task="hanging"))
+        hooks.deliver()
+
+        async def asked() -> int:
+            return silent.connections
+
+        await eventually(asked)
+        for root in range(2, 12):
+            await hooks.call.words(init(root))
+            await hooks.eventually_empty()
+        assert silent.connections == 1
+        assert told(receiver.received) == [*range(2, 12)]
+        assert await hooks.unread("hanging") == 1
+        await hooks.stop()
+
+
+async def test_a_receiver_that_asks_to_be_left_alone_is(hooks: Hooks, receiver: Receiver, port: int) -> None:
+    receiver.plan.append(Planned(status=503, headers={"retry-after": "1"}))
+    await hooks.call.words(init(1))
+    await hooks.register(port)
+    hooks.deliver()
+
+    async def asked() -> int:
+        return len(receiver.received)
+
+    await eventually(asked)
+    loop = asyncio.get_running_loop()
+    since = loop.time()
+    await hooks.call.words(init(2))
+    await hooks.eventually_empty()
+    assert loop.time() - since > 0.5
+    assert sorted(told(receiver.received[1:])) == [1, 2]
+
+
+async def test_several_workers_deliver_each_completion_once_while_all_goes_well(
+    hooks: Hooks, receiver: Receiver, port: int
+) -> None:
+    await hooks.register(port)
+    hooks.deliver(most=10)
+    hooks.deliver(most=10)
+    hooks.deliver(most=10)
+    for first in range(1, 401, 40):
+        await hooks.call.words(*[init(root) for root in range(first, first + 40)])
+    await hooks.eventually_empty()
+    assert sorted(told(receiver.received)) == [*range(1, 401)]
+
+
+async def test_a_callback_that_is_led_elsewhere_takes_what_the_old_one_did_not(
+    hooks: Hooks, receiver: Receiver, port: int
+) -> None:
+    refusing = Receiver()
+    refusing.plan.extend([Planned(status=500)] * 1_000)
+    with served(refusing) as first:
+        await hooks.register(first)
+        hooks.deliver(schedule=Schedule(delays_s=(3_600,)))
+        await hooks.call.words(init(1))
+
+        async def asked() -> int:
+            return len(refusing.received)
+
+        await eventually(asked)
+        await hooks.register(port)
+        await hooks.eventually_empty()
+    assert told(receiver.received) == [1]
+
+
+async def test_without_a_callback_nothing_is_delivered(hooks: Hooks, receiver: Receiver, port: int) -> None:
+    await hooks.register(port)
+    hooks.deliver()
+    await hooks.call.words(init(1))
+    await hooks.eventually_empty()
+    await hooks.store.callbacks.change("default", SPOUT, lambda *_: None)
+    await hooks.call.words(init(2))
+    await hooks.register(port, "other")
+    await hooks.call.words(init(3, spout_task="other"))
+    await hooks.eventually_empty("other")
+    assert (told(receiver.received), await hooks.unread()) == ([1, 3], 1)
