@@ -25,6 +25,10 @@ UNSAYABLE = re.compile(
     r"|must not name an edge twice"
     r"|must not name edges that XOR to zero"
     r"|must be at most 1024 bytes of UTF-8"
+    r"|callback (url|secret) must"
+    r"|callback cannot be pubsub"
+    r"|has no webhook"
+    r"|has no callback"
 )
 """Rules of the contract over several fields, over what was given before, and over bytes: a schema has no words for
 them, so what schemathesis takes for valid may break them. The document tells them in prose."""

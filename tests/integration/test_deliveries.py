@@ -29,12 +29,12 @@ SPOUT = "orders"
 class Worker:
     """Delivers for one spout task, step by step; its clock stands still."""
 
-    def __init__(self, store: Store, name: str, *, most: int = 500, divides: bool = True) -> None:
-        self.store, self.name, self.most, self.divides = store, name, most, divides
+    def __init__(self, store: Store, name: str, *, topology: str = "default", most: int = 500) -> None:
+        self.store, self.name, self.topology, self.most, self.divides = store, name, topology, most, True
         self.now_ms = START_MS
 
     async def post(self) -> Post:
-        topology = await self.store.topologies.read("default")
+        topology = await self.store.topologies.read(self.topology)
         spout = await self.store.spouts.read(topology, SPOUT)
         return Post(
             topology=topology,

@@ -53,3 +53,23 @@ def completions(name: str, spout_task: str) -> str:
 def release(name: str, spout_task: str) -> str:
     """Where completions are released up to a cursor."""
     return f"{completions(name, spout_task)}/release"
+
+
+def rotate(name: str, spout_task: str) -> str:
+    """Where the secret of a webhook is changed."""
+    return f"{spout(name, spout_task)}/secret/rotate"
+
+
+def resume(name: str, spout_task: str) -> str:
+    """Where a callback that is paused or off is taken up again."""
+    return f"{spout(name, spout_task)}/resume"
+
+
+def dead_letters(name: str, spout_task: str) -> str:
+    """The dead letters of a spout task."""
+    return f"{spout(name, spout_task)}/dead-letters"
+
+
+def replay(name: str, spout_task: str) -> str:
+    """Where dead letters are put back to be delivered."""
+    return f"{dead_letters(name, spout_task)}/replay"

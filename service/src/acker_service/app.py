@@ -6,7 +6,9 @@ from fastapi import FastAPI
 
 from acker_service.api import (
     auth,
+    callbacks,
     completions,
+    dead_letters,
     health,
     limits,
     measuring,
@@ -40,9 +42,11 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
     for router in (  # a request is compared with one route after the other: the most frequent come first
         operations.make_router(store, max_body_bytes=most, max_batch=settings.max_batch),
         topologies.make_router(store, max_body_bytes=most, buckets=settings.buckets),
-        spouts.make_router(store, max_body_bytes=most),
+        spouts.make_router(store, max_body_bytes=most, publishes=settings.publishes),
+        callbacks.make_router(store),
         roots.make_router(store, stopping, max_body_bytes=most),
         completions.make_router(store, stopping, max_body_bytes=most),
+        dead_letters.make_router(store),
         health.make_router(store, stopping),
         metrics.make_router(store),
     ):

@@ -78,6 +78,11 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
 
     @property
+    def publishes(self) -> bool:
+        """Whether others than this process can reach the store, to subscribe to what is published there."""
+        return self.redis_url is not None or self.store_port != 0
+
+    @property
     def bounds(self) -> Bounds:
         """What this process takes on at once."""
         return Bounds(

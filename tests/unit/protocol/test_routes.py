@@ -14,6 +14,10 @@ ADDRESSES = [
     (routes.spout("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1"),
     (routes.completions("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/completions"),
     (routes.release("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/completions/release"),
+    (routes.rotate("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/secret/rotate"),
+    (routes.resume("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/resume"),
+    (routes.dead_letters("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/dead-letters"),
+    (routes.replay("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/dead-letters/replay"),
 ]
 HEADERS = [
     (routes.IDEMPOTENCY_KEY, "Idempotency-Key"),

@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated, Any
 
 import msgspec
-from acker_protocol.problems import Invalid
+from acker_protocol.problems import Invalid, MailboxOwned
 from acker_protocol.wire.completions import encode_completion
 from acker_protocol.wire.fields import text
 from acker_protocol.wire.operations import check
@@ -71,6 +71,8 @@ def _add_forgetting(router: APIRouter, store: Store, most: int) -> None:
 
         async def work(found: Topology) -> int:
             spout = await store.spouts.get(found, spout_task)
+            if spout.callback is not None and spout.callback.owns:
+                raise MailboxOwned(f"the webhook of spout task {spout_task} owns its completions; reading is allowed")
             return await store.mailboxes.release(found, spout, read_cursor(values["cursor"], found))
 
         return {"released": await store.topologies.on(topology, work)}

@@ -1,7 +1,9 @@
 """The door for spout tasks."""
 
+from functools import partial
 from typing import Any
 
+from acker_protocol.signature import make_secret
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
@@ -9,6 +11,8 @@ from acker_service.api.auth import needs, require
 from acker_service.api.bodies import read_json_if_any
 from acker_service.api.paths import Discard, SpoutTask, TopologyName
 from acker_service.domain.access import Scope
+from acker_service.domain.callback import Callback, PubSub, read_callback
+from acker_service.domain.registration import Registered, made_secret, register
 from acker_service.store.counts import Counts
 from acker_service.store.departures import Leave
 from acker_service.store.spouts import Spout
@@ -16,8 +20,8 @@ from acker_service.store.store import Store
 from acker_service.store.topology import Topology
 
 
-def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
-    """Make the routes of the spout tasks."""
+def make_router(store: Store, *, max_body_bytes: int, publishes: bool) -> APIRouter:
+    """Make the routes of the spout tasks; ``publishes`` is whether anybody could subscribe to what is published."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts", tags=["spout tasks"])
 
     @router.get("", dependencies=[needs("spout")])
@@ -44,13 +48,16 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
     async def put_spout(
         topology: TopologyName, spout_task: SpoutTask, request: Request, response: Response
     ) -> dict[str, Any]:
-        """Make a spout task (201), or change it (200): fields left out keep their value. Its completions are pulled."""
+        """Make a spout task (201), or change it (200): fields left out keep their value."""
         document = await read_json_if_any(request, most=max_body_bytes)
-        values = check(document, {"callback": _pulled, "ephemeral": _flag})
+        values = check(document, {"callback": partial(_callback, publishes=publishes), "ephemeral": _flag})
         ephemeral = values.get("ephemeral", False if "ephemeral" in document else None)
         spout, is_new = await store.spouts.make(await store.topologies.get(topology), spout_task, ephemeral=ephemeral)
         response.status_code = 201 if is_new else 200
-        return _show(spout, await store.counts.read(await store.topologies.get(topology)))
+        secret = None
+        if "callback" in document:
+            spout, secret = await _call_back(store, topology, spout_task, values.get("callback"))
+        return _show(spout, await store.counts.read(await store.topologies.get(topology)), secret)
 
     @router.delete("/{spout_task}", status_code=204, response_class=Response, dependencies=[needs("spout")])
     async def delete_spout(
@@ -65,8 +72,28 @@ def make_router(store: Store, *, max_body_bytes: int) -> APIRouter:
     return router
 
 
-def _pulled(_: Any) -> None:
-    raise ValueError("must be null: completions are pulled")
+async def _call_back(
+    store: Store, topology: str, spout_task: str, callback: Callback | None
+) -> tuple[Spout, str | None]:
+    """Change the callback of a spout task; gives the secret too, if one was made for it."""
+
+    def change(present: Registered | None, now_ms: int) -> Registered | None:
+        if callback is None:
+            return None
+        return register(callback, present, now_ms=now_ms, make_secret=make_secret)
+
+    before, after = await store.callbacks.change(topology, spout_task, change)
+    return after, made_secret(callback, before.callback, after.callback)
+
+
+def _callback(value: Any, *, publishes: bool) -> Callback:
+    callback = read_callback(value)
+    if isinstance(callback, PubSub) and not publishes:
+        raise ValueError(
+            "cannot be pubsub: the embedded store has a private socket, which nobody can subscribe at; "
+            "start the acker with --store-port"
+        )
+    return callback
 
 
 def _flag(value: Any) -> bool:
@@ -75,10 +102,13 @@ def _flag(value: Any) -> bool:
     return value
 
 
-def _show(spout: Spout, counts: Counts) -> dict[str, Any]:
+def _show(spout: Spout, counts: Counts, secret: str | None = None) -> dict[str, Any]:
     numbers = {
         "pending": counts.pending[spout.index],
         "unread": counts.unread[spout.index],
         "dead_letters": counts.dead[spout.index],
     }
-    return spout.public() | numbers
+    shown = spout.public() | numbers
+    if secret is not None:
+        shown["callback"] |= {"secret": secret}
+    return shown

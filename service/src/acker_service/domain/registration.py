@@ -93,6 +93,13 @@ def register(
     return _begun(Registered(kind="webhook", since_ms=0, url=callback.url, secrets=secrets), present, now_ms)
 
 
+def made_secret(callback: Callback | None, before: Registered | None, after: Registered | None) -> str | None:
+    """Give the secret that was made for a callback, if one was; it is shown this once."""
+    if not isinstance(callback, Webhook) or callback.secret is not None or after is None:
+        return None
+    return None if before is not None and before.secrets else after.secrets[0].text
+
+
 def rotate(present: Registered, *, now_ms: int, secret: str) -> Registered:
     """Sign with a new secret, and for a day with the present one as well."""
     before = tuple(replace(old, until_ms=now_ms + ROTATION_MS) for old in present.secrets[:1])

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 from acker_protocol.messages import Completion, Outcome
+from acker_protocol.problems import MailboxOwned
 from acker_protocol.wire.completions import encode_completion
 
 from acker_service.api.events import HEARTBEAT_S, MEDIA_TYPE, RETRY_MS
@@ -44,10 +45,10 @@ _ACKED = Completion(
     at_ms=1_790_000_000_000,
 )
 _FAILED = replace(_ACKED, outcome=Outcome.FAILED, reason="card service timed out", component="authorize")
-_CURSOR = Cursor(incarnation=_INCARNATION, positions={0: Position(ms=1_790_000_000_000, seq=0, taken=2)}).encode()
-_TOLD = [encode_completion(done, incarnation=_INCARNATION) for done in (_ACKED, _FAILED)]
-_DATA = json.dumps(_TOLD[0], separators=(",", ":"))
-_EVENTS = f":\n\nevent: completion\nid: {_CURSOR}\ndata: {_DATA}\n\nretry: {RETRY_MS}\n\n"
+CURSOR = Cursor(incarnation=_INCARNATION, positions={0: Position(ms=1_790_000_000_000, seq=0, taken=2)}).encode()
+TOLD = [encode_completion(done, incarnation=_INCARNATION) for done in (_ACKED, _FAILED)]
+_DATA = json.dumps(TOLD[0], separators=(",", ":"))
+_EVENTS = f":\n\nevent: completion\nid: {CURSOR}\ndata: {_DATA}\n\nretry: {RETRY_MS}\n\n"
 
 DESCRIBED = {
     "get_completions": Described(
@@ -67,8 +68,8 @@ DESCRIBED = {
                             {"completions": {"type": "array", "items": ref("Completion")}, "cursor": ref("Cursor")}
                         ),
                         examples={
-                            "two": {"completions": _TOLD, "cursor": _CURSOR},
-                            "none": {"completions": [], "cursor": _CURSOR},
+                            "two": {"completions": TOLD, "cursor": CURSOR},
+                            "none": {"completions": [], "cursor": CURSOR},
                         },
                     ),
                     Content(kind=MEDIA_TYPE, schema={"type": "string"}, examples={"one, and the end": _EVENTS}),
@@ -78,8 +79,10 @@ DESCRIBED = {
     ),
     "release_completions": Described(
         summary="Release completions",
-        notes="Forgets all completions up to the cursor: they were dealt with. Safe to repeat.",
-        body=Body(contents=(Content(schema=ref("Release"), examples={"up to a cursor": {"cursor": _CURSOR}}),)),
+        notes="Forgets all completions up to the cursor: they were dealt with. Safe to repeat. Where a webhook is set, "
+        "it owns the completions: others may read them, not release them.",
+        problems=(MailboxOwned,),
+        body=Body(contents=(Content(schema=ref("Release"), examples={"up to a cursor": {"cursor": CURSOR}}),)),
         answers=(found(all_of({"released": count("How many.")}), "They are forgotten.", two={"released": 2}),),
     ),
     "discard_completions": Described(

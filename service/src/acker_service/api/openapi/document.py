@@ -8,14 +8,25 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
-from acker_service.api.openapi import completions, health, operations, problems, roots, shapes, spouts, topologies
+from acker_service.api.openapi import (
+    callbacks,
+    completions,
+    dead_letters,
+    health,
+    operations,
+    problems,
+    roots,
+    shapes,
+    spouts,
+    topologies,
+)
 from acker_service.api.openapi.causes import causes
 from acker_service.api.openapi.described import Described
 from acker_service.api.openapi.parameters import parameter
 from acker_service.api.openapi.prose import ABOUT, TAGS
 from acker_service.api.openapi.shapes import Json
 
-_FIXED = (topologies, spouts, roots, completions, health)
+_FIXED = (topologies, spouts, callbacks, roots, completions, dead_letters, health)
 _ROOMS = (*_FIXED, operations)
 
 
@@ -51,7 +62,7 @@ def document(app: FastAPI, *, max_batch: int) -> Json:
     if app.state.keys is None:
         _open(written)
     written["components"] |= {"schemas": _schemas(), "responses": dict(sorted(responses.items()))}
-    return written
+    return written | {"webhooks": callbacks.WEBHOOKS}
 
 
 def _described(max_batch: int) -> dict[str, Described]:

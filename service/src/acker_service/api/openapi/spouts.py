@@ -1,16 +1,16 @@
 """Describes the endpoints of the spout tasks."""
 
-from acker_protocol.problems import SpoutBusy, StoreFull
+from acker_protocol.problems import SpoutBusy, StoreFull, UnknownSpout
 
+from acker_service.api.openapi.callbacks import EXAMPLE_SECRET
 from acker_service.api.openapi.described import Answer, Body, Content, Described, found
-from acker_service.api.openapi.shapes import NULL, Json, all_of, closed, count, or_null, ref
+from acker_service.api.openapi.shapes import Json, all_of, closed, count, or_null, ref
 
 _EPHEMERAL = "Whether it is removed when nobody has used it for long and none of its roots is pending."
-_CALLBACK = "Null: its completions are pulled."
 SCHEMAS: dict[str, Json] = {
     "SpoutTaskChange": closed(
         {
-            "callback": NULL | {"description": _CALLBACK},
+            "callback": or_null(ref("CallbackChange"), "Null: its completions are pulled."),
             "ephemeral": or_null({"type": "boolean"}, f"{_EPHEMERAL} Null: no."),
         },
         description="What is left out keeps its value.",
@@ -18,7 +18,7 @@ SCHEMAS: dict[str, Json] = {
     "SpoutTask": all_of(
         {
             "spout_task": ref("Name"),
-            "callback": NULL | {"description": _CALLBACK},
+            "callback": or_null(ref("Callback"), "Null: its completions are pulled."),
             "ephemeral": {"type": "boolean", "description": _EPHEMERAL},
             "pending": count("Its pending roots."),
             "unread": count("Its completions that were not released yet."),
@@ -35,7 +35,13 @@ _EXAMPLE = {
     "unread": 2,
     "dead_letters": 0,
 }
-_SPOUT = Content(schema=ref("SpoutTask"), examples={"spout task": _EXAMPLE})
+_WEBHOOK = {"kind": "webhook", "url": "https://orders.example/acker"}
+_DELIVERED = _EXAMPLE | {"callback": _WEBHOOK | {"state": "on"}, "ephemeral": False}
+_MADE = _EXAMPLE | {"callback": _WEBHOOK | {"state": "on", "secret": EXAMPLE_SECRET}, "ephemeral": False}
+_SPOUT = Content(
+    schema=ref("SpoutTask"),
+    examples={"pulled": _EXAMPLE, "delivered": _DELIVERED, "with a secret that was made": _MADE},
+)
 
 DESCRIBED = {
     "list_spouts": Described(
@@ -56,12 +62,17 @@ DESCRIBED = {
         summary="Make or change a spout task",
         notes="Safe to repeat, and seldom needed: an init that names a new spout task makes it. Completions go to the "
         "spout task under whose name the root was emitted. A process that reads its own completions takes a name of "
-        "its own and says `ephemeral`.",
+        "its own and says `ephemeral`. A webhook without a secret keeps the present one; if there is none, one is made "
+        "and shown in this answer only.",
         body=Body(
             contents=(
                 Content(
                     schema=ref("SpoutTaskChange"),
-                    examples={"pulled": {"callback": None}, "of one process": {"ephemeral": True}},
+                    examples={
+                        "pulled": {"callback": None},
+                        "of one process": {"ephemeral": True},
+                        "a webhook": {"callback": _WEBHOOK},
+                    },
                 ),
             ),
             required=False,
@@ -70,7 +81,7 @@ DESCRIBED = {
             Answer(status=200, description="The spout task was there, and is now so.", contents=(_SPOUT,)),
             Answer(status=201, description="The spout task was made.", contents=(_SPOUT,)),
         ),
-        problems=(StoreFull,),
+        problems=(StoreFull, SpoutBusy, UnknownSpout),
     ),
     "delete_spout": Described(
         summary="Delete a spout task",
