@@ -56,4 +56,8 @@ async def everything_happens(call: Caller, store: Store) -> None:
     await call.http.delete("/v1/topologies/default/spouts/others?discard=true")
     await call.words(init(4, 9, message_timeout_ms=100))
     await Tick(store, every=1)._visit("default")
+    meters = store.meters.delivery
+    meters.posts["default", "done"].inc()
+    meters.messages["default"].inc()
+    meters.post_seconds["default"].observe(0.1)
     await store.ticks._walk(await store.topologies.get("default"), 0, b"1")

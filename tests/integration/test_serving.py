@@ -253,3 +253,36 @@ def test_told_to_stop_while_it_starts_it_cleans_up_and_ends_well(tmp_path: Path)
     process.terminate()
     assert process.wait(20) == 0
     assert not list(tmp_path.glob("acker-*"))
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Iterator[tuple[AckerProcess, AckerProcess]]:
+    """One store, a process that answers and one that works."""
+    port = free_port()
+    with (
+        valkey(tmp_path / "store", port=port),
+        acker_serve(tmp_path, "--redis-url", f"redis://127.0.0.1:{port}", "--role", "api") as api,
+    ):
+        assert api.http.get("/readyz").json() == {"status": "ready", "ticking": False}
+        assert "acker_store_ticked 0.0" in api.http.get("/metrics").text
+        post(api, init(1, 9, message_timeout_ms=100))
+        with acker_serve(tmp_path, "--redis-url", f"redis://127.0.0.1:{port}", "--role", "worker") as worker:
+            yield api, worker
+
+
+def test_time_passes_where_there_is_a_worker_and_not_else(split: tuple[AckerProcess, AckerProcess]) -> None:
+    api, worker = split
+    eventually_true(lambda: api.http.get("/readyz").json() == {"status": "ready", "ticking": True})
+    told = api.http.get(COMPLETIONS, params={"wait_ms": 10_000}).json()["completions"]
+    assert [(done["root_id"], done["outcome"]) for done in told] == [("0000000000000001", "timed_out")]
+    eventually_true(lambda: "acker_store_ticked 1.0" in api.http.get("/metrics").text)
+    assert 'acker_visits_total{result="done",rounds="tick"}' in worker.http.get("/metrics").text
+    assert "acker_visits_total{" not in api.http.get("/metrics").text
+
+
+def test_a_worker_serves_health_and_metrics_only(split: tuple[AckerProcess, AckerProcess]) -> None:
+    _, worker = split
+    assert {worker.http.get(path).status_code for path in ("/livez", "/readyz", "/metrics")} == {200}
+    for path in ("/v1/topologies", DEFAULT, COMPLETIONS, "/openapi.json"):
+        assert worker.http.get(path).status_code == 404
+    assert post(worker, init(2)).status_code == 404

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from acker_service.api import (
     auth,
@@ -21,7 +21,7 @@ from acker_service.api import (
 )
 from acker_service.api.openapi import document
 from acker_service.keys_file import configured_keys
-from acker_service.settings import Settings
+from acker_service.settings import Role, Settings
 from acker_service.store.store import Store
 
 VERSION = "0.1.0"
@@ -38,8 +38,25 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         redirect_slashes=False,
         generate_unique_id_function=document.operation_id,
     )
+    for router in (*_working(store, stopping, settings), *_watching(store, stopping)):
+        app.include_router(router)
+    auth.install(app, configured_keys(settings.keys_file))
+    if settings.role is not Role.WORKER:
+        document.install(app, max_batch=settings.max_batch)
+    door = store.meters.door
+    limits.install(app, settings.bounds, door)
+    problems.install(app)
+    measuring.install(app, door)
+    store.meters.built(VERSION)
+    return app
+
+
+def _working(store: Store, stopping: asyncio.Event, settings: Settings) -> list[APIRouter]:
+    """Make the routes of the contract; none for a worker."""
+    if settings.role is Role.WORKER:
+        return []
     most = settings.max_body_bytes
-    for router in (  # a request is compared with one route after the other: the most frequent come first
+    return [  # a request is compared with one route after the other: the most frequent come first
         operations.make_router(store, max_body_bytes=most, max_batch=settings.max_batch),
         topologies.make_router(store, max_body_bytes=most, buckets=settings.buckets),
         spouts.make_router(store, max_body_bytes=most, publishes=settings.publishes),
@@ -47,15 +64,9 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         roots.make_router(store, stopping, max_body_bytes=most),
         completions.make_router(store, stopping, max_body_bytes=most),
         dead_letters.make_router(store),
-        health.make_router(store, stopping),
-        metrics.make_router(store),
-    ):
-        app.include_router(router)
-    auth.install(app, configured_keys(settings.keys_file))
-    document.install(app, max_batch=settings.max_batch)
-    door = store.meters.door
-    limits.install(app, settings.bounds, door)
-    problems.install(app)
-    measuring.install(app, door)
-    store.meters.built(VERSION)
-    return app
+    ]
+
+
+def _watching(store: Store, stopping: asyncio.Event) -> list[APIRouter]:
+    """Make the routes for those who watch the process."""
+    return [health.make_router(store, stopping), metrics.make_router(store)]

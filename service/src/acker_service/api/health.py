@@ -1,6 +1,8 @@
 """The door for those who watch the process."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from fastapi import APIRouter, Response
 
@@ -19,18 +21,23 @@ def make_router(store: Store, stopping: asyncio.Event) -> APIRouter:
         return {"status": "alive"}
 
     @router.get("/readyz")
-    async def readyz(response: Response) -> dict[str, str]:
+    async def readyz(response: Response) -> dict[str, str | bool]:
         """Say whether the process takes work: it is not stopping and Redis answers."""
-        status = "stopping" if stopping.is_set() else await _store_status(store)
-        response.status_code = 200 if status == "ready" else 503
-        return {"status": status}
+        if stopping.is_set():
+            response.status_code = 503
+            return {"status": "stopping"}
+        answers, ticking = await asyncio.gather(_soon(store.answers()), _soon(store.ticking()))
+        if not answers:
+            response.status_code = 503
+            return {"status": "store unavailable"}
+        return {"status": "ready", "ticking": ticking}
 
     return router
 
 
-async def _store_status(store: Store) -> str:
+async def _soon(asked: Coroutine[Any, Any, bool]) -> bool:
+    """Give an answer; what takes long is a no."""
     try:
-        answers = await asyncio.wait_for(store.answers(), PATIENCE_S)
+        return await asyncio.wait_for(asked, PATIENCE_S)
     except TimeoutError:
-        answers = False
-    return "ready" if answers else "store unavailable"
+        return False

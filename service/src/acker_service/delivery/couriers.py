@@ -7,6 +7,7 @@ from typing import Any
 
 from acker_service.delivery.courier import Courier
 from acker_service.delivery.posting import Poster
+from acker_service.delivery.pubsub import PubSubCourier
 from acker_service.delivery.rounds import Rounds
 from acker_service.delivery.webhook import WebhookCourier
 from acker_service.domain.registration import State
@@ -77,6 +78,8 @@ class Couriers(Rounds):
         common: dict[str, Any] = {"worker": self._worker, "terms": self._terms}
         if spout.callback.kind == "webhook":
             return WebhookCourier(self.store, topology, spout, poster=self._poster, **common)
+        if spout.callback.kind == "pubsub":
+            return PubSubCourier(self.store, topology, spout, **common)
         return None
 
     async def _deliver(self, courier: Courier) -> None:

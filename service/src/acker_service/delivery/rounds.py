@@ -25,6 +25,9 @@ class Rounds:
         """Do what is to be done in a topology."""
         raise NotImplementedError
 
+    async def begin(self) -> None:
+        """Do what is to be done once a round, before the visits."""
+
     def start(self) -> None:
         """Begin the rounds."""
         self._task = asyncio.create_task(self._run())
@@ -37,6 +40,7 @@ class Rounds:
     async def _run(self) -> None:
         while True:
             try:
+                await self.begin()
                 self._begin_visits(await self.store.topologies.names())
             except Problem as problem:
                 _log.warning("%s waits: %s", type(self).__name__, problem.detail)

@@ -32,9 +32,13 @@ class TopologyStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How the store stands: its memory in bytes (``most_bytes`` 0: no bound), whether it is full, its topologies."""
+    """How the store stands: its memory in bytes (``most_bytes`` 0: no bound), whether it is full, its topologies.
+
+    ``is_ticked`` is whether a worker let time pass lately.
+    """
 
     used_bytes: int
     most_bytes: int
     is_full: bool
+    is_ticked: bool
     topologies: Mapping[str, TopologyStanding] = field(default_factory=dict)

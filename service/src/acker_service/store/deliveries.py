@@ -1,7 +1,8 @@
 """Knows what is to be delivered to the callback of a spout task, and what has become of it."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,11 @@ from acker_protocol.wire.completions import encode_completion
 
 from acker_service.domain.batches import Entry, Piece, Settlement, choose, in_order
 from acker_service.domain.registration import Registered
+from acker_service.store import keys
+from acker_service.store.mailboxes import Cursor, Position
 from acker_service.store.node import Argument
 from acker_service.store.packing import split_completions, unpack_completions
+from acker_service.store.server import Server
 from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spout
 from acker_service.store.topology import Topology
@@ -70,11 +74,20 @@ class Taken:
     failing_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """Completions of one shard that are published together, and the position behind the last."""
+
+    shard: int
+    position: Position
+    pieces: Sequence[Piece]
+
+
 class Deliveries:
     """Takes and settles what is delivered."""
 
-    def __init__(self, shards: Shards) -> None:
-        self._shards = shards
+    def __init__(self, server: Server, shards: Shards) -> None:
+        self._server, self._shards = server, shards
 
     async def take(self, post: Post, now_ms: int) -> Taken:
         """Take what is to be delivered at this time: what failed together, longest due, else what was never tried.
@@ -108,10 +121,27 @@ class Deliveries:
         ]
         await asyncio.gather(*calls)
 
+    async def publish(self, post: Post, message: Message) -> None:
+        """Publish completions on the channel of the spout task."""
+        cursor = Cursor(incarnation=post.topology.incarnation, positions={message.shard: message.position})
+        document = {"completions": [piece.told for piece in message.pieces], "cursor": cursor.encode()}
+        channel = keys.channel(post.topology.name, post.spout.name)
+        await self._server.publish(channel, json.dumps(document, separators=(",", ":")).encode())
+
     async def leave(self, post: Post, *, rest_s: float = 0.0) -> None:
         """Give the lease back; for so long nobody shall have it. Changes nothing if it is another worker's."""
         args = (post.spout.index, post.worker, round(rest_s * 1_000))
         await self._shards.ask(post.topology, "acker_leave_v1", post.home, *args)
+
+
+def messages(entries: Iterable[Entry], most: int) -> Iterator[Message]:
+    """Make messages of entries: each of completions of one entry, ``most`` at most."""
+    for entry in entries:
+        ms, seq = entry.stamp
+        for first in range(0, len(entry.pieces), most):
+            pieces = entry.pieces[first : first + most]
+            position = Position(ms=ms, seq=seq, taken=entry.skipped + first + len(pieces))
+            yield Message(shard=entry.shard, position=position, pieces=pieces)
 
 
 def _ask(post: Post, shard: int, now_ms: int) -> tuple[Argument, ...]:

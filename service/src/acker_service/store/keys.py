@@ -4,6 +4,10 @@ TOPOLOGIES = "acker:{topologies}"
 """The names of all topologies; its hash tag is that of all configuration."""
 
 
+TICKED = f"{TOPOLOGIES}::ticked"
+"""There while a worker lets time pass; no topology has such a name."""
+
+
 def shard(topology: str, number: int) -> str:
     """The stamp of a shard; its hash tag is that of all the shard's keys."""
     return f"acker:{{{topology}/{number}}}"
@@ -17,6 +21,11 @@ def due(topology: str, number: int, incarnation: str) -> str:
 def hints(topology: str, number: int) -> str:
     """The channel of a shard's news."""
     return f"{shard(topology, number)}:hints"
+
+
+def channel(topology: str, spout_task: str) -> str:
+    """The channel on which the completions of a spout task are published; names hold no colon."""
+    return f"acker:{topology}:{spout_task}"
 
 
 def topology(name: str) -> str:

@@ -11,6 +11,7 @@ from acker_service.domain.durability import RELAXED, Durability
 from acker_service.store import faults, library
 from acker_service.store.faults import told
 from acker_service.store.node import Argument, Command, Node
+from acker_service.store.place import Kind, read_place
 from acker_service.store.primaries import Primaries
 from acker_service.store.seeking import make_seek
 from acker_service.telemetry.calls import CallMeters
@@ -43,6 +44,7 @@ class Server:
         self.url, self._meters = url, meters
         self._primaries = Primaries(make_seek(url), connections=connections, timeout=timeout)
         self._replicas = durability.replicas
+        self._publishes = "SPUBLISH" if read_place(url).kind is Kind.CLUSTER else "PUBLISH"
 
     @property
     def generation(self) -> int:
@@ -64,6 +66,10 @@ class Server:
     async def read_each(self, commands: Sequence[Command]) -> list[Any]:
         """Run plain commands, each of which reads the key that it names first."""
         return await self._each(commands, 0)
+
+    async def publish(self, channel: str, message: bytes) -> None:
+        """Publish a message; in a cluster on the shard channel of that name."""
+        await self._each([(self._publishes, channel, message)], 0)
 
     async def confirm(self, key: str) -> None:
         """See to it that what was just read at the place of a key counts as written, as `Durability` has it.

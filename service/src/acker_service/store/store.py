@@ -71,7 +71,7 @@ class Store:
         self.listing = Listing(self.shards, self.spouts)
         self.mailboxes = Mailboxes(self.shards, work)
         self.callbacks = Callbacks(self.server, self.topologies, self.spouts)
-        self.deliveries = Deliveries(self.shards)
+        self.deliveries = Deliveries(self.server, self.shards)
         self.dead_letters = DeadLetters(self.shards, work)
         self.ticks = Ticks(self.server, self.shards, work)
         self.removal = Removal(self.server, self.topologies, self.shards, self.counts, work)
@@ -111,6 +111,13 @@ class Store:
             return False
         return True
 
+    async def ticking(self) -> bool:
+        """Whether somebody is seen to let time pass."""
+        try:
+            return await self.ticks.going()
+        except StoreUnavailable:
+            return False
+
     async def standing(self) -> Standing | None:
         """Tell how the store stands, as it was seen a moment ago; None if it does not answer. Never raises."""
         look = await self.survey.recent()
@@ -118,7 +125,9 @@ class Store:
             return None
         found = {topology.name: counts.standing for topology, counts in look.counts}
         full = self.fullness.is_store_full
-        return Standing(used_bytes=look.used, most_bytes=look.most, is_full=full, topologies=found)
+        return Standing(
+            used_bytes=look.used, most_bytes=look.most, is_full=full, is_ticked=look.ticked, topologies=found
+        )
 
     async def close(self) -> None:
         """Close all connections."""

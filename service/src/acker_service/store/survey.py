@@ -11,6 +11,7 @@ from typing import Any
 
 from acker_protocol.problems import Problem
 
+from acker_service.store import keys
 from acker_service.store.counts import Counts, CountsReader
 from acker_service.store.server import Server
 from acker_service.store.topologies import Topologies
@@ -34,11 +35,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a look found: the fullest server's memory in bytes (``most`` 0: no bound), the counts of all topologies."""
+    """What a look found: the fullest server's memory in bytes (``most`` 0: no bound), the counts of all topologies.
+
+    ``ticked`` is whether a worker let time pass lately.
+    """
 
     used: int
     most: int
     counts: list[tuple[Topology, Counts]]
+    ticked: bool = True
 
 
 class Survey:
@@ -80,7 +85,9 @@ class Survey:
         used, most = await self.weigh()
         names = await self._topologies.names()
         found = await asyncio.gather(*map(self._count, names))
-        return Look(used=used, most=most, counts=[counted for counted in found if counted is not None])
+        ticked = bool(await self._server.read("EXISTS", keys.TICKED))
+        counts = [counted for counted in found if counted is not None]
+        return Look(used=used, most=most, counts=counts, ticked=ticked)
 
     async def _count(self, name: str) -> tuple[Topology, Counts] | None:
         """Count a topology; None if it has gone meanwhile, or cannot be counted now."""

@@ -16,6 +16,14 @@ class Ticks:
     def __init__(self, server: Server, shards: Shards, meters: WorkMeters) -> None:
         self._server, self._shards, self._meters = server, shards, meters
 
+    async def note(self) -> None:
+        """Note that somebody lets time pass, for ten seconds."""
+        await self._server.call("acker_note_tick_v1", [keys.TOPOLOGIES])
+
+    async def going(self) -> bool:
+        """Whether somebody lets time pass, or did in the last ten seconds."""
+        return bool(await self._server.read("EXISTS", keys.TICKED))
+
     async def tick(self, topology: Topology) -> int:
         """End all that is overdue in a topology; gives how many roots. An empty shard costs one look."""
         ended = 0

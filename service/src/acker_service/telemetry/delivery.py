@@ -6,7 +6,7 @@ from acker_service.telemetry.instruments import LATENCIES, Bound
 
 
 class DeliveryMeters:
-    """Counts posts to webhooks."""
+    """Counts posts to webhooks, and messages that were published."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.posts = Bound(
@@ -17,6 +17,9 @@ class DeliveryMeters:
                 ["topology", "fate"],
                 registry=registry,
             )
+        )
+        self.messages = Bound(
+            Counter("acker_messages_published", "Messages published in Redis.", ["topology"], registry=registry)
         )
         self.post_seconds = Bound(
             Histogram(

@@ -25,6 +25,8 @@ def _memory(standing: Standing) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "acker_store_used_bytes", "Memory that Redis uses; of several servers the fullest.", value=standing.used_bytes
     )
+    ticked = "Whether a worker let time pass in the last ten seconds: without one nothing times out or is delivered."
+    yield GaugeMetricFamily("acker_store_ticked", ticked, value=int(standing.is_ticked))
     most = "Memory that this server may use (maxmemory); 0: no bound."
     yield GaugeMetricFamily("acker_store_max_bytes", most, value=standing.most_bytes)
 
@@ -32,11 +34,14 @@ def _memory(standing: Standing) -> Iterator[Metric]:
 def _left(standing: Standing) -> Iterator[Metric]:
     pending = GaugeMetricFamily("acker_roots_pending", "Roots pending.", labels=["topology"])
     unread = GaugeMetricFamily("acker_completions_unread", "Completions not yet released.", labels=["topology"])
+    dead = GaugeMetricFamily("acker_dead_letters", "Completions that could not be delivered.", labels=["topology"])
     for name, topology in standing.topologies.items():
         pending.add_metric([name], topology.pending)
         unread.add_metric([name], topology.unread)
+        dead.add_metric([name], topology.dead_letters)
     yield pending
     yield unread
+    yield dead
 
 
 def _ended(standing: Standing) -> Iterator[Metric]:
@@ -46,10 +51,23 @@ def _ended(standing: Standing) -> Iterator[Metric]:
         for outcome in Outcome:
             ended.add_metric([name, outcome.value], topology.totals[outcome.value])
     yield ended
+    yield _deliveries(standing)
     yield _latencies(standing)
     yield _total(standing, "acker_early_roots_dropped", "dropped", "Early roots dropped because no init came.")
     unbalanced = "Times an ack val was zero with edges outstanding: somebody uses ids that are not random."
     yield _total(standing, "acker_unbalanced", "unbalanced", unbalanced)
+
+
+def _deliveries(standing: Standing) -> Metric:
+    told = (
+        "Completions by what became of them: delivered to a webhook, retried (each time), published, dead (moved to "
+        "the dead letters), discarded; counted in the step in which it happens, over all replicas."
+    )
+    family = CounterMetricFamily("acker_deliveries", told, labels=["topology", "result"])
+    for name, topology in standing.topologies.items():
+        for result, total in topology.deliveries.items():
+            family.add_metric([name, result], total)
+    return family
 
 
 def _latencies(standing: Standing) -> Metric:

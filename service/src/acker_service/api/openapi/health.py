@@ -21,7 +21,19 @@ DESCRIBED = {
     "readyz": Described(
         summary="Say whether the process takes work",
         answers=(
-            found(_status("ready"), "It takes work.", ready={"status": "ready"}),
+            found(
+                all_of(
+                    {
+                        "status": {"const": "ready"},
+                        "ticking": {
+                            "type": "boolean",
+                            "description": "Whether some worker lets time pass; without one nothing times out.",
+                        },
+                    }
+                ),
+                "It takes work.",
+                ready={"status": "ready", "ticking": True},
+            ),
             Answer(
                 status=503,
                 description="It takes none now.",

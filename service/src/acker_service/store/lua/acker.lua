@@ -46,6 +46,7 @@
 
     T                             set     the names of topologies
     T:TOPOLOGY                    hash    pair, config (JSON), next (the next spout index), mark (see removal.lua)
+    T::ticked                     string  there while a worker lets time pass
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, when it was made, document (JSON); spaces between
 ]]
 

@@ -2,6 +2,8 @@
   Topologies, spout tasks, and the counts of a shard. The configuration is written first, shards are stamped after.
 ]]
 
+local TICKED_MS = 10000
+
 local function hex(c, digits)
   local text = ''
   for _ = 1, digits do
@@ -67,6 +69,13 @@ local function read_counts(keys, args)
     redis.call('HGETALL', base .. 'dead'), redis.call('HGETALL', base .. 'counts') }
 end
 
+-- Input: KEYS[1] acker:{topologies}. Notes that somebody lets time pass. Output: {'ok'}
+local function note_tick(keys)
+  redis.call('SET', keys[1] .. '::ticked', clock(), 'PX', TICKED_MS)
+  return { 'ok' }
+end
+
 redis.register_function('acker_write_topology_v1', write_topology)
 redis.register_function('acker_write_spout_v1', write_spout)
 provide('acker_read_counts_v1', read_counts)
+provide('acker_note_tick_v1', note_tick)

@@ -1,0 +1,150 @@
+"""Completions are published on the channel of their spout task, and stay until they are released."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from acker_service.delivery.couriers import Couriers
+from acker_service.delivery.posting import Poster
+from acker_service.domain.addresses import Allowed
+from acker_service.domain.callback import PubSub, Webhook
+from acker_service.domain.registration import register
+from acker_service.domain.terms import Terms
+from acker_service.store.store import Store
+from redis.asyncio import Redis
+
+from tests.support.caller import Caller, init
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+SPOUT = "orders"
+CHANNEL = "acker:default:orders"
+TERMS = Terms(wait_s=0.005, lease_ms=10_000)
+
+
+@pytest.fixture(scope="module")
+def poster() -> Poster:
+    return Poster(allowed=Allowed())
+
+
+class Subscriber:
+    """One who subscribed to a channel."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    @property
+    def completions(self) -> list[dict[str, Any]]:
+        return [done for message in self.messages for done in message["completions"]]
+
+    @property
+    def roots(self) -> list[int]:
+        return sorted(int(done["root_id"], 16) for done in self.completions)
+
+    async def listen(self, pubsub: Any) -> None:
+        async for message in pubsub.listen():
+            if message["type"] in ("message", "smessage"):
+                self.messages.append(json.loads(message["data"]))
+
+
+@pytest.fixture
+async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
+    """A subscriber whose subscription is confirmed: at the server that has the channel, in a cluster."""
+    subscriber, url = Subscriber(), (await store.server._primaries.of(CHANNEL)).url
+    async with Redis.from_url(url) as redis, redis.pubsub() as pubsub:
+        sharded = store.server.url.startswith("redis+cluster")
+        await (pubsub.ssubscribe(CHANNEL) if sharded else pubsub.subscribe(CHANNEL))
+        assert (await pubsub.get_message(timeout=5))["type"].endswith("subscribe")
+        listening = asyncio.create_task(subscriber.listen(pubsub))
+        yield subscriber
+        listening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await listening
+
+
+@pytest.fixture
+async def couriers(store: Store, call: Caller, poster: Poster) -> AsyncIterator[Couriers]:
+    await call.put_spout(SPOUT)
+    await store.callbacks.change("default", SPOUT, _published)
+    couriers = Couriers(store, poster=poster, terms=TERMS, every=0.05)
+    yield couriers
+    await couriers.stop()
+
+
+def _published(present: Any, now_ms: int) -> Any:
+    return register(PubSub(), present, now_ms=now_ms, make_secret=str)
+
+
+def eventually_told(subscriber: Subscriber, roots: list[int]) -> Any:
+    async def told() -> bool:
+        return subscriber.roots == roots
+
+    return eventually(told)
+
+
+async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
+    couriers: Couriers, call: Caller, subscriber: Subscriber
+) -> None:
+    await call.words(*[init(root) for root in range(4, 24, 4)])
+    pulled = await call.completions()
+    couriers.start()
+    await eventually_told(subscriber, [*range(4, 24, 4)])
+    [message] = subscriber.messages
+    assert message == pulled
+    assert (await call.spout())["unread"] == 5
+    assert await call.release(message["cursor"]) == 5
+
+
+async def test_what_ends_later_is_published_once(couriers: Couriers, call: Caller, subscriber: Subscriber) -> None:
+    couriers.start()
+    for root in range(1, 9):
+        await call.words(init(root))
+        await eventually_told(subscriber, [*range(1, root + 1)])
+    assert (await call.spout())["unread"] == 8
+    topology = await couriers.store.topologies.get("default")
+    assert (await couriers.store.counts.read(topology)).deliveries["published"] == 8
+
+
+async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside_it(
+    store: Store, couriers: Couriers, call: Caller, subscriber: Subscriber, poster: Poster
+) -> None:
+    await call.words(*[init(root) for root in range(4, 44, 4)])
+    small = Couriers(store, poster=poster, terms=replace(TERMS, most=4), every=0.05)
+    small.start()
+    await eventually_told(subscriber, [*range(4, 44, 4)])
+    await small.stop()
+    assert [len(message["completions"]) for message in subscriber.messages] == [4, 4, 2]
+    assert await call.release(subscriber.messages[0]["cursor"]) == 4
+    assert len(await call.told(after=subscriber.messages[1]["cursor"])) == 2
+
+
+async def test_each_cursor_names_one_shard(couriers: Couriers, call: Caller, subscriber: Subscriber) -> None:
+    await call.words(*[init(root) for root in range(1, 9)])
+    couriers.start()
+    await eventually_told(subscriber, [*range(1, 9)])
+    released = [await call.release(message["cursor"]) for message in subscriber.messages]
+    assert released == [2, 2, 2, 2]
+
+
+async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
+    store: Store, couriers: Couriers, call: Caller, subscriber: Subscriber
+) -> None:
+    def posted(present: Any, now_ms: int) -> Any:
+        nowhere = Webhook(url="http://127.0.0.1:1/")
+        return register(nowhere, present, now_ms=now_ms, make_secret=lambda: "whsec_" + "A" * 32)
+
+    await store.callbacks.change("default", SPOUT, posted)
+    couriers.start()
+    await call.words(init(1), init(2))
+
+    async def failing() -> bool:
+        return "retry" in {fate for _, fate in store.meters.delivery.posts}  # type: ignore[misc]
+
+    await eventually(failing)
+    await store.callbacks.change("default", SPOUT, _published)
+    await eventually_told(subscriber, [1, 2])
