@@ -11,7 +11,7 @@ from acker_service.domain.terms import Terms
 from acker_service.settings import Settings
 from acker_service.store.store import Store
 
-MARGIN_S = 5.0
+MARGIN_S = 2.0
 """A lease is so much longer than a post may take."""
 
 

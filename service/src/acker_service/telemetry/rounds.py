@@ -12,8 +12,8 @@ class RoundsMeters:
         self.visits = Bound(
             Counter(
                 "acker_visits",
-                "Visits of a topology by the tick, by idling (which looks after spout tasks) or by couriers (which looks "
-                "after callbacks): done, waiting for something that is away, or failed.",
+                "Visits of a topology by the tick, by idling (which looks after spout tasks) or by couriers (after "
+                "callbacks): done, waiting for something that is away, or failed.",
                 ["rounds", "result"],
                 registry=registry,
             )
