@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,56 @@ from tests.support.receivers import Planned, Receiver, served
 from tests.support.servers import AckerProcess, acker_serve, free_port, valkey
 from tests.support.waiting import eventually_true
 
-DEFAULT = "/v1/topologies/default"
-SPOUT = f"{DEFAULT}/spouts/orders"
 FAST = (
     *("--callback-allow-hosts", "127.0.0.1", "--callback-schedule-s", ",".join(["0.2"] * 50)),
     *("--callback-timeout-s", "1", "--tick-ms", "50"),
 )
 """A lease lasts three seconds then."""
+
+
+@dataclass
+class Spout:
+    """A spout task with a webhook, on one acker."""
+
+    acker: AckerProcess
+    receiver: Receiver
+    topology: str = "default"
+    ended: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.base = f"/v1/topologies/{self.topology}"
+
+    def register(self, url: str) -> None:
+        assert self.acker.http.put(self.base).is_success
+        assert self.try_to_register(url)
+
+    def try_to_register(self, url: str) -> bool:
+        callback = {"kind": "webhook", "url": url}
+        return self.acker.http.put(f"{self.base}/spouts/orders", json={"callback": callback}).is_success
+
+    def end(self, count: int) -> None:
+        """Let roots end."""
+        roots = range(len(self.ended) + 1, len(self.ended) + count + 1)
+        answer = self.acker.http.post(f"{self.base}/batch", json={"ops": [init(root) for root in roots]})
+        assert answer.json()["results"] == ["acked"] * count
+        self.ended += roots
+
+    @property
+    def unread(self) -> int:
+        return int(self.acker.http.get(f"{self.base}/spouts/orders").json()["unread"])
+
+    @property
+    def posted(self) -> list[tuple[str, int]]:
+        """The ids and roots of the completions that came, in the order in which they came."""
+        posts = [it.document["data"] for it in self.receiver.received]
+        assert {(data["topology"], data["spout_task"]) for data in posts} <= {(self.topology, "orders")}
+        return [(done["id"], int(done["root_id"], 16)) for data in posts for done in data["completions"]]
+
+    def assert_all_told(self, *, within: float = 20.0) -> None:
+        """Every root was told, each under one id, and nothing is left."""
+        eventually_true(lambda: self.unread == 0, within=within)
+        assert sorted(root for _, root in set(self.posted)) == self.ended
+        assert self.acker.http.get(f"{self.base}/spouts/orders").json()["dead_letters"] == 0
 
 
 @pytest.fixture
@@ -37,6 +81,115 @@ def hook(receiver: Receiver) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/hook"
 
 
+@dataclass(frozen=True)
+class Service:
+    """A process that answers, and two that work and fall into the trap."""
+
+    api: AckerProcess
+    workers: list[AckerProcess]
+    trap: Path
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder, port = tmp_path_factory.mktemp("service"), free_port()
+    trap = folder / "trap"
+    options = ("--redis-url", f"redis://127.0.0.1:{port}", *FAST)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(valkey(folder / "store", port=port))
+        api = stack.enter_context(acker_serve(folder, *options, "--role", "api"))
+        program = (dying.__file__, str(trap))
+        workers = [
+            stack.enter_context(acker_serve(folder, *options, "--role", "worker", program=program)) for _ in range(2)
+        ]
+        yield Service(api, workers, trap)
+
+
+@pytest.fixture
+def spout(service: Service, receiver: Receiver, hook: str) -> Iterator[Spout]:
+    """A spout task in a topology of its own, and two workers; one that died is started again."""
+    for worker in service.workers:
+        if worker.process.poll() is not None:
+            worker.start()
+            worker.wait_until_ready()
+    topology = f"t{hook.partition('/hook')[0].rpartition(':')[2]}"
+    spout = Spout(service.api, receiver, topology)
+    spout.register(hook)
+    spout.end(3)
+    spout.assert_all_told()
+    yield spout
+    service.trap.unlink(missing_ok=True)
+    assert service.api.http.delete(f"{spout.base}?force=true&discard=true").is_success
+
+
+@pytest.mark.parametrize("step", dying.STEPS)
+def test_another_worker_takes_over_from_one_that_dies_at_a_step(step: str, spout: Spout, service: Service) -> None:
+    service.trap.write_text(f"{step} SIGKILL")
+    spout.end(32)
+    eventually_true(lambda: not service.trap.exists())
+    spout.assert_all_told()
+    assert sum(worker.process.poll() is None for worker in service.workers) == 1
+    spout.end(1)
+    spout.assert_all_told()
+
+
+@pytest.mark.parametrize("step", ["after take", "after post", "before settle a shard"])
+def test_a_worker_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on(
+    step: str, spout: Spout, service: Service
+) -> None:
+    """It stands still with the lease in its hand."""
+    service.trap.write_text(f"{step} SIGSTOP")
+    spout.end(8)
+    try:
+        eventually_true(lambda: not service.trap.exists())
+        spout.assert_all_told()
+        spout.end(8)
+        spout.assert_all_told()
+        assert sum(map(_stands_still, service.workers)) == 1
+    finally:
+        for worker in service.workers:
+            worker.process.send_signal(signal.SIGCONT)
+    spout.end(8)
+    spout.assert_all_told()
+
+
+def _stands_still(acker: AckerProcess) -> bool:
+    return Path(f"/proc/{acker.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.parametrize("step", ["after take", "after post", "after settle a shard"])
+def test_a_process_that_dies_at_a_step_delivers_the_rest_when_it_is_started_again(
+    step: str, tmp_path: Path, receiver: Receiver, hook: str
+) -> None:
+    """Its embedded store dies with it."""
+    trap = tmp_path / "trap"
+    program = (dying.__file__, str(trap))
+    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), *FAST, program=program) as acker:
+        spout = Spout(acker, receiver)
+        spout.register(hook)
+        spout.end(3)
+        spout.assert_all_told()
+        trap.write_text(f"{step} SIGKILL")
+        spout.end(32)
+        acker.process.wait(20)
+        acker.start()
+        acker.wait_until_ready()
+        spout.assert_all_told()
+
+
+def test_a_receiver_that_is_killed_and_comes_back_gets_all(tmp_path: Path, receiver: Receiver) -> None:
+    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), *FAST) as acker:
+        spout = Spout(acker, receiver)
+        with served(receiver) as port:
+            spout.register(f"http://127.0.0.1:{port}/")
+            spout.end(8)
+            spout.assert_all_told()
+        spout.end(8)
+        eventually_true(lambda: 'acker_webhook_posts_total{fate="retry"' in acker.http.get("/metrics").text)
+        with served(receiver, port=port):
+            spout.assert_all_told()
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[tuple[Embedded, str]]:
     port = free_port()
@@ -44,141 +197,22 @@ def store(tmp_path: Path) -> Iterator[tuple[Embedded, str]]:
         yield store, f"redis://127.0.0.1:{port}"
 
 
-def end(acker: AckerProcess, *roots: int) -> None:
-    """Let roots end."""
-    answer = acker.http.post(f"{DEFAULT}/batch", json={"ops": [init(root) for root in roots]})
-    assert answer.json()["results"] == ["acked"] * len(roots)
-
-
-def register(acker: AckerProcess, url: str) -> None:
-    assert acker.http.put(SPOUT, json={"callback": webhook(url)}).is_success
-
-
-def webhook(url: str) -> dict[str, str]:
-    return {"kind": "webhook", "url": url}
-
-
-def told(receiver: Receiver) -> dict[str, int]:
-    """Give the ids of the completions that came, each with its root."""
-    posts = [it.document["data"]["completions"] for it in receiver.received]
-    return {done["id"]: int(done["root_id"], 16) for post in posts for done in post}
-
-
-def unread(acker: AckerProcess) -> int:
-    return int(acker.http.get(SPOUT).json()["unread"])
-
-
-def assert_all_told(acker: AckerProcess, receiver: Receiver, roots: list[int], *, within: float = 20.0) -> None:
-    """Every root was told, each under one id, and nothing is left."""
-    eventually_true(lambda: unread(acker) == 0, within=within)
-    assert sorted(told(receiver).values()) == roots
-    counts = acker.http.get(SPOUT).json()
-    assert counts["dead_letters"] == 0
-
-
-@pytest.mark.parametrize("step", dying.STEPS)
-def test_a_worker_that_dies_at_a_step_loses_nothing(
-    step: str, tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
-) -> None:
-    trap = tmp_path / "trap"
-    program = (dying.__file__, step, "SIGKILL", str(trap))
-    with (
-        acker_serve(tmp_path, "--redis-url", store[1], "--role", "api", *FAST) as api,
-        acker_serve(tmp_path, "--redis-url", store[1], "--role", "worker", *FAST, program=program) as worker,
-    ):
-        register(api, hook)
-        end(api, *range(1, 9))
-        assert_all_told(api, receiver, [*range(1, 9)])
-        trap.touch()
-        end(api, *range(9, 41))
-        worker.process.wait(20)
-        assert not trap.exists()
-        worker.start()
-        assert_all_told(api, receiver, [*range(1, 41)])
-        end(api, 41)
-        assert_all_told(api, receiver, [*range(1, 42)])
-
-
-@pytest.mark.parametrize("step", ["after take", "after post", "after settle a shard"])
-def test_another_worker_takes_over_from_one_that_died_at_a_step(
-    step: str, tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
-) -> None:
-    trap = tmp_path / "trap"
-    program = (dying.__file__, step, "SIGKILL", str(trap))
-    with contextlib.ExitStack() as stack:
-        api = stack.enter_context(acker_serve(tmp_path, "--redis-url", store[1], "--role", "api", *FAST))
-        options = ("--redis-url", store[1], "--role", "worker", *FAST)
-        workers = [stack.enter_context(acker_serve(tmp_path, *options, program=program)) for _ in range(2)]
-        register(api, hook)
-        end(api, 1)
-        assert_all_told(api, receiver, [1])
-        trap.touch()
-        end(api, *range(2, 34))
-        eventually_true(lambda: any(worker.process.poll() is not None for worker in workers))
-        assert_all_told(api, receiver, [*range(1, 34)])
-        assert sum(worker.process.poll() is None for worker in workers) == 1
-
-
-@pytest.mark.parametrize("step", ["after take", "after post"])
-def test_a_worker_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on(
-    step: str, tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
-) -> None:
-    """It stands still with the lease in its hand."""
-    trap = tmp_path / "trap"
-    program = (dying.__file__, step, "SIGSTOP", str(trap))
-    with contextlib.ExitStack() as stack:
-        api = stack.enter_context(acker_serve(tmp_path, "--redis-url", store[1], "--role", "api", *FAST))
-        options = ("--redis-url", store[1], "--role", "worker", *FAST)
-        workers = [stack.enter_context(acker_serve(tmp_path, *options, program=program)) for _ in range(2)]
-        register(api, hook)
-        end(api, 1)
-        assert_all_told(api, receiver, [1])
-        trap.touch()
-        end(api, *range(2, 10))
-        try:
-            eventually_true(lambda: not trap.exists())
-            assert_all_told(api, receiver, [*range(1, 10)])
-            end(api, *range(10, 18))
-            assert_all_told(api, receiver, [*range(1, 18)])
-            assert sum(_stands_still(worker) for worker in workers) == 1
-        finally:
-            for worker in workers:
-                worker.process.send_signal(signal.SIGCONT)
-        end(api, *range(18, 26))
-        assert_all_told(api, receiver, [*range(1, 26)])
-
-
-def _stands_still(acker: AckerProcess) -> bool:
-    return Path(f"/proc/{acker.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
-def test_a_receiver_that_is_killed_and_comes_back_gets_all(tmp_path: Path, receiver: Receiver) -> None:
-    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), *FAST) as acker:
-        with served(receiver) as port:
-            register(acker, f"http://127.0.0.1:{port}/")
-            end(acker, *range(1, 9))
-            assert_all_told(acker, receiver, [*range(1, 9)])
-        end(acker, *range(9, 17))
-        eventually_true(lambda: 'acker_webhook_posts_total{fate="retry"' in acker.http.get("/metrics").text)
-        with served(receiver, port=port):
-            assert_all_told(acker, receiver, [*range(1, 17)])
-
-
 def test_a_store_that_is_killed_and_comes_back_loses_nothing(
     tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
 ) -> None:
     server, url = store
     with acker_serve(tmp_path, "--redis-url", url, *FAST) as acker:
+        spout = Spout(acker, receiver)
         receiver.plan.extend([Planned(status=500)] * 3)
-        register(acker, hook)
-        end(acker, *range(1, 9))
+        spout.register(hook)
+        spout.end(8)
         eventually_true(lambda: receiver.received)
         _kill(server)
         asyncio.run(server.start())
         eventually_true(lambda: acker.http.get("/readyz").is_success)
-        assert_all_told(acker, receiver, [*range(1, 9)])
-        end(acker, 9)
-        assert_all_told(acker, receiver, [*range(1, 10)])
+        spout.assert_all_told()
+        spout.end(1)
+        spout.assert_all_told()
 
 
 def test_a_store_that_comes_back_empty_delivers_again_within_seconds(
@@ -186,32 +220,32 @@ def test_a_store_that_comes_back_empty_delivers_again_within_seconds(
 ) -> None:
     server, url = store
     with acker_serve(tmp_path, "--redis-url", url, *FAST) as acker:
-        register(acker, hook)
-        end(acker, 1)
-        assert_all_told(acker, receiver, [1])
+        spout = Spout(acker, receiver)
+        spout.register(hook)
+        spout.end(1)
+        spout.assert_all_told()
         _kill(server)
         shutil.rmtree(tmp_path / "store" / "appendonlydir")
         asyncio.run(server.start())
-        eventually_true(lambda: acker.http.put(SPOUT, json={"callback": webhook(hook)}).is_success)
-        end(acker, 2)
-        assert_all_told(acker, receiver, [1, 2], within=5)
+        eventually_true(lambda: spout.try_to_register(hook), within=5)
+        spout.end(1)
+        spout.assert_all_told(within=5)
 
 
 def test_a_process_that_is_told_to_stop_settles_what_it_is_sending(
     tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
 ) -> None:
-    options = ("--redis-url", store[1], *FAST)
-    with acker_serve(tmp_path, *options) as acker:
-        register(acker, hook)
-        for root in range(1, 40):
-            end(acker, root)
+    with acker_serve(tmp_path, "--redis-url", store[1], *FAST) as acker:
+        spout = Spout(acker, receiver)
+        spout.register(hook)
+        for _ in range(40):
+            spout.end(1)
         eventually_true(lambda: receiver.received)
         assert acker.terminate() == 0
         acker.start()
         acker.wait_until_ready()
-        assert_all_told(acker, receiver, [*range(1, 40)], within=5)
-    posts = [done["id"] for it in receiver.received for done in it.document["data"]["completions"]]
-    assert len(posts) == len(set(posts))
+        spout.assert_all_told(within=5)
+    assert len(spout.posted) == len(set(spout.posted))
 
 
 def _kill(server: Embedded) -> None:

@@ -1,7 +1,7 @@
-"""An ``acker serve`` that a signal hits at one step of a delivery: ``python dying.py STEP SIGNAL FILE …``.
+"""An ``acker serve`` that a signal hits at one step of a delivery: run it as ``python dying.py FILE serve …``.
 
-The step is named ``before take``, ``after take`` and so on. The process sends itself the signal where the step is first
-reached while FILE is there; the file goes before.
+FILE names the step and the signal: ``after post SIGKILL``. Whoever comes to the step while FILE is there takes it
+away and sends itself the signal.
 """
 
 import os
@@ -36,31 +36,36 @@ STEPS = tuple(f"{when} {what}" for what in _PLACES for when in ("before", "after
 """All steps of the way of a completion to its webhook."""
 
 
-def install(step: str, number: int, trap: Path) -> None:
-    """Set the trap at a step."""
-    when, _, what = step.partition(" ")
+def _spring(step: str, trap: Path) -> None:
+    """Take the trap, if it is there for this step, and the signal; of two processes one gets it."""
+    try:
+        wanted, _, number = trap.read_text().rpartition(" ")
+        if wanted == step:
+            trap.unlink()
+            os.kill(os.getpid(), signal.Signals[number])
+    except FileNotFoundError:
+        return
+
+
+def _guard(what: str, trap: Path) -> None:
     owner, name, applies = _PLACES[what]
     method = getattr(owner, name)
 
-    def spring() -> None:
-        if trap.exists():
-            trap.unlink()
-            os.kill(os.getpid(), number)
-
     async def work(*args: Any, **options: Any) -> Any:
         applied = applies(*args)
-        if applied and when == "before":
-            spring()
+        if applied:
+            _spring(f"before {what}", trap)
         result = await method(*args, **options)
-        if applied and when == "after":
-            spring()
+        if applied:
+            _spring(f"after {what}", trap)
         return result
 
     setattr(owner, name, work)
 
 
 if __name__ == "__main__":
-    at, by, file, *arguments = sys.argv[1:]
-    install(at, signal.Signals[by], Path(file))
+    file, *arguments = sys.argv[1:]
+    for place in _PLACES:
+        _guard(place, Path(file))
     sys.argv = ["acker", *arguments]
     cli()

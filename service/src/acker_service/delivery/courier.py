@@ -18,7 +18,7 @@ from acker_service.store.waiting import Waiter
 AGAIN_S = 0.5
 """A store that is away is asked again after so long."""
 
-IDLE_S = 5.0
+IDLE_S = 30.0
 """Whoever waits for news looks after so long all the same."""
 
 _log = logging.getLogger(__name__)
