@@ -13,6 +13,8 @@ from acker_service.store.store import Store
 
 from tests.integration.test_deliveries import Worker, dead
 from tests.support.caller import Caller, init
+from tests.support.exposition import scrape
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -180,6 +182,32 @@ async def test_one_that_is_paused_is_resumed_by_a_call_and_not_by_a_put_of_the_s
 async def worker(call: Caller, store: Store) -> Worker:
     await put(call, WEBHOOK)
     return Worker(store, "one")
+
+
+async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(call: Caller, store: Store) -> None:
+    await put(call, WEBHOOK)
+    await call.words(init(1), init(2), init(3, spout_task="pulled"))
+    labels = {"topology": "default", "spout_task": SPOUT}
+
+    async def told(name: str) -> list[float]:
+        family = (await scrape(call.http)).families[name]
+        assert [sample.labels for sample in family.samples] == [labels]
+        return [sample.value for sample in family.samples]
+
+    assert (await told("acker_callback_unread"), await told("acker_callback_on")) == ([2], [1])
+
+    async def older() -> bool:
+        return (await told("acker_callback_age_seconds"))[0] > 0.5
+
+    await eventually(older)
+    await store.callbacks.change(
+        "default", SPOUT, lambda present, _: present and stop(present, State.PAUSED, "answered 500")
+    )
+
+    async def paused() -> bool:
+        return await told("acker_callback_on") == [0]
+
+    await eventually(paused)
 
 
 async def test_dead_letters_are_listed_page_by_page(worker: Worker, call: Caller) -> None:

@@ -302,6 +302,22 @@ async def test_a_callback_that_was_led_elsewhere_begins_anew(worker: Worker, cal
         await worker.store.deliveries.take(old, worker.now_ms)
 
 
+async def test_a_failure_of_the_old_callback_does_not_put_off_the_new_one(worker: Worker, call: Caller) -> None:
+    await call.words(init(1), init(2))
+    old, taken = await worker.post(), await worker.take()
+
+    def elsewhere(present: Any, now_ms: int) -> Any:
+        return register(Webhook(url=URL + "2"), present, now_ms=now_ms, make_secret=lambda: SECRET)
+
+    await worker.store.callbacks.change("default", SPOUT, elsewhere)
+    assert roots((await worker.take()).entries) == [1, 2]
+    failed = Verdict(fate=Fate.RETRY, again=tuple(ids(taken)), error="answered 500")
+    settlements = list(settle(taken.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
+    await worker.store.deliveries.settle(old, taken, settlements, success=False, error="answered 500")
+    again = await worker.take()
+    assert (roots(again.entries), again.failing_ms) == ([1, 2], None)
+
+
 async def test_of_a_callback_that_was_resumed_all_is_tried_at_once(worker: Worker, call: Caller) -> None:
     await call.words(init(1), init(2))
     await worker.fail(await worker.take())

@@ -56,6 +56,7 @@ async def everything_happens(call: Caller, store: Store) -> None:
     await call.http.delete("/v1/topologies/default/spouts/others?discard=true")
     await call.words(init(4, 9, message_timeout_ms=100))
     await Tick(store, every=1)._visit("default")
+    await call.put_spout("hooked", callback={"kind": "webhook", "url": "https://orders.example"})
     meters = store.meters.delivery
     meters.posts["default", "done"].inc()
     meters.messages["default"].inc()

@@ -9,6 +9,7 @@ import pytest
 from acker_protocol.signature import verify
 from acker_service.delivery.couriers import Couriers
 from acker_service.delivery.posting import Bounds, Poster
+from acker_service.delivery.tick import Tick
 from acker_service.domain.addresses import Allowed
 from acker_service.domain.callback import Webhook
 from acker_service.domain.registration import register, resume
@@ -327,6 +328,26 @@ async def test_a_callback_that_is_led_elsewhere_takes_what_the_old_one_did_not(
         await hooks.register(port)
         await hooks.eventually_empty()
     assert told(receiver.received) == [1]
+
+
+async def test_a_topology_that_is_deleted_by_force_goes_when_all_was_delivered(
+    hooks: Hooks, receiver: Receiver, port: int
+) -> None:
+    brief = Caller(hooks.call.http, "brief")
+    await brief.put()
+    await brief.put_spout(SPOUT, callback={"kind": "webhook", "url": f"http://127.0.0.1:{port}/"})
+    await brief.words(init(1), init(2, 9))
+    assert (await brief.http.delete("/v1/topologies/brief?force=true")).status_code == 202
+    tick = Tick(hooks.store, every=0.05)
+    tick.start()
+    hooks.deliver()
+
+    async def gone() -> bool:
+        return (await brief.http.get("/v1/topologies/brief")).status_code == 404
+
+    await eventually(gone)
+    await tick.stop()
+    assert sorted(told(receiver.received)) == [1, 2]
 
 
 async def test_without_a_callback_nothing_is_delivered(hooks: Hooks, receiver: Receiver, port: int) -> None:

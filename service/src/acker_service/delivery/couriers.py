@@ -33,7 +33,6 @@ class Couriers(Rounds):
         super().__init__(store, every=every)
         self._poster, self._terms = poster, terms
         self._worker = uuid.uuid4().hex
-        self._known: dict[str, tuple[str, list[Spout]]] = {}
         self._running: dict[Mailbox, tuple[Courier, asyncio.Task[None]]] = {}
 
     async def visit(self, topology: Topology) -> None:
@@ -57,15 +56,11 @@ class Couriers(Rounds):
         await end(*tasks)
 
     async def _on(self, topology: Topology) -> list[Spout]:
-        """Give the spout tasks whose callback is on; a change of one raises the topology's version."""
+        """Give the spout tasks whose callback is on."""
         if topology.doom is Doom.GONE:
             return []
-        pair, spouts = self._known.get(topology.name, ("", []))
-        if pair != topology.pair:
-            everyone = (await self.store.spouts.read_all(topology)).values()
-            spouts = [spout for spout in everyone if spout.callback and spout.callback.state is State.ON]
-            self._known[topology.name] = (topology.pair, spouts)
-        return spouts
+        called_back = await self.store.spouts.called_back(topology)
+        return [spout for spout in called_back if spout.callback and spout.callback.state is State.ON]
 
     def _begin(self, mailbox: Mailbox, topology: Topology, spout: Spout) -> None:
         courier = self._make(topology, spout)

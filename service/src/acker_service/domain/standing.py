@@ -16,10 +16,20 @@ class Latencies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What waits to be delivered for a spout task: how many, for how long the oldest; whether the callback is on."""
+
+    unread: int
+    age_ms: int
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyStanding:
     """How a topology stands: what is left in it, and what became of its roots since it was made, over all replicas.
 
-    ``totals`` by name, ``deliveries`` count completions by what became of them, ``latencies`` by outcome.
+    ``totals`` by name, ``deliveries`` count completions by what became of them, ``latencies`` by
+    outcome, ``backlogs`` by spout task with a callback.
     """
 
     pending: int
@@ -28,6 +38,7 @@ class TopologyStanding:
     totals: Mapping[str, int]
     deliveries: Mapping[str, int]
     latencies: Mapping[str, Latencies]
+    backlogs: Mapping[str, Backlog] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from acker_protocol.messages import Outcome
 
-from acker_service.domain.standing import Latencies, TopologyStanding
+from acker_service.domain.standing import Backlog, Latencies, TopologyStanding
 from acker_service.store.shards import Shards
 from acker_service.store.topology import Topology
 
@@ -20,7 +20,7 @@ class Counts:
 
     ``dropped`` are early roots that no init came for, ``unbalanced`` the times an ack val was zero with edges
     outstanding; ``deliveries`` count completions, by what became of them. ``latencies`` are complete latencies, by
-    outcome.
+    outcome; ``backlogs`` are of spout tasks with a callback, where they were looked at.
     """
 
     pending: Counter[int] = field(default_factory=Counter)
@@ -29,6 +29,7 @@ class Counts:
     totals: dict[str, int] = field(default_factory=dict)
     deliveries: dict[str, int] = field(default_factory=dict)
     latencies: dict[str, Latencies] = field(default_factory=dict)
+    backlogs: Mapping[str, Backlog] = field(default_factory=dict)
 
     def kept(self, index: int) -> int:
         """How many completions are kept for a spout task: unread ones and dead letters."""
@@ -58,6 +59,7 @@ class Counts:
             totals=self.totals,
             deliveries=self.deliveries,
             latencies=self.latencies,
+            backlogs=self.backlogs,
         )
 
 

@@ -56,6 +56,7 @@ class Spouts:
     def __init__(self, server: Server, topologies: Topologies) -> None:
         self._server, self._topologies = server, topologies
         self._caches: dict[str, tuple[object, dict[str, Spout]]] = {}
+        self._called_back: dict[str, tuple[object, list[Spout]]] = {}
 
     async def get(self, topology: Topology, name: str) -> Spout:
         """Give a spout task. Raises `UnknownSpout`."""
@@ -84,6 +85,14 @@ class Spouts:
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         spouts = {name.decode(): _decode(name.decode(), value.decode()) for name, value in pairs}
         self._caches[topology.name] = (self._known_by(topology), spouts)
+        return spouts
+
+    async def called_back(self, topology: Topology) -> list[Spout]:
+        """Give the spout tasks that have a callback; a change of one raises the topology's version."""
+        by, spouts = self._called_back.get(topology.name, (None, []))
+        if by != self._known_by(topology):
+            spouts = [spout for spout in (await self.read_all(topology)).values() if spout.callback]
+            self._called_back[topology.name] = (self._known_by(topology), spouts)
         return spouts
 
     async def register(self, topology: Topology, names: set[str]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from acker_protocol.problems import StoreUnavailable
 from acker_service.domain.durability import RELAXED, Durability
 from acker_service.domain.limits import BUCKETS
 from acker_service.domain.standing import Standing
+from acker_service.store.backlogs import Backlogs
 from acker_service.store.callbacks import Callbacks
 from acker_service.store.counts import CountsReader
 from acker_service.store.dead_letters import DeadLetters
@@ -64,7 +65,7 @@ class Store:
         self.spouts = Spouts(self.server, self.topologies)
         self.shards = Shards(self.server, self.topologies)
         self.counts = CountsReader(self.shards)
-        self.survey = Survey(self.server, self.topologies, self.counts)
+        self.survey = Survey(self.server, self.topologies, self.counts, Backlogs(self.shards, self.spouts))
         self.fullness = Fullness(self.survey, self.counts, self._suitability, mailbox_max=mailbox_max)
         self.requests = Requests(self.server, self.topologies, self.shards, self.spouts, self.fullness, work)
         self.roots = Roots(self.shards, self.spouts, work)

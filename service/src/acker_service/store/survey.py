@@ -6,12 +6,13 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from acker_protocol.problems import Problem
 
 from acker_service.store import keys
+from acker_service.store.backlogs import Backlogs
 from acker_service.store.counts import Counts, CountsReader
 from acker_service.store.server import Server
 from acker_service.store.topologies import Topologies
@@ -49,8 +50,8 @@ class Look:
 class Survey:
     """Looks at the whole store, once for all who ask."""
 
-    def __init__(self, server: Server, topologies: Topologies, counts: CountsReader) -> None:
-        self._server, self._topologies, self._counts = server, topologies, counts
+    def __init__(self, server: Server, topologies: Topologies, counts: CountsReader, backlogs: Backlogs) -> None:
+        self._server, self._topologies, self._counts, self._backlogs = server, topologies, counts, backlogs
         self._latest: tuple[float, Look] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -93,7 +94,8 @@ class Survey:
         """Count a topology; None if it has gone meanwhile, or cannot be counted now."""
         with contextlib.suppress(Problem):
             topology = await self._topologies.get(name)
-            return topology, await self._counts.read(topology)
+            counts = await self._counts.read(topology)
+            return topology, replace(counts, backlogs=await self._backlogs.read(topology, counts))
         return None
 
     async def _renew(self) -> None:

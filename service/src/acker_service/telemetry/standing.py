@@ -17,6 +17,7 @@ def families(standing: Standing | None) -> Iterator[Metric]:
         yield from _memory(standing)
         yield from _left(standing)
         yield from _ended(standing)
+        yield from _backlogs(standing)
 
 
 def _memory(standing: Standing) -> Iterator[Metric]:
@@ -56,6 +57,20 @@ def _ended(standing: Standing) -> Iterator[Metric]:
     yield _total(standing, "acker_early_roots_dropped", "dropped", "Early roots dropped because no init came.")
     unbalanced = "Times an ack val was zero with edges outstanding: somebody uses ids that are not random."
     yield _total(standing, "acker_unbalanced", "unbalanced", unbalanced)
+
+
+def _backlogs(standing: Standing) -> Iterator[Metric]:
+    """Tell of each spout task with a callback; what is paused or off is not on, so that nobody scales for it."""
+    labels = ["topology", "spout_task"]
+    waiting = GaugeMetricFamily("acker_callback_unread", "Completions that wait to be delivered.", labels=labels)
+    age = GaugeMetricFamily("acker_callback_age_seconds", "How long the oldest of them has waited.", labels=labels)
+    on = GaugeMetricFamily("acker_callback_on", "Whether the callback is on: neither paused nor off.", labels=labels)
+    for name, topology in standing.topologies.items():
+        for spout_task, backlog in topology.backlogs.items():
+            waiting.add_metric([name, spout_task], backlog.unread)
+            age.add_metric([name, spout_task], backlog.age_ms / 1_000)
+            on.add_metric([name, spout_task], int(backlog.is_on))
+    yield from (waiting, age, on)
 
 
 def _deliveries(standing: Standing) -> Metric:

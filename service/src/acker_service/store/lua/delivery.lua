@@ -251,6 +251,19 @@ local function settle_delivery(keys, args)
   return { 'ok' }
 end
 
+-- Input: KEYS[1] stamp; ARGV[1] pair, then spout indexes. Output: {'ok', now, oldest entry or false ...}
+local function oldest(keys, args)
+  local no = refusal(keys[1], args[1])
+  if no then return no end
+  local reply = { 'ok', clock() }
+  for i = 2, #args do
+    local entry = redis.call('XRANGE', base_of(keys, args) .. 'm' .. args[i], '-', '+', 'COUNT', 1)[1]
+    reply[#reply + 1] = entry and entry[1] or false
+  end
+  return reply
+end
+
+provide('acker_oldest_v1', oldest)
 provide('acker_take_v1', take)
 provide('acker_leave_v1', leave)
 provide('acker_settle_v1', settle_delivery)
