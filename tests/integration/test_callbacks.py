@@ -158,10 +158,10 @@ async def test_a_change_reaches_another_replica(call: Caller, store: Store, valk
         await other.words(init(1))
         cursor = (await other.completions())["cursor"]
         await put(call, WEBHOOK)
-        await call.words(init(2))
-        assert len((await other.completions())["completions"]) == 2
         refused = await http.post(routes.release("default", SPOUT), json={"cursor": cursor})
         assert refused.json()["code"] == "mailbox_owned"
+        await call.words(init(2))
+        assert len((await other.completions())["completions"]) == 2
     await replica.close()
 
 

@@ -70,6 +70,7 @@ def _add_forgetting(router: APIRouter, store: Store, most: int) -> None:
             raise Invalid("cursor is missing")
 
         async def work(found: Topology) -> int:
+            found = await store.topologies.read(found.name)  # another replica may have given it a webhook
             spout = await store.spouts.get(found, spout_task)
             if spout.callback is not None and spout.callback.owns:
                 raise MailboxOwned(f"the webhook of spout task {spout_task} owns its completions; reading is allowed")
