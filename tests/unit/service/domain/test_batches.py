@@ -16,6 +16,7 @@ def entry(ms: int, *ids: str, shard: int = 0, tried: int = 0) -> Entry:
 def test_the_oldest_of_all_shards_go_first_in_an_order_that_is_always_the_same() -> None:
     found = [entry(3, "c"), entry(5, "e"), entry(1, "a", shard=1), entry(3, "d", shard=1), entry(2, "b", shard=2)]
     assert [it.pieces[0].id for it in choose(found, 10)] == ["a", "b", "c", "d", "e"]
+    assert [it.name for it in choose(found, 10)] == ["1-0", "2-0", "3-0", "3-0", "5-0"]
     assert choose(found[::-1], 10) == choose(found, 10)
 
 
