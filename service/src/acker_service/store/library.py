@@ -25,7 +25,10 @@ FILES = (
     "removal",
 )
 
-READING = frozenset(f"acker_{name}_v1" for name in ("read_counts", "read_used", "list_roots", "ended", "tips"))
+READING = frozenset(
+    f"acker_{name}_v1"
+    for name in ("read_counts", "read_used", "list_roots", "ended", "tips", "oldest", "leave", "note_tick")
+)
 """The functions whose answers nobody relies on; on what a root or a completion says a message may be deleted."""
 
 
