@@ -10,7 +10,7 @@ from acker_service.domain.callback import Webhook
 from acker_service.domain.registration import State, register, resume, stop
 from acker_service.domain.schedule import Schedule
 from acker_service.domain.verdicts import Fate, Verdict
-from acker_service.store.deliveries import Outdated, Post, Taken
+from acker_service.store.deliveries import Changed, Outdated, Post, Taken
 from acker_service.store.mailboxes import read_cursor
 from acker_service.store.store import Store
 
@@ -298,8 +298,10 @@ async def test_a_callback_that_was_led_elsewhere_begins_anew(worker: Worker, cal
     await worker.store.callbacks.change("default", SPOUT, elsewhere)
     again = await worker.take()
     assert (roots(again.entries), {entry.tried for entry in again.entries}) == ([1, 2], {0})
-    with pytest.raises(Outdated):
+    with pytest.raises(Changed):
         await worker.store.deliveries.take(old, worker.now_ms)
+    with pytest.raises(Outdated):
+        await worker.store.deliveries.take(replace(old, topology=(await worker.post()).topology), worker.now_ms)
 
 
 async def test_a_failure_of_the_old_callback_does_not_put_off_the_new_one(worker: Worker, call: Caller) -> None:

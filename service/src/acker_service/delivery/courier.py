@@ -9,7 +9,7 @@ from acker_protocol.problems import NotFound, Problem
 
 from acker_service.domain.registration import Registered
 from acker_service.domain.terms import Terms
-from acker_service.store.deliveries import Outdated, Post, Taken
+from acker_service.store.deliveries import Changed, Outdated, Post, Taken
 from acker_service.store.spouts import Spout
 from acker_service.store.store import Store
 from acker_service.store.topology import Remade, Topology
@@ -39,7 +39,7 @@ class Courier:
 
     def __init__(self, store: Store, topology: Topology, spout: Spout, *, worker: str, terms: Terms) -> None:
         self.store, self.topology, self.spout, self.terms = store, topology, spout, terms
-        self._worker = worker
+        self._worker, self._known_by = worker, topology.pair
         self._stopping = asyncio.Event()
         self._waiter = Waiter()
 
@@ -65,14 +65,16 @@ class Courier:
                     await self._turn()
                 except (Ended, NotFound, Remade):
                     break
+                except Changed:
+                    continue  # and look at the callback again
                 except Outdated as outdated:
                     await self._mend(outdated.begun_ms)
                     break
                 except Problem as problem:
                     _log.warning("delivery for %s waits: %s", self.name, problem.detail)
                     await self.rest(AGAIN_S)
-            with contextlib.suppress(Problem, Ended):
-                await self.store.deliveries.leave(await self._post())
+            with contextlib.suppress(Problem):
+                await self.store.deliveries.leave(self._post(await self._topology()))
 
     async def rest(self, seconds: float) -> None:
         """Sleep, but not beyond a stop."""
@@ -85,7 +87,7 @@ class Courier:
 
     async def _turn(self) -> None:
         """Deliver what there is, or wait for some."""
-        post = await self._post()
+        post = self._post(await self._checked())
         now_ms = await self.now_ms()
         taken = await self._gather(post, now_ms)
         if taken.entries:
@@ -108,10 +110,20 @@ class Courier:
         await self.rest(self.terms.wait_s)
         return await self.store.deliveries.take(post, now_ms)
 
-    async def _post(self) -> Post:
-        topology = await self.store.topologies.get(self.topology.name)
-        if topology.incarnation != self.topology.incarnation:
-            raise Ended
+    async def _topology(self) -> Topology:
+        return await self.store.topologies.get(self.topology.name)
+
+    async def _checked(self) -> Topology:
+        """Give the topology as it is known now; whenever that changed, see to it that the callback did not."""
+        topology = await self._topology()
+        if topology.pair != self._known_by:
+            same = topology.incarnation == self.topology.incarnation
+            if not same or await self.store.spouts.get(topology, self.spout.name) != self.spout:
+                raise Ended
+            self._known_by = topology.pair
+        return topology
+
+    def _post(self, topology: Topology) -> Post:
         return Post(
             topology=topology,
             spout=self.spout,

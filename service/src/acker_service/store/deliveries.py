@@ -30,6 +30,10 @@ class Outdated(Exception):
         self.begun_ms = begun_ms
 
 
+class Changed(Exception):
+    """The topology was changed meanwhile: the callback may be another, or gone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
     """A worker and a spout task that it delivers for. ``most`` is how many completions go together.
@@ -92,10 +96,12 @@ class Deliveries:
     async def take(self, post: Post, now_ms: int) -> Taken:
         """Take what is to be delivered at this time: what failed together, longest due, else what was never tried.
 
-        Holds the lease, if it could be had. Raises `Outdated`, `StoreUnavailable`, `UnknownTopology`.
+        Holds the lease, if it could be had. Raises `Changed`, `Outdated`, `StoreUnavailable`, `UnknownTopology`.
         """
         args = [_ask(post, shard, now_ms) for shard in range(len(post.topology.shards))]
         topology, replies = await self._shards.ask_shards(post.topology, "acker_take_v1", args)
+        if topology.pair != post.topology.pair:
+            raise Changed
         for word, *rest in replies:
             if word == b"old":
                 raise Outdated(int(rest[0]))
