@@ -6,7 +6,7 @@ STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-stores coverage mutations contract-fuzz bench check format lock clean
+.PHONY: help setup demo serve test faults test-stores coverage mutations contract-fuzz bench check format lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,8 +19,11 @@ demo: $(VENV)/.runtime ## Count the words of a book through the acker, with work
 serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its embedded store
 	$(BIN)/acker serve
 
-test: $(VENV)/.dev ## Run all tests (under ten minutes)
-	$(BIN)/python -m pytest
+test: $(VENV)/.dev ## Run all tests but those of `make faults` (under ten minutes)
+	$(BIN)/python -m pytest --ignore tests/faults
+
+faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, and see that nothing is lost
+	$(BIN)/python -m pytest tests/faults
 
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
