@@ -6,10 +6,12 @@ STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test faults test-stores coverage mutations contract-fuzz bench check format lock clean
+.PHONY: help setup demo serve test faults test-stores coverage mutations contract-fuzz spark spark-drivers examples \
+        check-deploy image-test faults-cluster bench check format lock clean
+APART := faults spark deploy image cluster pipelines   # rooms of tests/ with a target of their own
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it
 
@@ -19,8 +21,8 @@ demo: $(VENV)/.runtime ## Count the words of a book through the acker, with work
 serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its embedded store
 	$(BIN)/acker serve
 
-test: $(VENV)/.dev ## Run all tests but those of `make faults` (under ten minutes)
-	$(BIN)/python -m pytest --ignore tests/faults
+test: $(VENV)/.dev ## Run all tests but those that have a target of their own (under ten minutes)
+	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART))
 
 faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, and see that nothing is lost
 	$(BIN)/python -m pytest tests/faults
@@ -36,6 +38,24 @@ mutations: $(VENV)/.dev ## Break every rule of law and store on purpose and see 
 
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
 	$(BIN)/python -m pytest -m fuzz
+
+spark: $(VENV)/.dev ## Run the tests of the PySpark connector (they need Java 17)
+	$(BIN)/python -m pytest tests/spark --ignore tests/spark/drivers
+
+spark-drivers: $(VENV)/.dev ## Run those of its tests that start whole Spark clusters and drivers (minutes)
+	$(BIN)/python -m pytest tests/spark/drivers
+
+examples: $(VENV)/.dev ## Run the example pipelines, with RabbitMQ and Spark, and kill them in the middle
+	$(BIN)/python -m pytest tests/pipelines
+
+check-deploy: $(VENV)/.dev ## Lint, render and cross-examine what is in deploy/
+	$(BIN)/python -m pytest tests/deploy
+
+image-test: $(VENV)/.dev ## Build the image and run it as the chart would (as root, on Debian)
+	$(BIN)/python -m pytest tests/image
+
+faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts; ONLY=split SETTING=replica:1 for one (as root)
+	$(BIN)/python -m tests.cluster $(addprefix --only ,$(ONLY)) $(addprefix --setting ,$(SETTING))
 
 bench: $(VENV)/.dev ## Measure what the acker costs (a quarter of an hour); ONLY=memory for one group
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY))
@@ -71,6 +91,7 @@ $(VENV)/.runtime: requirements.lock client/pyproject.toml service/pyproject.toml
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable client --editable service
 	@touch $@
 
-$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+$(VENV)/.dev: requirements-dev.lock spark_connector/pyproject.toml $(VENV)/.runtime
 	$(PIP) --require-hashes --requirement requirements-dev.lock
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable spark_connector
 	@touch $@
