@@ -1,0 +1,16 @@
+"""What the pipelines around RabbitMQ play on, each part to be had alone.
+
+====================  ============================================================================================
+`processes`           programs started in a folder and ended by their pid; `Processes.start`, `Child.kill` (SIGKILL)
+`broker`              a RabbitMQ of one's own, on free ports, its data in a folder: ``with running_broker(folder)``
+`acker`               an acker of one's own, likewise: ``start_acker(processes, folder)``, ``make_topology``
+`orders`              the orders: ``make_orders(count)``, as JSON and back, ``publish(url, queue, orders)``
+`card_service`        the HTTP card service, a process: fails, hangs, declines, knows a transaction it has charged
+`cards`               who calls it: ``Cards(url).charge(order, transaction=…)``; ``start_card_service`` and its ledger
+`statuses`            the final status of each order in SQLite: ``Statuses(path)``, ``away(path)`` takes it from all
+`notice_service`      the second system, a process that is told what became of each order
+`notices`             who tells it: ``Notices(url).tell(order_id, status)``; ``start_notice_service`` and its ledger
+====================  ============================================================================================
+
+All of it is synchronous and knows nothing of how the orders get from one to the other.
+"""

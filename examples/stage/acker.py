@@ -1,0 +1,31 @@
+"""Knows an acker of one's own: ``acker serve`` with the embedded store, on a free port, its data in a folder."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import httpx
+from acker_protocol import routes
+
+from examples.stage.processes import Processes, free_port
+
+
+def start_acker(processes: Processes, data_dir: Path) -> str:
+    """Start an acker, wait until it is ready, and give its address. Raises `Died` if it does not get there."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    options = ["--port", str(port), "--data-dir", str(data_dir)]
+    acker = processes.start("acker", [sys.executable, "-m", "acker_service", "serve", *options])
+    acker.wait_until(lambda: _is_ready(url))
+    return url
+
+
+def make_topology(acker: str, topology: str, **terms: int) -> None:
+    """Make a topology with these terms, such as ``message_timeout_ms``."""
+    httpx.put(acker + routes.topology(topology), json=terms, trust_env=False).raise_for_status()
+
+
+def _is_ready(url: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"{url}/readyz", trust_env=False).is_success
+    return False
