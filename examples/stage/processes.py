@@ -80,7 +80,7 @@ class Processes:
         name: str,
         command: Sequence[str],
         *,
-        environment: Mapping[str, str] = NOTHING,
+        environment: Mapping[str, str] = _NONE,
         inherited: Sequence[int] = (),
     ) -> Child:
         """Start a program; ``environment`` is added to what all have, ``inherited`` are descriptors it gets."""
