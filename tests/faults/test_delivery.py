@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
+from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_service.store.embedded import Embedded
 
 from tests.support import dying
 from tests.support.caller import init
+from tests.support.processes import stands_still, thaw
 from tests.support.receivers import Planned, Receiver, served
 from tests.support.servers import AckerProcess, acker_serve, free_port, valkey
 from tests.support.waiting import eventually_true
@@ -46,15 +49,32 @@ class Spout:
         return self.acker.http.put(f"{self.base}/spouts/orders", json={"callback": callback}).is_success
 
     def end(self, count: int) -> None:
-        """Let roots end."""
+        """Let roots end; asks until that is answered."""
         roots = range(len(self.ended) + 1, len(self.ended) + count + 1)
-        answer = self.acker.http.post(f"{self.base}/batch", json={"ops": [init(root) for root in roots]})
-        assert answer.json()["results"] == ["acked"] * count
+        eventually_true(lambda: self.try_to_end(roots), within=30)
         self.ended += roots
 
+    def try_to_end(self, roots: range) -> bool:
+        """Ask for roots to end, under the same key each time: whoever is asked may die before it answers.
+
+        A repeat says what has become of them.
+        """
+        ops = {"ops": [init(root) for root in roots]}
+        try:
+            answer = self.acker.http.post(f"{self.base}/batch", json=ops, headers={IDEMPOTENCY_KEY: f"to-{roots.stop}"})
+        except httpx.TransportError:
+            return False
+        assert answer.status_code in {200, 503}, answer.text
+        assert answer.status_code == 503 or set(answer.json()["results"]) <= {"acked", "finished"}, answer.text
+        return answer.is_success
+
     @property
-    def unread(self) -> int:
-        return int(self.acker.http.get(f"{self.base}/spouts/orders").json()["unread"])
+    def left(self) -> tuple[int, int] | None:
+        """How many wait, and how many dead letters there are; None while nobody can tell."""
+        answer = self.acker.http.get(f"{self.base}/spouts/orders")
+        assert answer.status_code in {200, 503}, answer.text
+        shown = answer.json()
+        return (shown["unread"], shown["dead_letters"]) if answer.is_success else None
 
     @property
     def posted(self) -> list[tuple[str, int]]:
@@ -63,11 +83,10 @@ class Spout:
         assert {(data["topology"], data["spout_task"]) for data in posts} <= {(self.topology, "orders")}
         return [(done["id"], int(done["root_id"], 16)) for data in posts for done in data["completions"]]
 
-    def assert_all_told(self, *, within: float = 20.0) -> None:
+    def assert_all_told(self, *, within: float = 60.0) -> None:
         """Every root was told, each under one id, and nothing is left."""
-        eventually_true(lambda: self.unread == 0, within=within)
+        eventually_true(lambda: self.left == (0, 0), within=within)
         assert sorted(root for _, root in set(self.posted)) == self.ended
-        assert self.acker.http.get(f"{self.base}/spouts/orders").json()["dead_letters"] == 0
 
 
 @pytest.fixture
@@ -126,9 +145,9 @@ def spout(service: Service, receiver: Receiver, hook: str) -> Iterator[Spout]:
 def test_another_worker_takes_over_from_one_that_dies_at_a_step(step: str, spout: Spout, service: Service) -> None:
     service.trap.write_text(f"{step} SIGKILL")
     spout.end(32)
-    eventually_true(lambda: not service.trap.exists())
+    eventually_true(lambda: sum(worker.process.poll() is None for worker in service.workers) == 1, within=30)
+    assert not service.trap.exists()
     spout.assert_all_told()
-    assert sum(worker.process.poll() is None for worker in service.workers) == 1
     spout.end(1)
     spout.assert_all_told()
 
@@ -141,20 +160,16 @@ def test_a_worker_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on
     service.trap.write_text(f"{step} SIGSTOP")
     spout.end(8)
     try:
-        eventually_true(lambda: not service.trap.exists())
+        eventually_true(lambda: sum(stands_still(worker.process.pid) for worker in service.workers) == 1, within=30)
+        assert not service.trap.exists()
         spout.assert_all_told()
         spout.end(8)
         spout.assert_all_told()
-        assert sum(map(_stands_still, service.workers)) == 1
     finally:
         for worker in service.workers:
-            worker.process.send_signal(signal.SIGCONT)
+            thaw(worker.process.pid)
     spout.end(8)
     spout.assert_all_told()
-
-
-def _stands_still(acker: AckerProcess) -> bool:
-    return Path(f"/proc/{acker.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 @pytest.mark.parametrize("step", ["after take", "after post", "after settle a shard"])
@@ -170,10 +185,11 @@ def test_a_process_that_dies_at_a_step_delivers_the_rest_when_it_is_started_agai
         spout.end(3)
         spout.assert_all_told()
         trap.write_text(f"{step} SIGKILL")
-        spout.end(32)
-        acker.process.wait(20)
+        spout.try_to_end(range(4, 36))
+        acker.process.wait(60)
         acker.start()
         acker.wait_until_ready()
+        spout.end(32)
         spout.assert_all_told()
 
 
@@ -185,7 +201,7 @@ def test_a_receiver_that_is_killed_and_comes_back_gets_all(tmp_path: Path, recei
             spout.end(8)
             spout.assert_all_told()
         spout.end(8)
-        eventually_true(lambda: 'acker_webhook_posts_total{fate="retry"' in acker.http.get("/metrics").text)
+        eventually_true(lambda: 'acker_webhook_posts_total{fate="retry"' in acker.http.get("/metrics").text, within=30)
         with served(receiver, port=port):
             spout.assert_all_told()
 
@@ -209,7 +225,6 @@ def test_a_store_that_is_killed_and_comes_back_loses_nothing(
         eventually_true(lambda: receiver.received)
         _kill(server)
         asyncio.run(server.start())
-        eventually_true(lambda: acker.http.get("/readyz").is_success)
         spout.assert_all_told()
         spout.end(1)
         spout.assert_all_told()
@@ -218,6 +233,7 @@ def test_a_store_that_is_killed_and_comes_back_loses_nothing(
 def test_a_store_that_comes_back_empty_delivers_again_within_seconds(
     tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
 ) -> None:
+    """Five seconds are the promise; a machine that is busy with other things gets three times that."""
     server, url = store
     with acker_serve(tmp_path, "--redis-url", url, *FAST) as acker:
         spout = Spout(acker, receiver)
@@ -227,24 +243,25 @@ def test_a_store_that_comes_back_empty_delivers_again_within_seconds(
         _kill(server)
         shutil.rmtree(tmp_path / "store" / "appendonlydir")
         asyncio.run(server.start())
-        eventually_true(lambda: spout.try_to_register(hook), within=5)
+        eventually_true(lambda: spout.try_to_register(hook), within=15)
         spout.end(1)
-        spout.assert_all_told(within=5)
+        spout.assert_all_told(within=15)
 
 
 def test_a_process_that_is_told_to_stop_settles_what_it_is_sending(
     tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
 ) -> None:
-    with acker_serve(tmp_path, "--redis-url", store[1], *FAST) as acker:
+    """No post is given up meanwhile, and a lease that nobody gave back would last half a minute."""
+    with acker_serve(tmp_path, "--redis-url", store[1], *FAST, "--callback-timeout-s", "30") as acker:
         spout = Spout(acker, receiver)
         spout.register(hook)
         for _ in range(40):
             spout.end(1)
-        eventually_true(lambda: receiver.received)
-        assert acker.terminate() == 0
+        eventually_true(lambda: receiver.received, within=30)
+        assert acker.terminate(within=30) == 0
         acker.start()
         acker.wait_until_ready()
-        spout.assert_all_told(within=5)
+        spout.assert_all_told(within=25)
     assert len(spout.posted) == len(set(spout.posted))
 
 

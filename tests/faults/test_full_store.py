@@ -106,7 +106,7 @@ async def test_time_passes_in_a_full_store(small: Store) -> None:
     used = await used_memory(small)
     await everywhere(small, "CONFIG", "SET", "maxmemory", used - 100_000)
     found: dict[int, str] = {}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not found:
             await small.ticks.tick(topology)
             found = await told(small, topology)

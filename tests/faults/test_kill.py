@@ -33,7 +33,7 @@ async def load_over_a_kill(url: str, kill: Callable[[], Awaitable[None]]) -> Non
             await kill()
             await load.reaches(SOME)
             load.ended = True
-        await eventually(load.all_told, within=20)
+        await eventually(load.all_told, within=60)
         outcomes = await load.outcomes()
     assert len(outcomes) >= 2 * SOME
     assert outcomes == {(root, "timed_out" if root in load.held else "acked"): 1 for root in load.answered}

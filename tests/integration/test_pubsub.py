@@ -59,7 +59,7 @@ async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
     async with Redis.from_url(url) as redis, redis.pubsub() as pubsub:
         sharded = store.server.url.startswith("redis+cluster")
         await (pubsub.ssubscribe(CHANNEL) if sharded else pubsub.subscribe(CHANNEL))
-        assert (await pubsub.get_message(timeout=5))["type"].endswith("subscribe")
+        assert (await pubsub.get_message(timeout=30))["type"].endswith("subscribe")
         listening = asyncio.create_task(subscriber.listen(pubsub))
         yield subscriber
         listening.cancel()
@@ -84,7 +84,7 @@ def eventually_told(subscriber: Subscriber, roots: list[int]) -> Any:
     async def told() -> bool:
         return subscriber.roots == roots
 
-    return eventually(told)
+    return eventually(told, within=30)
 
 
 async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
@@ -106,8 +106,13 @@ async def test_what_ends_later_is_published_once(couriers: Couriers, call: Calle
         await call.words(init(root))
         await eventually_told(subscriber, [*range(1, root + 1)])
     assert (await call.spout())["unread"] == 8
-    topology = await couriers.store.topologies.get("default")
-    assert (await couriers.store.counts.read(topology)).deliveries["published"] == 8
+
+    async def counted() -> bool:
+        topology = await couriers.store.topologies.get("default")
+        return (await couriers.store.counts.read(topology)).deliveries["published"] == 8
+
+    await eventually(counted)
+    assert len(subscriber.messages) == 8
 
 
 async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside_it(

@@ -26,12 +26,12 @@ pytestmark = pytest.mark.anyio
 SECRET = "whsec_" + "A" * 32
 SPOUT = "orders"
 ALLOWED = Allowed(hosts=frozenset({"127.0.0.1"}))
-TERMS = Terms(wait_s=0.005, lease_ms=10_000, schedule=Schedule(delays_s=(0.05, 0.1, 0.2)))
+TERMS = Terms(wait_s=0.005, lease_ms=30_000, schedule=Schedule(delays_s=(0.05, 0.1, 0.2)))
 
 
 @pytest.fixture(scope="module")
 def poster() -> Poster:
-    bounds = Bounds(connect_s=1, post_s=2, retry_after_max_s=1)
+    bounds = Bounds(connect_s=20, post_s=20, retry_after_max_s=1)
     return Poster(allowed=ALLOWED, bounds=bounds)
 
 
@@ -79,7 +79,7 @@ class Hooks:
         async def empty() -> bool:
             return await self.unread(spout_task) == 0
 
-        await eventually(empty)
+        await eventually(empty, within=30)
 
     async def state(self) -> str:
         return str((await self.call.spout())["callback"]["state"])
@@ -206,7 +206,7 @@ async def test_a_receiver_that_is_down_gets_all_when_it_is_back(hooks: Hooks, re
         pass
     await hooks.call.words(*[init(root) for root in range(1, 9)])
     await hooks.register(port)
-    hooks.deliver(schedule=Schedule(delays_s=(0.05,) * 100))
+    hooks.deliver(schedule=Schedule(delays_s=(0.05,) * 1_000))
 
     async def failing() -> bool:
         return (await hooks.call.show())["unread"] == 8 and await _failures(hooks) > 2
@@ -248,7 +248,7 @@ async def test_one_that_nothing_succeeded_for_long_for_is_paused_and_keeps_its_c
     receiver.plan.extend([Planned(status=500)] * 1_000)
     await hooks.call.words(init(1))
     await hooks.register(port)
-    hooks.deliver(pause_after_ms=300, schedule=Schedule(delays_s=(0.05,) * 100))
+    hooks.deliver(pause_after_ms=300, schedule=Schedule(delays_s=(0.05,) * 1_000))
 
     async def paused() -> bool:
         return await hooks.state() == "paused"
@@ -284,14 +284,14 @@ async def test_a_receiver_that_asks_to_be_left_alone_is(hooks: Hooks, receiver: 
     receiver.plan.append(Planned(status=503, headers={"retry-after": "1"}))
     await hooks.call.words(init(1))
     await hooks.register(port)
+    loop = asyncio.get_running_loop()
+    since = loop.time()
     hooks.deliver()
 
     async def asked() -> int:
         return len(receiver.received)
 
     await eventually(asked)
-    loop = asyncio.get_running_loop()
-    since = loop.time()
     await hooks.call.words(init(2))
     await hooks.eventually_empty()
     assert loop.time() - since > 0.5
