@@ -50,6 +50,29 @@ async def test_a_cursor_leads_on_from_where_reading_ended(ten: Caller) -> None:
     assert await ten.told(after=cursor) == [(48, "acked"), (52, "failed")]
 
 
+async def test_what_lies_between_two_cursors_can_be_read_again_whatever_came_meanwhile(call: Caller) -> None:
+    wide = Caller(call.http, "wide")
+    await wide.put(ackers=4)
+    await wide.words(*[init(root) for root in range(1, 21)])
+    start = (await wide.completions(limit=5))["cursor"]
+    page = await wide.completions(after=start, limit=6)
+    await wide.words(*[init(root) for root in range(21, 61)])
+    again, cursor = [], start
+    while (read := await wide.completions(after=cursor, until=page["cursor"], limit=2, wait_ms=60_000))["completions"]:
+        again += read["completions"]
+        cursor = read["cursor"]
+    assert sorted(again, key=str) == sorted(page["completions"], key=str)
+    assert cursor == page["cursor"]
+
+
+async def test_nothing_lies_before_the_cursor_of_an_empty_mailbox(call: Caller) -> None:
+    await call.words(init(1, 9))
+    cursor = (await call.completions())["cursor"]
+    await call.words(init(2))
+    assert await call.told(until=cursor) == []
+    assert await call.told() == acked([2])
+
+
 async def test_a_reading_without_news_gives_the_same_cursor(ten: Caller) -> None:
     cursor = (await ten.completions())["cursor"]
     assert (await ten.completions(after=cursor))["cursor"] == cursor

@@ -73,11 +73,16 @@ def make_ephemeral(topology: str, spout_task: str) -> Call:
     return Call(method="PUT", path=routes.spout(topology, spout_task), body=_json({"ephemeral": True}))
 
 
-def read_completions(topology: str, spout_task: str, *, after: str | None, limit: int, wait_ms: int) -> Call:
-    """Ask for completions after a cursor (None: from the oldest not yet released), waiting for the first."""
+def read_completions(
+    topology: str, spout_task: str, *, after: str | None, limit: int, wait_ms: int, until: str | None = None
+) -> Call:
+    """Ask for completions after a cursor (None: from the oldest not yet released), waiting for the first.
+
+    With ``until``, only for those up to that cursor; nothing is waited for then.
+    """
+    cursors = {"after": after, "until": until}
     query: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms}
-    if after is not None:
-        query["after"] = after
+    query |= {name: cursor for name, cursor in cursors.items() if cursor is not None}
     path = f"{routes.completions(topology, spout_task)}?{urlencode(query)}"
     return Call(method="GET", path=path, wait_s=wait_ms / 1000)
 

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Request, Response
 from acker_service.api.auth import needs
 from acker_service.api.bodies import JSON, read_json
 from acker_service.api.events import Events, wants_events
-from acker_service.api.paths import After, Limit, SpoutTask, TopologyName, WaitMs
+from acker_service.api.paths import After, Limit, SpoutTask, TopologyName, Until, WaitMs
 from acker_service.api.waits import Wait
 from acker_service.store.mailboxes import Reading, read_cursor
 from acker_service.store.store import Store
@@ -39,6 +39,7 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
         topology: TopologyName,
         spout_task: SpoutTask,
         after: After = None,
+        until: Until = None,
         limit: Limit = 1_000,
         wait_ms: WaitMs = 0,
         last_event_id: LastEventId = None,
@@ -47,11 +48,11 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
         if wants_events(request):
             start = last_event_id or after
             return await store.topologies.on(topology, lambda found: events.respond(found, spout_task, start, limit))
-        wait = Wait(request=request, stopping=stopping, seconds=wait_ms / 1000)
+        wait = Wait(request=request, stopping=stopping, seconds=0 if until else wait_ms / 1000)
 
         async def poll(found: Topology) -> Reading:
             async with store.followers.following(found, spout_task, after) as follower:
-                return await wait.until(_holds_some, lambda: follower.read(limit), follower.waiter)
+                return await wait.until(_holds_some, lambda: follower.read(limit, until), follower.waiter)
 
         return Response(msgspec.json.encode(_show(await store.topologies.on(topology, poll))), media_type=JSON)
 

@@ -22,16 +22,17 @@ class Follower:
         self._followers, self._mailbox, self._cursor = followers, mailbox, cursor
         self.waiter = waiter
 
-    async def read(self, limit: int) -> Reading:
-        """Read on, ``limit`` completions at most.
+    async def read(self, limit: int, until: str | None = None) -> Reading:
+        """Read on, ``limit`` completions at most; none that come behind the cursor ``until``.
 
-        Raises `UnknownTopology`, `UnknownSpout` if what it follows is gone meanwhile, `StoreUnavailable`.
+        Raises `UnknownTopology`, `UnknownSpout` if what it follows is gone meanwhile, `Invalid`, `StoreUnavailable`.
         """
         topology, spout = self._mailbox
         present = await self._followers.find(topology.name, spout.name)
         if (present[0].incarnation, present[1].index) != (topology.incarnation, spout.index):
             raise UnknownSpout(f"spout task {spout.name} was removed and made again meanwhile")
-        reading = await self._followers.readers.read(*present, self._cursor, limit)
+        last = None if until is None else read_cursor(until, present[0])
+        reading = await self._followers.readers.read(*present, self._cursor, limit, last)
         self._cursor = reading.cursor
         self._followers.meters.completions_read[topology.name].inc(len(reading.completions))
         return reading

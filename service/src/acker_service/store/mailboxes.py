@@ -5,7 +5,7 @@ import binascii
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 from acker_protocol.messages import Completion
@@ -29,7 +29,7 @@ _POSITION = struct.Struct(">BQQI")
 _FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Position:
     """A place in one shard's mailbox: so many completions of an entry (and all of those before it) are taken."""
 
@@ -81,11 +81,22 @@ def read_cursor(text: str | None, topology: Topology) -> Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What somebody wants to read: the completions of a spout task after a cursor, ``limit`` at most."""
+    """What somebody wants to read: the completions of a spout task after a cursor, ``limit`` at most.
+
+    With ``until``, only those up to that cursor: whoever keeps both reads the same again, whatever came meanwhile.
+    """
 
     spout: Spout
     cursor: Cursor
     limit: int
+    until: Cursor | None = None
+
+    def reaches(self, shard: int, position: Position) -> bool:
+        """Whether a completion with this position behind it is wanted."""
+        if self.until is None:
+            return True
+        last = self.until.positions.get(shard)
+        return last is not None and position <= last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +171,7 @@ def _where(wanted: Wanted, shard: int) -> tuple[Argument, ...]:
 
 def _read(wanted: Wanted, replies: Sequence[Sequence[bytes]]) -> Reading:
     """Divide among the shards what each gave; where they gave few completions and few bytes, there are no others."""
-    found = [list(islice(read_entries(reply, wanted.spout.name), wanted.limit)) for reply in replies]
+    found = [list(islice(_entries(wanted, shard, reply), wanted.limit)) for shard, reply in enumerate(replies)]
     told = [(shard, *entry) for shard, entries in divide(found, wanted.limit).items() for entry in entries]
     size = sum(len(packed) for reply in replies for packed in reply[2::3])
     return Reading(
@@ -169,6 +180,10 @@ def _read(wanted: Wanted, replies: Sequence[Sequence[bytes]]) -> Reading:
         start=wanted.cursor,
         more=len(told) >= wanted.limit or size >= FEW_BYTES,
     )
+
+
+def _entries(wanted: Wanted, shard: int, reply: Sequence[Any]) -> Iterator[Entry]:
+    return takewhile(lambda entry: wanted.reaches(shard, entry[0]), read_entries(reply, wanted.spout.name))
 
 
 def read_entries(reply: Sequence[Any], spout_task: str) -> Iterator[Entry]:

@@ -27,16 +27,18 @@ class Readers:
 
     def __init__(self, mailboxes: Mailboxes) -> None:
         self._mailboxes = mailboxes
-        self._wishes: dict[tuple[str, int, str, int], _Wish] = {}
+        self._wishes: dict[tuple[str, int, str, int, str], _Wish] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> Reading:
-        """Read the completions after a cursor, as `Mailboxes.read` does."""
+    async def read(
+        self, topology: Topology, spout: Spout, cursor: Cursor, limit: int, until: Cursor | None = None
+    ) -> Reading:
+        """Read the completions after a cursor, as `Mailboxes.read` does; with ``until``, only those up to that one."""
         loop = asyncio.get_running_loop()
         if not self._wishes:
             loop.call_soon(self._send)
-        key = (topology.pair, spout.index, cursor.encode(), limit)
-        wanted = Wanted(spout=spout, cursor=cursor, limit=limit)
+        key = (topology.pair, spout.index, cursor.encode(), limit, until.encode() if until else "")
+        wanted = Wanted(spout=spout, cursor=cursor, limit=limit, until=until)
         wish = self._wishes.setdefault(key, _Wish(topology, wanted))
         answer: asyncio.Future[Reading] = loop.create_future()
         wish.answers.append(answer)
