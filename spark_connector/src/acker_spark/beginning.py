@@ -1,0 +1,101 @@
+"""Knows how the roots of a batch are begun, and how it is seen that somebody else has begun them.
+
+The first root of a batch, its leader, is begun with one edge more, the batch's *claim*, which is acked in the same
+step. When the batch is run again its claim is a `duplicate`; that of any other query is not, and is taken back. A
+batch that was refused plants a *flag*, an early root that nobody begins, since its claim is a `duplicate` from then on.
+A process that dies between these steps leaves a tree that times out, never one that is done too early.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from acker_protocol.ids import derive_edge, draw_id
+from acker_protocol.messages import Ack, Fail, Init, Message, Word
+
+from acker_spark.errors import AnotherQuery, NoRoom
+
+if TYPE_CHECKING:
+    from acker_client.calls import Answer
+
+    from acker_spark.deliveries import Claim, Delivery
+    from acker_spark.line import Line
+    from acker_spark.options import Options
+
+REFUSED = "refused: another query tracks roots of this batch"
+
+
+def begin(line: "Line", options: "Options", claim: "Claim", deliveries: Sequence["Delivery"]) -> int:
+    """Begin the roots of a batch; give how many were new. Raises `AnotherQuery`, `NoRoom`."""
+    if not deliveries:
+        return 0
+    leader, *others = (_init(one, options) for one in deliveries)
+    ours = _begin_leader(line, claim, leader)
+    answers = line.send(others)
+    _refuse_unplaced(answers)
+    if not ours and (held := [one for one in answers if one.word is Word.DUPLICATE]):
+        _refuse(line, claim, (answer.message for answer in answers if answer.word is Word.PENDING), leader)
+        raise _another(held[0].message)
+    return sum(1 for answer in answers if answer.word is Word.PENDING) + (not ours)
+
+
+def _begin_leader(line: "Line", claim: "Claim", leader: Init) -> bool:
+    """Begin the leader; give whether this batch has been begun before."""
+    edge = _derived(claim, leader.root_id, "claim")
+    first = replace(leader, ack_val=leader.ack_val ^ edge)
+    begun, claimed = line.send([first, Ack(root_id=leader.root_id, ack_val=edge, edge_id=edge)])
+    _refuse_unplaced([begun])
+    if begun.word is Word.FINISHED:
+        return True
+    if begun.word is not Word.DUPLICATE:
+        return False
+    if claimed.word is Word.DUPLICATE and not line.root_is_known(_flag(claim, leader)):
+        return True
+    if claimed.word is not Word.DUPLICATE:
+        line.send([Ack(root_id=leader.root_id, ack_val=edge, edge_id=draw_id()), *_planted(claim, leader)])
+    raise _another(leader)
+
+
+def _refuse(line: "Line", claim: "Claim", begun: Iterable[Message], leader: Init) -> None:
+    """Let go what was begun for nothing."""
+    fails = [Fail(root_id=one.root_id, reason=REFUSED) for one in (leader, *begun)]
+    line.send([*fails, *_planted(claim, leader)])
+
+
+def _planted(claim: "Claim", leader: Init) -> list[Message]:
+    flag = _flag(claim, leader)
+    return [Ack(root_id=flag, ack_val=flag, edge_id=flag)]
+
+
+def _flag(claim: "Claim", leader: Init) -> int:
+    return _derived(claim, leader.root_id, "refused")
+
+
+def _derived(claim: "Claim", root_id: int, name: str) -> int:
+    return derive_edge(root_id=root_id, parent_edge=claim.batch_id, component=claim.query_id, name=name)
+
+
+def _init(one: "Delivery", options: "Options") -> Init:
+    return Init(
+        root_id=one.root_id,
+        spout_task=options.spout_task,
+        ack_val=one.edge_id,
+        message_id=one.message_id,
+        message_timeout_ms=options.message_timeout_ms,
+    )
+
+
+def _refuse_unplaced(answers: Iterable["Answer"]) -> None:
+    for answer in answers:
+        if answer.word in (Word.MAX_SPOUT_PENDING, Word.MAILBOX_FULL, Word.STORE_FULL):
+            raise NoRoom(f"the roots of this batch found no place, up to the end of their time: {answer.word}")
+        if answer.word is Word.CONFLICT:
+            raise _another(answer.message)
+
+
+def _another(message: Message) -> AnotherQuery:
+    named = f"message id {message.message_id!r}" if isinstance(message, Init) else f"root {message.root_id:016x}"
+    return AnotherQuery(
+        f"another query tracks these roots: that of {named} was begun elsewhere and is not done. Give each query a "
+        "spout task of its own; where a message can come again before it is done, give its attempt to root()"
+    )

@@ -1,0 +1,69 @@
+"""Knows the line to the acker: operations go out in packed requests, each sent again with its key until answered."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acker_client import calls
+from acker_client.connection import Reach
+from acker_client.exchange import Exchange
+from acker_client.placing import place
+from acker_client.terms import Terms
+from acker_client.thread_driver import Driver
+from acker_protocol.ids import format_id
+from acker_protocol.problems import UnknownRoot
+
+from acker_spark.topology import Topology, learn
+
+if TYPE_CHECKING:
+    import httpx
+    from acker_client.calls import Answer
+    from acker_client.steps import Flow
+    from acker_protocol.messages import Message
+
+    from acker_spark.options import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a line has of the world: a transport of httpx (None: its own), a clock and a sleep, both in seconds."""
+
+    transport: "httpx.BaseTransport | None" = None
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+
+
+class Line:
+    """The line from a driver to one topology, for any number of threads."""
+
+    def __init__(self, options: "Options", *, retry_for: float, world: World) -> None:
+        terms = Terms(retry_for_ms=round(retry_for * 1000), place_for_ms=round(retry_for * 1000), clock=world.clock)
+        reach = Reach(url=options.url, api_key=options.token, transport=world.transport)
+        self.exchange = Exchange(topology=options.topology, terms=terms)
+        self._options = options
+        self._driver = Driver(reach.connector(terms), sleep=world.sleep)
+
+    def topology(self) -> Topology:
+        """Ask for the topology, which is made if it is not there. Raises `UnfitTopology`."""
+        return self._driver.run(learn(self.exchange, self._options))
+
+    def send(self, messages: Sequence["Message"]) -> "list[Answer]":
+        """Apply operations, in order, and give their answers; inits that find no place wait for one."""
+        return self._driver.run(place(self.exchange, messages)) if messages else []
+
+    def root_is_known(self, root_id: int) -> bool:
+        """Whether the acker knows of a root, be it early, pending or finished."""
+        return self._driver.run(_is_known(self.exchange, root_id))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._driver.close()
+
+
+def _is_known(exchange: Exchange, root_id: int) -> "Flow[bool]":
+    try:
+        yield from exchange.send(calls.read_root(exchange.topology, format_id(root_id)))
+    except UnknownRoot:
+        return False
+    return True
