@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.tracked import Tracked
 from tests.support.servers import AckerProcess, acker_serve
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -60,11 +59,3 @@ def acker_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerPro
     folder: Path = tmp_path_factory.mktemp("acker")
     with acker_serve(folder, "--data-dir", str(folder / "data")) as process:
         yield process
-
-
-@pytest.fixture
-def tracked(acker_process: AckerProcess) -> Iterator[Tracked]:
-    """A topology of the test's own."""
-    found = Tracked(process=acker_process)
-    yield found
-    found.close()
