@@ -1,0 +1,42 @@
+"""The image, built once for all tests of this room."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.image.building import Built, build
+from tests.image.engine import Engine
+from tests.image.stand_in import make_stand_in
+
+NEEDED = ("buildah", "podman", "runc", "mmdebstrap", "nft", "catatonit")
+TAG = "localhost/acker:test"
+
+
+def _missing() -> str:
+    """Say what this machine lacks to build images; empty if nothing."""
+    programs = [name for name in NEEDED if shutil.which(name) is None]
+    if os.geteuid() != 0:
+        return "only root can lay out an image"
+    return f"missing: {', '.join(programs)} (.ci/run installs them)" if programs else ""
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The tools, with the stand-in for the base image in their storage."""
+    if lacks := _missing():
+        assert os.environ.get("CI") != "true", lacks
+        pytest.skip(lacks)
+    engine = Engine(tmp_path_factory.mktemp("image") / "engine")
+    try:
+        make_stand_in(engine)
+        yield engine
+    finally:
+        engine.close()
+
+
+@pytest.fixture(scope="session")
+def image(engine: Engine) -> Built:
+    """The image, under the name TAG."""
+    return build(engine, TAG)

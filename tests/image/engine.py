@@ -1,0 +1,85 @@
+"""Builds and runs images with buildah, podman and runc, in a storage of its own that goes as a whole."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+PATIENCE_S = 600
+
+_CONTAINERS = """\
+[containers]
+default_ulimits = ["nofile=16384:16384", "nproc=4096:4096"]
+cgroupns = "host"
+log_driver = "k8s-file"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[network]
+network_backend = "netavark"
+"""
+# runc: Debian's crun refuses a machine with both versions of cgroups. Limits of open files: podman's own cannot be set
+# everywhere.
+
+_STORAGE = """\
+[storage]
+driver = "{driver}"
+graphroot = "{folder}/store"
+runroot = "{folder}/run"
+"""
+
+
+class Engine:
+    """The tools, on images and containers in ``folder``; `close` removes all of them, and whatever is mounted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        driver = "overlay" if "overlay" in Path("/proc/filesystems").read_text().split() else "vfs"
+        (folder / "storage.conf").write_text(_STORAGE.format(driver=driver, folder=folder))
+        (folder / "containers.conf").write_text(_CONTAINERS)
+
+    def buildah(self, *arguments: str) -> str:
+        return self.run("buildah", *arguments)
+
+    def podman(self, *arguments: str, through: Sequence[str] = ()) -> str:
+        """Run podman; ``through`` is put before it."""
+        return self.run(*through, "podman", *arguments)
+
+    def run(self, *command: str) -> str:
+        """Run a tool to its end and give what it printed. Whatever happens, nothing that it began goes on."""
+        with subprocess.Popen(
+            command, env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        ) as tool:
+            try:
+                out, complaints = tool.communicate(timeout=PATIENCE_S)
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(tool.pid, signal.SIGKILL)
+                raise
+        assert tool.returncode == 0, (
+            f"{' '.join(command)} ended with {tool.returncode}\n{out[-4000:]}{complaints[-4000:]}"
+        )
+        return out.strip()
+
+    def close(self) -> None:
+        """Remove containers and images, then what is still mounted, then the folder."""
+        for command in (["podman", "rm", "--all", "--force", "--time", "0"], ["buildah", "rm", "--all"]):
+            subprocess.run(command, env=self._environment(), capture_output=True, check=False)
+        for mounted in _mounted_below(self.folder):
+            subprocess.run(["umount", "--lazy", mounted], capture_output=True, check=False)
+        shutil.rmtree(self.folder)
+
+    def _environment(self) -> dict[str, str]:
+        own = {"CONTAINERS_CONF": "containers.conf", "CONTAINERS_STORAGE_CONF": "storage.conf"}
+        return os.environ | {name: str(self.folder / file) for name, file in own.items()}
+
+
+def _mounted_below(folder: Path) -> list[str]:
+    """Give what is mounted in a folder, the innermost first."""
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    return sorted((place for place in mounted if Path(place).is_relative_to(folder)), reverse=True)

@@ -1,0 +1,62 @@
+"""Makes the image that the Dockerfile builds on out of Debian's packages, where no registry can be asked.
+
+It is of the same distribution, with the same Python and the same paths as the official one. For tests alone: nothing
+made of it is to be published.
+"""
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from tests.image.engine import Engine
+
+SUITE, PYTHON = "trixie", "3.13"
+NAME = "localhost/python-stand-in"
+_PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PIP = "#!/usr/local/bin/python3\nimport sys\nfrom pip._internal.cli.main import main\nsys.exit(main())\n"
+_UNNEEDED = ("man", "doc", "locale")
+
+
+def make_stand_in(engine: Engine) -> None:
+    """Put the image NAME into the engine's storage (half a minute)."""
+    root = engine.folder / "root"
+    _bootstrap(engine, root)
+    for name in (f"python{PYTHON}", "python3", "python"):
+        (root / "usr/local/bin" / name).symlink_to(f"/usr/bin/python{PYTHON}")
+    (root / f"usr/lib/python{PYTHON}/EXTERNALLY-MANAGED").unlink(missing_ok=True)
+    _install_pip(engine.folder, root)
+    container = engine.buildah("from", "scratch")
+    engine.buildah("add", "--quiet", container, str(root), "/")
+    engine.buildah("config", "--env", f"PATH={_PATH}", "--env", "LANG=C.UTF-8", "--cmd", "python3", container)
+    engine.buildah("commit", "--quiet", "--rm", container, NAME)
+    engine.run("rm", "-rf", str(root))
+
+
+def _bootstrap(engine: Engine, root: Path) -> None:
+    without = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _UNNEEDED]
+    included = f"--include=ca-certificates,python{PYTHON}"
+    how = ["--quiet", "--mode=root", "--variant=minbase", "--format=directory", included, *without]
+    engine.run("mmdebstrap", *how, SUITE, str(root), _mirror())
+    for unclean in ("dev", "var/cache/apt", "var/lib/apt/lists", "var/log"):
+        engine.run("find", str(root / unclean), "-mindepth", "1", "-delete")
+
+
+def _mirror() -> str:
+    """Give where this machine gets its packages from."""
+    for file in (*Path("/etc/apt/sources.list.d").glob("*debian*.sources"), Path("/etc/apt/sources.list")):
+        if file.exists() and (found := re.search(r"^(?:URIs:|deb(?: \[.*\])?) (\S+)", file.read_text(), re.MULTILINE)):
+            return found[1]
+    raise RuntimeError("apt names no source of Debian's packages")
+
+
+def _install_pip(folder: Path, root: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), "pip"]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = folder.glob("pip-*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(root / f"usr/local/lib/python{PYTHON}/dist-packages")
+    script = root / "usr/local/bin/pip"
+    script.write_text(_PIP)
+    script.chmod(0o755)

@@ -1,0 +1,150 @@
+"""The image: built twice the same, run as the chart runs it, and stopped in the middle of its work."""
+
+import contextlib
+import http.client
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.image.building import Built, build
+from tests.image.conftest import TAG
+from tests.image.engine import Engine
+from tests.image.running import URL, Container, answers, connection, host_with_valkey, started
+from tests.support.caller import Document, ack, init
+from tests.support.namespaces import Namespace
+from tests.support.waiting import eventually_true
+
+pytestmark = pytest.mark.timeout(900)
+
+DEFAULT = "/v1/topologies/default"
+OPEN = "--env=ACKER_OPEN=true"
+LOOK_AROUND = """
+import json, os
+status = dict(line.split(":", 1) for line in open("/proc/1/status"))
+def writable(path):
+    try: open(path, "w").close()
+    except OSError: return False
+    return True
+print(json.dumps({
+    "uids": status["Uid"].split(), "groups": status["Groups"].split(), "capabilities": int(status["CapEff"], 16),
+    "gains none": status["NoNewPrivs"].strip() == "1", "filtered": status["Seccomp"].strip() == "2",
+    "first": open("/proc/1/cmdline").read().split("\\0")[:-1],
+    "writable": [path for path in ("/x", "/app/x", "/data/x", "/tmp/x") if writable(path)],
+    "left": [path for path in ("/src", "/wheels", "/root/.cache", "/app/bin/uv-build") if os.path.exists(path)],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory, image: Built) -> Iterator[Namespace]:
+    with host_with_valkey(tmp_path_factory.mktemp("valkey")) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def container(engine: Engine, host: Namespace) -> Iterator[Container]:
+    with started(engine, host, TAG, OPEN) as container:
+        yield container
+
+
+def post(op: Document) -> Any:
+    document = {name: value for name, value in op.items() if name != "op"}
+    return httpx.post(f"{URL}{DEFAULT}/{op['op']}", json=document).raise_for_status().json()
+
+
+def test_it_is_confined_and_holds_nothing_it_was_built_with(container: Container) -> None:
+    seen = json.loads(container.run("python", "-c", LOOK_AROUND))
+    assert seen.pop("first") == ["/app/bin/python", "/app/bin/acker", "serve"]
+    assert seen == {
+        "uids": ["65532"] * 4,
+        "groups": ["65532"],
+        "capabilities": 0,
+        "gains none": True,
+        "filtered": True,
+        "writable": ["/tmp/x"],
+        "left": [],
+    }
+
+
+def test_it_takes_an_init_and_an_ack_and_tells_of_the_root(container: Container) -> None:
+    assert post(init(1, 9, message_id="42")) == {"result": "pending"}
+    assert post(ack(1, 9)) == {"result": "acked"}
+    told = httpx.get(f"{URL}{DEFAULT}/spouts/orders/completions").json()["completions"]
+    assert [(one["message_id"], one["outcome"]) for one in told] == [("42", "acked")]
+
+
+def test_its_health_check_says_what_its_probes_say(container: Container, image: Built) -> None:
+    how, *command = image.settings["Healthcheck"]["Test"]
+    assert (how, container.run(*command), answers("/livez"), answers("/readyz")) == ("CMD", "ready", True, True)
+
+
+def test_it_does_not_serve_everybody_unless_told_to(engine: Engine, image: Built) -> None:
+    with pytest.raises(AssertionError, match=r"ended with 2\b.*anybody who reaches 0\.0\.0\.0 could use"):
+        engine.podman("run", "--rm", "--network=none", "--no-healthcheck", TAG)
+
+
+def test_told_to_stop_it_ends_its_streams_and_finishes_what_is_in_flight(engine: Engine, host: Namespace) -> None:
+    body = json.dumps({"ops": [init(2, 9, spout_task="late"), ack(2, 9)]}).encode()
+    with (
+        started(engine, host, TAG, OPEN) as container,
+        contextlib.closing(connection()) as streaming,
+        contextlib.closing(connection()) as sending,
+    ):
+        post(init(3, 9, spout_task="streamed"))
+        stream = begin_to_stream(streaming)
+        post(ack(3, 9))
+        assert first_event(stream)["outcome"] == "acked"
+        begin_to_send(sending, body)
+        assert answers("/livez")  # so what was sent before has been taken up
+        container.signal("TERM")
+        assert stream.read().count(b"event: completion") == 0  # to its proper end
+        eventually_true(lambda: not answers("/livez"))
+        sending.send(body[10:])
+        answer = sending.getresponse()
+        assert (answer.status, json.loads(answer.read())["results"]) == (200, ["pending", "acked"])
+        assert container.ended() == 0
+
+
+def begin_to_stream(streaming: http.client.HTTPConnection) -> http.client.HTTPResponse:
+    streaming.request("GET", f"{DEFAULT}/spouts/streamed/completions", headers={"Accept": "text/event-stream"})
+    return streaming.getresponse()
+
+
+def first_event(stream: http.client.HTTPResponse) -> Document:
+    """Read up to the first completion, and to the end of its event."""
+    data = b""
+    while (line := stream.readline()) != b"\n" or not data:
+        assert line, "the stream ended"
+        data = line.removeprefix(b"data: ") if line.startswith(b"data: {") else data
+    return dict(json.loads(data))
+
+
+def begin_to_send(sending: http.client.HTTPConnection, body: bytes) -> None:
+    """Send the head of a batch and the first ten bytes of its body."""
+    sending.putrequest("POST", f"{DEFAULT}/batch")
+    sending.putheader("Content-Type", "application/json")
+    sending.putheader("Content-Length", str(len(body)))
+    sending.endheaders(body[:10])
+
+
+def test_without_its_store_it_lives_and_is_not_ready(engine: Engine, host: Namespace) -> None:
+    with started(engine, host, TAG, OPEN, "--env=ACKER_REDIS_URL=redis://127.0.0.1:6380/0", ready=False):
+        assert answers("/livez")
+        assert not answers("/readyz")
+
+
+def test_two_builds_give_the_same_bytes(engine: Engine, image: Built) -> None:
+    assert build(engine, "localhost/acker:again") == image
+
+
+def test_nothing_that_a_failed_build_began_goes_on(engine: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "Dockerfile"
+    file.write_text("ARG PYTHON_IMAGE\nFROM ${PYTHON_IMAGE}\nRUN sleep 98765 & exit 1\n")
+    with pytest.raises(AssertionError, match="exit status 1"):
+        build(engine, "localhost/acker:failed", f"--file={file}")
+    assert "sleep 98765" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
