@@ -1,0 +1,64 @@
+"""Takes one root from its init to its completion, as a spout and a bolt would; exits 0 if all of it was told."""
+
+import json
+import os
+import secrets
+import sys
+import time
+import urllib.error
+import urllib.request
+
+URL, TOPOLOGY, KEY = os.environ["URL"], os.environ["TOPOLOGY"], os.environ.get("KEY", "").strip()
+PATIENCE_S = float(os.environ.get("PATIENCE_S", "60"))
+
+
+def ask(method, path, body=None):
+    """Call the acker; gives the JSON of its answer."""
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {KEY}"} if KEY else {})
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(URL + path, data=data, headers=headers, method=method)  # noqa: S310 - our Service
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        return json.load(answer)
+
+
+def wait_until_it_ticks():
+    """Wait for a replica that is ready, and for a worker that lets time pass."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            ready = ask("GET", "/readyz")
+        except (OSError, ValueError) as fault:
+            ready = {"status": str(fault)}
+        if ready.get("ticking"):
+            return
+        if time.monotonic() > until:
+            sys.exit(f"no worker lets time pass: {ready}")
+        time.sleep(1)
+
+
+def take_a_root_round():
+    """Init, ack, and read the completion; what was read is released."""
+    topology, (root, edge) = f"/v1/topologies/{TOPOLOGY}", (secrets.token_hex(8), secrets.token_hex(8))
+    mailbox = f"{topology}/spouts/helm-test/completions"
+    begun = ask("POST", f"{topology}/init", {"root_id": root, "spout_task": "helm-test", "edges": [edge]})
+    ended = ask("POST", f"{topology}/ack", {"root_id": root, "edge_id": edge})
+    after, outcome = "", None
+    until = time.monotonic() + PATIENCE_S
+    while outcome is None and time.monotonic() < until:
+        page = ask("GET", f"{mailbox}?wait_ms=5000{after}")
+        outcome = next((told["outcome"] for told in page["completions"] if told["root_id"] == root), None)
+        after = f"&after={page['cursor']}"
+    if (begun["state"], ended["state"], outcome) != ("pending", "acked", "acked"):
+        sys.exit(f"root {root}: init {begun}, ack {ended}, completion {outcome}")
+    ask("POST", f"{mailbox}/release", {"cursor": page["cursor"]})
+    return root
+
+
+if __name__ == "__main__":
+    if os.environ.get("KEYS_ASKED_FOR") and not KEY:
+        sys.exit("this acker asks for keys: name a Secret with one of scope spout in test.existingSecret")
+    try:
+        wait_until_it_ticks()
+        print(f"root {take_a_root_round()} was acked, and its completion read")  # noqa: T201
+    except urllib.error.HTTPError as refused:
+        sys.exit(f"{refused.url}: {refused.code} {refused.read().decode()}")
