@@ -1,0 +1,27 @@
+"""What JSON schemas cannot see in manifests, told without a cluster.
+
+The API server would refuse most of it; the rest it takes, and then the pod never starts (a probe on a port that is not
+there) or nothing happens at all (a Service that selects nothing). A room per kind of fault; each gives lines of words.
+"""
+
+from collections.abc import Iterator
+
+from tests.deploy.lint.autoscalers import unscalable
+from tests.deploy.lint.containers import misbuilt
+from tests.deploy.lint.doors import leading_nowhere
+from tests.deploy.lint.names import misnamed
+from tests.deploy.lint.restricted import unrestricted
+from tests.deploy.lint.selectors import unselected
+from tests.deploy.lint.words import misspelt
+from tests.deploy.manifests import Object, pods, title
+
+
+def lint(objects: list[Object]) -> Iterator[str]:
+    """Give all faults of objects that are applied together."""
+    for room in (misnamed, misspelt, unselected, leading_nowhere, unscalable):
+        yield from room(objects)
+    for some, _, spec in pods(objects):
+        for container in [*spec.get("initContainers", []), *spec["containers"]]:
+            whose = f"{title(some)}[{container['name']}]"
+            yield from misbuilt(whose, some, spec, container)
+            yield from unrestricted(whose, spec, container)
