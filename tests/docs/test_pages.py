@@ -6,24 +6,22 @@ from pathlib import Path
 import pytest
 
 from tests.support.examples import run
-from tests.support.pages import DOCS, fences, groups
-
-PAGES = {"access.md", "anchors.md", "http.md", "kafka.md", "more-ackers.md", "python.md"}
-RUN = PAGES | {f"reference/{page.name}" for page in (DOCS / "reference").glob("*.md")}
-READ = {"packed.md"}
-"""Its blocks are test vectors; tests/unit/protocol/wire/test_packed.py reads them."""
+from tests.support.pages import MARK, PAGES, ROOT, groups, languages, own_tests
 
 NOWHERE = "http://127.0.0.1:1"
 
 
-def test_every_page_that_has_a_block_is_run() -> None:
-    pages = {str(page.relative_to(DOCS)): page.read_text() for page in DOCS.rglob("*.md")}
-    assert {name for name, text in pages.items() if list(fences(text))} <= RUN | READ
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_of_a_page_is_run_or_says_above_it_who_reads_it_or_why_nobody_does(page: Path) -> None:
+    text = page.read_text()
+    if not MARK.fullmatch(text.partition("\n")[0]):
+        groups(text)  # tests/docs/test_pasting.py runs these
+    for test in own_tests(text):
+        assert page.name in (ROOT / test).read_text(), f"{test} does not read {page.name}"
 
 
 def test_every_link_of_the_documentation_leads_to_a_page() -> None:
-    pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
-    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())]
+    links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())]
     assert len(links) > 50
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
@@ -32,7 +30,9 @@ def test_every_link_of_the_documentation_leads_to_a_page() -> None:
     ("fault", "text"),
     [
         ("ruby is not run", "```ruby\nputs 1\n```"),
-        ("opens a block that is not run", "```\nplain\n```"),
+        ("a block of no language is not run", "```\nplain\n```"),
+        ("ruby is not run", "<!-- not run: -->\n```ruby\nputs 1\n```"),
+        ("ruby is not run", "<!-- not run: far too long -->\n\n```ruby\nputs 1\n```"),
         ("opens a block that is not run", "  ```sh\n  echo 1\n  ```"),
         ("opens a block that is not run", "> ```sh\n> echo 1\n> ```"),
         ("opens a block that is not run", "~~~sh\necho 1\n~~~"),
@@ -44,6 +44,21 @@ def test_every_link_of_the_documentation_leads_to_a_page() -> None:
 def test_a_block_that_would_not_be_run_is_a_fault(fault: str, text: str) -> None:
     with pytest.raises(AssertionError, match=fault):
         groups(text)
+
+
+@pytest.mark.parametrize("mark", ["not run: a drawing", "tested by tests/test_readme.py"])
+def test_a_block_that_says_why_it_is_not_run_is_left_out_and_the_next_one_is_not(mark: str) -> None:
+    [group] = groups(f"<!-- {mark} -->\n```\n--->\n```\n```sh\necho 1\n```")
+    assert group.examples == {"sh": ["echo 1"]}
+
+
+def test_a_page_is_run_in_its_languages_unless_its_first_line_names_a_test(tmp_path: Path) -> None:
+    text = "```python\n1\n```\n```sh\ntrue\n```\n"
+    page, own = tmp_path / "page.md", tmp_path / "own.md"
+    page.write_text(text)
+    own.write_text(f"<!-- tested by tests/test_readme.py -->\n{text}")
+    assert languages(page) == ["sh", "python"]
+    assert languages(own) == []
 
 
 def page(code: str, answer: str, kind: str = "json") -> str:

@@ -1,9 +1,8 @@
-"""What the reference shows is what happens, in every language; and it leaves no route, code or setting out."""
+"""The reference leaves no route, code or setting out."""
 
 import asyncio
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from acker_protocol.problems import known
@@ -11,37 +10,10 @@ from acker_service.app import make_app
 from acker_service.settings import Settings
 from acker_service.store.store import Store
 
-from tests.support.examples import run
 from tests.support.pages import DOCS, LANGUAGES, groups
-from tests.support.servers import AckerProcess, acker_serve
 
 REFERENCE = DOCS / "reference"
 PAGES = sorted(page.name for page in REFERENCE.glob("*.md"))
-
-
-@pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
-    folder = tmp_path_factory.mktemp("acker")
-    with acker_serve(folder, "--data-dir", str(folder / "data")) as acker:
-        yield acker
-
-
-@pytest.fixture
-def acker(serving: AckerProcess) -> AckerProcess:
-    """An acker that has no topology but the default one, which no page touches."""
-    for topology in serving.http.get("/v1/topologies").json()["topologies"]:
-        if topology["topology"] != "default":
-            gone = serving.http.delete(f"/v1/topologies/{topology['topology']}?force=true&discard=true")
-            assert gone.status_code == 204
-    return serving
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_works_when_pasted(page: str, language: str, acker: AckerProcess, tmp_path: Path) -> None:
-    text = (REFERENCE / page).read_text()
-    if any(group.examples for group in groups(text)):
-        run(text, language, url=acker.url, folder=tmp_path)
 
 
 @pytest.fixture

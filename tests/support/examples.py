@@ -42,7 +42,7 @@ HOW = {
     "js": Language(program="node", suffix=".mjs", end='process.stdout.write("\\x1e");'),
 }
 
-STARTS = "acker serve "
+STARTS = "acker serve"
 SERVE = """
 acker serve {options} >acker-serve.log 2>&1 & trap "kill $!; wait" EXIT
 until acker health >acker-health.log 2>&1; do kill -0 $! || {{ cat acker-serve.log >&2; exit 1; }}; sleep 0.1; done
@@ -56,6 +56,11 @@ def run(text: str, language: str, *, url: str, folder: Path) -> None:
     assert own, f"the page has no example in {language}"
     for group, came in zip(own, outputs(own, language, url=url, folder=folder), strict=True):
         compare(group, came)
+
+
+def serves(text: str, language: str) -> bool:
+    """Whether the examples of a page in one language start an acker of their own."""
+    return any(example.startswith(STARTS) for group in groups(text) for example in group.examples.get(language, ()))
 
 
 def needed(program: str) -> str:

@@ -1,6 +1,8 @@
 """Knows a page of the documentation: its examples by language, and the answers it shows.
 
-A page is groups: examples, then the answer that all of them are shown to give.
+A page is groups: examples, then the answer that all of them are shown to give. A block that is not run like that says so
+in the line above it: ``<!-- tested by PATH -->`` names the test that reads it, ``<!-- not run: REASON -->`` why there is
+none. As the first line of a page ``tested by`` holds for all of it: that test runs it.
 """
 
 import json
@@ -11,7 +13,11 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+
+MARK = re.compile(r"<!-- (?:tested by (?P<test>\S+)|not run: (?P<reason>\S.*)) -->")
 
 LANGUAGES = ("sh", "python", "js")
 ANSWERS = ("json", "text")
@@ -35,20 +41,28 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """A fenced block of a page, as it stands there; ``line`` counts from 1."""
+    """A fenced block of a page, as it stands there; ``line`` counts from 1, ``mark`` is the line above it."""
 
     language: str
     code: str
     line: int
+    mark: str
+
+    @property
+    def marked(self) -> bool:
+        """Whether it says that it is not run here."""
+        return MARK.fullmatch(self.mark) is not None
 
 
 def fences(text: str) -> Iterator[Fence]:
     """Find the fenced blocks of a page. Whatever else renders as one is a fault: it would not be run."""
     lines = enumerate(text.splitlines(), start=1)
+    above = ""
     for number, line in lines:
         if not line.lstrip(" >").startswith(("```", "~~~")):
+            above = line
             continue
-        opening = re.fullmatch(r"```(\w+)", line)
+        opening = re.fullmatch(r"```(\w*)", line)
         assert opening, f"line {number}: {line!r} opens a block that is not run"
         code = []
         for _, inner in lines:
@@ -57,22 +71,39 @@ def fences(text: str) -> Iterator[Fence]:
             code.append(inner)
         else:
             raise AssertionError(f"line {number}: the block does not end")
-        yield Fence(language=opening[1], code="\n".join(code), line=number)
+        yield Fence(language=opening[1], code="\n".join(code), line=number, mark=above)
+        above = ""
 
 
 def groups(text: str) -> list[Group]:
-    """Read a page. Every block must be of a language that is run, or an answer to examples before it."""
+    """Read a page. Every block must be of a language that is run, an answer to examples before it, or marked."""
     found = [Group()]
     for fence in fences(text):
         group = found[-1]
+        if fence.marked:
+            continue
         if fence.language in LANGUAGES:
             group.examples.setdefault(fence.language, []).append(fence.code)
             continue
-        assert fence.language in ANSWERS, f"line {fence.line}: {fence.language} is not run"
+        assert fence.language in ANSWERS, f"line {fence.line}: {fence.language or 'a block of no language'} is not run"
         assert group.examples, f"line {fence.line}: an answer to no example"
         group.answer, group.kind, group.line = fence.code, fence.language, fence.line
         found.append(Group())
     return found
+
+
+def languages(page: Path) -> list[str]:
+    """Give the languages in which a page has examples; none where a test of its own runs it."""
+    text = page.read_text()
+    if MARK.fullmatch(text.partition("\n")[0]):
+        return []
+    used = {language for group in groups(text) for language in group.examples}
+    return [language for language in LANGUAGES if language in used]
+
+
+def own_tests(text: str) -> list[str]:
+    """Give the tests that a page says read it, or a block of it."""
+    return [mark["test"] for mark in map(MARK.fullmatch, text.splitlines()) if mark and mark["test"]]
 
 
 def compare(group: Group, came: str) -> None:

@@ -1,6 +1,7 @@
 """Knows the command line."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -8,10 +9,9 @@ import httpx
 import typer
 import uvloop
 
-from acker_service.app import VERSION
+from acker_service import VERSION
 from acker_service.key_commands import cli as key_commands
-from acker_service.serving import serve as serve_forever
-from acker_service.settings import read_settings
+from acker_service.settings import Settings, read_settings
 from acker_service.telemetry.logs import start_logging
 
 cli = typer.Typer(name="acker", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -85,12 +85,18 @@ def serve(
     try:
         settings = read_settings(**options)
         start_logging(level=settings.log_level, style=settings.log_format)
-        uvloop.run(serve_forever(settings))
-    except asyncio.CancelledError:
-        return  # told to stop before it had begun
+        _serve(settings)
     except (RuntimeError, ValueError) as fault:
         typer.echo(f"acker: {fault}", err=True)
         raise typer.Exit(2) from None
+
+
+def _serve(settings: Settings) -> None:
+    """Serve until told to stop. What serves takes a second to import, and the other commands do without it."""
+    from acker_service.serving import serve as serve_forever  # noqa: PLC0415
+
+    with contextlib.suppress(asyncio.CancelledError):  # told to stop before it had begun
+        uvloop.run(serve_forever(settings))
 
 
 @cli.command()

@@ -4,6 +4,7 @@ import asyncio
 
 from fastapi import APIRouter, FastAPI
 
+from acker_service import VERSION
 from acker_service.api import (
     auth,
     callbacks,
@@ -23,8 +24,6 @@ from acker_service.api.openapi import document
 from acker_service.keys_file import configured_keys
 from acker_service.settings import Role, Settings
 from acker_service.store.store import Store
-
-VERSION = "0.1.0"
 
 
 def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastAPI:

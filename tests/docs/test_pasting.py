@@ -1,0 +1,50 @@
+"""What a page of the documentation shows is what happens: every one with an example is run, in each of its languages."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.examples import run, serves
+from tests.support.pages import DOCS, PAGES, ROOT, languages
+from tests.support.servers import AckerProcess, acker_serve, free_port
+
+EXAMPLES = [(page, language) for page in PAGES for language in languages(page)]
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], AckerProcess]]:
+    """Ackers by name, each started when it is first asked for."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(name: str) -> AckerProcess:
+            folder = tmp_path_factory.mktemp(name)
+            return stack.enter_context(acker_serve(folder, "--data-dir", str(folder / "data")))
+
+        yield start
+
+
+@pytest.fixture
+def acker(serving: Callable[[str], AckerProcess], page: Path) -> AckerProcess:
+    """An acker that has no topology but the default one.
+
+    The pages of the reference show that untouched; the others have spout tasks of their own in it, and share another.
+    """
+    acker = serving("reference" if page.parent == DOCS / "reference" else "pages")
+    for topology in acker.http.get("/v1/topologies").json()["topologies"]:
+        if topology["topology"] != "default":
+            gone = acker.http.delete(f"/v1/topologies/{topology['topology']}?force=true&discard=true")
+            assert gone.status_code == 204
+    return acker
+
+
+@pytest.mark.parametrize(
+    ("page", "language"), EXAMPLES, ids=[f"{page.relative_to(ROOT)}-{language}" for page, language in EXAMPLES]
+)
+def test_a_page_works_when_pasted(page: Path, language: str, acker: AckerProcess, tmp_path: Path) -> None:
+    text = page.read_text()
+    url = f"http://127.0.0.1:{free_port()}" if serves(text, language) else acker.url
+    run(text, language, url=url, folder=tmp_path)
