@@ -1,4 +1,4 @@
-"""What a page of the documentation shows is what happens: every one with an example is run, in each of its languages."""
+"""What the documentation shows is what happens: every page with an example is run, in each of its languages."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

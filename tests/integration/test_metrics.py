@@ -14,9 +14,9 @@ import httpx
 import pytest
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+from acker_service import VERSION
 from acker_service.api import auth
 from acker_service.api.events import Events
-from acker_service import VERSION
 from acker_service.app import make_app
 from acker_service.delivery.idling import Idling
 from acker_service.delivery.tick import Tick

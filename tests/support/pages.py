@@ -1,8 +1,8 @@
 """Knows a page of the documentation: its examples by language, and the answers it shows.
 
-A page is groups: examples, then the answer that all of them are shown to give. A block that is not run like that says so
-in the line above it: ``<!-- tested by PATH -->`` names the test that reads it, ``<!-- not run: REASON -->`` why there is
-none. As the first line of a page ``tested by`` holds for all of it: that test runs it.
+A page is groups: examples, then the answer that all of them are shown to give. A block that is not run like that says
+so in the line above: ``<!-- tested by PATH -->`` names the test that reads it, ``<!-- not run: REASON -->`` why there
+is none. As the first line of a page ``tested by`` holds for all of it: that test runs it.
 """
 
 import json
