@@ -74,3 +74,27 @@ def test_a_second_query_acks_what_the_first_has_emitted(source: Source, tracked:
     rows = source.spark.readStream.schema(f"id long, {ROOT} long, {EDGE} long").json(str(topic))
     run(acker.received(rows), acker.batch(nothing), tmp_path / "two")
     told(tracked, {"1": "acked", "2": "acked"})
+
+
+def test_rows_made_of_one_message_before_its_batch_are_no_doubles(
+    source: Source, tracked: Tracked, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    source.put({"id": 1, "sentence": "a b c"}, {"id": 2, "sentence": "d"})
+    acker = tracked.acker()
+    words = acker.root(source.stream(), "id").withColumn("word", F.explode(F.split("sentence", " ")))
+    run(words, acker.batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())), tmp_path / "c")
+    told(tracked, {"1": "acked", "2": "acked"})
+    assert sorted(seen) == ["a", "b", "c", "d"]
+
+
+def test_of_a_message_that_comes_twice_in_a_batch_the_rows_of_one_are_kept(
+    source: Source, tracked: Tracked, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    source.put({"id": 1, "sentence": "a b"}, {"id": 1, "sentence": "a b"}, {"id": 2, "sentence": "c"})
+    acker = tracked.acker()
+    words = acker.root(source.stream(), "id").withColumn("word", F.explode(F.split("sentence", " ")))
+    run(words, acker.batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())), tmp_path / "c")
+    told(tracked, {"1": "acked", "2": "acked"})
+    assert sorted(seen) == ["a", "b", "c"]

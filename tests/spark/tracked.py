@@ -59,7 +59,8 @@ class Tracked:
 
     def pending(self) -> set[str]:
         """The message ids of the roots that are not done."""
-        return {self.get(f"/roots/{one['root_id']}")["message_id"] for one in self.get("/roots?limit=1000")["roots"]}
+        roots = self.get("/roots?limit=1000").get("roots", [])
+        return {self.get(f"/roots/{one['root_id']}")["message_id"] for one in roots}
 
     def hold(self, root: int, edge: str) -> None:
         """Keep a tree open elsewhere: one edge more, as somebody else would have emitted it."""

@@ -15,6 +15,7 @@ from acker_spark.errors import (
     WrongOptions,
 )
 from acker_spark.ledger import Ledger
+from acker_spark.rows import fail_rows, filter_rows, fork, gathered, join_anchors, live, split_rows
 from acker_spark.shipping import Shipped
 
 __all__ = [
@@ -32,4 +33,11 @@ __all__ = [
     "Shipped",
     "UnfitTopology",
     "WrongOptions",
+    "fail_rows",
+    "filter_rows",
+    "fork",
+    "gathered",
+    "join_anchors",
+    "live",
+    "split_rows",
 ]

@@ -5,19 +5,25 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark.sql import functions as F
 
-from acker_spark import columns
-from acker_spark.batch import BEATS_PER_TIMEOUT, BatchFunction, checked
-from acker_spark.columns import EDGE, MESSAGE, ROOT, TAG
+from acker_spark import columns, windows
+from acker_spark.batch import BatchFunction, checked
+from acker_spark.columns import ANCHORS, EDGE, MESSAGE, ROOT, TAG
 from acker_spark.heartbeat import Heartbeat
 from acker_spark.line import Line, World
 from acker_spark.options import Further, Options
+from acker_spark.row_batch import RowFunction
+from acker_spark.rows import every, gone
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from acker_spark import row_batch
     from acker_spark.batch import Function
     from acker_spark.shipping import Shipped
     from acker_spark.topology import Topology
+
+
+BEATS_PER_TIMEOUT = 3
 
 
 class Acker:
@@ -134,7 +140,36 @@ class Acker:
 
         Raises `Misuse` for what is no such function.
         """
-        return BatchFunction(acker=self, function=checked(function, *rest))
+        checked(function, *rest, verb="batch", takes="batch, batch_id, ledger")
+        return BatchFunction(acker=self, function=function)
+
+    def ack_rows(self, function: "row_batch.Function", *rest: Any) -> RowFunction:
+        """Give to ``foreachBatch`` a function of rows and batch id, at row level: all rows are acked on its return.
+
+        It is given the live rows, without the connector's columns. Raises `Misuse` for what is no such function.
+        """
+        checked(function, *rest, verb="ack_rows", takes="rows, batch_id")
+        return RowFunction(acker=self, function=function, ends=every)
+
+    def send_rows(self, function: "row_batch.Function", *rest: Any) -> RowFunction:
+        """As `ack_rows`, for rows that leave with their anchors, to be acked where they arrive.
+
+        Acked here are the rows that were filtered out; failed those that failed.
+        """
+        checked(function, *rest, verb="send_rows", takes="rows, batch_id")
+        return RowFunction(acker=self, function=function, ends=gone, keeps=(ROOT, EDGE, ANCHORS))
+
+    def window_rows(
+        self, frame: "DataFrame", time: str, duration: str, *, slide: str | None = None, delay: str = "0 seconds"
+    ) -> "DataFrame":
+        """Give rows their windows, in the column ``window``, with a watermark ``delay`` behind on the column ``time``.
+
+        Group by the window and put `gathered` into ``agg``; what a window emits carries the anchors of all its rows.
+        Raises `Misuse` for a window that is open for longer than the message timeout.
+        """
+        timeout = self.options.message_timeout or self.topology.message_timeout_ms / 1000
+        windows.refuse_long(duration, delay, message_timeout=timeout)
+        return windows.windowed(frame, time, duration, slide, delay)
 
     def header(self) -> "Column":
         """Give the value of the header ``Acker-Anchors`` for rows that leave, by whatever ``ledger.emit`` gave."""

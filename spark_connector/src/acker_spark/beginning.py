@@ -45,15 +45,14 @@ def _begin_leader(line: "Line", claim: "Claim", leader: Init) -> bool:
     first = replace(leader, ack_val=leader.ack_val ^ edge)
     begun, claimed = line.send([first, Ack(root_id=leader.root_id, ack_val=edge, edge_id=edge)])
     _refuse_unplaced([begun])
-    if begun.word is Word.FINISHED:
-        return True
-    if begun.word is not Word.DUPLICATE:
+    if begun.word is Word.PENDING:
         return False
-    if claimed.word is Word.DUPLICATE and not line.root_is_known(_flag(claim, leader)):
-        return True
-    if claimed.word is not Word.DUPLICATE:
+    if begun.word is Word.DUPLICATE and claimed.word is not Word.DUPLICATE:
         line.send([Ack(root_id=leader.root_id, ack_val=edge, edge_id=draw_id()), *_planted(claim, leader)])
-    raise _another(leader)
+        raise _another(leader)
+    if line.root_is_known(_flag(claim, leader)):
+        raise _another(leader)
+    return True
 
 
 def _refuse(line: "Line", claim: "Claim", begun: Iterable[Message], leader: Init) -> None:
@@ -79,7 +78,7 @@ def _init(one: "Delivery", options: "Options") -> Init:
     return Init(
         root_id=one.root_id,
         spout_task=options.spout_task,
-        ack_val=one.edge_id,
+        ack_val=one.ack_val,
         message_id=one.message_id,
         message_timeout_ms=options.message_timeout_ms,
     )

@@ -23,6 +23,17 @@ TAG = "_ack_tag"
 """Tells the rows made of one delivery of a message from those of another delivery of the same message."""
 
 PARENT = "_ack_parent"
+
+ANCHORS = "_ack_anchors"
+"""Many anchors of one row, behind a join or a window: an array of root, edge and the reason for which it failed."""
+
+REASON, DONE, FORK = "_ack_reason", "_ack_done", "_ack_fork"
+ROW_LEVEL = (ANCHORS, REASON, DONE, FORK)
+"""Columns of rows that were worked on at row level: why it failed, whether it is done, whether other sinks share it."""
+
+OWN = (ROOT, EDGE, MESSAGE, TAG, *ROW_LEVEL)
+"""All columns that are the connector's."""
+
 _ID = "bigint"
 _UNSIGNED = 2**64 - 1
 

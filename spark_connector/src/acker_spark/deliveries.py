@@ -5,22 +5,27 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from acker_spark.columns import EDGE, MESSAGE, ROOT, TAG, hashed, need, unsigned
+from acker_spark.columns import EDGE, MESSAGE, ROOT, ROW_LEVEL, TAG, hashed, need, unsigned
 from acker_spark.errors import Misuse, NullMessageId
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LONGEST_MESSAGE_ID = 1_024
+KEPT, LAST = "_ack_kept", "_ack_last"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One edge of one root that this batch takes on itself; ``message_id`` where the root begins here."""
+    """One edge of one root that this batch takes on itself.
+
+    Where the root begins here, with ``message_id``, the tree begins with ``ack_val``.
+    """
 
     root_id: int
     edge_id: int
     message_id: str | None
+    ack_val: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,11 @@ def owned(frame: "DataFrame", claim: Claim) -> "DataFrame":
     With the batch in the edge, what another query sends for the same root can never bring its tree to zero.
     """
     need(frame, ROOT, EDGE, TAG, who="acker.batch")
+    if worked := [name for name in ROW_LEVEL if name in frame.columns]:
+        raise Misuse(
+            f"these rows were worked on at row level ({', '.join(worked)}): give foreachBatch acker.ack_rows(f), "
+            "not acker.batch(f)"
+        )
     return frame.withColumn(EDGE, hashed(*claim.words, F.col(ROOT))) if begins_here(frame) else frame
 
 
@@ -57,38 +67,41 @@ def taken(frame: "DataFrame") -> "tuple[list[Delivery], DataFrame]":
     tags one is kept. Raises `NullMessageId`.
     """
     message = F.first(MESSAGE) if begins_here(frame) else F.lit(None).cast("string")
-    grouped = frame.groupBy(ROOT, EDGE).agg(
-        message.alias(MESSAGE), F.min(TAG).alias("_ack_kept"), F.max(TAG).alias("_ack_last")
-    )
+    grouped = frame.groupBy(ROOT, EDGE).agg(message.alias(MESSAGE), F.min(TAG).alias(KEPT), F.max(TAG).alias(LAST))
     columns = grouped.toArrow().to_pydict()
-    deliveries = _deliveries(columns, begins=begins_here(frame))
-    doubled = [at for at, (kept, last) in enumerate(_tags(columns)) if kept != last]
-    return deliveries, _without_doubles(frame, columns, doubled) if doubled else frame
-
-
-def _deliveries(columns: dict[str, list[Any]], *, begins: bool) -> list[Delivery]:
-    """Order them by root, so that a batch that is run again begins with the same one."""
+    begins = begins_here(frame)
     rows = zip(columns[ROOT], columns[EDGE], columns[MESSAGE], strict=True)
-    return sorted((_delivery(*row, begins=begins) for row in rows), key=lambda one: (one.root_id, one.edge_id))
+    found = [delivery(root, edge, message, begins=begins) for root, edge, message in rows]
+    return in_order(found), without_doubles(frame, columns, ROOT, EDGE)
 
 
-def _delivery(root: int | None, edge: int | None, message: str | None, *, begins: bool) -> Delivery:
+def in_order(found: list[Delivery]) -> list[Delivery]:
+    """Order by root, so that a batch that is run again begins with the same one."""
+    return sorted(found, key=lambda one: (one.root_id, one.edge_id))
+
+
+def delivery(
+    root: int | None, edge: int | None, message: str | None, *, begins: bool, ack_val: int | None = None
+) -> Delivery:
+    """Check what a batch takes on itself. Raises `NullMessageId`, `Misuse`."""
     if begins and message is None:
         raise NullMessageId("a row has no message id: nobody could be told what became of it")
     if root is None or edge is None:
         raise NullMessageId("a row has no root id or no edge id, or one that is not 16 lowercase hex digits")
     if message is not None and len(message.encode()) > LONGEST_MESSAGE_ID:
         raise Misuse(f"a message id is longer than {LONGEST_MESSAGE_ID} bytes: {message[:40]!r}…")
-    return Delivery(root_id=unsigned(root), edge_id=unsigned(edge), message_id=message)
+    value = unsigned(edge if ack_val is None else ack_val)
+    return Delivery(root_id=unsigned(root), edge_id=unsigned(edge), message_id=message, ack_val=value)
 
 
-def _tags(columns: dict[str, list[Any]]) -> "zip[tuple[float, float]]":
-    return zip(columns["_ack_kept"], columns["_ack_last"], strict=True)
-
-
-def _without_doubles(frame: "DataFrame", columns: dict[str, list[Any]], doubled: list[int]) -> "DataFrame":
-    rows = [(columns[ROOT][at], columns[EDGE][at], columns["_ack_kept"][at]) for at in doubled]
-    kept = frame.sparkSession.createDataFrame(rows, f"{ROOT} bigint, {EDGE} bigint, _ack_kept double")
-    joined = frame.join(F.broadcast(kept), [ROOT, EDGE], "left")
-    one = joined.where(F.col("_ack_kept").isNull() | (F.col("_ack_kept") == F.col(TAG)))
-    return one.select(*frame.columns)
+def without_doubles(frame: "DataFrame", columns: dict[str, list[Any]], *keys: str) -> "DataFrame":
+    """Keep of each delivered thing the rows of one tag only; the frame itself where all have one."""
+    tags = zip(columns[KEPT], columns[LAST], strict=True)
+    doubled = [at for at, (kept, last) in enumerate(tags) if kept != last]
+    if not doubled:
+        return frame
+    rows = [tuple(columns[name][at] for name in (*keys, KEPT)) for at in doubled]
+    schema = ", ".join([*(f"{key} bigint" for key in keys), f"{KEPT} double"])
+    kept = F.broadcast(frame.sparkSession.createDataFrame(rows, schema))
+    joined = frame.join(kept, list(keys), "left")
+    return joined.where(F.col(KEPT).isNull() | (F.col(KEPT) == F.col(TAG))).select(*frame.columns)

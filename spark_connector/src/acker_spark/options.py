@@ -1,7 +1,7 @@
 """Knows the options of an acker for Spark, and says of all that are wrong in words what."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
@@ -43,7 +43,7 @@ class Options:
     url: str
     topology: str
     spout_task: str
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     message_timeout: float | None = None
     dedupe_window: float = HOUR_S
     retention: float = HOUR_S

@@ -1,0 +1,84 @@
+"""Knows what every batch does with the acker: begin its roots, keep them from timing out, ship its deltas."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acker_protocol.messages import Fail, Message, ResetTimeout
+from pyspark.errors import PySparkException
+
+from acker_spark import beginning, shipping
+from acker_spark.deliveries import Claim, Delivery
+from acker_spark.errors import NoQueryId
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from acker_spark.acker import Acker
+    from acker_spark.heartbeat import Heartbeat
+
+log = logging.getLogger("acker_spark")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """The course of one batch."""
+
+    acker: "Acker"
+    claim: Claim
+
+    @classmethod
+    def of(cls, acker: "Acker", batch: "DataFrame", batch_id: int) -> "Course":
+        """Find out whose batch this is. Raises `NoQueryId`."""
+        query_id = query_id_of(batch, acker.options.query_id)
+        return cls(acker=acker, claim=Claim(query_id=query_id, batch_id=batch_id))
+
+    def begin(self, taken: Sequence[Delivery], *, here: bool) -> int:
+        """Begin the roots of a batch, if that is done here; give how many were new."""
+        topology = self.acker.topology
+        if not here:
+            return 0
+        topology.refuse_crowd(len(taken))
+        return beginning.begin(self.acker.line, self.acker.options, self.claim, taken)
+
+    def heartbeat(self, taken: Sequence[Delivery]) -> "Heartbeat":
+        """Keep the roots of a batch from timing out."""
+        resets = [ResetTimeout(root_id=root) for root in dict.fromkeys(one.root_id for one in taken)]
+        return self.acker.heartbeat(lambda: self.acker.pulse.send(resets))
+
+    def ship(self, deltas: Sequence[Message], *, begun: int, sent: int) -> None:
+        """Ship the deltas of a batch, and tell what they were."""
+        late = shipping.late(self.acker.line.send(deltas))
+        if late:
+            log.warning("%d of %d deltas of batch %d found their roots done", late, len(deltas), self.claim.batch_id)
+        failed = sum(1 for delta in deltas if isinstance(delta, Fail))
+        self.acker.tell(
+            shipping.Shipped(
+                query_id=self.claim.query_id,
+                batch_id=self.claim.batch_id,
+                begun=begun,
+                acked=len(deltas) - failed,
+                failed=failed,
+                sent=sent,
+                late=late,
+            )
+        )
+
+
+def query_id_of(batch: "DataFrame", given: str | None) -> str:
+    """Find the id of the query, the same after a restart from its checkpoint. Raises `NoQueryId`."""
+    found = given or _told(batch)
+    if not found:
+        raise NoQueryId(
+            "Spark does not tell the query's id here: under Spark Connect, or where the function is not called by a "
+            "query, give one name for each checkpoint, as Acker(…, query_id='counts-1')"
+        )
+    return found
+
+
+def _told(batch: "DataFrame") -> str | None:
+    try:
+        return batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    except (PySparkException, AttributeError):
+        return None

@@ -1,0 +1,123 @@
+"""Knows the course of one batch at row level: what its rows come to is found first, and told when they are written."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.messages import Ack, Fail, Message
+from pyspark.sql import functions as F
+
+from acker_spark.columns import ANCHORS, EDGE, MESSAGE, OWN, ROOT, TAG, hashed, need, unsigned
+from acker_spark.course import Course
+from acker_spark.deliveries import KEPT, LAST, Claim, Delivery, begins_here, delivery, without_doubles
+from acker_spark.rows import anchors, live
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from acker_spark.acker import Acker
+
+    Function = Callable[[DataFrame, int], object]
+
+OVER = "_ack_over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What the rows of one root in a batch come to: the XOR of the edges that end here, and why it failed."""
+
+    delivery: Delivery
+    ended: int
+    reason: str | None
+
+    def message(self) -> Message | None:
+        """Write its delta, under the edge of this batch: it is applied once, however the batch is cut up.
+
+        Where the root begins here that edge is in its tree, and ends with it.
+        """
+        own = self.delivery
+        if self.reason is not None:
+            return Fail(root_id=own.root_id, reason=self.reason)
+        value = self.ended if own.message_id is None else self.ended ^ own.edge_id
+        return Ack(root_id=own.root_id, ack_val=value, edge_id=own.edge_id) if value else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFunction:
+    """What is given to ``foreachBatch`` at row level: calls ``function(rows, batch_id)`` with the rows that are live.
+
+    When it returns, the rows that ``ends`` names are acked; those that failed fail their roots.
+    """
+
+    acker: "Acker"
+    function: "Function"
+    ends: "Callable[[DataFrame], Column]"
+    keeps: tuple[str, ...] = ()
+
+    def __call__(self, batch: "DataFrame", batch_id: int) -> None:
+        """Run one batch."""
+        course = Course.of(self.acker, batch, batch_id)
+        if ANCHORS not in batch.columns:
+            need(batch, ROOT, EDGE, who="acker.ack_rows")
+        frame = batch.persist()
+        try:
+            self._run(course, frame)
+        finally:
+            frame.unpersist()
+
+    def _run(self, course: Course, frame: "DataFrame") -> None:
+        standings, rows = standing(frame, course.claim, self.ends)
+        taken = [one.delivery for one in standings]
+        begun = course.begin(taken, here=begins_here(frame))
+        with course.heartbeat(taken):
+            shown = rows.where(live(rows)).drop(*(name for name in OWN if name not in self.keeps))
+            self.function(shown, course.claim.batch_id)
+            deltas = [message for one in standings if (message := one.message()) is not None]
+            course.ship(deltas, begun=begun, sent=0)
+
+
+def standing(
+    frame: "DataFrame", claim: Claim, ends: "Callable[[DataFrame], Column]"
+) -> "tuple[list[Standing], DataFrame]":
+    """Find what the rows of each root come to, and the rows without those of doubled messages."""
+    found = _summed(frame, claim, ends)
+    rows = without_doubles(frame, found, ROOT) if begins_here(frame) else frame
+    if rows is not frame:
+        found = _summed(rows, claim, ends)
+    begins = begins_here(frame)
+    standings = [_standing(found, at, begins=begins) for at in range(len(found[ROOT]))]
+    return sorted(standings, key=lambda one: one.delivery.root_id), rows
+
+
+def _standing(found: dict[str, list[Any]], at: int, *, begins: bool) -> Standing:
+    row = {name: values[at] for name, values in found.items()}
+    first = None if row["own"] is None or row["start"] is None else row["own"] ^ row["start"]
+    own = delivery(row[ROOT], row["own"], row[MESSAGE], begins=begins, ack_val=first)
+    return Standing(delivery=own, ended=unsigned(row["ended"] or 0), reason=row["why"])
+
+
+def _summed(frame: "DataFrame", claim: Claim, ends: "Callable[[DataFrame], Column]") -> dict[str, list[Any]]:
+    """Sum up by edge, and then by root: copies of a row, as a join makes them, have one edge and count once."""
+    begins = begins_here(frame)
+    message = F.col(MESSAGE) if begins else F.lit(None).cast("string")
+    tag = F.col(TAG) if begins else F.lit(0.0)
+    each = frame.select(
+        F.explode(anchors(frame)).alias("one"), ends(frame).alias(OVER), message.alias(MESSAGE), tag.alias(TAG)
+    )
+    edges = each.groupBy(F.col("one.root").alias(ROOT), F.col("one.edge").alias(EDGE)).agg(
+        F.max("one.reason").alias("why"),
+        F.bool_and(OVER).alias(OVER),
+        F.first(MESSAGE).alias(MESSAGE),
+        F.min(TAG).alias(KEPT),
+        F.max(TAG).alias(LAST),
+    )
+    roots = edges.groupBy(ROOT).agg(
+        F.bit_xor(F.when(F.col(OVER), F.col(EDGE))).alias("ended"),
+        F.max("why").alias("why"),
+        F.first(MESSAGE).alias(MESSAGE),
+        F.min(KEPT).alias(KEPT),
+        F.max(LAST).alias(LAST),
+    )
+    ids = {"own": hashed(*claim.words, F.col(ROOT)), "start": hashed(F.col(ROOT), "edge")}
+    found: dict[str, list[Any]] = roots.withColumns(ids).toArrow().to_pydict()
+    return found

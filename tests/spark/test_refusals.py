@@ -1,0 +1,165 @@
+"""What would end a tree too early, or never, is refused in words, and before anything of the batch has begun."""
+
+from typing import Any
+
+import pytest
+from acker_spark import errors, filter_rows
+from acker_spark.columns import EDGE, ROOT, unsigned
+from pyspark.sql import functions as F
+
+from tests.spark.tracked import Tracked, told
+
+
+@pytest.fixture
+def rows(spark: Any) -> Any:
+    """Three messages, as a batch has them."""
+    return spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id long, word string")
+
+
+def nothing(batch: Any, batch_id: int, ledger: Any) -> None:
+    """Do nothing."""
+
+
+def test_rows_without_a_message_id_are_refused_and_nothing_has_begun(spark: Any, tracked: Tracked) -> None:
+    rows = spark.createDataFrame([("1",), (None,)], "id string")
+    acker = tracked.acker(query_id="q")
+    with pytest.raises(errors.NullMessageId, match="no message id"):
+        acker.batch(nothing)(acker.root(rows, "id"), 0)
+    assert tracked.pending() == set()
+
+
+def test_equal_keys_are_refused_before_anything_is_sent(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker(query_id="q")
+    twice = acker.root(rows, "id").withColumn("copy", F.explode(F.array(F.lit(0), F.lit(1))))
+    with pytest.raises(errors.EqualKeys, match="2 rows of root"):
+        acker.batch(lambda batch, _, ledger: ledger.emit(batch, "topic", key=["word"]))(twice, 0)
+    assert tracked.pending() == {"1", "2", "3"}
+    acker.batch(lambda batch, _, ledger: ledger.emit(batch, "topic", key=["word", "copy"]))(twice, 0)
+    assert tracked.pending() == {"1", "2", "3"}
+
+
+def test_a_stage_that_was_emitted_to_is_refused_a_second_time(rows: Any, tracked: Tracked) -> None:
+    def twice(batch: Any, batch_id: int, ledger: Any) -> None:
+        ledger.emit(batch, "topic", key=["id"])
+        ledger.emit(batch, "topic", key=["id"])
+
+    acker = tracked.acker(query_id="q")
+    with pytest.raises(errors.EqualKeys, match="was emitted to before"):
+        acker.batch(twice)(acker.root(rows, "id"), 0)
+
+
+def test_a_ledger_is_closed_when_its_function_has_returned(rows: Any, tracked: Tracked) -> None:
+    kept: list[Any] = []
+    acker = tracked.acker(query_id="q")
+    acker.batch(lambda batch, _, ledger: kept.extend((batch, ledger)))(acker.root(rows, "id"), 0)
+    batch, ledger = kept
+    for verb in (
+        lambda: ledger.fail(batch, "late"),
+        lambda: ledger.emit(batch, "s", key=["id"]),
+        lambda: ledger.keep(batch),
+    ):
+        with pytest.raises(errors.LedgerClosed, match="batch was over"):
+            verb()
+
+
+def test_rows_that_have_lost_their_anchors_are_refused(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker(query_id="q")
+    rooted = acker.root(rows, "id")
+    with pytest.raises(errors.NotOfThisBatch, match="no _ack_root"):
+        acker.batch(nothing)(rooted.select("id"), 0)
+    with pytest.raises(errors.NotOfThisBatch, match=r"ledger\.fail needs rows with their anchors"):
+        acker.batch(lambda batch, _, ledger: ledger.fail(batch.select("id"), "why"))(rooted, 0)
+
+
+def test_rows_of_another_batch_are_refused(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker(query_id="q")
+    other = acker.root(rows, "word")
+    with pytest.raises(errors.NotOfThisBatch, match="not of this batch"):
+        acker.batch(lambda _, __, ledger: ledger.fail(other, "why"))(acker.root(rows, "id"), 0)
+
+
+def test_a_batch_with_more_roots_than_may_be_pending_is_refused_before_it_has_begun(
+    rows: Any, tracked: Tracked
+) -> None:
+    day = {"max_spout_pending": 2, "dedupe_window_ms": 60_000, "retention_ms": 60_000}
+    tracked.process.http.put(f"/v1/topologies/{tracked.topology}", json=day).raise_for_status()
+    acker = tracked.acker(query_id="q")
+    with pytest.raises(errors.NoRoom, match="the batch has 3 roots"):
+        acker.batch(nothing)(acker.root(rows, "id"), 0)
+    assert tracked.pending() == set()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "does not dedupe"),
+        ({"dedupe_window_ms": 60_000, "retention_ms": 30_000}, "would find no root"),
+        ({"dedupe_window_ms": 60_000, "retention_ms": 60_000}, "less than the message timeout"),
+    ],
+)
+def test_a_topology_that_forgets_too_soon_is_refused(
+    rows: Any, tracked: Tracked, settings: dict[str, int], words: str
+) -> None:
+    tracked.process.http.put(f"/v1/topologies/{tracked.topology}", json=settings).raise_for_status()
+    acker = tracked.acker(query_id="q", message_timeout=90 if "less" in words else 20)
+    with pytest.raises(errors.UnfitTopology, match=words):
+        acker.batch(nothing)(acker.root(rows, "id"), 0)
+
+
+def test_a_topology_that_is_not_there_is_made_as_spark_needs_it(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker(query_id="q", message_timeout=20, dedupe_window=50, retention=70)
+    acker.batch(nothing)(acker.root(rows, "id"), 0)
+    made = tracked.get("")
+    assert (made["message_timeout_ms"], made["dedupe_window_ms"], made["retention_ms"]) == (20_000, 50_000, 70_000)
+
+
+def test_roots_that_another_query_tracks_are_refused_each_time_and_stay_as_they_are(
+    rows: Any, tracked: Tracked
+) -> None:
+    """Without the flag the second try would take the claim of the first for its own."""
+    first, second = tracked.acker(query_id="first"), tracked.acker(query_id="second")
+    sent: list[Any] = []
+    emit = first.batch(lambda batch, _, ledger: sent.extend(ledger.emit(batch, "topic", key=["id"]).collect()))
+    emit(first.root(rows, "id"), 0)
+    for _ in range(3):
+        with pytest.raises(errors.AnotherQuery, match="another query tracks these roots"):
+            second.batch(nothing)(second.root(rows, "id"), 0)
+    emit(first.root(rows, "id"), 0)
+    assert [tracked.ack(row[ROOT], row[EDGE]) for row in sent[:3]] == ["acked"] * 3
+    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
+
+
+def test_a_batch_refused_behind_its_first_root_lets_go_what_it_has_begun(
+    spark: Any, rows: Any, tracked: Tracked
+) -> None:
+    first, second = tracked.acker(query_id="first"), tracked.acker(query_id="second")
+    ids = second.root(rows, "id").select("id", ROOT).collect()
+    leader = min(ids, key=lambda row: unsigned(row[ROOT])).id
+    others = {str(row.id) for row in ids} - {str(leader)}
+    first.batch(lambda batch, _, ledger: ledger.emit(batch, "topic", key=["id"]))(
+        first.root(rows.where(f"id != {leader}"), "id"), 0
+    )
+    for _ in range(2):
+        with pytest.raises(errors.AnotherQuery):
+            second.batch(nothing)(second.root(rows, "id"), 0)
+    told(tracked, {str(leader): "failed"})
+    assert tracked.pending() == others
+
+
+def test_what_was_worked_on_at_row_level_is_refused_at_batch_level(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker(query_id="q")
+    with pytest.raises(errors.Misuse, match="worked on at row level"):
+        acker.batch(nothing)(filter_rows(acker.root(rows, "id"), "id = 1"), 0)
+
+
+def test_a_batch_without_a_query_needs_the_querys_name(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker()
+    with pytest.raises(errors.NoQueryId, match="query_id="):
+        acker.batch(nothing)(acker.root(rows, "id"), 0)
+
+
+def test_the_verb_given_to_spark_instead_of_what_it_gives_is_named(rows: Any, tracked: Tracked) -> None:
+    with pytest.raises(errors.Misuse, match=r"write foreachBatch\(acker\.batch\(f\)\)"):
+        tracked.acker().batch(rows, 0)
+    with pytest.raises(errors.Misuse, match=r"called as f\(batch, batch_id, ledger\)"):
+        tracked.acker().batch(lambda _: None)

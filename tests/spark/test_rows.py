@@ -1,0 +1,141 @@
+"""At row level a root is acked when every row that was made of it has ended, wherever and in which batch that is."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acker_spark import errors, fail_rows, filter_rows, fork, gathered, join_anchors, live, split_rows
+from acker_spark.columns import EDGE, ROOT
+from pyspark.sql import functions as F
+
+from tests.spark.tracked import Source, Tracked, run, told
+
+
+@pytest.fixture
+def rows(spark: Any) -> Any:
+    """Sentences, as a batch has them."""
+    return spark.createDataFrame([(1, "a b c"), (2, "d"), (3, ""), (4, "e f")], "id long, sentence string")
+
+
+def words_of(rows: Any) -> Any:
+    """Split sentences."""
+    return split_rows(rows, F.split("sentence", " "), "word", stage="split")
+
+
+def test_split_filtered_and_failed_rows_end_their_roots(rows: Any, tracked: Tracked) -> None:
+    seen: list[str] = []
+    acker = tracked.acker(query_id="q")
+    words = words_of(acker.root(rows, "id"))
+    words = fail_rows(filter_rows(words, "word != 'b'"), "word = 'f'", F.concat(F.lit("no "), "word"))
+    acker.ack_rows(lambda live_rows, _: seen.extend(row.word for row in live_rows.collect()))(words, 0)
+    told(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "failed"})
+    assert sorted(seen) == ["", "a", "c", "d", "e"]
+    assert tracked.reasons()["4"] == "no f"
+
+
+def test_a_root_waits_for_its_rows_in_other_batches(rows: Any, tracked: Tracked) -> None:
+    """Its children are sent on in one query and end in another, in several batches; each order is the same."""
+    acker = tracked.acker(query_id="one")
+    kept: list[Any] = []
+    words = words_of(acker.root(rows.where("id = 1"), "id"))
+    acker.send_rows(lambda out, _: kept.extend(out.select("word", ROOT, EDGE).collect()))(words, 0)
+    assert tracked.pending() == {"1"}
+    second = tracked.acker(query_id="two")
+    for batch_id, row in enumerate(kept):
+        assert tracked.pending() == {"1"}
+        arrived = second.received(
+            rows.sparkSession.createDataFrame([tuple(row)], f"word string, {ROOT} long, {EDGE} long")
+        )
+        for _ in range(2):
+            second.ack_rows(lambda _, __: None)(arrived, batch_id)
+    told(tracked, {"1": "acked"})
+
+
+def test_one_frame_in_two_sinks_is_done_when_both_are(rows: Any, tracked: Tracked) -> None:
+    left, right = fork(words_of(tracked.acker(query_id="x").root(rows, "id")), 2)
+    one, two = tracked.acker(query_id="one"), tracked.acker(query_id="two")
+    one.ack_rows(lambda _, __: None)(left, 0)
+    assert tracked.pending() == {"1", "2", "3", "4"}
+    two.ack_rows(lambda _, __: None)(right, 0)
+    told(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "acked"})
+
+
+def test_one_frame_in_two_sinks_without_a_fork_is_refused(rows: Any, tracked: Tracked) -> None:
+    acker, second = tracked.acker(query_id="one"), tracked.acker(query_id="two")
+    words = words_of(acker.root(rows, "id"))
+    acker.send_rows(lambda _, __: None)(words, 0)
+    with pytest.raises(errors.AnotherQuery):
+        second.ack_rows(lambda _, __: None)(words, 0)
+
+
+def test_a_join_that_multiplies_rows_counts_each_anchor_once(spark: Any, tracked: Tracked) -> None:
+    emitter = tracked.acker(query_id="emitter")
+    orders = spark.createDataFrame([(1, "x"), (2, "y")], "id long, k string")
+    cards = spark.createDataFrame([(11, "x"), (12, "x"), (13, "z")], "card long, k string")
+    sent: dict[str, Any] = {}
+
+    def kept(name: str) -> Any:
+        return emitter.send_rows(lambda out, _: sent.update({name: out.localCheckpoint()}))
+
+    kept("orders")(emitter.root(orders, "id"), 0)
+    kept("cards")(emitter.root(cards, "card"), 1)
+    acker = tracked.acker(query_id="join")
+    left, right = (acker.received(sent[name]) for name in ("orders", "cards"))
+    seen: list[Any] = []
+    joined = join_anchors(left, right, "k", "full_outer")
+    acker.ack_rows(lambda out, _: seen.extend(out.collect()))(joined, 0)
+    told(tracked, {"1": "acked", "2": "acked", "11": "acked", "12": "acked", "13": "acked"})
+    assert sorted((row.k, row.id, row.card) for row in seen if row.id) == [("x", 1, 11), ("x", 1, 12), ("y", 2, None)]
+
+
+def test_a_window_acks_its_rows_when_it_is_emitted_each_copy_with_its_share(
+    spark: Any, tracked: Tracked, tmp_path: Path
+) -> None:
+    topic = Source(
+        spark=spark, folder=tmp_path / "topic", schema=f"id long, at timestamp, word string, {ROOT} long, {EDGE} long"
+    )
+    emitter = tracked.acker(query_id="emitter", message_timeout=3_600)
+
+    def put(*rows: tuple[int, str]) -> None:
+        frame = spark.createDataFrame(rows, "id long, at string").withColumn("word", F.lit("w"))
+        emitter.send_rows(lambda out, _: topic.put(*(row.asDict() for row in out.collect())))(
+            emitter.root(frame, "id"), topic.files
+        )
+
+    put((1, "2026-01-01T00:00:01"), (2, "2026-01-01T00:00:07"))
+    put((3, "2026-01-01T00:00:30"))
+    put((4, "2026-01-01T00:01:30"))
+    acker = tracked.acker(message_timeout=3_600)
+    rows = filter_rows(acker.received(topic.stream()), "id != 2")
+    slid = acker.window_rows(rows, "at", "10 seconds", slide="5 seconds")
+    counts = slid.groupBy("window", "word").agg(F.count(F.when(live(slid), 1)).alias("n"), gathered(slid))
+    seen: list[int] = []
+    run(counts, acker.ack_rows(lambda out, _: seen.extend(row.n for row in out.collect())), tmp_path / "c")
+    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
+    assert tracked.pending() == {"4"}
+    assert sorted(seen) == [0, 1, 1, 1, 1]
+
+
+def test_a_window_that_is_open_for_longer_than_a_root_may_be_pending_is_refused(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker(message_timeout=60)
+    with pytest.raises(errors.Misuse, match="would time out before its window is emitted"):
+        acker.window_rows(rows, "at", "1 minute", delay="10 seconds")
+
+
+def test_roots_that_a_window_or_join_of_their_own_query_would_hold_back_are_refused(
+    rows: Any, tracked: Tracked
+) -> None:
+    rooted = tracked.acker().root(rows, "id")
+    with pytest.raises(errors.Misuse, match="would not be begun"):
+        gathered(rooted)
+    with pytest.raises(errors.Misuse, match="would not be begun"):
+        join_anchors(rooted, rooted, "id")
+
+
+def test_a_message_that_comes_twice_counts_once_though_its_rows_differ(spark: Any, tracked: Tracked) -> None:
+    seen: list[str] = []
+    rows = spark.createDataFrame([(1, "a b"), (1, "a b c"), (2, "d")], "id long, sentence string")
+    acker = tracked.acker(query_id="q")
+    acker.ack_rows(lambda out, _: seen.extend(row.word for row in out.collect()))(words_of(acker.root(rows, "id")), 0)
+    told(tracked, {"1": "acked", "2": "acked"})
+    assert sorted(seen) in (["a", "b", "d"], ["a", "b", "c", "d"])
