@@ -19,6 +19,7 @@ ROOMS = {
     "acker_client.asgi": "AckerMiddleware OPEN TUPLE",
     "acker_client.hooks": "NAME add_anchors async_add_anchors carry",
     "acker_client.offsets": "OffsetTracker",
+    "acker_client.sources.rabbitmq": "Delivery RabbitSource",
 }
 """What is imported from a room of its own."""
 

@@ -57,6 +57,11 @@ class SpoutTask:
             yield from self._exchange.send(calls.make_ephemeral(self._exchange.topology, self.name))
             self.registered = True
 
+    def max_pending(self) -> Flow[int | None]:
+        """Ask how many roots the topology lets this spout task have pending, None where it sets no bound."""
+        facts = yield from self._exchange.facts()
+        return facts.max_spout_pending
+
     def hold(self, root: "Root") -> None:
         """Hold a root that is about to be placed, before its completion can come."""
         facts = self._exchange.known

@@ -1,0 +1,323 @@
+"""A queue of a real RabbitMQ is read as a spout, through lost connections, dead readers and stops."""
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pika
+import pytest
+from acker_client import Acker, Done, Reject, Root
+from acker_client.sources.rabbitmq import Delivery, RabbitSource
+from acker_protocol.problems import UnknownTopology
+
+from examples.stage.acker import make_topology
+from examples.stage.broker import Broker, running_broker
+from tests.support.broker import need_broker
+from tests.support.relay import Relay, relayed
+from tests.support.servers import acker_serve
+from tests.support.waiting import eventually_true
+
+LONG = 60.0
+
+
+@dataclass
+class Reader:
+    """A source that runs in a thread, and what it has sent and settled."""
+
+    source: RabbitSource
+    stop: threading.Event = field(default_factory=threading.Event)
+    sent: list[tuple[Delivery, dict[str, str]]] = field(default_factory=list)
+    done: list[tuple[Done, Delivery]] = field(default_factory=list)
+    fault: BaseException | None = None
+
+    def run(self, drain_s: float) -> None:
+        try:
+            self.source.run(stop=self.stop.is_set, drain_s=drain_s)
+        except BaseException as fault:  # noqa: BLE001 - the test looks at it
+            self.fault = fault
+
+    def wait_for(self, sent: int) -> None:
+        eventually_true(lambda: len(self.sent) >= sent, within=LONG)
+
+
+@pytest.fixture
+def topology(acker_url: str) -> str:
+    name = f"orders-{secrets.token_hex(4)}"
+    make_topology(acker_url, name, message_timeout_ms=60_000)
+    return name
+
+
+@pytest.fixture
+def acker(acker_url: str, topology: str) -> Iterator[Acker]:
+    with Acker(acker_url, topology=topology) as acker:
+        yield acker
+
+
+@contextmanager
+def reading(acker: Acker, url: str, queue: str, *, drain_s: float = 0.0, **options: object) -> Iterator[Reader]:
+    """Read a queue until the block is left. What is sent stays in the reader's hand."""
+
+    def send(root: Root, delivery: Delivery) -> None:
+        reader.sent.append((delivery, root.anchor("work").headers()))
+
+    told: dict[str, object] = {"send": send, "requeue_after_s": 0.0, "on_done": lambda *pair: reader.done.append(pair)}
+    reader = Reader(RabbitSource(acker, name="reader", url=url, queue=queue, **(told | options)))
+    thread = threading.Thread(target=reader.run, args=[drain_s])
+    thread.start()
+    try:
+        yield reader
+    finally:
+        reader.stop.set()
+        thread.join(LONG)
+        assert not thread.is_alive()
+    if reader.fault is not None:
+        raise reader.fault
+
+
+def put(broker: Broker, queue: str, *bodies: str, **arguments: object) -> None:
+    connection = broker.connect()
+    channel = connection.channel()
+    channel.queue_declare(queue, durable=True, arguments=arguments)
+    channel.confirm_delivery()
+    for body in bodies:
+        channel.basic_publish("", queue, body.encode(), pika.BasicProperties(message_id=body, delivery_mode=2))
+    connection.close()
+
+
+def bolt(acker: Acker, sent: tuple[Delivery, dict[str, str]]) -> None:
+    acker.ack(acker.tuple(sent[1], component="work"))
+
+
+def test_a_delivery_is_acked_when_its_tree_is_and_not_before(acker: Acker, broker: Broker, queue: str) -> None:
+    put(broker, queue, "one", "two")
+    with reading(acker, broker.url, queue) as reader:
+        reader.wait_for(2)
+        bolt(acker, reader.sent[0])
+        eventually_true(lambda: len(reader.done) == 1, within=LONG)
+        assert (reader.done[0][0].message_id, reader.done[0][0].acked) == ("one", True)
+        assert len(reader.source) == 1
+    assert broker.ready(queue) == 1  # the other one is RabbitMQ's again
+
+
+def test_a_failed_one_is_requeued_and_delivered_again(acker: Acker, broker: Broker, queue: str) -> None:
+    put(broker, queue, "one")
+    with reading(acker, broker.url, queue, drain_s=LONG) as reader:
+        reader.wait_for(1)
+        acker.fail(acker.tuple(reader.sent[0][1], component="work"), reason="no")
+        reader.wait_for(2)
+        bolt(acker, reader.sent[1])
+    assert [delivery.redelivered for delivery, _ in reader.sent] == [False, True]
+    assert [done.outcome for done, _ in reader.done] == ["failed", "acked"]
+    assert broker.ready(queue) == 0
+
+
+def test_one_that_timed_out_is_requeued(acker: Acker, acker_url: str, broker: Broker, queue: str) -> None:
+    make_topology(acker_url, acker.topology, message_timeout_ms=1_000)
+    put(broker, queue, "one")
+    with reading(acker, broker.url, queue) as reader:
+        reader.wait_for(2)
+    assert reader.done[0][0].outcome == "timed_out"
+    assert broker.ready(queue) == 1
+
+
+@pytest.mark.parametrize("otherwise", ["reject", lambda *_: "reject"])
+def test_a_failed_one_may_be_rejected_and_become_a_dead_letter(
+    acker: Acker, broker: Broker, queue: str, otherwise: object
+) -> None:
+    put(broker, f"{queue}-dead")
+    put(broker, queue, "one", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{queue}-dead"})
+    with reading(acker, broker.url, queue, otherwise=otherwise) as reader:
+        reader.wait_for(1)
+        acker.fail(acker.tuple(reader.sent[0][1], component="work"))
+        eventually_true(lambda: broker.ready(f"{queue}-dead") == 1, within=LONG)
+    assert broker.ready(queue) == 0
+
+
+def test_what_send_rejects_is_rejected_and_not_emitted(acker: Acker, broker: Broker, queue: str) -> None:
+    def send(root: Root, delivery: Delivery) -> None:
+        raise Reject("no order")
+
+    put(broker, queue, "one")
+    with reading(acker, broker.url, queue, send=send):
+        eventually_true(lambda: broker.ready(queue) == 0, within=LONG)
+    assert broker.ready(queue) == 0
+
+
+def test_what_else_send_raises_ends_the_reading_and_everything_is_delivered_again(
+    acker: Acker, broker: Broker, queue: str
+) -> None:
+    def send(root: Root, delivery: Delivery) -> None:
+        raise ZeroDivisionError
+
+    put(broker, queue, "one", "two")
+    source = RabbitSource(acker, name="reader", url=broker.url, queue=queue, send=send)
+    with pytest.raises(ZeroDivisionError):
+        source.run(stop=lambda: False)
+    assert broker.ready(queue) == 2
+
+
+def test_no_more_is_delivered_than_may_be_pending(acker: Acker, broker: Broker, queue: str) -> None:
+    put(broker, queue, *map(str, range(20)))
+    with reading(acker, broker.url, queue, max_pending=7) as reader:
+        eventually_true(lambda: broker.ready(queue) == 13, within=LONG)
+        reader.wait_for(7)
+        bolt(acker, reader.sent[0])
+        reader.wait_for(8)
+        assert len(reader.sent) == 8
+
+
+def test_no_more_is_delivered_than_the_topology_lets_be_pending(
+    acker: Acker, acker_url: str, broker: Broker, queue: str
+) -> None:
+    make_topology(acker_url, acker.topology, max_spout_pending=3)
+    put(broker, queue, *map(str, range(20)))
+    with reading(acker, broker.url, queue) as reader:
+        reader.wait_for(3)
+        assert broker.ready(queue) == 17
+
+
+def test_a_stop_takes_no_more_and_waits_for_what_is_pending(acker: Acker, broker: Broker, queue: str) -> None:
+    put(broker, queue, *map(str, range(20)))
+    with reading(acker, broker.url, queue, max_pending=5, drain_s=LONG) as reader:
+        reader.wait_for(5)
+        reader.stop.set()
+        for sent in reader.sent[:5]:
+            bolt(acker, sent)
+    assert (len(reader.sent), len(reader.done)) == (5, 5)
+    assert broker.ready(queue) == 15
+
+
+def test_children_go_out_through_the_delivery_with_their_anchors(acker: Acker, broker: Broker, queue: str) -> None:
+    def send(root: Root, delivery: Delivery) -> None:
+        delivery.publish(f"{queue}-work", delivery.body, root.anchor("work"), message_id="child")
+
+    put(broker, f"{queue}-work")
+    put(broker, queue, "one")
+    with reading(acker, broker.url, queue, send=send, drain_s=LONG):
+        connection = broker.connect()
+        [(_, properties, body)] = take(connection.channel(), f"{queue}-work", 1)
+        with acker.execute(properties.headers, component="work"):
+            assert (body, properties.message_id) == (b"one", "child")
+        connection.close()
+    assert broker.ready(queue) == 0
+
+
+def test_without_a_message_id_a_delivery_is_acked_once_it_was_sent(acker: Acker, broker: Broker, queue: str) -> None:
+    put(broker, queue, "one")
+    with reading(acker, broker.url, queue, message_id=lambda _: None) as reader:
+        reader.wait_for(1)
+    assert (reader.sent[0][1], broker.ready(queue)) == ({}, 0)
+
+
+@pytest.fixture
+def relay(broker: Broker) -> Iterator[Relay]:
+    with relayed(broker.port) as relay:
+        yield relay
+
+
+def through(relay: Relay) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{relay.port}/%2F"
+
+
+def test_after_a_lost_connection_all_is_delivered_again_and_the_old_deliveries_are_left_alone(
+    acker: Acker, broker: Broker, queue: str, relay: Relay
+) -> None:
+    put(broker, queue, "one", "two")
+    with reading(acker, through(relay), queue, drain_s=LONG) as reader:
+        reader.wait_for(2)
+        relay.cut()
+        reader.wait_for(4)
+        for sent in reader.sent[:2]:
+            bolt(acker, sent)  # their trees are done, but what they came from was delivered again
+        acker.flush()
+        bolt(acker, reader.sent[2])
+        eventually_true(lambda: len(reader.done) == 1, within=LONG)
+        assert len(reader.source) == 1
+        bolt(acker, reader.sent[3])
+    assert [delivery.channel for delivery, _ in reader.sent] == [1, 1, 2, 2]
+    assert [delivery.channel for _, delivery in reader.done] == [2, 2]
+    assert broker.ready(queue) == 0
+
+
+def test_a_broker_that_was_killed_is_connected_to_again(acker: Acker, tmp_path: Path, queue: str) -> None:
+    need_broker()
+    with running_broker(tmp_path) as broker:
+        put(broker, queue, "one")
+        with reading(acker, broker.url, queue, drain_s=LONG) as reader:
+            reader.wait_for(1)
+            broker.kill()
+            broker.start()
+            reader.wait_for(2)
+            bolt(acker, reader.sent[1])
+        assert broker.ready(queue) == 0
+
+
+def test_a_queue_that_is_taken_away_is_waited_for(acker: Acker, broker: Broker, queue: str) -> None:
+    put(broker, queue, "one")
+    with reading(acker, broker.url, queue) as reader:
+        reader.wait_for(1)
+        connection = broker.connect()
+        connection.channel().queue_delete(queue)
+        connection.close()
+        put(broker, queue, "two")
+        reader.wait_for(2)
+    assert [delivery.body for delivery, _ in reader.sent] == [b"one", b"two"]
+
+
+def test_a_delivery_that_is_held_too_long_costs_the_channel_and_comes_again(
+    acker: Acker, tmp_path: Path, queue: str
+) -> None:
+    """RabbitMQ's consumer_timeout, which it looks for once in a while: here every second."""
+    need_broker()
+    impatient = "[{rabbit, [{consumer_timeout, 1000}, {channel_tick_interval, 1000}]}]"
+    with running_broker(tmp_path, settings=impatient) as broker:
+        put(broker, queue, "one")
+        with reading(acker, broker.url, queue) as reader:
+            reader.wait_for(2)
+    assert [delivery.channel for delivery, _ in reader.sent[:2]] == [1, 2]
+
+
+def test_while_the_acker_is_away_deliveries_wait(broker: Broker, queue: str, tmp_path: Path) -> None:
+    options = ("--data-dir", str(tmp_path / "data"))
+    with acker_serve(tmp_path, *options) as served, Acker(served.url, retry_for_ms=500) as acker:
+        put(broker, queue, "one")
+        with reading(acker, broker.url, queue, drain_s=LONG, requeue_after_s=0.2) as reader:
+            reader.wait_for(1)
+            bolt(acker, reader.sent[0])
+            eventually_true(lambda: len(reader.done) == 1, within=LONG)
+            served.kill()
+            put(broker, queue, "two")
+            reader.wait_for(3)  # emitted twice at least, and its init never came through
+            served.start()
+            served.wait_until_ready()
+            unacked = iter(reader.sent)
+            next(unacked)
+
+            def settled() -> bool:
+                for sent in unacked:
+                    bolt(acker, sent)
+                return len(reader.done) == 2
+
+            eventually_true(settled, within=LONG)
+    assert broker.ready(queue) == 0
+
+
+def test_a_source_that_cannot_begin_says_so(acker: Acker, acker_url: str, broker: Broker, queue: str) -> None:
+    nowhere = RabbitSource(acker, name="reader", url=broker.url, queue="no-such-queue", send=print)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="NOT_FOUND"):
+        nowhere.run(stop=lambda: False)
+    with Acker(acker_url, topology="no-such-topology") as other, pytest.raises(UnknownTopology):
+        RabbitSource(other, name="reader", url=broker.url, queue=queue, send=print).run(stop=lambda: False)
+
+
+def take(channel: object, queue: str, count: int) -> list[tuple[object, pika.BasicProperties, bytes]]:
+    found = []
+    for method, properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=LONG):
+        assert method is not None
+        found.append((method, properties, body))
+        if len(found) == count:
+            return found
+    raise AssertionError("consume never ends")
