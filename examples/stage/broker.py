@@ -46,7 +46,6 @@ class Broker:
     processes: Processes
     port: int
     environment: Mapping[str, str]
-    settings: str = ""
     node: Child | None = None
 
     @property
@@ -56,8 +55,6 @@ class Broker:
 
     def start(self) -> None:
         """Start the node, or start it again with the data it had; come back when it takes connections."""
-        configuration = _CONFIGURATION.format(port=self.port) + self.settings
-        (self.processes.folder / "rabbitmq.conf").write_text(configuration)
         self.node = self.processes.start("rabbitmq", [find_program()], environment=self.environment)
         self.node.wait_until(self._takes_connections, within=120)
 
@@ -88,8 +85,8 @@ class Broker:
 
 
 @contextlib.contextmanager
-def running_broker(folder: Path, *, settings: str = "") -> Iterator[Broker]:
-    """Run a RabbitMQ until the block is left; ``settings`` are further lines of its ``rabbitmq.conf``.
+def running_broker(folder: Path, *, settings: str = "[]") -> Iterator[Broker]:
+    """Run a RabbitMQ until the block is left; ``settings`` are the term of its ``advanced.config``.
 
     Raises `NoBroker`, and `Died` if it does not get ready.
     """
@@ -100,7 +97,9 @@ def running_broker(folder: Path, *, settings: str = "") -> Iterator[Broker]:
         epmd = processes.start("epmd", names)
         epmd.wait_until(lambda: _listens(epmd_port))
         environment = _environment(folder, port=port, epmd_port=epmd_port)
-        broker = Broker(processes=processes, port=port, environment=environment, settings=settings)
+        (folder / "rabbitmq.conf").write_text(_CONFIGURATION.format(port=port))
+        (folder / "advanced.config").write_text(f"{settings}.\n")
+        broker = Broker(processes=processes, port=port, environment=environment)
         broker.start()
         try:
             yield broker
@@ -115,9 +114,11 @@ def _environment(folder: Path, *, port: int, epmd_port: int) -> dict[str, str]:
     return {
         "HOME": str(folder),
         "ERL_EPMD_PORT": str(epmd_port),
+        "ERL_CRASH_DUMP": str(folder / "erl_crash.dump"),
         "RABBITMQ_NODENAME": f"stage-{os.getpid()}-{port}@localhost",
         "RABBITMQ_DIST_PORT": str(free_port()),
         "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(folder / "advanced.config"),
         "RABBITMQ_CONF_ENV_FILE": os.devnull,
         "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
         "RABBITMQ_LOG_BASE": str(folder / "log"),
