@@ -2,18 +2,15 @@
 
 import os
 import shutil
-import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.session import make_session
+from tests.spark.tracked import Tracked
 from tests.support.servers import AckerProcess, acker_serve
-
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What starts soonest; nothing here runs for long enough to be worth compiling well."""
 
 
 @pytest.fixture(scope="session")
@@ -29,26 +26,7 @@ def java() -> None:
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session."""
-    scratch = tmp_path_factory.mktemp("spark")
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    builder = SparkSession.builder.master("local[2]").appName("acker-tests")
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": JVM,
-        "spark.driver.memory": "1g",
-        "spark.local.dir": str(scratch / "local"),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-    }
-    for name, value in options.items():
-        builder = builder.config(name, value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    session = make_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
 
@@ -59,3 +37,11 @@ def acker_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerPro
     folder: Path = tmp_path_factory.mktemp("acker")
     with acker_serve(folder, "--data-dir", str(folder / "data")) as process:
         yield process
+
+
+@pytest.fixture
+def tracked(acker_process: AckerProcess) -> Iterator[Tracked]:
+    """A topology of the test's own."""
+    found = Tracked(process=acker_process)
+    yield found
+    found.close()
