@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PATIENCE_S = 600
+SIZE = "6g"
+"""Of the storage, at most. It lies in memory: there layers are quick to write, and to remove."""
 
 _CONTAINERS = """\
 [containers]
@@ -39,6 +41,7 @@ class Engine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=700", "acker-image", str(folder)], check=True)
         driver = "overlay" if "overlay" in Path("/proc/filesystems").read_text().split() else "vfs"
         (folder / "storage.conf").write_text(_STORAGE.format(driver=driver, folder=folder))
         (folder / "containers.conf").write_text(_CONTAINERS)
@@ -51,19 +54,18 @@ class Engine:
         return self.run(*through, "podman", *arguments)
 
     def run(self, *command: str) -> str:
-        """Run a tool to its end and give what it printed. Whatever happens, nothing that it began goes on."""
+        """Run a tool to its end and give what it printed. If it fails nothing that it began goes on."""
+        pipe = subprocess.PIPE
         with subprocess.Popen(
-            command, env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+            command, env=self._environment(), stdout=pipe, stderr=pipe, text=True, start_new_session=True
         ) as tool:
             try:
                 out, complaints = tool.communicate(timeout=PATIENCE_S)
+                words = f"{' '.join(command)} ended with {tool.returncode}"
+                assert tool.returncode == 0, f"{words}\n{out[-4000:]}{complaints[-4000:]}"
             except BaseException:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(tool.pid, signal.SIGKILL)
+                _end_session(tool.pid)
                 raise
-        assert tool.returncode == 0, (
-            f"{' '.join(command)} ended with {tool.returncode}\n{out[-4000:]}{complaints[-4000:]}"
-        )
         return out.strip()
 
     def close(self) -> None:
@@ -77,6 +79,14 @@ class Engine:
     def _environment(self) -> dict[str, str]:
         own = {"CONTAINERS_CONF": "containers.conf", "CONTAINERS_STORAGE_CONF": "storage.conf"}
         return os.environ | {name: str(self.folder / file) for name, file in own.items()}
+
+
+def _end_session(session: int) -> None:
+    """Kill all processes of a session, in whatever group: a step of a build may leave some behind."""
+    for own in (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(own) == session:
+                os.kill(own, signal.SIGKILL)
 
 
 def _mounted_below(folder: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -22,13 +23,14 @@ CONFINED = (
 )
 """What the securityContext of the chart comes to."""
 
+_numbers = itertools.count(1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container of the image; ``host`` is the namespace it runs in."""
+    """A container of the image."""
 
     engine: Engine
-    host: Namespace
     name: str
 
     def run(self, *command: str) -> str:
@@ -47,35 +49,38 @@ class Container:
 
 
 @contextlib.contextmanager
-def host_with_valkey(folder: Path) -> Iterator[Namespace]:
-    """A namespace with a Valkey on its port 6379; in the block, sockets of this thread are made in it."""
-    host = Namespace(f"acker-image-{os.getpid()}")
-    command = [find_program(), *("--bind", "127.0.0.1", "--port", "6379", "--dir", str(folder), "--save", "")]
-    valkey = subprocess.Popen(host.command([*command, "--appendonly", "yes"]), stdout=subprocess.DEVNULL)
-    try:
-        with host.inside():
-            yield host
-    finally:
-        valkey.kill()
-        valkey.wait()
-        host.close()
+def running(engine: Engine, image: str, folder: Path, *options: str, ready: bool = True) -> Iterator[Container]:
+    """Run the image as the chart does, beside a Valkey. The block is entered once it lives, or is ready.
+
+    In the block, sockets of this thread are made on its host; in the end nothing of it is left.
+    """
+    name = f"acker-test-{os.getpid()}-{next(_numbers)}"
+    with contextlib.ExitStack() as stack:
+        host = Namespace(name)
+        stack.callback(host.close)
+        stack.enter_context(_valkey(host, folder))
+        confined = (*CONFINED, "--network=host", "--no-healthcheck", "--env=ACKER_REDIS_URL=redis://127.0.0.1:6379/0")
+        stack.callback(engine.podman, "rm", "--force", "--ignore", "--time=0", name)
+        engine.podman("run", "--detach", f"--name={name}", *confined, *options, image, through=host.command(()))
+        container = Container(engine=engine, name=name)
+        stack.enter_context(host.inside())
+        try:
+            eventually_true(lambda: answers("/readyz" if ready else "/livez"), within=60)
+        except AssertionError as fault:
+            raise AssertionError(container.log()) from fault
+        yield container
 
 
 @contextlib.contextmanager
-def started(engine: Engine, host: Namespace, image: str, *options: str, ready: bool = True) -> Iterator[Container]:
-    """Run the image as the chart does until the block is left, which is entered once it lives, or is ready."""
-    name = f"acker-test-{os.getpid()}"
-    confined = (*CONFINED, "--network=host", "--no-healthcheck", "--env=ACKER_REDIS_URL=redis://127.0.0.1:6379/0")
-    engine.podman("run", "--detach", f"--name={name}", *confined, *options, image, through=host.command(()))
-    container = Container(engine=engine, host=host, name=name)
-    try:
-        eventually_true(lambda: answers("/readyz" if ready else "/livez"), within=60)
-        yield container
-    except BaseException:
-        print(container.log())  # noqa: T201 - pytest shows it where the test fails
-        raise
-    finally:
-        engine.podman("rm", "--force", "--time=0", name)
+def _valkey(host: Namespace, folder: Path) -> Iterator[None]:
+    """Run a Valkey on port 6379 of a host."""
+    command = [find_program(), *("--bind", "127.0.0.1", "--port", "6379", "--dir", str(folder), "--save", "")]
+    log = (folder / "log").open("wb")
+    with log, subprocess.Popen(host.command([*command, "--appendonly", "yes"]), stdout=log) as valkey:
+        try:
+            yield
+        finally:
+            valkey.kill()
 
 
 def answers(path: str) -> bool:

@@ -1,0 +1,106 @@
+"""Strikes a cluster with faults under load and audits what it had acknowledged: `python -m tests.cluster --help`."""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.cluster.audit import Findings, audit
+from tests.cluster.faults import FAULTS, SOME, Fault
+from tests.cluster.lab import lab
+from tests.cluster.settings import SETTINGS, Setting
+
+NEEDED = ("ip", "nft", "nsenter")
+COLUMNS = ("answered", "lost", "acks_lost", "early", "twice", "refused")
+_begun = time.monotonic()
+
+
+def main() -> int:
+    """Run what was asked for; 1 if a promise was broken, 2 if it cannot be run here."""
+    asked = _asked()
+    if missing := _missing():
+        print(f"tests.cluster: {missing}", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    rows, failed = list[str](), 0
+    for fault in [fault for fault in FAULTS if asked.only in (None, fault.name)]:
+        for setting in [setting for setting in SETTINGS if asked.setting in (None, setting.name)]:
+            found = _run(fault, setting, keep=asked.keep)
+            broken = _broken(setting, found)
+            rows.append("  ".join([_row(fault, setting, found), *broken]))
+            failed += bool(broken)
+    print(f"{'fault':10}{'setting':14}" + "".join(f"{name:>11}" for name in COLUMNS), *rows, sep="\n")
+    print(f"{len(rows) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def _run(fault: Fault, setting: Setting, *, keep: bool) -> Findings:
+    """Set up, load, strike, load on, and audit."""
+    folder = Path(tempfile.mkdtemp(prefix="acker-cluster-"))
+    _say(f"{fault.name}, {setting.name}: {fault.what}")
+    try:
+        with lab(folder, setting, shaped=fault.shaped) as made:
+            made.load.start()
+            made.load.reaches(SOME)
+            _say("loaded; now it breaks")
+            fault.strike(made)
+            made.valkeys.settle()
+            _say("mended")
+            made.load.reaches(SOME)
+            made.load.end()
+            _say("the load has ended; reading until nothing is pending")
+            found = audit(made.load, made.topology, made.replicas[1])
+            _say(_row(fault, setting, found))
+            return found
+    except BaseException:
+        print(f"logs are kept in {folder}", flush=True)
+        keep = True
+        raise
+    finally:
+        if not keep:
+            shutil.rmtree(folder)
+
+
+def _broken(setting: Setting, found: Findings) -> list[str]:
+    """Say which promises were broken: never early, under any setting; never lost, under one that promises it."""
+    early = ["BROKEN: roots were told early"] if found.early else []
+    lost = ["BROKEN: acknowledged inits were lost"] if found.lost else []
+    return early + (lost if setting.loses_nothing else [])
+
+
+def _row(fault: Fault, setting: Setting, found: Findings) -> str:
+    return f"{fault.name:10}{setting.name:14}" + "".join(f"{getattr(found, name):>11}" for name in COLUMNS)
+
+
+def _say(words: str) -> None:
+    print(f"[{time.monotonic() - _begun:6.1f} s] {words}", flush=True)
+
+
+def _asked() -> argparse.Namespace:
+    described = "\n".join(f"  {fault.name:10} {fault.what}" for fault in FAULTS)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.cluster",
+        description=f"{__doc__}\n\nfaults:\n{described}\n\nA run takes about a minute. Needs root and nftables.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", metavar="FAULT", choices=[fault.name for fault in FAULTS], help="one fault only")
+    settings = [setting.name for setting in SETTINGS]
+    parser.add_argument("--setting", metavar="SETTING", choices=settings, help=f"one only of {', '.join(settings)}")
+    parser.add_argument("--keep", action="store_true", help="keep the folders with the logs")
+    return parser.parse_args()
+
+
+def _missing() -> str:
+    """Say what this machine lacks; empty if nothing."""
+    if os.geteuid() != 0:
+        return "only root can make network namespaces"
+    programs = [name for name in NEEDED if shutil.which(name) is None]
+    return f"missing: {', '.join(programs)} (apt-get install iproute2 nftables)" if programs else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Knows the faults: each breaks something under load, looks that it broke, and mends it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.servers import until
+from tests.cluster.lab import Lab, start
+from tests.cluster.replicas import NEXT_RELEASE
+from tests.cluster.valkeys import Node
+
+SOME = 200
+"""So many more inits are answered while something is broken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A name, what it does, and the hosts that have to have slow links for it."""
+
+    name: str
+    what: str
+    strike: Callable[[Lab], None]
+    shaped: frozenset[str] = frozenset()
+
+
+def _killed(lab: Lab) -> None:
+    primary, replica = lab.valkeys.pairs()[0]
+    primary.host.kill()
+    _taken_over(lab, replica)
+    primary.start()
+
+
+def _frozen(lab: Lab) -> None:
+    primary, replica = lab.valkeys.pairs()[0]
+    primary.host.freeze()
+    _taken_over(lab, replica)
+    primary.host.thaw()
+
+
+def _split(lab: Lab) -> None:
+    primary, replica = lab.valkeys.pairs()[0]
+    lab.network.cut([primary.host, lab.replicas[0].host])
+    _taken_over(lab, replica)
+    lab.network.heal()
+
+
+def _slow(lab: Lab) -> None:
+    for host in lab.network.hosts:
+        if host.name in SLOW:
+            host.shape(delay_ms=40, jitter_ms=30, loss=0.02)
+    lab.network.lose([lab.valkeys.nodes[1].host])
+    lab.load.reaches(5 * SOME)
+    lab.network.heal()
+    for host in lab.network.hosts:
+        if host.name in SLOW:
+            host.shape()
+
+
+def _rolling(lab: Lab) -> None:
+    for primary, replica in lab.valkeys.pairs():
+        _restarted(lab, replica)
+        replica.ask("CLUSTER FAILOVER")
+        until(replica.is_primary, f"{replica.host.name} took over")
+        _restarted(lab, primary)
+    before = _versions(lab)
+    for service in lab.replicas:
+        service.stop()
+        start([service], NEXT_RELEASE)
+        lab.load.reaches(SOME)  # two libraries at once, but for the last
+    assert _versions(lab) == {version + 1 for version in before}, "the newer library did not replace the older one"
+
+
+def _restarted(lab: Lab, node: Node) -> None:
+    node.ask("SHUTDOWN")
+    node.host.kill()
+    node.start()
+    lab.valkeys.settle()
+
+
+def _versions(lab: Lab) -> set[int]:
+    """Give the versions of the library that the primaries have; in the end they have one."""
+    return {int(node.ask("FCALL", "acker_version", 0)) for node in lab.valkeys.nodes if node.is_primary()}
+
+
+def _taken_over(lab: Lab, replica: Node) -> None:
+    """Wait until a replica has its primary's place, and the service works on."""
+    until(replica.is_primary, f"{replica.host.name} took over", within=60)
+    lab.load.reaches(SOME)
+
+
+SLOW = frozenset({"r1", "r5", "s2"})
+FAULTS = [
+    Fault(name="killed", what="a primary is killed, and comes back after its replica took over", strike=_killed),
+    Fault(name="frozen", what="a primary pauses for longer than the failover takes, then goes on", strike=_frozen),
+    Fault(name="split", what="a primary is cut off, together with a replica of the service", strike=_split),
+    Fault(
+        name="slow",
+        what="a primary, a replica and a service are 40 to 70 ms away and lose 2 %, another primary loses 10 %",
+        strike=_slow,
+        shaped=SLOW,
+    ),
+    Fault(
+        name="rolling",
+        what="every Valkey is restarted one after the other, then every replica of the service, to the next release",
+        strike=_rolling,
+    ),
+]

@@ -1,0 +1,64 @@
+"""Sets up what is loaded and broken: the cluster, three replicas of the service, and a client on the host of each."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from redis.crc import key_slot
+
+from bench.servers import SLOTS
+from tests.cluster.load import TIMEOUT_MS, Client, Load
+from tests.cluster.network import Network, network
+from tests.cluster.replicas import RELEASE, Replica
+from tests.cluster.settings import Setting
+from tests.cluster.valkeys import PRIMARIES, Valkeys, form
+
+SHARDS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """All that a fault may break. ``topology`` has shards on each primary."""
+
+    network: Network
+    valkeys: Valkeys
+    replicas: list[Replica]
+    load: Load
+    topology: str
+
+
+@contextlib.contextmanager
+def lab(folder: Path, setting: Setting, *, shaped: frozenset[str]) -> Iterator[Lab]:
+    """Set it all up, and in the end take it away; ``shaped`` names the hosts whose links can be slow."""
+    with network() as net:
+        valkeys = form(net, folder, shaped=shaped, options=setting.options)
+        options = ("--redis-url", valkeys.url, "--durability", setting.durability)
+        hosts = [net.host(name, shaped=name in shaped) for name in ("s1", "s2", "s3")]
+        replicas = [Replica(host=host, folder=folder, options=options) for host in hosts]
+        start(replicas)
+        topology = _spread()
+        with replicas[0].http() as http:
+            wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
+            http.put(f"/v1/topologies/{topology}", json=wanted).raise_for_status()
+        clients = [Client(host=one.host, url=one.url, topology=topology, shards=SHARDS) for one in replicas]
+        yield Lab(network=net, valkeys=valkeys, replicas=replicas, load=Load(clients=clients), topology=topology)
+
+
+def start(replicas: list[Replica], program: tuple[str, ...] = RELEASE) -> None:
+    """Start replicas, and wait until they are ready."""
+    for replica in replicas:
+        replica.start(program)
+    for replica in replicas:
+        replica.wait_until_ready()
+
+
+def _spread() -> str:
+    """Give a name under which each primary has as many shards as the others."""
+    for number in itertools.count():
+        name = f"t{number}"
+        primaries = [key_slot(f"{name}/{shard}".encode()) * PRIMARIES // SLOTS for shard in range(SHARDS)]
+        if all(primaries.count(primary) == SHARDS // PRIMARIES for primary in range(PRIMARIES)):
+            return name
+    raise AssertionError

@@ -1,0 +1,108 @@
+"""Forms a Valkey Cluster of three primaries with a replica each, every one on a host of its own."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+from acker_service.store.embedded import find_program
+
+from bench.servers import SLOTS, until
+from tests.cluster.network import Host, Network
+
+NODE_TIMEOUT_MS = 2_000
+"""After so long without a word a primary is taken for gone, and stops answering if it is the one that is cut off."""
+
+PRIMARIES = 3
+PORT = 6379
+_OPTIONS = (
+    *("--port", str(PORT), "--protected-mode", "no", "--save", "", "--appendonly", "yes"),
+    *("--maxmemory-policy", "noeviction", "--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
+    *("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"),
+)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Node:
+    """A Valkey on its host; its data survive a restart."""
+
+    host: Host
+    folder: Path
+    options: tuple[str, ...] = field(default=())
+
+    def start(self) -> None:
+        """Start it with the data it has, and wait until it answers."""
+        self.folder.mkdir(exist_ok=True)
+        where = ("--bind", self.host.address, "--cluster-announce-ip", self.host.address, "--dir", str(self.folder))
+        self.host.start([find_program(), *_OPTIONS, *where, *self.options], log=self.folder / "log")
+        until(lambda: self.ask("PING"), f"{self.host.name} answers")
+
+    def ask(self, *command: str | int) -> Any:
+        """Ask it something, from its own host."""
+        with (
+            self.host.namespace.inside(),
+            redis.Redis(host=self.host.address, port=PORT, socket_timeout=5, decode_responses=True) as client,
+        ):
+            return client.execute_command(*command)
+
+    def knows(self, said: str) -> bool:
+        """Whether it says this of the cluster."""
+        told = self.ask("CLUSTER INFO")
+        lines = told.splitlines() if isinstance(told, str) else [f"{name}:{value}" for name, value in told.items()]
+        return said in lines
+
+    def is_primary(self) -> bool:
+        return bool(self.ask("ROLE")[0] == "master")
+
+    def follows(self) -> bool:
+        """Whether it is a replica that has what its primary has."""
+        role = self.ask("ROLE")
+        return bool(role[0] == "slave" and role[3] == "connected")
+
+    def has_replica(self) -> bool:
+        """Whether it is a primary that a replica keeps up with."""
+        role = self.ask("ROLE")
+        return bool(role[0] == "master" and role[2])
+
+
+@dataclass(slots=True, kw_only=True)
+class Valkeys:
+    """The nodes: three that begin as primaries, then the replicas of each in the same order."""
+
+    nodes: list[Node]
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"{node.host.address}:{PORT}" for node in self.nodes)
+
+    def pairs(self) -> list[tuple[Node, Node]]:
+        """Give the two nodes of each shard."""
+        return list(zip(self.nodes[:PRIMARIES], self.nodes[PRIMARIES:], strict=True))
+
+    def settle(self) -> None:
+        """Wait until each shard has a primary with a replica, and all nodes know it."""
+        until(lambda: all(node.knows("cluster_state:ok") for node in self.nodes), "the cluster is whole", within=60)
+        until(lambda: all(self._is_paired(*pair) for pair in self.pairs()), "every primary has its replica", within=60)
+
+    @staticmethod
+    def _is_paired(one: Node, other: Node) -> bool:
+        return (one.has_replica() and other.follows()) or (other.has_replica() and one.follows())
+
+
+def form(network: Network, folder: Path, *, shaped: frozenset[str], options: tuple[str, ...]) -> Valkeys:
+    """Start the nodes on hosts of their own, r1 to r6, and form the cluster by its own commands."""
+    names = [f"r{number}" for number in range(1, 2 * PRIMARIES + 1)]
+    hosts = [network.host(name, shaped=name in shaped) for name in names]
+    valkeys = Valkeys(nodes=[Node(host=host, folder=folder / host.name, options=options) for host in hosts])
+    nodes = valkeys.nodes
+    for node in nodes:
+        node.start()
+    for node in nodes[1:]:
+        nodes[0].ask("CLUSTER MEET", node.host.address, PORT)
+    for index, node in enumerate(nodes[:PRIMARIES]):
+        node.ask("CLUSTER ADDSLOTSRANGE", index * SLOTS // PRIMARIES, (index + 1) * SLOTS // PRIMARIES - 1)
+    until(lambda: all(node.knows(f"cluster_known_nodes:{len(nodes)}") for node in nodes), "the nodes have met")
+    for primary, replica in valkeys.pairs():
+        replica.ask("CLUSTER REPLICATE", primary.ask("CLUSTER MYID"))
+    valkeys.settle()
+    return valkeys
