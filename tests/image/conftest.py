@@ -10,7 +10,7 @@ from tests.image.building import Built, build
 from tests.image.engine import Engine
 from tests.image.stand_in import make_stand_in
 
-NEEDED = ("buildah", "podman", "runc", "mmdebstrap", "nft", "catatonit")
+NEEDED = ("buildah", "podman", "runc", "mmdebstrap")
 TAG = "localhost/acker:test"
 
 
