@@ -44,7 +44,7 @@ class AckerProcess:
         self.process.kill()
         self.process.wait()
 
-    def terminate(self, *, within: float = 15.0) -> int:
+    def terminate(self, *, within: float = 40.0) -> int:
         """SIGTERM; gives the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(within)

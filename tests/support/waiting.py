@@ -9,7 +9,7 @@ import anyio
 T = TypeVar("T")
 
 
-async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 10.0) -> T:
+async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 40.0) -> T:
     """Look again and again until what is seen is true; give it. Fails after ``within`` seconds."""
     until = time.monotonic() + within
     while not (seen := await look()):
@@ -18,7 +18,7 @@ async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 10.0) 
     return seen
 
 
-def eventually_true(look: Callable[[], object], *, within: float = 10.0) -> None:
+def eventually_true(look: Callable[[], object], *, within: float = 40.0) -> None:
     """Likewise, for tests that have no event loop."""
     until = time.monotonic() + within
     while not look():
