@@ -1,6 +1,6 @@
 {{- /* What contradicts itself is refused with words, before anything is applied. */ -}}
 {{- define "acker.refusals" -}}
-{{- range list "names" "store" "durability" "auth" "grace" "scaling" "monitoring" "doors" }}
+{{- range list "names" "words" "store" "durability" "auth" "grace" "scaling" "monitoring" "doors" }}
 {{- $found := include (printf "acker.refusals.%s" .) $ | trim }}
 {{- if $found }}{{ fail (printf "\n\nacker: %s\n" $found) }}{{ end }}
 {{- end }}
@@ -12,6 +12,24 @@
 {{- printf "%q cannot name a Service: begin with a letter, use a-z, 0-9 and -; say fullnameOverride" $name }}
 {{- end }}
 {{- if and .Values.image.tag .Values.image.digest }}say image.tag or image.digest, not both{{ end }}
+{{- end }}
+
+{{- define "acker.refusals.words" -}}
+{{- $found := list }}
+{{- range keys .Values.extraEnv | sortAlpha }}
+{{- if regexMatch "(?i)^acker_" . }}{{ $found = append $found (printf "extraEnv.%s: settings of the service belong into config, and some are the chart's own" .) }}
+{{- else if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" .) }}{{ $found = append $found (printf "extraEnv.%s cannot name a variable" .) }}
+{{- end }}
+{{- end }}
+{{- $labels := dict "commonLabels" .Values.commonLabels "api.podLabels" .Values.api.podLabels "worker.podLabels" .Values.worker.podLabels }}
+{{- range $where, $of := $labels }}
+{{- range keys $of | sortAlpha }}
+{{- if regexMatch "^(app\\.kubernetes\\.io|helm\\.sh)/" . }}{{ $found = append $found (printf "%s: %s is the chart's own" $where .) }}
+{{- else if and (ne $where "commonLabels") (hasKey $labels.commonLabels .) }}{{ $found = append $found (printf "%s: %s is in commonLabels already" $where .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- join "; " $found }}
 {{- end }}
 
 {{- define "acker.refusals.store" -}}
