@@ -61,22 +61,43 @@ FAULTS: dict[str, Callable[[Object], object]] = {
     "bad spread": lambda d: _pod(d)["topologySpreadConstraints"][0].update(whenUnsatisfiable="Never"),
 }  # fmt: skip
 
+
+def _labels(some: Object) -> Object:
+    found: Object = (some["spec"].get("selector") or some["spec"]["podSelector"])["matchLabels"]
+    return found
+
+
+def _let_out(policy: Object, cidr: str, *without: str) -> None:
+    policy["spec"]["egress"].append({"to": [{"ipBlock": {"cidr": cidr, "except": list(without)}}]})
+
+
 AMONG: dict[str, tuple[str, str, Callable[[Object], object]]] = {
     "service selects nothing": ("Service", "acker", lambda o: o["spec"]["selector"].update(a="b")),
     "service on no port": ("Service", "acker", lambda o: o["spec"]["ports"][0].update(targetPort="htp")),
-    "budget selects nothing": ("PodDisruptionBudget", "acker-api", lambda o: o["spec"]["selector"]["matchLabels"].update(a="b")),
+    "budget selects nothing": ("PodDisruptionBudget", "acker-api", lambda o: _labels(o).update(a="b")),
     "budget says both": ("PodDisruptionBudget", "acker-api", lambda o: o["spec"].update(minAvailable=1)),
-    "policy selects nothing": ("NetworkPolicy", "acker-worker", lambda o: o["spec"]["podSelector"]["matchLabels"].update(a="b")),
-    "hole outside its wall": ("NetworkPolicy", "acker-worker", lambda o: o["spec"]["egress"].append({"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["11.0.0.0/16"]}}]})),
-    "no network": ("NetworkPolicy", "acker-api", lambda o: o["spec"]["egress"].append({"to": [{"ipBlock": {"cidr": "10.0.0.1/8"}}]})),
-    "ingress to nobody": ("Ingress", "acker", lambda o: o["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"].update(name="akcer")),
+    "policy selects nothing": ("NetworkPolicy", "acker-worker", lambda o: _labels(o).update(a="b")),
+    "hole outside its wall": ("NetworkPolicy", "acker-api", lambda o: _let_out(o, "10.0.0.0/8", "11.0.0.0/16")),
+    "no network": ("NetworkPolicy", "acker-api", lambda o: _let_out(o, "10.0.0.1/8")),
+    "ingress to nobody": ("Ingress", "acker", lambda o: _backend(o).update(name="akcer")),
+    "ingress to no port": ("Ingress", "acker", lambda o: _backend(o)["port"].update(name="htp")),
     "route to a closed port": ("HTTPRoute", "acker", lambda o: o["spec"]["rules"][0]["backendRefs"][0].update(port=80)),
-    "autoscaler of nobody": ("HorizontalPodAutoscaler", "acker-api", lambda o: o["spec"]["scaleTargetRef"].update(name="akcer-api")),
+    "autoscaler of nobody": ("HorizontalPodAutoscaler", "acker-api", lambda o: _target(o).update(name="x")),
     "least over most": ("HorizontalPodAutoscaler", "acker-api", lambda o: o["spec"].update(minReplicas=99)),
     "scaled to nothing": ("ScaledObject", "acker-worker", lambda o: o["spec"].update(minReplicaCount=0)),
-    "monitor of nobody": ("PodMonitor", "acker", lambda o: o["spec"]["selector"]["matchLabels"].update(a="b")),
+    "monitor of nobody": ("PodMonitor", "acker", lambda o: _labels(o).update(a="b")),
     "data no text": ("ConfigMap", "acker-dashboard", lambda o: o["data"].update(a=1)),
 }  # fmt: skip
+
+
+def _target(scaler: Object) -> Object:
+    found: Object = scaler["spec"]["scaleTargetRef"]
+    return found
+
+
+def _backend(ingress: Object) -> Object:
+    found: Object = ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]
+    return found
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -94,7 +94,12 @@ def _promtool(folder: Path) -> str:
     debian = folder / "debian"
     shutil.rmtree(debian, ignore_errors=True)
     debian.mkdir()
-    _run(debian, ["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", "prometheus"])
+    download = ["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", "prometheus"]
+    try:
+        _run(debian, download)
+    except Missing:  # a machine made anew has no lists of packages, or old ones
+        _run(debian, ["apt-get", "update", "-qq"])
+        _run(debian, download)
     (package,) = debian.glob("prometheus_*.deb")
     _run(debian, ["dpkg", "-x", package.name, "unpacked"])
     package.unlink()

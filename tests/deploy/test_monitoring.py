@@ -1,0 +1,143 @@
+"""Alerts, dashboard and scaler ask only for what /metrics tells, and each alert is seen to fire."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from acker_protocol.messages import Outcome
+
+from tests.deploy.chart import CASES, CHART, Chart, one
+from tests.deploy.tools import Tools
+from tests.integration.test_metrics_page import PAGE, listed
+from tests.support.exposition import read
+from tests.support.servers import acker_serve
+
+ALERTS = CHART / "files/alerts.yaml"
+DASHBOARD = CHART / "files/dashboard.json"
+OWN_TEST = Path(__file__).parent / "alerts_test.yaml"
+SELECTED = re.compile(r"\b(?P<name>(?:acker|process|python)_\w+)(?P<selector>\{[^}]*(?:\{topology\}[^}]*)?\})?")
+PAIR = re.compile(r"(?P<label>\w+)(?P<how>=~|!~|!=|=)\"(?P<value>[^\"]*)\"")
+GROUPED = re.compile(r"\b(?:by|on|group_left)\s*\((?P<labels>[^)]*)\)")
+OF_PROMETHEUS = {"namespace", "pod", "app_kubernetes_io_instance", "le", "alertname"}
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
+    return list(group["rules"])
+
+
+def queries(chart: Chart) -> Iterator[tuple[str, str]]:
+    """Give everything that is asked of Prometheus, with where."""
+    yield from ((rule["alert"], rule["expr"]) for rule in rules())
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        yield from ((panel["title"], target["expr"]) for target in panel["targets"])
+    scaler = one(chart.objects(*CASES["watched"]), "ScaledObject", "acker-worker")
+    yield "ScaledObject", scaler["spec"]["triggers"][0]["metadata"]["query"]
+
+
+def row(metric: str) -> str:
+    """Give what the page says of a metric."""
+    return next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{metric}` |"))
+
+
+def plain(name: str, kinds: dict[str, Any]) -> str:
+    """Give the metric of a series: a histogram has three."""
+    base = re.sub(r"_(bucket|sum|count)$", "", name)
+    return base if base in kinds and kinds[base][0] == "histogram" else name
+
+
+def test_every_query_names_metrics_and_labels_that_there_are(chart: Chart) -> None:
+    kinds = listed()
+    for where, query in queries(chart):
+        found = list(SELECTED.finditer(query))
+        assert found, where
+        known = set(OF_PROMETHEUS)
+        for metric in found:
+            name = plain(metric["name"], kinds)
+            assert name in kinds, f"{where}: {metric['name']}"
+            known |= kinds[name][1]
+            for pair in PAIR.finditer(metric["selector"] or ""):
+                assert pair["label"] in kinds[name][1] | OF_PROMETHEUS, f"{where}: {name} has no {pair['label']}"
+        for grouped in GROUPED.finditer(query):
+            assert set(re.findall(r"\w+", grouped["labels"])) <= known, f"{where}: {grouped[0]}"
+
+
+def test_every_query_names_values_that_there_are(chart: Chart) -> None:
+    kinds = listed()
+    for where, query in queries(chart):
+        for metric in SELECTED.finditer(query):
+            for pair in PAIR.finditer(metric["selector"] or ""):
+                if pair["label"] in {"kind", "result", "outcome"}:
+                    words = row(plain(metric["name"], kinds)) + " ".join(Outcome)
+                    assert all(value in words for value in pair["value"].split("|")), f"{where}: {pair[0]}"
+
+
+def test_a_real_acker_tells_these_metrics(chart: Chart, tmp_path: Path) -> None:
+    kinds = listed()
+    asked = {plain(found["name"], kinds) for _, query in queries(chart) for found in SELECTED.finditer(query)}
+    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as acker:
+        told = read(acker.http.get("/metrics").text).families
+    names = {f"{family.name}_total" if family.type == "counter" else family.name for family in told.values()}
+    assert asked <= names
+
+
+def test_every_query_is_lawful(tools: Tools, chart: Chart, tmp_path: Path) -> None:
+    def filled(query: str) -> str:
+        return re.sub(r"\$__rate_interval", "5m", re.sub(r"\$(namespace|topology)", "x", query))
+
+    asked = [{"record": f"q:{number}", "expr": filled(query)} for number, (_, query) in enumerate(queries(chart))]
+    (tmp_path / "queries.yaml").write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": asked}]}))
+    ran = tools.run("promtool", "check", "rules", tmp_path / "queries.yaml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_each_alert_fires_when_it_should_and_not_otherwise(tools: Tools, tmp_path: Path) -> None:
+    for path in (ALERTS, OWN_TEST):
+        shutil.copy(path, tmp_path)
+    ran = tools.run("promtool", "test", "rules", tmp_path / OWN_TEST.name)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_there_is_a_test_in_which_each_alert_fires() -> None:
+    tests = yaml.safe_load(OWN_TEST.read_text())["tests"]
+    samples = [told for test in tests for asked in test["promql_expr_test"] for told in asked.get("exp_samples", [])]
+    fired = {name for told in samples for name in re.findall(r'alertname="(\w+)"', told["labels"])}
+    assert fired == {rule["alert"] for rule in rules()}
+
+
+def test_the_chart_puts_its_own_namespace_into_the_rules(tools: Tools, chart: Chart, tmp_path: Path) -> None:
+    spec = one(chart.objects(*CASES["full"]), "PrometheusRule", "acker")["spec"]
+    assert [rule["alert"] for rule in spec["groups"][0]["rules"]] == [rule["alert"] for rule in rules()]
+    for rule in spec["groups"][0]["rules"]:
+        assert rule["expr"].count('namespace="acks"') == len(SELECTED.findall(rule["expr"]))
+        assert rule["labels"].get("namespace", "acks") == "acks"
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec))
+    assert tools.run("promtool", "check", "rules", tmp_path / "rules.yaml").returncode == 0
+
+
+def test_alerts_say_what_is_wrong_and_what_to_do(chart: Chart) -> None:
+    for rule in rules():
+        assert set(rule["annotations"]) == {"summary", "description"}
+        assert rule["labels"]["severity"] in {"critical", "warning"}
+
+
+def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        x, y, w, h = (panel["gridPos"][side] for side in "xywh")
+        own = {(column, line) for column in range(x, x + w) for line in range(y, y + h)}
+        assert x + w <= 24
+        assert not own & taken
+        taken |= own
+
+
+def test_the_pods_that_are_scraped_are_those_of_the_acker(chart: Chart) -> None:
+    objects = chart.objects(*CASES["full"])
+    (endpoint,) = one(objects, "PodMonitor", "acker")["spec"]["podMetricsEndpoints"]
+    for name in ("acker-api", "acker-worker"):
+        (served,) = one(objects, "Deployment", name)["spec"]["template"]["spec"]["containers"][0]["ports"]
+        assert served["name"] == endpoint["port"]
