@@ -1,4 +1,4 @@
-"""What the pipelines around RabbitMQ play on, each part to be had alone.
+"""What the pipelines play on, each part to be had alone.
 
 ====================  ============================================================================================
 `processes`           programs started in a folder and ended by their pid; `Processes.start`, `Child.kill` (SIGKILL)
@@ -10,6 +10,10 @@
 `statuses`            the final status of each order in SQLite: ``Statuses(path)``, ``away(path)`` takes it from all
 `notice_service`      the second system, a process that is told what became of each order
 `notices`             who tells it: ``Notices(url).tell(order_id, status)``; ``start_notice_service`` and its ledger
+`session`             a small Spark, and queries that are started again: ``start_session(folder)``, ``run_queries(…)``
+`streams`             a replayable stream, files in a folder: ``Stream(folder).append(rows)``
+`reports`             what a process tells its starter: ``report(…)``, and ``Reports(log).read()``
+`screen`              how a run is shown: a live line, events, and the claims of the end
 ====================  ============================================================================================
 
 All of it is synchronous and knows nothing of how the orders get from one to the other.

@@ -45,6 +45,12 @@ class Child:
         self.process.kill()
         return self.process.wait()
 
+    def kill_group(self) -> int:
+        """As ``kill``, and what it has started in its session, such as the JVM of a Spark driver."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait()
+
     def end(self, *, within: float = GRACE_S) -> int:
         """SIGTERM, and SIGKILL if it takes too long; gives its return code."""
         self.process.terminate()

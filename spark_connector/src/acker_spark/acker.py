@@ -1,8 +1,9 @@
 """Knows what a Spark program says to an acker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+import acker_client as client
 from pyspark.sql import functions as F
 
 from acker_spark import columns, windows
@@ -15,6 +16,8 @@ from acker_spark.row_batch import RowFunction
 from acker_spark.rows import every, gone
 
 if TYPE_CHECKING:
+    from acker_client.completions import Done
+    from acker_client.mailbox import Reading
     from pyspark.sql import Column, DataFrame
 
     from acker_spark import row_batch
@@ -170,6 +173,16 @@ class Acker:
         timeout = self.options.message_timeout or self.topology.message_timeout_ms / 1000
         windows.refuse_long(duration, delay, message_timeout=timeout)
         return windows.windowed(frame, time, duration, slide, delay)
+
+    def completions(self, **reading: "Unpack[Reading]") -> "Iterator[Done]":
+        """Hear what became of the roots of this spout task, in any program, as with `acker_client.Spout.completions`.
+
+        One is released when the loop body for it has ended. A spout task has one reader: this, ``format("acker")``, a
+        webhook (`acker_client.webhook_app`), or whoever asks over HTTP.
+        """
+        told = self.options
+        with client.Acker(told.url, topology=told.topology, api_key=told.token) as acker:
+            yield from acker.spout(told.spout_task, shared=True).completions(**reading)
 
     def header(self) -> "Column":
         """Give the value of the header ``Acker-Anchors`` for rows that leave, by whatever ``ledger.emit`` gave."""

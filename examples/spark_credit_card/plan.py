@@ -1,0 +1,62 @@
+"""Knows what a run is asked to do, and where its parts find each other."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TOPOLOGY, SPOUT, QUEUE = "orders", "orders", "orders"
+MESSAGE_TIMEOUT_MS, DEDUPE_MS = 120_000, 1_200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A run as the command line asks for it."""
+
+    orders: int
+    prefetch: int
+    fails: float
+    hangs: float
+    within_s: float
+    seed: int
+    careless: bool
+
+    def check(self) -> None:
+        """Raise ``ValueError`` if this plan cannot show what it is to show."""
+        if min(self.orders, self.prefetch) < 1 or self.within_s <= 0:
+            raise ValueError("orders, prefetch and seconds have to be more than 0")
+        if self.orders < 4 * self.prefetch:
+            raise ValueError("take at least four times as many orders as prefetch, so that kills come in the middle")
+        if not (0 <= self.fails < 1 and 0 <= self.hangs < 1 and self.fails + self.hangs < 1):
+            raise ValueError("fails and hangs are shares of one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Addresses and files of one run, as the processes are told them."""
+
+    acker: str
+    broker: str
+    cards: str
+    notices: str
+    folder: str
+    prefetch: int
+    careless: bool
+
+    @property
+    def stream(self) -> Path:
+        """The replayable stream of orders."""
+        return Path(self.folder) / "orders"
+
+    @property
+    def topic(self) -> Path:
+        """The stream from the first query to the second."""
+        return Path(self.folder) / "settled"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where Spark keeps how far each query is."""
+        return Path(self.folder) / "checkpoints"
+
+    @property
+    def statuses(self) -> Path:
+        """The database."""
+        return Path(self.folder) / "statuses.sqlite"

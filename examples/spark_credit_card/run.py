@@ -1,0 +1,196 @@
+"""The run from start to end: all parts are started, two of them are killed, and what is left is held to its promise."""
+
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import httpx
+import pika
+from acker_protocol import routes
+
+from examples.spark_credit_card.plan import DEDUPE_MS, MESSAGE_TIMEOUT_MS, QUEUE, SPOUT, TOPOLOGY, Places, Plan
+from examples.spark_credit_card.proof import End, Story, prove
+from examples.stage import card_service
+from examples.stage.acker import make_topology, start_acker
+from examples.stage.broker import Broker, running_broker
+from examples.stage.cards import read_charges, start_card_service
+from examples.stage.notices import read_notices, start_notice_service
+from examples.stage.orders import make_orders, publish
+from examples.stage.processes import Child, Died, Processes, processes_in
+from examples.stage.reports import Reports
+from examples.stage.screen import Screen
+from examples.stage.statuses import Away, Statuses
+
+LOOK_S = 0.03
+UNREADABLE = "no-order"
+"""The message id of a message that is no order."""
+
+
+def run(plan: Plan) -> int:
+    """Run a plan; gives the exit code."""
+    screen = Screen()
+    with tempfile.TemporaryDirectory(prefix="acker-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with running_broker(folder / "rabbitmq") as broker, processes_in(folder) as processes:
+            orders = make_orders(plan.orders, seed=plan.seed)
+            publish(broker.url, QUEUE, orders[:1])
+            _publish_no_order(broker)
+            publish(broker.url, QUEUE, orders[1:])
+            screen.tell(f"{len(orders)} orders lie in the queue; starting Spark")
+            with _crew(_places(plan, folder, broker, processes), processes) as crew:
+                Supervisor(plan, crew, broker, screen).supervise()
+                return screen.conclude(prove(orders, UNREADABLE, crew.story, crew.end(broker)))
+
+
+class Crew:
+    """The spout and the driver, what they have told, and what they have done."""
+
+    def __init__(self, places: Places, processes: Processes) -> None:
+        self.places, self._processes = places, processes
+        self.statuses = Statuses(places.statuses)
+        self.statuses.create()
+        self.story = Story()
+        self.spout, self.driver = self.start("spout"), self.start("driver")
+        self._reports = [Reports(child.log) for child in (self.spout, self.driver)]
+
+    def start(self, name: str) -> Child:
+        """Start one of them."""
+        told = json.dumps(asdict(self.places))
+        return self._processes.start_module(name, f"examples.spark_credit_card.{name}", told)
+
+    def listen(self) -> None:
+        """Take note of what they tell. Raises `Died` where one has ended by itself."""
+        for child in (self.spout, self.driver):
+            if not child.runs:
+                raise Died(f"{child.name} ended with code {child.process.returncode}:\n{child.tail()}")
+        for told in (told for reports in self._reports for told in reports.read()):
+            self._note(told)
+
+    def settled(self) -> int | None:
+        """Count the orders that have a status; None where the database is busy."""
+        with contextlib.suppress(Away):
+            return len(self.statuses.all())
+        return None
+
+    def end(self, broker: Broker) -> End:
+        """Give what is there at the end."""
+        spout = httpx.get(self.places.acker + routes.spout(TOPOLOGY, SPOUT), trust_env=False).raise_for_status().json()
+        return End(
+            statuses=self.statuses.all(),
+            charges=read_charges(self.places.cards),
+            notices=read_notices(self.places.notices),
+            in_queue=broker.ready(QUEUE),
+            pending=spout["pending"],
+        )
+
+    def _note(self, told: dict[str, object]) -> None:
+        match told:
+            case {"acked": str(order), "pending": int(pending)}:
+                self.story.acked.add(order)
+                self.story.pending = pending
+            case {"of": str(order), "pending": int(pending)}:
+                self.story.failed[order] += 1
+                self.story.pending = pending
+            case {"redelivered": str(order)}:
+                self.story.redelivered[order] += 1
+            case {"rejected": str()}:
+                self.story.rejected.add(UNREADABLE)
+            case {"pending": int(pending)}:
+                self.story.pending = pending
+
+
+class Supervisor:
+    """Kills driver and spout when so much is done, starts them again, and ends the spout when all orders are acked."""
+
+    def __init__(self, plan: Plan, crew: Crew, broker: Broker, screen: Screen) -> None:
+        self._plan, self._crew, self._broker, self._screen = plan, crew, broker, screen
+        self._until = time.monotonic() + plan.within_s
+
+    def supervise(self) -> None:
+        """Go on until everything is acked and the queue is empty. Raises `Died`, ``TimeoutError``."""
+        while True:
+            self._until_all_is_acked()
+            if self._crew.spout.end(within=self._plan.within_s) != 0:
+                raise Died(f"the spout ended badly:\n{self._crew.spout.tail()}")
+            if not self._broker.ready(QUEUE):
+                return
+            self._crew.spout = self._crew.start("spout")  # it held some that it had not emitted yet
+
+    def _until_all_is_acked(self) -> None:
+        story = self._crew.story
+        while len(story.acked) <= self._plan.orders or story.pending:
+            if time.monotonic() > self._until:
+                raise TimeoutError(f"not all was acked within {self._plan.within_s:.0f} s:\n{self._crew.driver.tail()}")
+            self._crew.listen()
+            settled = self._crew.settled()
+            if settled is not None:
+                self._kill_in_time(settled)
+                self._show(settled)
+            time.sleep(LOOK_S)
+
+    def _kill_in_time(self, settled: int) -> None:
+        """Kill by what is done, not by the clock: the driver after a third, the spout after half of all orders."""
+        story = self._crew.story
+        if story.driver_killed_at is None and settled >= self._plan.orders // 3:
+            self._crew.driver.kill_group()
+            story.driver_killed_at = settled
+            self._crew.driver = self._crew.start("driver")
+            self._screen.tell(f"{settled} orders are settled: the driver is killed with SIGKILL, and started again")
+        if story.spout_killed_at is None and len(story.acked) >= self._plan.orders // 2:
+            self._crew.spout.kill()
+            story.spout_killed_at, story.spout_held = len(story.acked), story.pending
+            self._crew.spout = self._crew.start("spout")
+            self._screen.tell(
+                f"{len(story.acked)} orders are acked: the spout is killed with SIGKILL, and started again"
+            )
+
+    def _show(self, settled: int) -> None:
+        story = self._crew.story
+        self._screen.show(
+            settled=settled,
+            acked=len(story.acked),
+            pending=story.pending,
+            failed=story.failed.total(),
+            redelivered=story.redelivered.total(),
+        )
+
+
+@contextlib.contextmanager
+def _crew(places: Places, processes: Processes) -> Iterator[Crew]:
+    make_topology(
+        places.acker,
+        TOPOLOGY,
+        message_timeout_ms=MESSAGE_TIMEOUT_MS,
+        dedupe_window_ms=DEDUPE_MS,
+        retention_ms=DEDUPE_MS,
+    )
+    crew = Crew(places, processes)
+    try:
+        yield crew
+    finally:
+        crew.driver.kill_group()
+
+
+def _places(plan: Plan, folder: Path, broker: Broker, processes: Processes) -> Places:
+    own = folder / "run"
+    own.mkdir()
+    service = card_service.Task(fails=plan.fails, hangs=plan.hangs, seed=plan.seed)
+    return Places(
+        acker=start_acker(processes, folder / "data"),
+        broker=broker.url,
+        cards=start_card_service(processes, service),
+        notices=start_notice_service(processes),
+        folder=str(own),
+        prefetch=plan.prefetch,
+        careless=plan.careless,
+    )
+
+
+def _publish_no_order(broker: Broker) -> None:
+    with contextlib.closing(broker.connect()) as connection:
+        properties = pika.BasicProperties(message_id=UNREADABLE, delivery_mode=2)
+        connection.channel().basic_publish("", QUEUE, b'{"an": "order"}', properties)

@@ -1,0 +1,60 @@
+"""Knows what is done for one order, wherever Spark has it done; each step may be done again."""
+
+import uuid
+from functools import cache
+from pathlib import Path
+
+from examples.stage.cards import CardFault, Cards
+from examples.stage.notices import NoticeFault, Notices
+from examples.stage.orders import read_order
+from examples.stage.statuses import Away, Status, Statuses
+
+Said = tuple[str | None, str | None, str | None, str | None]
+SAID = "id string, status string, fault string, error string"
+"""The order and its status; or a fault, which is worth another try; or an error, which is not."""
+
+
+def authorise(body: str, cards: str, statuses: str) -> Said:
+    """Give an order its status: the one it has, else what the card service says, whom it tells one transaction."""
+    try:
+        order = read_order(body.encode())
+    except ValueError as error:
+        return None, None, None, str(error)
+    database = Statuses(Path(statuses))
+    try:
+        status = database.of(order.id)
+        if status is None:
+            status = database.settle(order.id, _cards(cards).charge(order, transaction=order.id))
+    except (CardFault, Away) as fault:
+        return order.id, None, str(fault), None
+    return order.id, status.value, None, None
+
+
+def authorise_carelessly(body: str, cards: str, statuses: str) -> Said:
+    """Charge without a look at the database, each time as another transaction: what is done again is charged again."""
+    order = read_order(body.encode())
+    try:
+        status = _cards(cards).charge(order, transaction=uuid.uuid4().hex)
+        Statuses(Path(statuses)).settle(order.id, status)
+    except (CardFault, Away) as fault:
+        return order.id, None, str(fault), None
+    return order.id, status.value, None, None
+
+
+def notify(order_id: str, status: str, notices: str) -> str | None:
+    """Tell the second system; gives the fault, if there was one."""
+    try:
+        _notices(notices).tell(order_id, Status(status))
+    except NoticeFault as fault:
+        return str(fault)
+    return None
+
+
+@cache
+def _cards(url: str) -> Cards:
+    return Cards(url)
+
+
+@cache
+def _notices(url: str) -> Notices:
+    return Notices(url)

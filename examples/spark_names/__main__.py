@@ -1,0 +1,21 @@
+"""Knows the command line of the names: ``python -m examples.spark_names --help``."""
+
+import argparse
+import sys
+
+from examples.spark_names.plan import Plan
+from examples.spark_names.run import run
+
+
+def parse(arguments: list[str]) -> Plan:
+    """Read the command line. Exits with 2 and a sentence about what is wrong with it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.spark_names",
+        description="Greet names on Spark, of which one throws and one fails; exit 0 if the trees end as they must.",
+    )
+    parser.add_argument("--within-s", type=float, default=600.0, help="give up after so many seconds [600]")
+    return Plan(**vars(parser.parse_args(arguments)))
+
+
+if __name__ == "__main__":
+    sys.exit(run(parse(sys.argv[1:])))

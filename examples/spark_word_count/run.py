@@ -1,0 +1,153 @@
+"""The run from start to end: an acker, the spout and the driver, what they tell, and what that proves."""
+
+import json
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import httpx
+from acker_protocol import routes
+
+from examples.spark_word_count.plan import DEDUPE_MS, MESSAGE_TIMEOUT_MS, SPOUT, TOPOLOGY, Plan
+from examples.stage.acker import make_topology, start_acker
+from examples.stage.processes import Child, Died, Processes, processes_in
+from examples.stage.reports import Reports
+from examples.stage.screen import Claim, Screen
+from examples.word_count import text
+
+LOOK_S = 0.1
+
+
+def run(plan: Plan) -> int:
+    """Run a plan; gives the exit code."""
+    screen = Screen()
+    with tempfile.TemporaryDirectory(prefix="acker-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with processes_in(folder) as processes:
+            plan = replace(plan, acker=start_acker(processes, folder / "data"), folder=str(folder / "run"))
+            Path(plan.folder).mkdir()
+            _make_topology(plan)
+            screen.tell(f"Counting the words of {plan.lines} lines of Newton's Opticks; starting Spark")
+            round_ = Round(plan, processes, screen)
+            try:
+                round_.follow()
+                return screen.conclude(round_.prove())
+            finally:
+                round_.driver.kill_group()
+
+
+@dataclass(slots=True, kw_only=True)
+class Story:
+    """What was told."""
+
+    acked: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    batches: Counter[int] = field(default_factory=Counter)
+    pending: int = 0
+    finished: bool = False
+
+
+class Round:
+    """The spout and the driver, and what they have told."""
+
+    def __init__(self, plan: Plan, processes: Processes, screen: Screen) -> None:
+        self._plan, self._screen = plan, screen
+        self.story = Story()
+        self._spout, self.driver = (self._start(processes, name) for name in ("spout", "driver"))
+        self._reports = [Reports(child.log) for child in (self._spout, self.driver)]
+
+    def follow(self) -> None:
+        """Follow until the spout has finished. Raises `Died`, ``TimeoutError``."""
+        until = time.monotonic() + self._plan.within_s
+        while not self.story.finished:
+            if time.monotonic() > until:
+                raise TimeoutError(f"not all was acked within {self._plan.within_s:.0f} s:\n{self.driver.tail()}")
+            for child in (self._spout, self.driver):
+                if child.process.poll():
+                    raise Died(f"{child.name} ended with code {child.process.returncode}:\n{child.tail()}")
+            for told in (told for reports in self._reports for told in reports.read()):
+                self._note(told)
+            self._show()
+            time.sleep(LOOK_S)
+
+    def prove(self) -> list[Claim]:
+        """Hold what is left behind against the text."""
+        hard = {str(number) for number in self._plan.hard()}
+        plain = text.plain_count(self._plan.sentences().values())
+        again = [batch for batch, times in self.story.batches.items() if times > 1]
+        return [
+            _equal(_saved(self._plan.counts), plain),
+            Claim(
+                says=f"{len(self.story.acked)} of {self._plan.lines} sentences were acked",
+                holds=len(self.story.acked) == self._plan.lines,
+            ),
+            Claim(
+                says=f"{len(self.story.failed)} sentences failed, were replayed and then acked",
+                holds=self.story.failed.keys() == hard and hard <= self.story.acked,
+            ),
+            Claim(
+                says=f"batch {again} failed after its counts were saved, was run again, and counts once",
+                holds=bool(again),
+            ),
+            Claim(says=f"{_pending(self._plan)} trees are pending", holds=_pending(self._plan) == 0),
+        ]
+
+    def _start(self, processes: Processes, name: str) -> Child:
+        return processes.start_module(name, f"examples.spark_word_count.{name}", json.dumps(asdict(self._plan)))
+
+    def _note(self, told: dict[str, object]) -> None:
+        match told:
+            case {"outcome": "acked", "sentence": str(number), "attempt": int(attempt), "pending": int(pending)}:
+                self.story.acked.add(number)
+                self.story.pending = pending
+                if attempt > 1:
+                    self._screen.tell(f"sentence {number}, attempt {attempt}: acked")
+            case {"outcome": str(outcome), "sentence": str(number), "attempt": int(attempt), "reason": reason}:
+                self.story.failed[number] = str(reason)
+                line = self._plan.sentences()[int(number)].strip()
+                self._screen.tell(f"sentence {number}, attempt {attempt}: {outcome} ({reason}), replayed: {line!r}")
+            case {"batch": int(batch)}:
+                self.story.batches[batch] += 1
+            case {"failed": str(cause)}:
+                self._screen.tell(f"the query ended ({cause}) and goes on from its checkpoint")
+            case {"finished": True}:
+                self.story.finished = True
+
+    def _show(self) -> None:
+        story = self.story
+        self._screen.show(
+            acked=f"{len(story.acked)} of {self._plan.lines}",
+            pending=story.pending,
+            failed=len(story.failed),
+            batches=len(story.batches),
+        )
+
+
+def _equal(counts: Counter[str], plain: Counter[str]) -> Claim:
+    if counts == plain:
+        says = f"the word counts equal a plain count: {plain.total()} words, {len(plain)} different ones"
+        return Claim(says=says, holds=True)
+    wrong = sorted(word for word in plain | counts if plain[word] != counts[word])
+    listed = ", ".join(f"{word!r} {counts[word]} instead of {plain[word]}" for word in wrong[:4])
+    return Claim(says=f"the word counts differ from a plain count in {len(wrong)} words: {listed}", holds=False)
+
+
+def _saved(folder: Path) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for path in folder.glob("batch=*/part-*.json"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            counts[row["word"]] += row["count"]
+    return counts
+
+
+def _pending(plan: Plan) -> int:
+    answer = httpx.get(plan.acker + routes.spout(TOPOLOGY, SPOUT), trust_env=False)
+    return int(answer.raise_for_status().json()["pending"])
+
+
+def _make_topology(plan: Plan) -> None:
+    terms = {"message_timeout_ms": MESSAGE_TIMEOUT_MS, "dedupe_window_ms": DEDUPE_MS, "retention_ms": DEDUPE_MS}
+    make_topology(plan.acker, TOPOLOGY, **terms)

@@ -1,0 +1,31 @@
+"""Knows how a process tells its starter something: as lines of JSON in its log, beside whatever else it says there."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def report(**told: object) -> None:
+    """Tell something."""
+    print(json.dumps(told, ensure_ascii=False), flush=True)
+
+
+class Reports:
+    """What the processes that share a log have told and was not read yet."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._at = log, 0
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Give what is new."""
+        if not self._log.exists():
+            return
+        with self._log.open("rb") as log:
+            log.seek(self._at)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    return  # the rest of it is still to come
+                self._at += len(line)
+                if line.startswith(b'{"'):
+                    yield json.loads(line)

@@ -1,0 +1,25 @@
+"""The names on Spark: one throws and is run again alone, one fails and its message is replayed."""
+
+import re
+
+import pytest
+
+from tests.support.java import need_java
+from tests.support.pipelines import run_pipeline
+
+
+@pytest.mark.timeout(660)
+def test_what_throws_is_run_again_alone_and_what_fails_is_replayed() -> None:
+    need_java()
+    code, said = run_pipeline("spark_names")
+    assert code == 0, said
+    for event in (
+        "heroes: 刘备 关羽 张飞 曹操 郭嘉 荀彧, a tree of 9 edges",
+        r"south, attempt 1: failed \(小乔 does not answer\): it is replayed",
+        r"the query ended \(.*关羽 cannot be greeted\) and goes on from its checkpoint",
+        "south, attempt 2: acked",
+        "heroes, attempt 1: acked",
+        "  proven  14 names were greeted once an attempt, but for 关羽$",
+        "  proven  0 trees are pending",
+    ):
+        assert re.search(f"^{event}", said, re.MULTILINE), said
