@@ -14,15 +14,25 @@ from tests.support.servers import AckerProcess, acker_serve, free_port
 EXAMPLES = [(page, language) for page in PAGES for language in languages(page)]
 
 
+STORE = "127.0.0.1:6379"
+"""Where the examples find the acker's Redis; like the acker's address, another one takes its place."""
+
+
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], AckerProcess]]:
+def store() -> str:
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory, store: str) -> Iterator[Callable[[str], AckerProcess]]:
     """Ackers by name, each started when it is first asked for."""
     with ExitStack() as stack:
 
         @cache
         def start(name: str) -> AckerProcess:
             folder = tmp_path_factory.mktemp(name)
-            return stack.enter_context(acker_serve(folder, "--data-dir", str(folder / "data")))
+            options = ("--store-port", store.rpartition(":")[2]) if name == "pages" else ()
+            return stack.enter_context(acker_serve(folder, "--data-dir", str(folder / "data"), *options))
 
         yield start
 
@@ -44,7 +54,7 @@ def acker(serving: Callable[[str], AckerProcess], page: Path) -> AckerProcess:
 @pytest.mark.parametrize(
     ("page", "language"), EXAMPLES, ids=[f"{page.relative_to(ROOT)}-{language}" for page, language in EXAMPLES]
 )
-def test_a_page_works_when_pasted(page: Path, language: str, acker: AckerProcess, tmp_path: Path) -> None:
-    text = page.read_text()
+def test_a_page_works_when_pasted(page: Path, language: str, acker: AckerProcess, store: str, tmp_path: Path) -> None:
+    text = page.read_text().replace(STORE, store)
     url = f"http://127.0.0.1:{free_port()}" if serves(text, language) else acker.url
     run(text, language, url=url, folder=tmp_path)

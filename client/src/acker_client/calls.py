@@ -73,6 +73,12 @@ def make_ephemeral(topology: str, spout_task: str) -> Call:
     return Call(method="PUT", path=routes.spout(topology, spout_task), body=_json({"ephemeral": True}))
 
 
+def publish(topology: str, spout_task: str) -> Call:
+    """Ask for a spout task's completions to be published; the same however often it is said."""
+    document = {"callback": {"kind": "pubsub"}}
+    return Call(method="PUT", path=routes.spout(topology, spout_task), body=_json(document))
+
+
 def read_completions(
     topology: str, spout_task: str, *, after: str | None, limit: int, wait_ms: int, until: str | None = None
 ) -> Call:

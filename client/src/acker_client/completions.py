@@ -40,19 +40,32 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Completions in the order told, and the position after the last; None before there is anything to read."""
+    """Completions in the order told, and the position after the last; None before there is anything to read.
+
+    ``size`` is what the page took in bytes: one that is large may end before its limit is reached.
+    """
 
     done: tuple[Done, ...] = ()
     cursor: str | None = None
+    size: int = 0
 
 
 def read_page(reply: "Reply") -> Page:
     """Read a page; fields that this version does not know are passed over. Raises `WrongAnswer`."""
     found = replies.document(reply)
     try:
-        return Page(done=tuple(_done(item) for item in found["completions"]), cursor=found["cursor"])
+        done = tuple(_done(item) for item in found["completions"])
+        return Page(done=done, cursor=found["cursor"], size=len(reply.body))
     except (KeyError, TypeError, ValueError) as fault:
         raise WrongAnswer(f"an answer {reply.status} holds no completions: {fault!r}") from None
+
+
+def read_message(body: bytes) -> tuple[Done, ...]:
+    """Read a message of a spout task's channel. Raises ``ValueError``."""
+    try:
+        return tuple(_done(item) for item in json.loads(body)["completions"])
+    except (KeyError, TypeError, RecursionError) as fault:
+        raise ValueError(f"a message holds no completions: {fault!r}") from None
 
 
 def read_batch(body: bytes) -> tuple[Done, ...]:

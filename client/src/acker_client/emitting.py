@@ -4,12 +4,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from acker_protocol.messages import REFUSED, Init
+from acker_protocol.place import read_place
+from acker_protocol.routes import channel
 
 from acker_client.batching import open_batch
-from acker_client.mailbox import Mailbox, Reading
+from acker_client.errors import Misuse
+from acker_client.mailbox import Mailbox, Pages, Reading
 from acker_client.replaying import Replaying, ReplayPolicy
 from acker_client.roots import Emission, Root
 from acker_client.spout_tasks import SpoutTask
+from acker_client.subscriber import Subscriber
+from acker_client.subscription import Open, Station, Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,6 +89,22 @@ class Emitting:
         """Begin to read a spout task's completions. Raises `Misuse`."""
         task.refuse_parents()
         return Mailbox(self._exchange, task=task, reading=reading)
+
+    def subscriber(self, task: SpoutTask, redis_url: str, open_wire: "Open", pages: Pages) -> Subscriber:
+        """Begin to be told a spout task's completions by Redis. Raises `Misuse`."""
+        task.refuse_parents()
+        try:
+            place = read_place(redis_url)
+        except ValueError as fault:
+            raise Misuse(str(fault)) from None
+        station = Station(
+            url=redis_url,
+            place=place,
+            channel=channel(self._exchange.topology, task.name),
+            patience_s=self._exchange.terms.timeout_s,
+        )
+        subscription = Subscription(station, open_wire)
+        return Subscriber(self._exchange, task=task, subscription=subscription, **pages)
 
     def replaying(self, task: SpoutTask, policy: ReplayPolicy) -> Replaying:
         """Begin to send a spout task's messages again."""

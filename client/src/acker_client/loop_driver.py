@@ -69,8 +69,8 @@ class AsyncDriver:
             case steps.Pause(seconds=seconds):
                 await self._sleep(seconds)
             case steps.Work(do=do):
-                if isawaitable(result := do()):
-                    await result
+                result = do()
+                return await result if isawaitable(result) else result
             case call:
                 return await self._exchange(call)
         return None

@@ -44,6 +44,19 @@ class AsyncSpout:
                 yield done
             await self.driver.run(box.release())
 
+    async def pubsub(self, redis_url: str, **pages: Unpack[mailbox.Pages]) -> AsyncIterator[Done]:
+        """As `Spout.pubsub`."""
+        from acker_client import wires  # noqa: PLC0415 - as there
+
+        subscriber = self.emitting.subscriber(self.task, redis_url, wires.AsyncWire.open, pages)
+        try:
+            while subscriber.open:
+                for done in await self.driver.run(subscriber.read()):
+                    yield done
+                await self.driver.run(subscriber.release())
+        finally:
+            await self.driver.run(subscriber.close())
+
     async def run(
         self, *, on_ack: Handler | None = None, on_fail: Handler | None = None, **reading: Unpack[mailbox.Reading]
     ) -> None:

@@ -1,6 +1,7 @@
 """Knows how far a spout task's mailbox has been read, and what of it may be released."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict
 
 from acker_protocol.problems import UnknownSpout, UnknownTopology
@@ -19,18 +20,27 @@ EMPTY_HANDED_S = 0.1
 """Between two polls of which the first came back empty at once, as at a service that is shutting down."""
 
 
-class Reading(TypedDict, total=False):
+FEW_BYTES = 1_048_576
+"""A page of less that is not full was the last when it was read; a service may cut larger ones short."""
+
+
+class Pages(TypedDict, total=False):
     """How completions are read.
 
-    Each poll asks for a page of ``limit`` and waits up to ``wait_ms`` for the first. Before each poll reading ends if
-    ``stop()`` is true or, but for the first, ``timeout_s`` is over; without either it goes on for ever. The page in
-    the hand is handed out to its end: its cursor stands behind the last, none says which of it are done.
+    Each poll asks for a page of ``limit``. Before each poll reading ends if ``stop()`` is true or, but for the first,
+    ``timeout_s`` is over; without either it goes on for ever. The page in the hand is handed out to its end: its
+    cursor stands behind the last, none says which of it are done.
     """
 
-    wait_ms: int
     limit: int
     stop: Callable[[], bool]
     timeout_s: float
+
+
+class Reading(Pages, total=False):
+    """How completions are polled for: as `Pages`, and each poll waits up to ``wait_ms`` for the first."""
+
+    wait_ms: int
 
 
 class Mailbox:
@@ -54,19 +64,38 @@ class Mailbox:
     @property
     def open(self) -> bool:
         """Whether to go on reading."""
-        return not self._stop() and not (self._polled and self._left_s() <= 0)
+        return not self._stop() and not (self._polled and self.left_s <= 0)
+
+    @property
+    def left_s(self) -> float:
+        """How long to go on reading."""
+        return self._until - self._exchange.terms.clock()
 
     def read(self, *, at_most_s: float = float("inf")) -> Flow[tuple[Done, ...]]:
         """Take the next page into the hand; it may be empty, and is so at the latest after this time."""
+        asked = self._exchange.terms.clock()
+        found = yield from self.take(at_most_s=min(at_most_s, self.left_s))
+        early_s = min(asked + EMPTY_HANDED_S - self._exchange.terms.clock(), self.left_s)
+        if not found and early_s > 0:
+            yield Pause(seconds=early_s)
+        return found
+
+    def take(self, *, at_most_s: float = 0.0) -> Flow[tuple[Done, ...]]:
+        """As `read`, but an empty page is given at once."""
         self._polled = True
         yield from self._task.look()
-        asked = self._exchange.terms.clock()
-        self._page = yield from self._poll(min(at_most_s, self._left_s()))
+        self._page = yield from self._poll(at_most_s)
         self._untold = () if self._page.done else self._not_told()
-        early_s = min(asked + EMPTY_HANDED_S - self._exchange.terms.clock(), self._left_s())
-        if not self._in_hand() and early_s > 0:
-            yield Pause(seconds=early_s)
         return self._in_hand()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing lay behind the page in the hand when it was read."""
+        return len(self._page.done) < self._limit and self._page.size < FEW_BYTES
+
+    def rewind(self) -> None:
+        """Begin again with the oldest that is not released."""
+        self._page = Page()
 
     def release(self) -> Flow[None]:
         """Release the page in the hand, now that the loop body has ended for each of it."""
@@ -74,7 +103,8 @@ class Mailbox:
             self._task.pending.drop(done.root_id)
         if self._page.done and self._page.cursor is not None:
             release = calls.release(self._exchange.topology, self._task.name, cursor=self._page.cursor)
-            yield from self._exchange.send(release)
+            with suppress(UnknownSpout, UnknownTopology):  # the store has lost it: nothing is left to release
+                yield from self._exchange.send(release)
 
     def _in_hand(self) -> tuple[Done, ...]:
         return self._page.done or self._untold
@@ -111,6 +141,3 @@ class Mailbox:
         until_due_s = max(EMPTY_HANDED_S, pending.next_s() - self._exchange.terms.clock())
         seconds = 0.0 if pending.suspected else min(at_most_s, until_due_s, 60.0)
         return min(self._wait_ms, max(0, int(seconds * 1000)))
-
-    def _left_s(self) -> float:
-        return self._until - self._exchange.terms.clock()

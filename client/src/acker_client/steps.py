@@ -1,7 +1,7 @@
 """Knows the steps that a flow may ask of its driver.
 
-A flow is a generator that does no I/O. It yields a step; the driver does it and sends back the reply to a `Call`, None
-for all others. What the flow returns is its result. The shape is that of httpx's ``auth_flow``.
+A flow is a generator that does no I/O. It yields a step; the driver does it and sends back the reply to a `Call`, what
+a `Work` gave, None for all others. What the flow returns is its result. The shape is that of httpx's ``auth_flow``.
 """
 
 from collections.abc import Callable, Generator
@@ -49,13 +49,13 @@ class Aside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Do a piece of the program's own work, and await it if it is awaitable."""
+    """Do this, await it if it is awaitable, and send back what it gave."""
 
     do: Callable[[], Any]
 
 
 Step = Call | Pause | Linger | Hurry | Alone | Aside | Work
-Performed = Reply | Lost | None
+Performed = Reply | Lost | Any
 Flow = Generator[Step, Performed, T]
 
 

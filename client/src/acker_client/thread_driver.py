@@ -67,7 +67,7 @@ class Driver:
             case steps.Aside():
                 threading.Thread(target=self.run, args=(step.flow,), name="acker-linger").start()
             case steps.Work():
-                step.do()
+                return step.do()
             case _:
                 return self._exchange(step)
         return None

@@ -53,6 +53,24 @@ class Spout:
             yield from self.driver.run(box.read())
             self.driver.run(box.release())
 
+    def pubsub(self, redis_url: str, **pages: Unpack[mailbox.Pages]) -> Iterator[Done]:
+        """Read completions as Redis publishes them, and miss none: handed out and released as by `completions`.
+
+        ``redis_url`` is the acker's Redis, with a login that may subscribe. What pub/sub loses, as while the connection
+        is away, the mailbox tells: it is read to its end at the beginning, after every loss, and every 30 seconds. The
+        spout task is made one whose completions are published. Raises `Misuse` for an address or a login that is
+        refused, and where the spout task has a webhook. Needs ``acker-client[redis]``.
+        """
+        from acker_client.wires import Wire  # noqa: PLC0415 - redis is imported by those who ask for it
+
+        subscriber = self.emitting.subscriber(self.task, redis_url, Wire, pages)
+        try:
+            while subscriber.open:
+                yield from self.driver.run(subscriber.read())
+                self.driver.run(subscriber.release())
+        finally:
+            self.driver.run(subscriber.close())
+
     def run(
         self, *, on_ack: Handler | None = None, on_fail: Handler | None = None, **reading: Unpack[mailbox.Reading]
     ) -> None:

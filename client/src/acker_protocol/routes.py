@@ -73,3 +73,8 @@ def dead_letters(name: str, spout_task: str) -> str:
 def replay(name: str, spout_task: str) -> str:
     """Where dead letters are put back to be delivered."""
     return f"{dead_letters(name, spout_task)}/replay"
+
+
+def channel(name: str, spout_task: str) -> str:
+    """The channel on which Redis publishes the completions of a spout task; names hold no colon."""
+    return f"acker:{name}:{spout_task}"

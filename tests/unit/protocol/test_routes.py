@@ -18,6 +18,7 @@ ADDRESSES = [
     (routes.resume("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/resume"),
     (routes.dead_letters("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/dead-letters"),
     (routes.replay("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/dead-letters/replay"),
+    (routes.channel("orders", "reader-1"), "acker:orders:reader-1"),
 ]
 HEADERS = [
     (routes.IDEMPOTENCY_KEY, "Idempotency-Key"),

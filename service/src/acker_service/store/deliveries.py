@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from acker_protocol import routes
 from acker_protocol.wire.completions import encode_completion
 
 from acker_service.domain.batches import Entry, Piece, Settlement, choose, in_order
 from acker_service.domain.registration import Registered
-from acker_service.store import keys
 from acker_service.store.mailboxes import Cursor, Position
 from acker_service.store.node import Argument
 from acker_service.store.packing import split_completions, unpack_completions
@@ -131,7 +131,7 @@ class Deliveries:
         """Publish completions on the channel of the spout task."""
         cursor = Cursor(incarnation=post.topology.incarnation, positions={message.shard: message.position})
         document = {"completions": [piece.told for piece in message.pieces], "cursor": cursor.encode()}
-        channel = keys.channel(post.topology.name, post.spout.name)
+        channel = routes.channel(post.topology.name, post.spout.name)
         await self._server.publish(channel, json.dumps(document, separators=(",", ":")).encode())
 
     async def leave(self, post: Post, *, rest_s: float = 0.0) -> None:

@@ -23,11 +23,6 @@ def hints(topology: str, number: int) -> str:
     return f"{shard(topology, number)}:hints"
 
 
-def channel(topology: str, spout_task: str) -> str:
-    """The channel on which the completions of a spout task are published; names hold no colon."""
-    return f"acker:{topology}:{spout_task}"
-
-
 def topology(name: str) -> str:
     """A topology's configuration."""
     return f"{TOPOLOGIES}:{name}"

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from acker_protocol.place import Kind, Place, read_place
 from acker_protocol.problems import StoreUnavailable
 from redis.exceptions import RedisError
 
 from acker_service.store.node import check, probe
-from acker_service.store.place import Kind, Place, read_place
 from acker_service.store.primaries import Seek, Territory, everything
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from acker_protocol.place import Kind, read_place
 from acker_protocol.problems import Problem, StoreUnavailable
 from redis.exceptions import RedisError
 
@@ -11,7 +12,6 @@ from acker_service.domain.durability import RELAXED, Durability
 from acker_service.store import faults, library
 from acker_service.store.faults import told
 from acker_service.store.node import Argument, Command, Node
-from acker_service.store.place import Kind, read_place
 from acker_service.store.primaries import Primaries
 from acker_service.store.seeking import make_seek
 from acker_service.telemetry.calls import CallMeters

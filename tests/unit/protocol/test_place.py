@@ -1,5 +1,5 @@
 import pytest
-from acker_service.store.place import Kind, read_place
+from acker_protocol.place import Kind, read_place
 from acker_service.store.seeking import make_seek
 
 

@@ -1,4 +1,4 @@
-"""Knows where a store is: what an address in the settings says."""
+"""Knows where a Redis is: what an address says of it."""
 
 from dataclasses import dataclass
 from enum import StrEnum

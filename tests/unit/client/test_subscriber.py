@@ -1,0 +1,276 @@
+"""Tests a subscriber against an acker in memory and a Redis that says what the test lets it."""
+
+import json
+from collections import deque
+from typing import Any
+
+import pytest
+from acker_client import Misuse, wires
+from acker_client.pending import GRACE_S
+from acker_client.subscriber import EVERY_S, MOST_LIVE, MOST_TOLD
+from acker_client.subscription import Away
+from acker_protocol.problems import UnknownTopology
+from acker_protocol.states import Rules
+
+URL = "redis://127.0.0.1:1"
+TIMEOUT_S = Rules().message_timeout_ms / 1000
+
+
+class Radio:
+    """A Redis with one channel: subscribers hear what is on the air; while it is down nobody can be one."""
+
+    def __init__(self, time) -> None:
+        self.time = time
+        self.air: deque[Any] = deque()
+        self.subscribed = 0
+        self.down = False
+
+    def open(self, *_: Any) -> "Radio":
+        if self.down:
+            raise Away("down")
+        return self
+
+    async def aopen(self, *_: Any) -> "Radio":
+        return self.open()
+
+    def send(self, verb: str, channel: str) -> None:
+        assert (verb, channel) == ("SUBSCRIBE", "acker:default:orders")
+        self.subscribed += 1
+        self.air.append([b"subscribe", channel.encode(), 1])
+
+    def read(self, seconds: float) -> Any:
+        if self.down:
+            raise Away("down")
+        if self.air:
+            return self.air.popleft()
+        self.time.advance(seconds)
+        return None
+
+    def close(self) -> None:
+        self.air.clear()
+
+    def publish(self, *completions: Any) -> None:
+        data = json.dumps({"completions": completions, "cursor": "x"}).encode()
+        self.air.append([b"message", b"acker:default:orders", data])
+
+
+@pytest.fixture
+def radio(time, monkeypatch) -> Radio:
+    radio = Radio(time)
+    monkeypatch.setattr(wires, "Wire", radio.open)
+    monkeypatch.setattr(wires.AsyncWire, "open", radio.aopen)
+    return radio
+
+
+@pytest.fixture
+def spout(acker):
+    return acker.spout("orders", shared=True)
+
+
+def emit(spout, message_id: str = "42", **timeouts: int) -> str:
+    with spout.emit(message_id=message_id, **timeouts) as root:
+        root.anchor("bill")
+    return root.root_id
+
+
+def end(acker, spout, message_id: str) -> None:
+    with spout.emit(message_id=message_id, message_timeout_ms=3_600_000) as root:
+        headers = root.anchor("bill").headers()
+    acker.ack(acker.tuple(headers, component="bill"))
+
+
+def mail(service) -> list[Any]:
+    """What lies in the mailbox, as it is published."""
+    return [told for _, told in service.store.mailboxes["orders"]]
+
+
+def names(told) -> list[str]:
+    return [done.message_id for done in told]
+
+
+def asked(service, what: str) -> int:
+    return sum(f"{request.method} {request.url.path}".endswith(what) for request in service.requests)
+
+
+def test_what_lies_in_the_mailbox_is_told_and_released_once_it_is_subscribed(acker, spout, service, radio):
+    for name in "123":
+        end(acker, spout, name)
+    told = spout.pubsub(URL, limit=2)
+    assert next(told).message_id == "1"
+    assert radio.subscribed == 1
+    assert service.unread("orders") == ["1", "2", "3"]
+    assert [next(told).message_id for _ in range(2)] == ["2", "3"]
+    assert service.unread("orders") == ["3"]
+
+
+def test_it_asks_for_what_ends_to_be_published_unless_it_is(acker, spout, service, radio, monkeypatch):
+    end(acker, spout, "1")
+    next(spout.pubsub(URL))
+    [put] = [request for request in service.requests if request.method == "PUT"]
+    assert json.loads(put.content) == {"callback": {"kind": "pubsub"}}
+    callback(monkeypatch, service, {"kind": "pubsub", "state": "on"})
+    service.requests.clear()
+    next(spout.pubsub(URL))
+    assert not [request for request in service.requests if request.method == "PUT"]
+
+
+def callback(monkeypatch, service, callback: Any) -> None:
+    shown = service.store._spout
+    monkeypatch.setattr(service.store, "_spout", lambda name: shown(name) | {"callback": callback})
+
+
+def test_a_webhook_is_not_replaced(acker, spout, service, radio, monkeypatch):
+    end(acker, spout, "1")
+    callback(monkeypatch, service, {"kind": "webhook", "url": "https://orders.example"})
+    with pytest.raises(Misuse, match="webhook"):
+        next(spout.pubsub(URL))
+
+
+def test_a_name_of_its_own_is_ephemeral_also_after_the_store_has_lost_it(acker, service, radio, monkeypatch):
+    spout = acker.spout("orders")
+    monkeypatch.setattr(Radio, "send", lambda self, *_: self.air.append([b"subscribe", b"x", 1]))
+    emit(spout, message_timeout_ms=3_600_000)
+    told = spout.pubsub(URL, timeout_s=EVERY_S + 1)
+    service.store.ephemeral.clear()
+    service.store.mailboxes.clear()
+    assert names(told) == []
+    assert service.store.ephemeral == {spout.name}
+
+
+def test_a_live_one_is_told_once_and_released_by_the_next_reading(acker, spout, service, radio):
+    end(acker, spout, "1")
+    told = spout.pubsub(URL, timeout_s=EVERY_S + 2)
+    assert next(told).message_id == "1"
+    end(acker, spout, "2")
+    radio.publish(*mail(service)[-1:])
+    radio.publish(*mail(service)[-1:])
+    end(acker, spout, "3")
+    radio.publish(*mail(service)[-1:])
+    assert [next(told).message_id for _ in range(2)] == ["2", "3"]
+    assert service.unread("orders") == ["2", "3"]
+    assert names(told) == []
+    assert service.unread("orders") == []
+
+
+def test_what_was_not_published_is_told_by_the_next_reading(acker, spout, service, radio, time):
+    end(acker, spout, "1")
+    told = spout.pubsub(URL)
+    next(told)
+    end(acker, spout, "2")
+    end(acker, spout, "3")
+    radio.publish(*mail(service)[-1:])
+    assert next(told).message_id == "3"
+    before = time.now_s
+    assert next(told).message_id == "2"
+    assert EVERY_S - 1 <= time.now_s - before <= EVERY_S + 1
+    assert radio.subscribed == 2
+
+
+def test_a_subscription_that_is_lost_is_made_again_and_the_mailbox_read(acker, spout, service, radio, time):
+    end(acker, spout, "1")
+    told = spout.pubsub(URL)
+    next(told)
+    end(acker, spout, "2")
+    radio.air.append([b"unsubscribe", b"x", 0])
+    before = time.now_s
+    assert next(told).message_id == "2"
+    assert time.now_s - before < 1
+    assert radio.subscribed == 2
+
+
+def test_while_redis_is_away_the_mailbox_is_read_every_few_seconds(acker, spout, service, radio, time):
+    radio.down = True
+    end(acker, spout, "1")
+    told = spout.pubsub(URL)
+    assert next(told).message_id == "1"
+    for name in ("2", "3", "4"):
+        end(acker, spout, name)
+        before = time.now_s
+        assert next(told).message_id == name
+        assert time.now_s - before <= 6
+    assert radio.subscribed == 0
+    radio.down = False
+    end(acker, spout, "5")
+    assert next(told).message_id == "5"
+    assert radio.subscribed == 1
+
+
+def test_what_is_no_message_is_passed_over(acker, spout, service, radio, caplog):
+    end(acker, spout, "1")
+    told = spout.pubsub(URL)
+    next(told)
+    for junk in (b"{", b"[]", b'{"completions": [{"id": "x"}]}', b"\xff"):
+        radio.air.append([b"message", b"x", junk])
+    end(acker, spout, "2")
+    radio.publish(*mail(service)[-1:])
+    assert next(told).message_id == "2"
+    assert caplog.text.count("passed over") == 4
+
+
+def test_many_live_ones_are_released_before_half_a_minute_is_over(acker, spout, service, radio, time):
+    end(acker, spout, "1")
+    told = spout.pubsub(URL)
+    one = dict(mail(service)[0])
+    next(told)
+    radio.publish(*[one | {"id": f"{number}"} for number in range(MOST_LIVE)])
+    end(acker, spout, "2")
+    before = time.now_s
+    for _ in range(MOST_LIVE):
+        next(told)
+    assert (next(told).message_id, time.now_s) == ("2", before)
+
+
+def test_no_more_ids_are_remembered_than_it_says(acker, spout, service, radio):
+    end(acker, spout, "1")
+    told = spout.pubsub(URL)
+    one = dict(mail(service)[0])
+    next(told)
+    published = [one | {"id": f"{number}"} for number in range(MOST_TOLD + 1)]
+    radio.publish(*published)
+    radio.publish(published[1], published[0])
+    assert [next(told).id for _ in range(MOST_TOLD + 2)][-2:] == [f"{MOST_TOLD}", "0"]
+
+
+def test_a_root_that_nothing_is_told_about_is_asked_about_in_time(acker, spout, service, radio, time):
+    told = spout.pubsub(URL)
+    end(acker, spout, "1")
+    next(told)
+    emit(spout, "lost", message_timeout_ms=1_000)
+    service.lose_everything()
+    before = time.now_s
+    found = next(told)
+    assert (found.message_id, found.outcome) == ("lost", "timed_out")
+    assert 1 + GRACE_S <= time.now_s - before <= 1 + GRACE_S + 2
+
+
+def test_a_topology_that_is_not_there_is_told(acker, spout, service, radio):
+    service.exists = False
+    with pytest.raises(UnknownTopology):
+        next(spout.pubsub(URL))
+
+
+@pytest.mark.parametrize("url", ["http://a", "redis+sentinel://a:1", "redis+cluster://a/3"])
+def test_an_address_that_is_none_is_refused(spout, url):
+    with pytest.raises(Misuse):
+        next(spout.pubsub(url))
+
+
+def test_it_stops_when_it_is_told_to(acker, spout, service, radio, time):
+    ended: list[bool] = []
+    end(acker, spout, "1")
+    told = spout.pubsub(URL, stop=lambda: bool(ended))
+    next(told)
+    ended.append(True)
+    assert names(told) == []
+    assert service.unread("orders") == []
+
+
+@pytest.mark.anyio
+async def test_a_program_of_tasks_listens_likewise(async_acker, service, radio):
+    spout = async_acker.spout("orders", shared=True)
+    told = spout.pubsub(URL)
+    for name in ("1", "2"):
+        async with spout.emit(message_id=name) as root:
+            headers = root.anchor("bill").headers()
+        await async_acker.ack(async_acker.tuple(headers, component="bill"))
+    assert [(await anext(told)).message_id for _ in range(2)] == ["1", "2"]
