@@ -10,7 +10,6 @@ from acker_protocol.routes import channel
 from acker_client.batching import open_batch
 from acker_client.errors import Misuse
 from acker_client.mailbox import Mailbox, Pages, Reading
-from acker_client.replaying import Replaying, ReplayPolicy
 from acker_client.roots import Emission, Root
 from acker_client.spout_tasks import SpoutTask
 from acker_client.subscriber import Subscriber
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from acker_client.calls import Answer
     from acker_client.flows import Flows, Words
     from acker_client.steps import Flow
+    from acker_client.terms import Terms
 
 
 class Emitting:
@@ -32,6 +32,11 @@ class Emitting:
         self._flows = flows
         self._exchange = flows.exchange
         self._tasks: dict[str, SpoutTask] = {}
+
+    @property
+    def terms(self) -> "Terms":
+        """The terms on which roots are emitted."""
+        return self._exchange.terms
 
     def task(self, name: str, *, own: bool) -> SpoutTask:
         """Give the spout task of this name."""
@@ -105,10 +110,6 @@ class Emitting:
         )
         subscription = Subscription(station, open_wire)
         return Subscriber(self._exchange, task=task, subscription=subscription, **pages)
-
-    def replaying(self, task: SpoutTask, policy: ReplayPolicy) -> Replaying:
-        """Begin to send a spout task's messages again."""
-        return Replaying(self, task=task, policy=policy, terms=self._exchange.terms)
 
     def _drop(self, answers: "Iterable[Answer]") -> None:
         for answer in answers:

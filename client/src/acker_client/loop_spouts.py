@@ -68,7 +68,7 @@ class AsyncSpout:
 
     def replay(self, policy: replaying.ReplayPolicy) -> "AsyncReplay":
         """As `Spout.replay`."""
-        return AsyncReplay(replaying=self.emitting.replaying(self.task, policy), spout=self)
+        return AsyncReplay(replaying=replaying.Replaying(self.emitting, task=self.task, policy=policy), spout=self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

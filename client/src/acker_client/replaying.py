@@ -87,8 +87,8 @@ class ReplayPolicy:
 class Replaying:
     """The messages of one spout between their first emit and their end. Each attempt is a root of its own."""
 
-    def __init__(self, emitting: "Emitting", *, task: "SpoutTask", policy: ReplayPolicy, terms: "Terms") -> None:
-        self._emitting, self._task, self._policy, self._terms = emitting, task, policy, terms
+    def __init__(self, emitting: "Emitting", *, task: "SpoutTask", policy: ReplayPolicy) -> None:
+        self._emitting, self._task, self._policy, self._terms = emitting, task, policy, emitting.terms
         self._pending: dict[str, Message] = {}
         self._ended: dict[str, None] = {}
         self._due: list[tuple[float, int, Message]] = []

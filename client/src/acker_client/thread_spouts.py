@@ -80,7 +80,7 @@ class Spout:
 
     def replay(self, policy: ReplayPolicy) -> "Replay":
         """Send again what fails, as the policy says: emit and read through what this gives."""
-        return Replay(replaying=self.emitting.replaying(self.task, policy), spout=self)
+        return Replay(replaying=Replaying(self.emitting, task=self.task, policy=policy), spout=self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

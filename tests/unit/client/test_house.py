@@ -1,7 +1,9 @@
 """Tests that the client keeps the rules of its house."""
 
+import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import acker_client
@@ -28,6 +30,23 @@ def test_sync_and_async_share_no_run_of_six_lines(twins):
 def test_a_file_of_the_client_has_200_lines_at_most():
     for path in Path(acker_client.__file__).parent.glob("**/*.py"):
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 200, path
+
+
+def imported(path: Path) -> set[str]:
+    """The rooms of the client that a file imports, be it only for its types."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    return {name for name in found if name.startswith("acker_client.")}
+
+
+def test_the_rooms_of_the_client_import_one_way_even_for_their_types():
+    house = Path(acker_client.__file__).parent
+    rooms = {".".join(("acker_client", *path.relative_to(house).with_suffix("").parts)): path
+             for path in house.glob("**/*.py") if path.name != "__init__.py"}  # fmt: skip
+    order = list(TopologicalSorter({name: imported(path) for name, path in rooms.items()}).static_order())
+    assert order.index("acker_client.emitting") < order.index("acker_client.replaying")
 
 
 def test_importing_the_client_with_all_its_rooms_imports_httpx_and_nothing_else_of_weight():
