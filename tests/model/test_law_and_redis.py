@@ -122,16 +122,14 @@ class LawAndRedis(RuleBasedStateMachine):
 
     @invariant()
     def all_that_is_seen_is_equal(self) -> None:
-        for root_id in ROOTS:
-            expected = _seen(self.law.state(root_id))
-            assert _read(self.redis.root(root_id)) == expected
-        assert _told(self.redis.mailbox()) == _told(self.law.mailbox)
-        pending, unread, totals = self.redis.counts()
-        assert {name: count for name, count in pending.items() if count} == {
+        seen = self.redis.seen(ROOTS)
+        assert [_read(root) for root in seen.roots] == [_seen(self.law.state(root_id)) for root_id in ROOTS]
+        assert _told(seen.mailbox) == _told(self.law.mailbox)
+        assert {name: count for name, count in seen.pending.items() if count} == {
             name: count for name in SPOUTS if (count := self.law.pending(name))
         }
-        assert sum(unread.values()) == len(self.law.mailbox)
-        assert +Counter(totals) == +self.law.counts
+        assert sum(seen.unread.values()) == len(self.law.mailbox)
+        assert +Counter(seen.totals) == +self.law.counts
 
     def teardown(self) -> None:
         if hasattr(self, "redis"):

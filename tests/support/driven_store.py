@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from acker_protocol.messages import Completion, Message, Outcome, Word
@@ -37,6 +38,17 @@ def driven_library(text: str) -> str:
     return text.replace(TIME, f"{{ 0, redis.call('GET', '{CLOCK}') * 1000 }}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What can be seen of a topology: roots, all completions, pending and unread by spout task, and the totals."""
+
+    roots: list[Root]
+    mailbox: list[Completion]
+    pending: dict[str, int]
+    unread: dict[str, int]
+    totals: dict[str, int]
+
+
 class DrivenStore:
     """One topology of a store, driven step by step from plain functions. Its clock stands still but for `advance`."""
 
@@ -66,6 +78,10 @@ class DrivenStore:
     def root(self, root_id: int) -> Root:
         """Read a root."""
         return self._runner.run(self._read(root_id))
+
+    def seen(self, root_ids: Sequence[int]) -> Seen:
+        """Read all that can be seen, at once: one way to Redis and back takes longer than what is asked there."""
+        return self._runner.run(self._seen(root_ids))
 
     def roots(self, *, older_than_ms: int) -> list[int]:
         """List the pending roots of at least this age."""
@@ -136,6 +152,13 @@ class DrivenStore:
 
     async def _read(self, root_id: int) -> Root:
         return await self._store.roots.read(await self._current(), root_id)
+
+    async def _seen(self, root_ids: Sequence[int]) -> Seen:
+        await self._current()
+        roots = (self._read(root_id) for root_id in root_ids)
+        mailbox, counts, *read = await asyncio.gather(self._mailbox(), self._counts(), *roots)
+        pending, unread, totals = counts
+        return Seen(roots=read, mailbox=mailbox, pending=pending, unread=unread, totals=totals)
 
     async def _list(self, older_than_ms: int) -> list[int]:
         topology = await self._current()

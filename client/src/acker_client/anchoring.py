@@ -11,7 +11,7 @@ from acker_protocol.ids import format_id, parse_id
 from acker_protocol.routes import ANCHORS
 from acker_protocol.wire import fields
 
-from acker_client.errors import TooManyAnchors, WrongHeader
+from acker_client.errors import Misuse, TooManyAnchors, WrongHeader
 
 VERSION = "00"
 MAX_ANCHORS = 64
@@ -99,7 +99,10 @@ def parse_anchors(text: str) -> Anchors:
 
 
 def _found(headers: Headers) -> Anchors | None:
-    values = list(_values(headers))
+    try:
+        values = list(_values(headers))
+    except (TypeError, ValueError):
+        raise Misuse(f"headers must be a mapping or pairs, not {fields.shown(repr(headers))}") from None
     if len(values) > 1:
         raise WrongHeader(f"{ANCHORS} stands there {len(values)} times")
     return parse_anchors(values[0]) if values else None

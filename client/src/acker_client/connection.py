@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from acker_client import arguments
 from acker_client.errors import Misuse
 from acker_client.replies import Lost, Reply
 
@@ -36,10 +37,11 @@ class Reach:
     def _options(self, terms: "Terms") -> dict[str, Any]:
         try:
             address = httpx.URL(self.url)
-        except httpx.InvalidURL as fault:
+        except (httpx.InvalidURL, TypeError) as fault:
             raise Misuse(f"the acker's address {self.url!r} is not a URL: {fault}") from None
         if address.scheme not in ("http", "https") or not address.host:
             raise Misuse(f"the acker's address must be an http or https URL, not {self.url!r}")
+        arguments.text("api_key", self.api_key)
         headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
         return {"base_url": address, "headers": headers, "timeout": terms.timeout_s}
 

@@ -9,6 +9,7 @@ from acker_client.batching import Batch, open_batch
 from acker_client.lingering import Lingering
 from acker_client.placing import place, refuse_any, refuse_unplaced
 from acker_client.steps import Alone, Work
+from acker_client.tuples import taken
 from acker_client.verdicts import Reject, Retry
 
 if TYPE_CHECKING:
@@ -42,16 +43,16 @@ class Flows:
     def ack(self, tuple_: "Tuple") -> "Flow[Words]":
         """End a tuple well."""
         self.lingering.outbox.tell()
-        return (yield from self._ack(tuple_))
+        return (yield from self._ack(taken(tuple_)))
 
     def fail(self, tuple_: "Tuple", *, reason: str | None) -> "Flow[Words]":
         """Fail every root of a tuple."""
         self.lingering.outbox.tell()
-        return (yield from self.apply(tuple_.take_fails(reason)))
+        return (yield from self.apply(taken(tuple_).take_fails(reason)))
 
     def reset_timeout(self, tuple_: "Tuple") -> "Flow[Words]":
         """Give every root of a tuple its timeout again: now, since in a batch it could come too late."""
-        messages = tuple_.take_resets()
+        messages = taken(tuple_).take_resets()
         yield from self.lingering.overtake(messages)
         return (yield from self._send(messages))
 

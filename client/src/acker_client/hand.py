@@ -5,13 +5,11 @@ import secrets
 import socket
 from typing import TYPE_CHECKING
 
-from acker_protocol.wire import fields
-
-from acker_client import exits, roots, thread_driver, verdicts
+from acker_client import arguments, exits, roots, thread_driver, verdicts
 from acker_client.anchoring import Anchors, Headers, read_anchors
 from acker_client.counts import Counts
 from acker_client.emitting import Emitting
-from acker_client.errors import Misuse, checked
+from acker_client.errors import Misuse
 from acker_client.exchange import Exchange
 from acker_client.flows import Flows
 from acker_client.tuples import Tuple, anchor_child
@@ -29,7 +27,7 @@ class Hand:
     """What `Acker` and `AsyncAcker` have in common."""
 
     def __init__(self, topology: str, terms: "Terms", on_reject: "OnReject | None") -> None:
-        self.topology: str = checked("topology", fields.name, topology)
+        self.topology: str = arguments.name("topology", topology)
         exchange = Exchange(topology=self.topology, terms=terms)
         self._flows = Flows(exchange, on_reject=on_reject or verdicts.warn)
         self._emitting = Emitting(self._flows)
@@ -63,7 +61,7 @@ class Hand:
         Raises `WrongHeader` for one that cannot be read or is of another topology.
         """
         anchors = read_anchors(headers, topology=self.topology)
-        return Tuple(anchors=anchors, component=checked("component", fields.name, component))
+        return Tuple(anchors=anchors, component=arguments.name("component", component))
 
     def start_anew(self) -> None:
         """Be empty in the child of a fork: what the parent has gathered, the parent sends."""
@@ -90,7 +88,7 @@ class Hand:
         return self.tuple(headers, component=component)
 
     def _spout_task(self, name: str, *, shared: bool) -> "SpoutTask":
-        checked("the spout's name", fields.name, name)
+        arguments.name("the spout's name", name)
         process = f"{os.getpid()}-{_LIFE}"
         own = name if shared else roots.spout_task(name, host=socket.gethostname(), process=process)
         return self._emitting.task(own, own=not shared)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 from acker_protocol.problems import UnknownSpout, UnknownTopology
 from acker_protocol.wire import fields
 
-from acker_client import calls
+from acker_client import arguments, calls
 from acker_client.completions import Done, Page, read_page
 from acker_client.errors import checked
 from acker_client.steps import Flow, Pause
@@ -50,12 +50,16 @@ class Mailbox:
     """
 
     def __init__(self, exchange: "Exchange", *, task: "SpoutTask", reading: Reading) -> None:
+        arguments.known(reading, Reading.__annotations__)
         self._exchange = exchange
         self._task = task
         self._wait_ms: int = checked("wait_ms", fields.integer(fields.WAIT_MS), reading.get("wait_ms", 30_000))
         self._limit: int = checked("limit", fields.integer(fields.LIMIT), reading.get("limit", 100))
         self._stop = reading.get("stop", lambda: False)
-        self._until = exchange.terms.clock() + reading.get("timeout_s", float("inf"))
+        arguments.function("stop", self._stop)
+        timeout_s = reading.get("timeout_s", float("inf"))
+        arguments.number("timeout_s", timeout_s)
+        self._until = exchange.terms.clock() + timeout_s
         self._page = Page()
         self._untold: tuple[Done, ...] = ()
         self._polled = False

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from acker_protocol.ids import derive_edge, draw_id
 
+from acker_client import arguments
 from acker_client.anchoring import Anchor, Anchors
 from acker_client.errors import NameTaken
 
@@ -56,6 +57,7 @@ def bear_child(parents: "Sequence[Parent]", *, topology: str, name: str | None) 
 
     Raises `NameTaken` and `TooManyAnchors`, and then no parent has a new child.
     """
+    arguments.text("the child's name", name)
     _refuse_taken(parents, name)
     born = [(parent, parent.edge(name)) for parent in parents]
     anchors = tuple(replace(parent.anchor, edge_id=edge) for parent, edge in born)

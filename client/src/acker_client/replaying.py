@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from acker_client import arguments
 from acker_client.errors import Misuse, Undelivered
 from acker_client.steps import Flow, Work
 
@@ -75,6 +76,11 @@ class ReplayPolicy:
     give_up: Callable[[GivenUp], Any] = warn
 
     def __post_init__(self) -> None:
+        arguments.whole("attempts", self.attempts)
+        for name in ("first_wait_s", "longest_wait_s"):
+            arguments.number(name, getattr(self, name))
+        for name in ("send", "give_up"):
+            arguments.function(name, getattr(self, name))
         if self.attempts < 1 or min(self.first_wait_s, self.longest_wait_s) < 0:
             raise Misuse("attempts must be 1 or more, and the waits must not be negative")
 
@@ -88,6 +94,7 @@ class Replaying:
     """The messages of one spout between their first emit and their end. Each attempt is a root of its own."""
 
     def __init__(self, emitting: "Emitting", *, task: "SpoutTask", policy: ReplayPolicy) -> None:
+        arguments.kind("policy", policy, ReplayPolicy, "a ReplayPolicy")
         self._emitting, self._task, self._policy, self._terms = emitting, task, policy, emitting.terms
         self._pending: dict[str, Message] = {}
         self._ended: dict[str, None] = {}

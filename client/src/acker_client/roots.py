@@ -7,6 +7,7 @@ from acker_protocol.ids import SPOUT_EDGE, draw_id, format_id
 from acker_protocol.messages import Init, Message
 from acker_protocol.wire import fields
 
+from acker_client import arguments
 from acker_client.anchoring import Anchor, Anchors
 from acker_client.errors import TupleDone, checked
 from acker_client.parents import Parent, bear_child
@@ -106,6 +107,7 @@ def spout_task(name: str, *, host: str, process: str) -> str:
 
 
 def _checked(emission: Emission) -> Emission:
+    arguments.known(emission, Emission.__annotations__)
     return {
         "message_id": checked("message_id", fields.message_id, emission.get("message_id")),
         "message_timeout_ms": checked("message_timeout_ms", _timeout, emission.get("message_timeout_ms")),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from acker_client import arguments
 from acker_client.errors import Misuse
 
 FIRST_WAIT_S = 0.05
@@ -59,6 +60,10 @@ class Terms:
     jitter: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
+        for name in ("retry_for_ms", "place_for_ms", "timeout_s", "linger_ms"):
+            arguments.number(name, getattr(self, name))
+        for name in ("batch_size", "buffer_size"):
+            arguments.whole(name, getattr(self, name))
         if min(self.retry_for_ms, self.place_for_ms) < 0 or self.timeout_s <= 0:
             raise Misuse("retry_for_ms and place_for_ms must not be negative, and timeout_s must be more than 0")
         if self.linger_ms < 0 or not 1 <= self.batch_size <= self.buffer_size:
@@ -76,4 +81,5 @@ class Terms:
 
 def agree(options: Options) -> Terms:
     """Take the terms from an acker's arguments. Raises `Misuse`."""
+    arguments.known(options, Options.__annotations__)
     return Terms(**options)

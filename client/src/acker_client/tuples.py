@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.messages import Ack, Fail, Message, ResetTimeout
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
+from acker_client import arguments
 from acker_client.errors import Misuse, TupleDone
 from acker_client.parents import Parent, bear_child
 
@@ -68,6 +69,7 @@ class Tuple:
 
     def take_fails(self, reason: str | None) -> "list[Message]":
         """End the tuple: one fail per root, with the reason cut to what the contract takes."""
+        arguments.text("reason", reason)
         self._finish("failed")
         words = reason and reason.encode(errors="replace").decode()[:REASON_CHARACTERS]
         return [Fail(root_id=root, reason=words, component=self.component) for root in self._roots()]
@@ -89,9 +91,15 @@ class Tuple:
             raise TupleDone(f"{self} was {self._end} and cannot be {use} any more")
 
 
+def taken(tuple_: Tuple) -> Tuple:
+    """Give what a verb is to act on, if it is a tuple. Raises `Misuse`."""
+    arguments.kind("what is acked, failed or anchored to", tuple_, Tuple, "a tuple, as acker.tuple() gives it")
+    return tuple_
+
+
 def anchor_child(tuples: "Sequence[Tuple]", *, name: str | None) -> "Anchors":
     """Anchor one child to all these tuples. Raises `NameTaken`, `TupleDone`, `TooManyAnchors` and `Misuse`."""
-    topologies = {tuple_.anchors.topology for tuple_ in tuples}
+    topologies = {taken(tuple_).anchors.topology for tuple_ in tuples}
     if len(topologies) != 1:
         raise Misuse("a child is anchored to one tuple or more, all of the same topology")
     parents = [parent for tuple_ in tuples for parent in tuple_.parents()]
