@@ -196,6 +196,5 @@ class Link:
 
 
 def _close(connection: Any) -> None:
-    with contextlib.suppress(*LOST):
-        if connection.is_open:
-            connection.close()
+    with contextlib.suppress(*LOST):  # of one that is closed already, pika says so by an AMQPError
+        connection.close()
