@@ -139,3 +139,29 @@ def test_a_message_that_comes_twice_counts_once_though_its_rows_differ(spark: An
     acker.ack_rows(lambda out, _: seen.extend(row.word for row in out.collect()))(words_of(acker.root(rows, "id")), 0)
     told(tracked, {"1": "acked", "2": "acked"})
     assert sorted(seen) in (["a", "b", "d"], ["a", "b", "c", "d"])
+
+
+def test_copies_of_a_row_do_not_leave_with_one_edge(rows: Any, tracked: Tracked) -> None:
+    """The first of them to be acked elsewhere would end the tree of all."""
+    acker = tracked.acker(query_id="q")
+    copies = acker.root(rows, "id").withColumn("word", F.explode(F.split("sentence", " ")))
+    with pytest.raises(errors.EqualKeys, match="split_rows"):
+        acker.send_rows(lambda out, _: out.collect())(copies, 0)
+    assert tracked.pending() == set()
+
+
+def test_a_row_that_was_delivered_twice_leaves_twice(rows: Any, tracked: Tracked) -> None:
+    sent: list[int] = []
+    acker = tracked.acker(query_id="q")
+    twice = rows.where("id = 1").select(F.lit(7).alias(ROOT), F.lit(8).alias(EDGE), "id")
+    received = acker.received(twice.union(twice))
+    acker.send_rows(lambda out, _: sent.extend(row.id for row in out.collect()))(received, 0)
+    assert sent == [1, 1]
+
+
+def test_a_long_reason_is_cut(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker(query_id="q")
+    failed = fail_rows(acker.root(rows.where("id = 1"), "id"), "true", F.repeat("sentence", 1_000))
+    acker.ack_rows(lambda _, __: None)(failed, 0)
+    told(tracked, {"1": "failed"})
+    assert tracked.reasons()["1"] == ("a b c" * 1_000)[:1_024]

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from acker_spark.columns import ANCHORS, EDGE, MESSAGE, OWN, ROOT, TAG, hashed, need, unsigned
 from acker_spark.course import Course
 from acker_spark.deliveries import KEPT, LAST, Claim, Delivery, begins_here, delivery, without_doubles
+from acker_spark.errors import EqualKeys
 from acker_spark.rows import anchors, live
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Function = Callable[[DataFrame, int], object]
 
-OVER = "_ack_over"
+OVER, LEAVING = "_ack_over", "_ack_leaving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +85,20 @@ def standing(
     rows = without_doubles(frame, found, ROOT) if begins_here(frame) else frame
     if rows is not frame:
         found = _summed(rows, claim, ends)
+    _refuse_copies(found)
     begins = begins_here(frame)
     standings = [_standing(found, at, begins=begins) for at in range(len(found[ROOT]))]
     return sorted(standings, key=lambda one: one.delivery.root_id), rows
+
+
+def _refuse_copies(found: dict[str, list[Any]]) -> None:
+    """Raise `EqualKeys` for rows that leave with one edge: the first that is acked elsewhere would end it for all."""
+    copied = [unsigned(root) for root, copies in zip(found[ROOT], found[LEAVING], strict=True) if copies]
+    if copied:
+        raise EqualKeys(
+            f"rows of {len(copied)} roots, as {copied[0]:016x}, would leave as copies with one edge: the tree would be "
+            "done with the first of them. Make rows of a row with split_rows, and send a row on before it is joined"
+        )
 
 
 def _standing(found: dict[str, list[Any]], at: int, *, begins: bool) -> Standing:
@@ -97,19 +109,27 @@ def _standing(found: dict[str, list[Any]], at: int, *, begins: bool) -> Standing
 
 
 def _summed(frame: "DataFrame", claim: Claim, ends: "Callable[[DataFrame], Column]") -> dict[str, list[Any]]:
-    """Sum up by edge, and then by root: copies of a row, as a join makes them, have one edge and count once."""
+    """Sum up by edge, and then by root: copies of a row, as a join makes them, have one edge and count once.
+
+    Rows that leave with one edge are copies, unless their tags say that the row itself was delivered twice.
+    """
     begins = begins_here(frame)
     message = F.col(MESSAGE) if begins else F.lit(None).cast("string")
-    tag = F.col(TAG) if begins else F.lit(0.0)
+    tag = F.col(TAG) if TAG in frame.columns else F.lit(0.0)
     each = frame.select(
-        F.explode(anchors(frame)).alias("one"), ends(frame).alias(OVER), message.alias(MESSAGE), tag.alias(TAG)
+        F.explode(F.array_distinct(anchors(frame))).alias("one"),
+        ends(frame).alias(OVER),
+        message.alias(MESSAGE),
+        tag.alias(TAG),
     )
+    left = ~F.col(OVER)
     edges = each.groupBy(F.col("one.root").alias(ROOT), F.col("one.edge").alias(EDGE)).agg(
         F.max("one.reason").alias("why"),
         F.bool_and(OVER).alias(OVER),
         F.first(MESSAGE).alias(MESSAGE),
         F.min(TAG).alias(KEPT),
         F.max(TAG).alias(LAST),
+        (F.count(F.when(left, 1)) > F.size(F.collect_set(F.when(left, F.col(TAG))))).alias(LEAVING),
     )
     roots = edges.groupBy(ROOT).agg(
         F.bit_xor(F.when(F.col(OVER), F.col(EDGE))).alias("ended"),
@@ -117,6 +137,7 @@ def _summed(frame: "DataFrame", claim: Claim, ends: "Callable[[DataFrame], Colum
         F.first(MESSAGE).alias(MESSAGE),
         F.min(KEPT).alias(KEPT),
         F.max(LAST).alias(LAST),
+        F.bool_or(LEAVING).alias(LEAVING),
     )
     ids = {"own": hashed(*claim.words, F.col(ROOT)), "start": hashed(F.col(ROOT), "edge")}
     found: dict[str, list[Any]] = roots.withColumns(ids).toArrow().to_pydict()

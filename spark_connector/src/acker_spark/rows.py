@@ -11,6 +11,7 @@ the frame as a tombstone until `Acker.ack_rows` acks it, and so does one that fa
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from acker_protocol.wire.fields import REASON_CHARACTERS
 from pyspark.sql import functions as F
 
 from acker_spark.columns import ANCHORS, DONE, EDGE, FORK, MESSAGE, OWN, REASON, ROOT, column, need
@@ -47,7 +48,7 @@ def fail_rows(frame: "DataFrame", condition: "str | Column", reason: "str | Colu
     """Fail the rows that meet a condition, and with them their roots; ``reason`` is a text, or a column."""
     _need(frame, "fail_rows")
     why = F.lit(reason) if isinstance(reason, str) else F.coalesce(reason.cast("string"), F.lit("failed"))
-    failing = F.when(live(frame) & F.coalesce(_condition(condition), _no()), why)
+    failing = F.when(live(frame) & F.coalesce(_condition(condition), _no()), F.substring(why, 1, REASON_CHARACTERS))
     if ANCHORS in frame.columns:
         marked = frame.withColumn("_ack_failing", failing)
         failed = marked.withColumn(ANCHORS, F.transform(ANCHORS, lambda one: _failed(one, F.col("_ack_failing"))))

@@ -140,8 +140,10 @@ class Link:
 
     def _work(self, opened: Opened) -> None:
         """Settle and send what is wished, and receive. What is wished is done outside of pika's callbacks."""
-        while not self._ending.is_set():
-            opened.connection.process_data_events(time_limit=EVERY_S)
+        ending = False
+        while not ending:
+            ending = self._ending.is_set()  # looked at before the wishes: those made until then are granted
+            opened.connection.process_data_events(time_limit=0 if ending else EVERY_S)
             while not opened.wishes.empty():
                 opened.wishes.get_nowait()(opened)
             opened.check()
