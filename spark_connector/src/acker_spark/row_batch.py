@@ -85,9 +85,9 @@ def standing(
     rows = without_doubles(frame, found, ROOT) if begins_here(frame) else frame
     if rows is not frame:
         found = _summed(rows, claim, ends)
-    _refuse_copies(found)
     begins = begins_here(frame)
     standings = [_standing(found, at, begins=begins) for at in range(len(found[ROOT]))]
+    _refuse_copies(found)
     return sorted(standings, key=lambda one: one.delivery.root_id), rows
 
 
