@@ -1,11 +1,21 @@
 """Fixtures of the checks of deploy/."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from tests.deploy.chart import Chart
 from tests.deploy.tools import Missing, Tools, bring
+
+PATIENCE_S = 900
+"""The first test brings the tools; all of them start programs on a machine that may be busy."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
 
 
 @pytest.fixture(scope="session")

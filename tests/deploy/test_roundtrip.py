@@ -19,7 +19,7 @@ def roundtrip(url: str, **environment: str) -> "subprocess.CompletedProcess[str]
     """Run it as the pod does, which has no other variables."""
     command = [sys.executable, str(PROGRAM)]
     told = {"URL": url, "TOPOLOGY": "default", "KEYS_ASKED_FOR": "", "PATIENCE_S": "60"} | environment
-    return subprocess.run(command, env=told, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, env=told, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_it_works_on_an_open_acker_again_and_again(tmp_path: Path) -> None:

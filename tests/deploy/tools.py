@@ -49,7 +49,7 @@ class Tools:
         own = Path(shutil.copy(script, self.folder / f"{os.getpid()}-{script.name}"))
         try:
             command = ["node", str(own), *map(str, arguments)]
-            return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+            return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         finally:
             own.unlink()
 
@@ -107,6 +107,6 @@ def _promtool(folder: Path) -> str:
 
 
 def _run(folder: Path, command: Sequence[str]) -> None:
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
     if ran.returncode:
         raise Missing(f"{' '.join(command)}: {ran.stderr[-2000:]}")
