@@ -14,7 +14,7 @@ from tests.cluster.faults import FAULTS, SOME, Fault
 from tests.cluster.lab import lab
 from tests.cluster.settings import SETTINGS, Setting
 
-NEEDED = ("ip", "nft", "nsenter")
+NEEDED = ("ip", "nft", "nsenter", "mkfs.ext4", "mount")
 COLUMNS = ("answered", "lost", "acks_lost", "early", "twice", "refused")
 _begun = time.monotonic()
 
@@ -30,10 +30,10 @@ def main() -> int:
     for fault in [fault for fault in FAULTS if asked.only in (None, fault.name)]:
         for setting in [setting for setting in SETTINGS if asked.setting in (None, setting.name)]:
             found = _run(fault, setting, keep=asked.keep)
-            broken = _broken(setting, found)
+            broken = _broken(fault, setting, found)
             rows.append("  ".join([_row(fault, setting, found), *broken]))
             failed += bool(broken)
-    print(f"{'fault':10}{'setting':14}" + "".join(f"{name:>11}" for name in COLUMNS), *rows, sep="\n")
+    print(f"{'fault':10}{'setting':16}" + "".join(f"{name:>11}" for name in COLUMNS), *rows, sep="\n")
     print(f"{len(rows) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
@@ -43,7 +43,7 @@ def _run(fault: Fault, setting: Setting, *, keep: bool) -> Findings:
     folder = Path(tempfile.mkdtemp(prefix="acker-cluster-"))
     _say(f"{fault.name}, {setting.name}: {fault.what}")
     try:
-        with lab(folder, setting, shaped=fault.shaped) as made:
+        with lab(folder, setting, shaped=fault.shaped, power=fault.power) as made:
             made.load.start()
             made.load.reaches(SOME)
             _say("loaded; now it breaks")
@@ -65,15 +65,15 @@ def _run(fault: Fault, setting: Setting, *, keep: bool) -> Findings:
             shutil.rmtree(folder)
 
 
-def _broken(setting: Setting, found: Findings) -> list[str]:
+def _broken(fault: Fault, setting: Setting, found: Findings) -> list[str]:
     """Say which promises were broken: never early, under any setting; never lost, under one that promises it."""
     early = ["BROKEN: roots were told early"] if found.early else []
     lost = ["BROKEN: acknowledged inits were lost"] if found.lost else []
-    return early + (lost if setting.loses_nothing else [])
+    return early + (lost if fault.is_promised_to_lose_nothing(setting) else [])
 
 
 def _row(fault: Fault, setting: Setting, found: Findings) -> str:
-    return f"{fault.name:10}{setting.name:14}" + "".join(f"{getattr(found, name):>11}" for name in COLUMNS)
+    return f"{fault.name:10}{setting.name:16}" + "".join(f"{getattr(found, name):>11}" for name in COLUMNS)
 
 
 def _say(words: str) -> None:
@@ -99,7 +99,7 @@ def _missing() -> str:
     if os.geteuid() != 0:
         return "only root can make network namespaces"
     programs = [name for name in NEEDED if shutil.which(name) is None]
-    return f"missing: {', '.join(programs)} (apt-get install iproute2 nftables)" if programs else ""
+    return f"missing: {', '.join(programs)} (apt-get install iproute2 nftables e2fsprogs)" if programs else ""
 
 
 if __name__ == "__main__":

@@ -6,20 +6,26 @@ from dataclasses import dataclass
 from bench.servers import until
 from tests.cluster.lab import Lab, start
 from tests.cluster.replicas import NEXT_RELEASE
+from tests.cluster.settings import Setting
 from tests.cluster.valkeys import Node
 
 SOME = 200
-"""So many more inits are answered while something is broken."""
+"""So many more inits are answered, or requests refused, while something is broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A name, what it does, and the hosts that have to have slow links for it."""
+    """A name, what it does, and the hosts that need slow links for it; ``power``: nodes lose what they have."""
 
     name: str
     what: str
     strike: Callable[[Lab], None]
     shaped: frozenset[str] = frozenset()
+    power: bool = False
+
+    def is_promised_to_lose_nothing(self, setting: Setting) -> bool:
+        """Whether under this setting no acknowledged init may be lost."""
+        return setting.flushes if self.power else setting.keeps
 
 
 def _killed(lab: Lab) -> None:
@@ -69,6 +75,17 @@ def _rolling(lab: Lab) -> None:
     assert _versions(lab) == {version + 1 for version in before}, "the newer library did not replace the older one"
 
 
+def _power(lab: Lab) -> None:
+    for node in lab.valkeys.nodes:
+        node.host.freeze()
+    assert lab.disk is not None
+    lab.disk.lose_power()
+    for node in lab.valkeys.nodes:
+        node.host.kill()
+    lab.disk.come_back()
+    lab.valkeys.start()
+
+
 def _restarted(lab: Lab, node: Node) -> None:
     node.ask("SHUTDOWN")
     node.host.kill()
@@ -82,9 +99,12 @@ def _versions(lab: Lab) -> set[int]:
 
 
 def _taken_over(lab: Lab, replica: Node) -> None:
-    """Wait until a replica has its primary's place, and the service works on."""
+    """Wait until a replica has its primary's place, and clients had answers since, if only that they are to wait.
+
+    (Under replica:1 they do: the one that took over has no replica, and if it holds the configuration, so do all.)
+    """
     until(replica.is_primary, f"{replica.host.name} took over", within=60)
-    lab.load.reaches(SOME)
+    lab.load.is_answered(SOME)
 
 
 SLOW = frozenset({"r1", "r5", "s2"})
@@ -102,5 +122,8 @@ FAULTS = [
         name="rolling",
         what="every Valkey is restarted one after the other, then every replica of the service, to the next release",
         strike=_rolling,
+    ),
+    Fault(
+        name="power", what="all Valkeys lose their power at once, and what was not flushed", strike=_power, power=True
     ),
 ]

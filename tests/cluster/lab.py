@@ -9,6 +9,7 @@ from pathlib import Path
 from redis.crc import key_slot
 
 from bench.servers import SLOTS
+from tests.cluster.disk import Disk, disk
 from tests.cluster.load import TIMEOUT_MS, Client, Load
 from tests.cluster.network import Network, network
 from tests.cluster.replicas import RELEASE, Replica
@@ -27,13 +28,19 @@ class Lab:
     replicas: list[Replica]
     load: Load
     topology: str
+    disk: Disk | None
 
 
 @contextlib.contextmanager
-def lab(folder: Path, setting: Setting, *, shaped: frozenset[str]) -> Iterator[Lab]:
-    """Set it all up, and in the end take it away; ``shaped`` names the hosts whose links can be slow."""
-    with network() as net:
-        valkeys = form(net, folder, shaped=shaped, options=setting.options)
+def lab(folder: Path, setting: Setting, *, shaped: frozenset[str], power: bool) -> Iterator[Lab]:
+    """Set it all up, and in the end take it away.
+
+    ``shaped`` names the hosts whose links can be slow; with ``power`` the data lie on a disk that can lose it.
+    """
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(disk(folder)) if power else None
+        net = stack.enter_context(network())
+        valkeys = form(net, store.folder if store else folder, shaped=shaped, options=setting.options)
         options = ("--redis-url", valkeys.url, "--durability", setting.durability)
         hosts = [net.host(name, shaped=name in shaped) for name in ("s1", "s2", "s3")]
         replicas = [Replica(host=host, folder=folder, options=options) for host in hosts]
@@ -43,7 +50,8 @@ def lab(folder: Path, setting: Setting, *, shaped: frozenset[str]) -> Iterator[L
             wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
             http.put(f"/v1/topologies/{topology}", json=wanted).raise_for_status()
         clients = [Client(host=one.host, url=one.url, topology=topology, shards=SHARDS) for one in replicas]
-        yield Lab(network=net, valkeys=valkeys, replicas=replicas, load=Load(clients=clients), topology=topology)
+        load = Load(clients=clients)
+        yield Lab(network=net, valkeys=valkeys, replicas=replicas, load=load, topology=topology, disk=store)
 
 
 def start(replicas: list[Replica], program: tuple[str, ...] = RELEASE) -> None:

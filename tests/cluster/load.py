@@ -140,6 +140,11 @@ class Load:
         goal = self.answered() + more
         until(lambda: self.answered() >= goal, f"{goal} inits are answered", within=90)
 
+    def is_answered(self, more: int) -> None:
+        """Wait until so many more inits were answered, or requests refused."""
+        goal = self.answered() + self._refused() + more
+        until(lambda: self.answered() + self._refused() >= goal, f"{more} more answers came", within=90)
+
     def end(self) -> None:
         """End it, and wait until all that was begun is answered or given up."""
         for client in self.clients:
@@ -149,6 +154,9 @@ class Load:
 
     def answered(self) -> int:
         return sum(client.answered() for client in self.clients)
+
+    def _refused(self) -> int:
+        return sum(client.refused for client in self.clients)
 
     def roots(self) -> Iterable[tuple[int, Root]]:
         return (item for client in self.clients for item in client.roots.items())

@@ -32,9 +32,15 @@ class Node:
 
     def start(self) -> None:
         """Start it with the data it has, and wait until it answers."""
+        self.launch()
+        self.wait_until_it_answers()
+
+    def launch(self) -> None:
         self.folder.mkdir(exist_ok=True)
         where = ("--bind", self.host.address, "--cluster-announce-ip", self.host.address, "--dir", str(self.folder))
         self.host.start([find_program(), *_OPTIONS, *where, *self.options], log=self.folder / "log")
+
+    def wait_until_it_answers(self) -> None:
         until(lambda: self.ask("PING"), f"{self.host.name} answers")
 
     def ask(self, *command: str | int) -> Any:
@@ -79,6 +85,13 @@ class Valkeys:
         """Give the two nodes of each shard."""
         return list(zip(self.nodes[:PRIMARIES], self.nodes[PRIMARIES:], strict=True))
 
+    def start(self) -> None:
+        """Start all at once."""
+        for node in self.nodes:
+            node.launch()
+        for node in self.nodes:
+            node.wait_until_it_answers()
+
     def settle(self) -> None:
         """Wait until each shard has a primary with a replica, and all nodes know it."""
         until(lambda: all(node.knows("cluster_state:ok") for node in self.nodes), "the cluster is whole", within=60)
@@ -95,8 +108,7 @@ def form(network: Network, folder: Path, *, shaped: frozenset[str], options: tup
     hosts = [network.host(name, shaped=name in shaped) for name in names]
     valkeys = Valkeys(nodes=[Node(host=host, folder=folder / host.name, options=options) for host in hosts])
     nodes = valkeys.nodes
-    for node in nodes:
-        node.start()
+    valkeys.start()
     for node in nodes[1:]:
         nodes[0].ask("CLUSTER MEET", node.host.address, PORT)
     for index, node in enumerate(nodes[:PRIMARIES]):

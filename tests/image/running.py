@@ -13,16 +13,11 @@ import httpx
 from acker_service.store.embedded import find_program
 
 from tests.image.engine import Engine
+from tests.image.pod import Pod
 from tests.support.namespaces import Namespace
 from tests.support.waiting import eventually_true
 
 URL = "http://127.0.0.1:8700"
-CONFINED = (
-    *("--user=65532:65532", "--read-only", "--read-only-tmpfs=false", "--tmpfs=/tmp:rw,nosuid,nodev,noexec,size=64m"),
-    *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--memory=512m", "--pids-limit=256"),
-)
-"""What the securityContext of the chart comes to."""
-
 _numbers = itertools.count(1)
 
 
@@ -49,7 +44,9 @@ class Container:
 
 
 @contextlib.contextmanager
-def running(engine: Engine, image: str, folder: Path, *options: str, ready: bool = True) -> Iterator[Container]:
+def running(
+    engine: Engine, image: str, pod: Pod, folder: Path, *options: str, ready: bool = True
+) -> Iterator[Container]:
     """Run the image as the chart does, beside a Valkey. The block is entered once it lives, or is ready.
 
     In the block, sockets of this thread are made on its host; in the end nothing of it is left.
@@ -59,9 +56,10 @@ def running(engine: Engine, image: str, folder: Path, *options: str, ready: bool
         host = Namespace(name)
         stack.callback(host.close)
         stack.enter_context(_valkey(host, folder))
-        confined = (*CONFINED, "--network=host", "--no-healthcheck", "--env=ACKER_REDIS_URL=redis://127.0.0.1:6379/0")
+        (folder / "secret").mkdir()
+        chart = (*pod.options(folder / "secret"), "--network=host", "--no-healthcheck")
         stack.callback(engine.podman, "rm", "--force", "--ignore", "--time=0", name)
-        engine.podman("run", "--detach", f"--name={name}", *confined, *options, image, through=host.command(()))
+        engine.podman("run", "--detach", f"--name={name}", *chart, *options, image, *pod.args, through=host.command(()))
         container = Container(engine=engine, name=name)
         stack.enter_context(host.inside())
         try:

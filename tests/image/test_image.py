@@ -14,6 +14,7 @@ import pytest
 from tests.image.building import Built, build
 from tests.image.conftest import TAG
 from tests.image.engine import Engine
+from tests.image.pod import KEY, pod
 from tests.image.running import URL, Container, answers, connection, running
 from tests.support.caller import Document, ack, init
 from tests.support.waiting import eventually_true
@@ -21,7 +22,8 @@ from tests.support.waiting import eventually_true
 pytestmark = pytest.mark.timeout(900)
 
 DEFAULT = "/v1/topologies/default"
-OPEN = "--env=ACKER_OPEN=true"
+AS_ADMIN = {"Authorization": f"Bearer {KEY}"}
+POD = pod("acker-api")
 LOOK_AROUND = """
 import json, os
 status = dict(line.split(":", 1) for line in open("/proc/1/status"))
@@ -41,13 +43,13 @@ print(json.dumps({
 
 @pytest.fixture
 def container(engine: Engine, image: Built, tmp_path: Path) -> Iterator[Container]:
-    with running(engine, TAG, tmp_path, OPEN) as container:
+    with running(engine, TAG, POD, tmp_path) as container:
         yield container
 
 
 def post(op: Document) -> Any:
     document = {name: value for name, value in op.items() if name != "op"}
-    return httpx.post(f"{URL}{DEFAULT}/{op['op']}", json=document).raise_for_status().json()
+    return httpx.post(f"{URL}{DEFAULT}/{op['op']}", json=document, headers=AS_ADMIN).raise_for_status().json()
 
 
 def test_it_is_confined_and_holds_nothing_it_was_built_with(container: Container) -> None:
@@ -67,13 +69,14 @@ def test_it_is_confined_and_holds_nothing_it_was_built_with(container: Container
 def test_it_takes_an_init_and_an_ack_and_tells_of_the_root(container: Container) -> None:
     assert post(init(1, 9, message_id="42")) == {"root_id": "0000000000000001", "state": "pending"}
     assert post(ack(1, 9)) == {"root_id": "0000000000000001", "state": "acked"}
-    told = httpx.get(f"{URL}{DEFAULT}/spouts/orders/completions").json()["completions"]
+    told = httpx.get(f"{URL}{DEFAULT}/spouts/orders/completions", headers=AS_ADMIN).json()["completions"]
     assert [(one["message_id"], one["outcome"]) for one in told] == [("42", "acked")]
 
 
-def test_its_health_check_says_what_its_probes_say(container: Container, image: Built) -> None:
+def test_its_probes_and_its_health_check_find_it_well(container: Container, image: Built) -> None:
     how, *command = image.settings["Healthcheck"]["Test"]
-    assert (how, container.run(*command), answers("/livez"), answers("/readyz")) == ("CMD", "ready", True, True)
+    assert (how, container.run(*command)) == ("CMD", "ready")
+    assert {kind: answers(path) for kind, path in POD.probes.items()} == dict.fromkeys(POD.probes, True)
 
 
 def test_it_does_not_serve_everybody_unless_told_to(engine: Engine, image: Built) -> None:
@@ -103,7 +106,9 @@ def test_told_to_stop_it_ends_its_streams_and_finishes_what_is_in_flight(contain
 
 
 def begin_to_stream(streaming: http.client.HTTPConnection) -> http.client.HTTPResponse:
-    streaming.request("GET", f"{DEFAULT}/spouts/streamed/completions", headers={"Accept": "text/event-stream"})
+    streaming.request(
+        "GET", f"{DEFAULT}/spouts/streamed/completions", headers=AS_ADMIN | {"Accept": "text/event-stream"}
+    )
     return streaming.getresponse()
 
 
@@ -120,15 +125,24 @@ def begin_to_send(sending: http.client.HTTPConnection, body: bytes) -> None:
     """Send the head of a batch and the first ten bytes of its body."""
     sending.putrequest("POST", f"{DEFAULT}/batch")
     sending.putheader("Content-Type", "application/json")
+    sending.putheader("Authorization", AS_ADMIN["Authorization"])
     sending.putheader("Content-Length", str(len(body)))
     sending.endheaders(body[:10])
 
 
 def test_without_its_store_it_lives_and_is_not_ready(engine: Engine, image: Built, tmp_path: Path) -> None:
     nowhere = "--env=ACKER_REDIS_URL=redis://127.0.0.1:6380/0"
-    with running(engine, TAG, tmp_path, OPEN, nowhere, ready=False):
+    with running(engine, TAG, POD, tmp_path, nowhere, ready=False):
         assert answers("/livez")
         assert not answers("/readyz")
+
+
+def test_a_worker_of_the_chart_gets_ready(engine: Engine, image: Built, tmp_path: Path) -> None:
+    worker = pod("acker-worker")
+    with running(engine, TAG, worker, tmp_path) as container:
+        assert {kind: answers(path) for kind, path in worker.probes.items()} == dict.fromkeys(worker.probes, True)
+        container.signal("TERM")
+        assert container.ended() == 0
 
 
 def test_two_builds_give_the_same_bytes(engine: Engine, image: Built) -> None:

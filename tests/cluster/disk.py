@@ -1,0 +1,60 @@
+"""Knows a disk that loses power: a file system in a file, which forgets what was not flushed. Needs a loop device."""
+
+import contextlib
+import fcntl
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+_SHUTDOWN, _WITHOUT_FLUSH = 0x8004587D, 2
+"""ext4's ioctl that cuts a file system off from its disk: neither data nor journal are written any more."""
+
+SIZE = 512 * 1024 * 1024
+
+
+class Disk:
+    """A disk, mounted at ``folder``."""
+
+    def __init__(self, image: Path, folder: Path) -> None:
+        self.folder, self._image = folder, image
+        folder.mkdir()
+        with image.open("wb") as file:
+            file.truncate(SIZE)
+        _run("mkfs.ext4", "-q", str(image))
+        self._mount()
+
+    def lose_power(self) -> None:
+        """Forget what was not flushed; whoever writes from now on fails."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_FLUSH))
+        finally:
+            os.close(descriptor)
+
+    def come_back(self) -> None:
+        """Have power again; nobody may use the folder meanwhile."""
+        _run("umount", str(self.folder))
+        self._mount()
+
+    def close(self) -> None:
+        _run("umount", str(self.folder))
+
+    def _mount(self) -> None:
+        _run("mount", "-o", "loop", str(self._image), str(self.folder))
+
+
+@contextlib.contextmanager
+def disk(folder: Path) -> Iterator[Disk]:
+    """Give a disk that is mounted until the block is left."""
+    made = Disk(folder / "image", folder / "disk")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _run(*command: str) -> None:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, f"{' '.join(command)}: {ended.stderr.strip()}"
