@@ -49,7 +49,7 @@ def audited(told: Told) -> Findings:
         ACKED: Root(held=False, sent_ms=SENT_MS, is_answered=True, acked_ms=ACKED_MS, acks_answered=True),
     }
     client = Client(host=host, url="", topology="t", shards=1, roots=roots)
-    return audit(Load(clients=[client]), "t", Telling(told))
+    return audit(Load(clients=[client]), Telling(told))
 
 
 def found(findings: Findings) -> dict[str, int]:

@@ -7,11 +7,12 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.cluster.audit import Findings, audit
 from tests.cluster.faults import FAULTS, SOME, Fault
-from tests.cluster.lab import lab
+from tests.cluster.lab import Lab, lab, topologies
 from tests.cluster.settings import SETTINGS, Setting
 
 NEEDED = ("ip", "nft", "nsenter", "mkfs.ext4", "mount")
@@ -26,36 +27,31 @@ def main() -> int:
         print(f"tests.cluster: {missing}", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    faults = [fault for fault in FAULTS if asked.only in (None, fault.name)]
+    settings = [setting for setting in SETTINGS if asked.setting in (None, setting.name)]
     rows, failed = list[str](), 0
-    for fault in [fault for fault in FAULTS if asked.only in (None, fault.name)]:
-        for setting in [setting for setting in SETTINGS if asked.setting in (None, setting.name)]:
-            found = _run(fault, setting, keep=asked.keep)
+    for setting in settings:
+        for fault, found in _strikes(faults, setting, keep=asked.keep):
             broken = _broken(fault, setting, found)
             rows.append("  ".join([_row(fault, setting, found), *broken]))
             failed += bool(broken)
+            _say(rows[-1])
     print(f"{'fault':10}{'setting':16}" + "".join(f"{name:>11}" for name in COLUMNS), *rows, sep="\n")
     print(f"{len(rows) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
-def _run(fault: Fault, setting: Setting, *, keep: bool) -> Findings:
-    """Set up, load, strike, load on, and audit."""
+def _strikes(faults: list[Fault], setting: Setting, *, keep: bool) -> Iterator[tuple[Fault, Findings]]:
+    """Set a lab up, and strike it with one fault after the other."""
     folder = Path(tempfile.mkdtemp(prefix="acker-cluster-"))
-    _say(f"{fault.name}, {setting.name}: {fault.what}")
+    shaped = frozenset(name for fault in faults for name in fault.shaped)
+    names = topologies()
+    _say(f"{setting.name}: setting up")
     try:
-        with lab(folder, setting, shaped=fault.shaped, power=fault.power) as made:
-            made.load.start()
-            made.load.reaches(SOME)
-            _say("loaded; now it breaks")
-            fault.strike(made)
-            made.valkeys.settle()
-            _say("mended")
-            made.load.reaches(SOME)
-            made.load.end()
-            _say("the load has ended; reading until nothing is pending")
-            found = audit(made.load, made.topology, made.replicas[1])
-            _say(_row(fault, setting, found))
-            return found
+        with lab(folder, setting, shaped=shaped, power=any(fault.power for fault in faults)) as made:
+            for fault in faults:
+                _say(f"{fault.name}, {setting.name}: {fault.what}")
+                yield fault, _struck(made.anew(next(names)), fault)
     except BaseException:
         print(f"logs are kept in {folder}", flush=True)
         keep = True
@@ -63,6 +59,20 @@ def _run(fault: Fault, setting: Setting, *, keep: bool) -> Findings:
     finally:
         if not keep:
             shutil.rmtree(folder)
+
+
+def _struck(made: Lab, fault: Fault) -> Findings:
+    """Load, strike, load on, and audit."""
+    made.load.start()
+    made.load.reaches(SOME)
+    _say("loaded; now it breaks")
+    fault.strike(made)
+    made.valkeys.settle()
+    _say("mended")
+    made.load.reaches(SOME)
+    made.load.end()
+    _say("the load has ended; reading until nothing is pending")
+    return audit(made.load, made.replicas[1])
 
 
 def _broken(fault: Fault, setting: Setting, found: Findings) -> list[str]:
@@ -84,7 +94,7 @@ def _asked() -> argparse.Namespace:
     described = "\n".join(f"  {fault.name:10} {fault.what}" for fault in FAULTS)
     parser = argparse.ArgumentParser(
         prog="python -m tests.cluster",
-        description=f"{__doc__}\n\nfaults:\n{described}\n\nA run takes about a minute. Needs root and nftables.",
+        description=f"{__doc__}\n\nfaults:\n{described}\n\nOne of each takes about a minute. Needs root.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", metavar="FAULT", choices=[fault.name for fault in FAULTS], help="one fault only")

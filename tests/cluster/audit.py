@@ -34,12 +34,12 @@ class Findings:
     refused: int
 
 
-def audit(load: Load, topology: str, replica: Replica) -> Findings:
+def audit(load: Load, replica: Replica) -> Findings:
     """Read all that is told, by one replica, and compare it with what was answered."""
     told: dict[int, list[Completion]] = {}
     with replica.http() as http:
         for client in load.clients:
-            for completion in read_all(http, topology, client.spout_task):
+            for completion in read_all(http, client.topology, client.spout_task):
                 told.setdefault(int(completion["root_id"], 16), []).append(completion)
     roots = dict(load.roots())
     answered = {id_: root for id_, root in roots.items() if root.is_answered}

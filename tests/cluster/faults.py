@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.servers import until
 from tests.cluster.lab import Lab, start
 from tests.cluster.replicas import NEXT_RELEASE
 from tests.cluster.settings import Setting
-from tests.cluster.valkeys import Node
+from tests.cluster.valkeys import Node, patiently
 
 SOME = 200
 """So many more inits are answered, or requests refused, while something is broken."""
@@ -65,7 +64,8 @@ def _rolling(lab: Lab) -> None:
     for primary, replica in lab.valkeys.pairs():
         _restarted(lab, replica)
         replica.ask("CLUSTER FAILOVER")
-        until(replica.is_primary, f"{replica.host.name} took over")
+        patiently(replica.is_primary, f"{replica.host.name} took over")
+        lab.valkeys.settle()
         _restarted(lab, primary)
     before = _versions(lab)
     for service in lab.replicas:
@@ -87,8 +87,7 @@ def _power(lab: Lab) -> None:
 
 
 def _restarted(lab: Lab, node: Node) -> None:
-    node.ask("SHUTDOWN")
-    node.host.kill()
+    node.host.stop()
     node.start()
     lab.valkeys.settle()
 
@@ -103,27 +102,26 @@ def _taken_over(lab: Lab, replica: Node) -> None:
 
     (Under replica:1 they do: the one that took over has no replica, and if it holds the configuration, so do all.)
     """
-    until(replica.is_primary, f"{replica.host.name} took over", within=60)
+    patiently(replica.is_primary, f"{replica.host.name} took over")
     lab.load.is_answered(SOME)
 
 
 SLOW = frozenset({"r1", "r5", "s2"})
 FAULTS = [
-    Fault(name="killed", what="a primary is killed, and comes back after its replica took over", strike=_killed),
-    Fault(name="frozen", what="a primary pauses for longer than the failover takes, then goes on", strike=_frozen),
-    Fault(name="split", what="a primary is cut off, together with a replica of the service", strike=_split),
     Fault(
         name="slow",
         what="a primary, a replica and a service are 40 to 70 ms away and lose 2 %, another primary loses 10 %",
         strike=_slow,
         shaped=SLOW,
     ),
+    Fault(name="split", what="a primary is cut off, together with a replica of the service", strike=_split),
+    Fault(name="killed", what="a primary is killed, and comes back after its replica took over", strike=_killed),
+    Fault(name="frozen", what="a primary pauses for longer than the failover takes, then goes on", strike=_frozen),
+    Fault(name="power", what="all Valkeys lose power at once, and what was not flushed", strike=_power, power=True),
     Fault(
         name="rolling",
         what="every Valkey is restarted one after the other, then every replica of the service, to the next release",
         strike=_rolling,
     ),
-    Fault(
-        name="power", what="all Valkeys lose their power at once, and what was not flushed", strike=_power, power=True
-    ),
 ]
+"""In the order in which they strike; after the last one there are no replicas of this release."""

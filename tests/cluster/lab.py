@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from redis.crc import key_slot
@@ -21,14 +21,21 @@ SHARDS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """All that a fault may break. ``topology`` has shards on each primary."""
+    """All that a fault may break."""
 
     network: Network
     valkeys: Valkeys
     replicas: list[Replica]
     load: Load
-    topology: str
     disk: Disk | None
+
+    def anew(self, topology: str) -> "Lab":
+        """Give it with another load: on a topology of its own, which nothing has happened to."""
+        with self.replicas[0].http() as http:
+            wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
+            http.put(f"/v1/topologies/{topology}", json=wanted).raise_for_status()
+        clients = [Client(host=one.host, url=one.url, topology=topology, shards=SHARDS) for one in self.replicas]
+        return replace(self, load=Load(clients=clients))
 
 
 @contextlib.contextmanager
@@ -45,13 +52,7 @@ def lab(folder: Path, setting: Setting, *, shaped: frozenset[str], power: bool) 
         hosts = [net.host(name, shaped=name in shaped) for name in ("s1", "s2", "s3")]
         replicas = [Replica(host=host, folder=folder, options=options) for host in hosts]
         start(replicas)
-        topology = _spread()
-        with replicas[0].http() as http:
-            wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
-            http.put(f"/v1/topologies/{topology}", json=wanted).raise_for_status()
-        clients = [Client(host=one.host, url=one.url, topology=topology, shards=SHARDS) for one in replicas]
-        load = Load(clients=clients)
-        yield Lab(network=net, valkeys=valkeys, replicas=replicas, load=load, topology=topology, disk=store)
+        yield Lab(network=net, valkeys=valkeys, replicas=replicas, load=Load(clients=[]), disk=store)
 
 
 def start(replicas: list[Replica], program: tuple[str, ...] = RELEASE) -> None:
@@ -62,11 +63,10 @@ def start(replicas: list[Replica], program: tuple[str, ...] = RELEASE) -> None:
         replica.wait_until_ready()
 
 
-def _spread() -> str:
-    """Give a name under which each primary has as many shards as the others."""
+def topologies() -> Iterator[str]:
+    """Give names under which each primary has as many shards as the others."""
     for number in itertools.count():
         name = f"t{number}"
         primaries = [key_slot(f"{name}/{shard}".encode()) * PRIMARIES // SLOTS for shard in range(SHARDS)]
         if all(primaries.count(primary) == SHARDS // PRIMARIES for primary in range(PRIMARIES)):
-            return name
-    raise AssertionError
+            yield name

@@ -12,8 +12,8 @@ import httpx
 from acker_protocol import routes
 from acker_protocol.ids import draw_id
 
-from bench.servers import until
 from tests.cluster.network import Host
+from tests.cluster.valkeys import patiently
 from tests.support.caller import Document, ack, init
 
 HELD_TIMEOUT_MS = 8_000
@@ -138,12 +138,12 @@ class Load:
     def reaches(self, more: int) -> None:
         """Wait until so many more inits were answered."""
         goal = self.answered() + more
-        until(lambda: self.answered() >= goal, f"{goal} inits are answered", within=90)
+        patiently(lambda: self.answered() >= goal, f"{goal} inits are answered")
 
     def is_answered(self, more: int) -> None:
         """Wait until so many more inits were answered, or requests refused."""
         goal = self.answered() + self._refused() + more
-        until(lambda: self.answered() + self._refused() >= goal, f"{more} more answers came", within=90)
+        patiently(lambda: self.answered() + self._refused() >= goal, f"{more} more answers came")
 
     def end(self) -> None:
         """End it, and wait until all that was begun is answered or given up."""

@@ -63,9 +63,16 @@ class Host:
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
 
+    def stop(self) -> None:
+        """Tell all that runs here to end, and wait until it has."""
+        self._end(signal.SIGTERM)
+
     def kill(self) -> None:
         """kill -9 all that runs here."""
-        self._signal(signal.SIGKILL)
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> None:
+        self._signal(number)
         for process in self._processes:
             process.wait()
         self._processes.clear()

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import httpx
 
-from bench.servers import until
 from tests.cluster.network import Host
+from tests.cluster.valkeys import patiently
 
 ROOT = Path(__file__).parents[2]
 PORTS = {"api": 8700, "worker": 8701}
-STOP_S = 30
+STOP_S = 60
 RELEASE = ("-m", "acker_service")
 NEXT_RELEASE = ("-m", "tests.cluster.upgraded")
 
@@ -44,7 +44,10 @@ class Replica:
             self._processes.append(self.host.start(command, log=log, folder=ROOT))
 
     def wait_until_ready(self) -> None:
-        until(lambda: all(self._is_ready(port) for port in PORTS.values()), f"{self.host.name} is ready", within=90)
+        patiently(
+            lambda: all(self._is_ready(port) for port in PORTS.values()),
+            f"{self.host.name} is ready",
+        )
 
     def stop(self) -> None:
         """Tell both to stop, as a rolling restart does, and wait until they have."""

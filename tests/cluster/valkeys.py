@@ -1,6 +1,7 @@
 """Forms a Valkey Cluster of three primaries with a replica each, every one on a host of its own."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ NODE_TIMEOUT_MS = 2_000
 """After so long without a word a primary is taken for gone, and stops answering if it is the one that is cut off."""
 
 PRIMARIES = 3
+patiently = partial(until, within=300)
+"""Waits until something is so, on a machine with other things to do."""
+
 PORT = 6379
 _OPTIONS = (
     *("--port", str(PORT), "--protected-mode", "no", "--save", "", "--appendonly", "yes"),
@@ -41,7 +45,7 @@ class Node:
         self.host.start([find_program(), *_OPTIONS, *where, *self.options], log=self.folder / "log")
 
     def wait_until_it_answers(self) -> None:
-        until(lambda: self.ask("PING"), f"{self.host.name} answers")
+        patiently(lambda: self.ask("PING"), f"{self.host.name} answers")
 
     def ask(self, *command: str | int) -> Any:
         """Ask it something, from its own host."""
@@ -73,7 +77,7 @@ class Node:
 
 @dataclass(slots=True, kw_only=True)
 class Valkeys:
-    """The nodes: three that begin as primaries, then the replicas of each in the same order."""
+    """The nodes: three that begin as primaries, then the other of each shard in the same order."""
 
     nodes: list[Node]
 
@@ -82,8 +86,9 @@ class Valkeys:
         return "redis+cluster://" + ",".join(f"{node.host.address}:{PORT}" for node in self.nodes)
 
     def pairs(self) -> list[tuple[Node, Node]]:
-        """Give the two nodes of each shard."""
-        return list(zip(self.nodes[:PRIMARIES], self.nodes[PRIMARIES:], strict=True))
+        """Give the two nodes of each shard, the primary that it has now before its replica."""
+        shards = zip(self.nodes[:PRIMARIES], self.nodes[PRIMARIES:], strict=True)
+        return [(one, other) if one.is_primary() else (other, one) for one, other in shards]
 
     def start(self) -> None:
         """Start all at once."""
@@ -94,12 +99,14 @@ class Valkeys:
 
     def settle(self) -> None:
         """Wait until each shard has a primary with a replica, and all nodes know it."""
-        until(lambda: all(node.knows("cluster_state:ok") for node in self.nodes), "the cluster is whole", within=60)
-        until(lambda: all(self._is_paired(*pair) for pair in self.pairs()), "every primary has its replica", within=60)
+        patiently(
+            lambda: all(node.knows("cluster_state:ok") for node in self.nodes),
+            "the cluster is whole",
+        )
+        patiently(self._is_paired, "every primary has its replica")
 
-    @staticmethod
-    def _is_paired(one: Node, other: Node) -> bool:
-        return (one.has_replica() and other.follows()) or (other.has_replica() and one.follows())
+    def _is_paired(self) -> bool:
+        return all(primary.has_replica() and replica.follows() for primary, replica in self.pairs())
 
 
 def form(network: Network, folder: Path, *, shaped: frozenset[str], options: tuple[str, ...]) -> Valkeys:
@@ -113,8 +120,11 @@ def form(network: Network, folder: Path, *, shaped: frozenset[str], options: tup
         nodes[0].ask("CLUSTER MEET", node.host.address, PORT)
     for index, node in enumerate(nodes[:PRIMARIES]):
         node.ask("CLUSTER ADDSLOTSRANGE", index * SLOTS // PRIMARIES, (index + 1) * SLOTS // PRIMARIES - 1)
-    until(lambda: all(node.knows(f"cluster_known_nodes:{len(nodes)}") for node in nodes), "the nodes have met")
-    for primary, replica in valkeys.pairs():
+    patiently(
+        lambda: all(node.knows(f"cluster_known_nodes:{len(nodes)}") for node in nodes),
+        "the nodes have met",
+    )
+    for primary, replica in zip(nodes[:PRIMARIES], nodes[PRIMARIES:], strict=True):
         replica.ask("CLUSTER REPLICATE", primary.ask("CLUSTER MYID"))
     valkeys.settle()
     return valkeys
