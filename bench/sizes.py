@@ -14,6 +14,7 @@ class Sizes:
     (five batches' worth or more),
     ``trees`` what a round over HTTP emits and acks, ``singles`` how many single requests a round has, ``due`` how many
     timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due.
+    Spark counts the words of so many ``sentences``, and sums up so many ``orders``.
     """
 
     rounds: int
@@ -25,6 +26,8 @@ class Sizes:
     due_s: float
     few_due: int
     few_due_s: float
+    sentences: int
+    orders: int
 
 
 FULL = Sizes(
@@ -37,6 +40,8 @@ FULL = Sizes(
     due_s=10,
     few_due=2_000,
     few_due_s=2,
+    sentences=200_000,
+    orders=50_000,
 )
 TINY = Sizes(
     rounds=2,
@@ -48,4 +53,6 @@ TINY = Sizes(
     due_s=0.5,
     few_due=100,
     few_due_s=0.2,
+    sentences=400,
+    orders=200,
 )

@@ -35,8 +35,8 @@ class Pipeline:
         self._places, self._spark = places, spark
         self._acker = Acker(url=places.acker, topology=TOPOLOGY, spout_task=SPOUT)
         step = steps.authorise_carelessly if places.careless else steps.authorise
-        self._authorise = F.udf(step, steps.SAID).asNondeterministic()
-        self._notify = F.udf(steps.notify, "string").asNondeterministic()
+        self._authorise = F.udf(step, steps.SAID, useArrow=False).asNondeterministic()
+        self._notify = F.udf(steps.notify, "string", useArrow=False).asNondeterministic()
 
     def start_authorising(self) -> "StreamingQuery":
         """Start the query from the orders to their statuses."""

@@ -1,0 +1,108 @@
+"""Measures what acking adds to a job of Spark: the same job without it, at batch level and at row level, in turn.
+
+Spark runs in a process of its own, `bench.spark_rounds`. The acker and its Redis are on the same machine, so what they
+take, the job does not have.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.measure import Series
+from bench.progress import Progress
+from bench.servers import Member, one
+from bench.serving import Served, acker
+from bench.sizes import Sizes
+from bench.table import Line
+
+GROUP = "spark"
+MOST = {"batch": 1.15, "row": 1.5}
+"""What is to be reached for the realistic job, as a multiple of the plain one."""
+
+PARTS = {"jvm": "Spark", "python": "the driver's Python", "service": "the acker", "redis": "its Redis"}
+WORDS = {"counting": "counting words", "orders": "the realistic job"}
+
+Taken = dict[tuple[str, str, str], list[float]]
+
+
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
+    """Measure rounds of both jobs, each at every level after the other."""
+    taken: Taken = defaultdict(list)
+    with one(folder) as store, acker(folder, store.url) as service:
+        rounds = _rounds(sizes, folder, service, store)
+        for _ in progress.over(range(sizes.rounds)):
+            for told in next(rounds):
+                _note(told, taken)
+    found = {name: Series.of(values) for name, values in taken.items()}
+    for job in WORDS:
+        yield from _times(job, found)
+    yield from _costs("orders", found)
+
+
+def _rounds(sizes: Sizes, folder: Path, service: Served, store: Member) -> Iterator[list[dict[str, Any]]]:
+    """Start Spark; give what each round came to."""
+    task = {
+        "rounds": sizes.rounds,
+        "sentences": sizes.sentences,
+        "orders": sizes.orders,
+        "folder": str(folder / "spark"),
+        "acker": service.url,
+        "service_pid": service.pid,
+        "redis_port": store.port,
+    }
+    command = [sys.executable, "-m", "bench.spark_rounds", json.dumps(task)]
+    log = folder / "spark.log"
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    with log.open("wb") as err, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=environment) as spark:
+        assert spark.stdout is not None
+        try:
+            for line in spark.stdout:
+                yield json.loads(line)
+        finally:
+            spark.terminate()
+    if spark.returncode:
+        raise RuntimeError(f"Spark ended with {spark.returncode}:\n{log.read_text()[-3000:]}")
+
+
+def _note(told: dict[str, Any], taken: Taken) -> None:
+    own = (told.pop("job"), told.pop("level"))
+    for what, value in told.items():
+        taken[(*own, what)].append(value)
+
+
+def _times(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line]:
+    plain = found[job, "plain", "seconds"]
+    unit = Series.of(1.0 for _ in plain.values)
+    for level, most in MOST.items():
+        acked = found[job, level, "seconds"]
+        what = f"{WORDS[job]}, {level} level"
+        yield Line(group=GROUP, what=what, unit="s", measured=acked, beside="without acks", base=plain)
+        if job == "orders":
+            what = f"{WORDS[job]}, {level} level, as a multiple"
+            ratio = acked.over(plain)
+            yield Line(
+                group=GROUP, what=what, unit="times", measured=ratio, beside="without acks", base=unit, at_most=most
+            )
+
+
+def _costs(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line]:
+    """Say who takes the processor's time, and how fast deltas go out."""
+    plain = found[job, "plain", "jvm"]
+    for level in MOST:
+        for part, name in PARTS.items():
+            what = f"{name}, a message of {WORDS[job]}, {level} level"
+            measured = found[job, level, part]
+            yield Line(
+                group=GROUP, what=what, unit="CPU µs", measured=measured, beside="Spark without acks", base=plain
+            )
+        rate = found[job, level, "deltas"]
+        messages = found[job, "plain", "messages"]
+        what = f"inits and deltas shipped, {level} level"
+        yield Line(
+            group=GROUP, what=what, unit="/s", measured=rate, beside="messages/s of the job without acks", base=messages
+        )

@@ -1,0 +1,145 @@
+"""The process in which Spark runs for the bench: `python -m bench.spark_rounds TASK`; a line of JSON for each round."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import redis
+from acker_spark import Acker
+from pyspark.sql import SparkSession
+
+from bench.serving import Served
+from bench.spark_jobs import LEVELS, Job, counting, orders, timed
+
+if TYPE_CHECKING:
+    from acker_client.calls import Answer
+    from acker_protocol.messages import Message
+
+WARM = 200
+"""So many messages are what is run before anything is measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What this process is started with."""
+
+    rounds: int
+    sentences: int
+    orders: int
+    folder: str
+    acker: str
+    service_pid: int
+    redis_port: int
+
+
+class Rounds:
+    """Runs jobs, and measures what each run took of whom."""
+
+    def __init__(self, task: Task, spark: SparkSession) -> None:
+        self._task, self._spark = task, spark
+        self._http = httpx.Client(base_url=task.acker, trust_env=False, timeout=60)
+        self._redis = redis.Redis(port=task.redis_port)
+        self._runs = 0
+
+    def run(self, job: Job, level: str, messages: int) -> dict[str, Any]:
+        """Run a job once; gives seconds, microseconds a message, and rates a second."""
+        self._runs += 1
+        topology = f"bench-{self._runs}"
+        sent = _Sent()
+        with Acker(url=self._task.acker, topology=topology, spout_task="reader") as acker:
+            sent.watch(acker)
+            before = self._processor_s()
+            seconds = timed(job, self._spark, level, Path(self._task.folder) / f"run-{self._runs}", acker)
+            after = self._processor_s()
+        if level != "plain":
+            self._refuse_untold(topology, messages)
+        each = {part: (after[part] - before[part]) / messages * 1e6 for part in before}
+        rate = {"messages": messages / seconds} | ({"deltas": sent.count / sent.seconds} if sent.count else {})
+        return {"job": job.name, "level": level, "seconds": seconds} | each | rate
+
+    def _refuse_untold(self, topology: str, messages: int) -> None:
+        """See that every message was acked, or nothing was measured; then forget the topology."""
+        spout = self._http.get(f"/v1/topologies/{topology}/spouts/reader").raise_for_status().json()
+        told = (spout["unread"], spout["pending"])
+        if told != (messages, 0):
+            raise RuntimeError(f"{messages} messages came to (told, pending) {told}")
+        self._http.delete(f"/v1/topologies/{topology}?force=true&discard=true").raise_for_status()
+
+    def _processor_s(self) -> dict[str, float]:
+        """Say how many seconds of processor time each has taken."""
+        gateway = self._spark.sparkContext._gateway  # noqa: SLF001 - PySpark tells the JVM's pid nowhere else
+        assert gateway is not None
+        cpu = self._redis.info("cpu")
+        return {
+            "jvm": Served(port=0, pid=gateway.proc.pid).cpu_s(),
+            "python": time.process_time(),
+            "service": Served(port=0, pid=self._task.service_pid).cpu_s(),
+            "redis": cpu["used_cpu_user"] + cpu["used_cpu_sys"],
+        }
+
+
+class _Sent:
+    """How many operations went out, and how long it took until they were answered."""
+
+    def __init__(self) -> None:
+        self.count, self.seconds = 0, 0.0
+
+    def watch(self, acker: Acker) -> None:
+        """Put a watch before the line of an acker."""
+        send: Callable[[Sequence[Message]], list[Answer]] = acker.line.send
+
+        def watched(messages: "Sequence[Message]") -> "list[Answer]":
+            since = time.monotonic()
+            try:
+                return send(messages)
+            finally:
+                self.count, self.seconds = self.count + len(messages), self.seconds + time.monotonic() - since
+
+        acker.line.send = watched  # type: ignore[method-assign]  # the bench alone does so
+
+
+def main(task: Task) -> None:
+    """Warm up, then run rounds; within each, jobs and levels take turns."""
+    folder = Path(task.folder)
+    spark = _session(folder)
+    rounds = Rounds(task, spark)
+    for job in (counting(spark, folder / "warm", WARM), orders(spark, folder / "warm", WARM)):
+        for level in LEVELS:
+            rounds.run(job, level, WARM)
+    jobs = {
+        counting(spark, folder / "full", task.sentences): task.sentences,
+        orders(spark, folder / "full", task.orders): task.orders,
+    }
+    for at in range(task.rounds):
+        turn = LEVELS[at % len(LEVELS) :] + LEVELS[: at % len(LEVELS)]
+        told = [rounds.run(job, level, messages) for job, messages in jobs.items() for level in turn]
+        print(json.dumps(told), flush=True)
+    spark.stop()
+
+
+def _session(folder: Path) -> SparkSession:
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    builder = SparkSession.builder.master("local[2]").appName("bench")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+if __name__ == "__main__":
+    main(Task(**json.loads(sys.argv[1])))
