@@ -6,7 +6,7 @@ STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test faults test-stores coverage mutations contract-fuzz spark spark-drivers examples \
+.PHONY: help setup demo serve test faults test-stores coverage mutations contract-fuzz java spark spark-drivers examples \
         check-deploy image-test faults-cluster bench check format lock clean
 APART := faults spark deploy image cluster pipelines   # rooms of tests/ with a target of their own
 
@@ -39,13 +39,20 @@ mutations: $(VENV)/.dev ## Break every rule of law and store on purpose and see 
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
 	$(BIN)/python -m pytest -m fuzz
 
-spark: $(VENV)/.dev ## Run the tests of the PySpark connector (they need Java 17)
+java: ## Find Java 17 or later, which Spark runs on; on Debian, as root, install it where there is none
+	@major() { "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p'; }; \
+	fits() { [ "$$(major)" -ge 17 ] 2>/dev/null; }; \
+	install() { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -yqq --no-install-recommends default-jre-headless; }; \
+	fits || { install >/dev/null 2>&1 && fits; } || \
+		{ echo "Spark needs Java 17 or later: install one, or set JAVA_HOME; on Debian: apt-get install default-jre-headless"; exit 1; }
+
+spark: java $(VENV)/.dev ## Run the tests of the PySpark connector (they need Java 17)
 	$(BIN)/python -m pytest tests/spark --ignore tests/spark/drivers
 
-spark-drivers: $(VENV)/.dev ## Run those of its tests that start whole Spark clusters and drivers (minutes)
+spark-drivers: java $(VENV)/.dev ## Run those of its tests that start whole Spark clusters and drivers (minutes)
 	$(BIN)/python -m pytest tests/spark/drivers
 
-examples: $(VENV)/.dev ## Run the example pipelines, with RabbitMQ and Spark, and kill them in the middle
+examples: java $(VENV)/.dev ## Run the example pipelines, with RabbitMQ and Spark, and kill them in the middle
 	$(BIN)/python -m pytest tests/pipelines
 
 check-deploy: $(VENV)/.dev ## Lint, render and cross-examine what is in deploy/

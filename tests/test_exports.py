@@ -19,6 +19,11 @@ ROOMS = {
     "acker_client.asgi": "AckerMiddleware OPEN TUPLE",
     "acker_client.hooks": "NAME add_anchors async_add_anchors carry",
     "acker_client.offsets": "OffsetTracker",
+    "acker_spark": """
+        Acker Ledger Shipped split_rows filter_rows fail_rows fork join_anchors gathered live
+        AckerSparkError Misuse WrongOptions NoQueryId NullMessageId NotOfThisBatch EqualKeys LedgerClosed
+        UnfitTopology NoRoom AnotherQuery
+    """,
     "acker_client.sources.rabbitmq": "Delivery RabbitSource",
 }
 """What is imported from a room of its own."""

@@ -27,6 +27,20 @@ def test_a_root_is_acked_when_its_function_returns(source: Source, tracked: Trac
     told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
 
 
+def test_a_querys_progress_and_what_each_batch_shipped_can_be_joined(
+    source: Source, tracked: Tracked, tmp_path: Path
+) -> None:
+    shipped: list[Any] = []
+    source.put({"id": 1, "sentence": "a b"}, {"id": 2, "sentence": "c"})
+    source.put({"id": 3, "sentence": "d"})
+    acker = tracked.acker(on_batch=shipped.append)
+    query = run(acker.root(source.stream(), "id"), acker.batch(nothing), tmp_path / "checkpoint")
+    observed = {progress.batchId: progress.observedMetrics["acker"].roots for progress in query.recentProgress}
+    told_of = {one.batch_id: (str(one.query_id), one.begun, one.acked, one.failed, one.sent) for one in shipped}
+    assert {batch: roots for batch, roots in observed.items() if roots} == {0: 2, 1: 1}
+    assert told_of == {0: (str(query.id), 2, 2, 0, 0), 1: (str(query.id), 1, 1, 0, 0)}
+
+
 def test_what_is_failed_fails_with_its_reason_and_the_rest_is_acked(
     source: Source, tracked: Tracked, tmp_path: Path
 ) -> None:
@@ -98,3 +112,71 @@ def test_of_a_message_that_comes_twice_in_a_batch_the_rows_of_one_are_kept(
     run(words, acker.batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())), tmp_path / "c")
     told(tracked, {"1": "acked", "2": "acked"})
     assert sorted(seen) == ["a", "b", "c"]
+
+
+def test_what_the_ledger_was_given_is_computed_once_and_stays_as_it_was(
+    source: Source, tracked: Tracked, tmp_path: Path
+) -> None:
+    """The function charges in a column, and then changes the file that its rows are chosen by."""
+    charges, blocked = tmp_path / "charges", tmp_path / "blocked"
+    spark = source.spark
+
+    def charge(one: int) -> int:
+        with charges.open("a") as out:
+            out.write(f"{one}\n")
+        return one
+
+    def run_once(batch: Any, batch_id: int, ledger: Any) -> None:
+        spark.createDataFrame([(1,)], "id long").write.json(str(blocked))
+        bad = batch.join(spark.read.schema("id long").json(str(blocked)), "id")
+        good = batch.where("id != 1").withColumn("charged", F.udf(charge, "long")("id"))
+        ledger.fail(bad, "blocked")
+        sent = ledger.emit(good, "notify", key=["charged"])
+        spark.createDataFrame([(2,), (3,)], "id long").write.mode("overwrite").json(str(blocked))
+        sent.write.json(str(tmp_path / "notify"))
+        sent.write.json(str(tmp_path / "archive"))
+
+    source.put(*({"id": one, "sentence": "a"} for one in (1, 2, 3)))
+    acker = tracked.acker()
+    run(acker.root(source.stream(), "id"), acker.batch(run_once), tmp_path / "checkpoint")
+    told(tracked, {"1": "failed"})
+    assert tracked.pending() == {"2", "3"}
+    assert sorted(charges.read_text().split()) == ["2", "3"]
+
+
+def test_a_row_that_is_delivered_twice_is_acked_once(source: Source, tracked: Tracked, tmp_path: Path) -> None:
+    """Twice in a batch, again in a later one, and beside another row of its root."""
+    emitter, sent = tracked.acker(query_id="emitter"), list[Any]()
+    rows = source.spark.createDataFrame([(1, "x"), (1, "y")], "id long, word string")
+    rooted = emitter.root(rows.where("word = 'x'"), "id").withColumn("word", F.explode(F.array(F.lit("x"), F.lit("y"))))
+    emitter.batch(
+        lambda batch, _, ledger: sent.extend(ledger.emit(batch, "topic", key=["word"]).select(ROOT, EDGE).collect())
+    )(rooted, 0)
+    one, other = [tuple(row) for row in sent]
+    acker, seen = tracked.acker(query_id="second"), list[int]()
+
+    def arrive(batch_id: int, *pairs: Any) -> None:
+        frame = source.spark.createDataFrame(pairs, f"{ROOT} long, {EDGE} long")
+        acker.batch(lambda batch, _, __: seen.append(batch.count()))(acker.received(frame), batch_id)
+
+    arrive(0, one, one)
+    arrive(1, one)
+    assert tracked.pending() == {"1"}
+    arrive(2, one, other)
+    told(tracked, {"1": "acked"})
+    assert seen == [1, 1, 2]
+
+
+def test_anchors_come_as_text_too(source: Source, tracked: Tracked) -> None:
+    emitter, sent = tracked.acker(query_id="emitter"), list[Any]()
+    rows = source.spark.createDataFrame([(one,) for one in range(8)], "id long")
+
+    def send(batch: Any, batch_id: int, ledger: Any) -> None:
+        sent.extend(ledger.emit(batch, "topic", key=["id"]).withColumn("header", emitter.header()).collect())
+
+    emitter.batch(send)(emitter.root(rows, "id"), 0)
+    headers = [row.header.removeprefix(f"00 {tracked.topology} ").split("-") for row in sent]
+    arrived = source.spark.createDataFrame([tuple(pair) for pair in headers], "r string, e string")
+    acker = tracked.acker(query_id="second")
+    acker.batch(nothing)(acker.received(arrived, root="r", edge="e"), 0)
+    told(tracked, {str(one): "acked" for one in range(8)})

@@ -163,3 +163,13 @@ def test_the_verb_given_to_spark_instead_of_what_it_gives_is_named(rows: Any, tr
         tracked.acker().batch(rows, 0)
     with pytest.raises(errors.Misuse, match=r"called as f\(batch, batch_id, ledger\)"):
         tracked.acker().batch(lambda _: None)
+
+
+def test_a_second_query_under_the_same_id_is_refused(rows: Any, tracked: Tracked) -> None:
+    """Its batches could not be told from those of the first."""
+    acker = tracked.acker(query_id="q")
+    other = acker.batch(nothing)
+    with pytest.raises(errors.AnotherQuery, match="another query runs under the query id 'q'"):
+        acker.batch(lambda *_: other(acker.root(rows, "word"), 0))(acker.root(rows, "id"), 0)
+    other(acker.root(rows, "word"), 1)
+    assert tracked.outcomes() == {"a": "acked", "b": "acked", "c": "acked"}

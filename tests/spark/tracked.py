@@ -94,14 +94,15 @@ class Source:
         return self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1).json(str(self.folder))
 
 
-def run(frame: Any, function: Callable[[Any, int], object], checkpoint: Path, **options: Any) -> None:
-    """Run a query over all there is, to its end; what ended it is raised."""
+def run(frame: Any, function: Callable[[Any, int], object], checkpoint: Path, **options: Any) -> Any:
+    """Run a query over all there is, to its end, and give it; what ended it is raised."""
     writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint))
     query = writer.options(**options).trigger(availableNow=True).start()
     try:
         query.awaitTermination()
     finally:
         query.stop()
+    return query
 
 
 def told(tracked: Tracked, expected: dict[str, str], *, within: float = 60.0) -> None:

@@ -49,7 +49,7 @@ class AckerProcess:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(within)
 
-    def wait_until_ready(self, *, within: float = 30.0, asked: str = "/readyz") -> None:
+    def wait_until_ready(self, *, within: float = 90.0, asked: str = "/readyz") -> None:
         until = time.monotonic() + within
         while time.monotonic() < until:
             assert self.process.poll() is None, self.log.read_text()

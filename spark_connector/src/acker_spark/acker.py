@@ -59,12 +59,12 @@ class Acker:
         **further: Unpack[Further],
     ) -> None:
         self.options = Options(url=url, topology=topology, spout_task=spout_task, **further)
-        self._on_batch, self._world = on_batch, world or World()
+        self._on_batch, self._world, self._frames = on_batch, world or World(), 0
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel without connections: Spark Connect runs the function of a batch in a process of its own."""
-        return {"options": self.options, "_on_batch": self._on_batch, "_world": self._world}
+        return {"options": self.options, "_on_batch": self._on_batch, "_world": self._world, "_frames": self._frames}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -111,18 +111,20 @@ class Acker:
 
         The root id is a hash of topology, spout task, message id and attempt: a message that is replayed is a new root
         by its ``attempt``. Of rows with the same root in a batch one is kept. Rows that are filtered out before their
-        batch, or held back there by a window or a join, are not begun.
+        batch, or held back there by a window or a join, are not begun. A query's progress tells how many there were, as
+        ``observedMetrics["acker"].roots`` (of a second such frame ``acker-2``, and so on).
         """
         message = columns.column(message_id).cast("string")
         parts = () if attempt is None else (columns.column(attempt),)
-        with_root = frame.withColumns(
+        rooted = frame.withColumns(
             {
                 MESSAGE: message,
                 ROOT: columns.hashed(self.options.topology, self.options.spout_task, message, *parts),
                 TAG: F.rand(),
             }
         )
-        return with_root.withColumn(EDGE, columns.hashed(F.col(ROOT), "edge"))
+        counted = rooted.observe(self._observation(), F.count(F.lit(1)).alias("roots"))
+        return counted.withColumn(EDGE, columns.hashed(F.col(ROOT), "edge"))
 
     def received(self, frame: "DataFrame", *, root: "str | Column" = ROOT, edge: "str | Column" = EDGE) -> "DataFrame":
         """Take rows that somebody else has emitted, with their anchors in two columns.
@@ -196,6 +198,11 @@ class Acker:
         """Tell what a batch has shipped."""
         if self._on_batch is not None:
             self._on_batch(shipped)
+
+    def _observation(self) -> str:
+        """Name the metrics of a frame: two of one query must have two names."""
+        self._frames += 1
+        return "acker" if self._frames == 1 else f"acker-{self._frames}"
 
     def _beat_s(self) -> float:
         timeout_ms = self.options.message_timeout_ms or self.topology.message_timeout_ms

@@ -33,7 +33,8 @@ class BatchFunction:
         course = Course.of(self.acker, batch, batch_id)
         frame = deliveries.owned(batch, course.claim).persist()
         try:
-            self._run(course, frame)
+            with course.alone():
+                self._run(course, frame)
         finally:
             frame.unpersist()
 

@@ -1,7 +1,9 @@
 """Knows what every batch does with the acker: begin its roots, keep them from timing out, ship its deltas."""
 
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from acker_spark import beginning, shipping
 from acker_spark.deliveries import Claim, Delivery
-from acker_spark.errors import NoQueryId
+from acker_spark.errors import AnotherQuery, NoQueryId
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from acker_spark.heartbeat import Heartbeat
 
 log = logging.getLogger("acker_spark")
+_guard = threading.Lock()
+_running: set[str] = set()
+"""The ids of the queries whose batches are running in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,24 @@ class Course:
         query_id = query_id_of(batch, acker.options.query_id)
         return cls(acker=acker, claim=Claim(query_id=query_id, batch_id=batch_id))
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Refuse a second query of this process under the same id: it would take the first one's work for its own.
+
+        Raises `AnotherQuery`.
+        """
+        name = self.claim.query_id
+        with _guard:
+            if name in _running:
+                raise AnotherQuery(
+                    f"another query runs under the query id {name!r}: its batches could not be told from these"
+                )
+            _running.add(name)
+        try:
+            yield
+        finally:
+            _running.discard(name)
+
     def begin(self, taken: Sequence[Delivery], *, here: bool) -> int:
         """Begin the roots of a batch, if that is done here; give how many were new."""
         topology = self.acker.topology
@@ -44,8 +67,12 @@ class Course:
 
     def heartbeat(self, taken: Sequence[Delivery]) -> "Heartbeat":
         """Keep the roots of a batch from timing out."""
-        resets = [ResetTimeout(root_id=root) for root in dict.fromkeys(one.root_id for one in taken)]
-        return self.acker.heartbeat(lambda: self.acker.pulse.send(resets))
+
+        def beat() -> None:
+            roots = dict.fromkeys(one.root_id for one in taken)
+            self.acker.pulse.send([ResetTimeout(root_id=root) for root in roots])
+
+        return self.acker.heartbeat(beat)
 
     def ship(self, deltas: Sequence[Message], *, begun: int, sent: int) -> None:
         """Ship the deltas of a batch, and tell what they were."""

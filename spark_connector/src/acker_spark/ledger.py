@@ -122,5 +122,9 @@ class Ledger:
             raise LedgerClosed(f"ledger.{verb} was called when its batch was over: its acks have been sent")
 
 
-def _pairs(roots: list[int], edges: list[int]) -> list[tuple[int, int]]:
-    return list(zip(map(unsigned, roots), map(unsigned, edges), strict=True))
+def _pairs(roots: list[int | None], edges: list[int | None]) -> list[tuple[int, int]]:
+    found = zip(roots, edges, strict=True)
+    pairs = [(unsigned(root), unsigned(edge)) for root, edge in found if root is not None and edge is not None]
+    if len(pairs) < len(roots):
+        raise NotOfThisBatch("a row without anchors (an outer join makes such ones) was given to the ledger")
+    return pairs

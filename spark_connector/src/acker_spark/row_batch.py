@@ -62,7 +62,8 @@ class RowFunction:
             need(batch, ROOT, EDGE, who="acker.ack_rows")
         frame = batch.persist()
         try:
-            self._run(course, frame)
+            with course.alone():
+                self._run(course, frame)
         finally:
             frame.unpersist()
 

@@ -1,0 +1,94 @@
+"""Tests how roots are begun, on an acker in memory that keeps the law."""
+
+import pytest
+from acker_client.testing import MemoryAcker
+from acker_client.testing.memory_acker import URL
+from acker_protocol.messages import Ack, Word
+from acker_protocol.states import Rules
+from acker_spark.beginning import begin
+from acker_spark.deliveries import Claim, Delivery
+from acker_spark.errors import AnotherQuery, NoRoom
+from acker_spark.line import Line, World
+from acker_spark.options import Options
+
+OPTIONS = Options(url=URL, topology="orders", spout_task="reader")
+FIRST, OTHER = Claim(query_id="first", batch_id=3), Claim(query_id="other", batch_id=3)
+
+
+@pytest.fixture
+def memory() -> MemoryAcker:
+    return MemoryAcker("orders", rules=Rules(dedupe_window_ms=3_600_000, retention_ms=3_600_000))
+
+
+@pytest.fixture
+def line(memory: MemoryAcker) -> Line:
+    world = World(transport=memory.transport(), clock=memory.time.clock, sleep=memory.time.sleep)
+    return Line(OPTIONS, retry_for=30, world=world)
+
+
+def batch(claim: Claim, *roots: int) -> list[Delivery]:
+    """What a batch takes on itself; its edges are its own."""
+    own = hash(claim.words) & 0xFFFF
+    return [Delivery(root_id=root, edge_id=root ^ own, message_id=str(root), ack_val=root ^ own) for root in roots]
+
+
+def finish(line: Line, taken: list[Delivery]) -> None:
+    """Ship the deltas of a batch that has done nothing."""
+    line.send([Ack(root_id=one.root_id, ack_val=one.edge_id, edge_id=one.edge_id) for one in taken])
+
+
+def test_a_batch_begins_its_roots_and_ends_them_with_their_own_edges(memory: MemoryAcker, line: Line) -> None:
+    taken = batch(FIRST, 10, 20, 30)
+    assert begin(line, OPTIONS, FIRST, taken) == 3
+    assert memory.unread("reader") == []
+    finish(line, taken)
+    assert sorted(memory.unread("reader")) == ["10", "20", "30"]
+
+
+def test_an_empty_batch_says_nothing(memory: MemoryAcker, line: Line) -> None:
+    assert begin(line, OPTIONS, FIRST, []) == 0
+    assert memory.requests == []
+
+
+def test_a_batch_that_is_run_again_knows_its_own_work_however_far_it_came(memory: MemoryAcker, line: Line) -> None:
+    taken = batch(FIRST, 10, 20, 30)
+    begin(line, OPTIONS, FIRST, taken[:2])
+    assert begin(line, OPTIONS, FIRST, taken) == 1
+    finish(line, taken[:1])
+    assert begin(line, OPTIONS, FIRST, taken) == 0
+    finish(line, taken)
+    assert sorted(memory.unread("reader")) == ["10", "20", "30"]
+
+
+def test_another_query_is_refused_each_time_and_changes_nothing(memory: MemoryAcker, line: Line) -> None:
+    begin(line, OPTIONS, FIRST, taken := batch(FIRST, 10, 20))
+    for _ in range(3):
+        with pytest.raises(AnotherQuery, match="message id '10'"):
+            begin(line, OPTIONS, OTHER, batch(OTHER, 10, 20))
+    assert begin(line, OPTIONS, FIRST, taken) == 0
+    finish(line, taken)
+    assert sorted(memory.unread("reader")) == ["10", "20"]
+
+
+def test_another_query_that_is_refused_behind_its_leader_lets_go_what_it_has_begun(
+    memory: MemoryAcker, line: Line
+) -> None:
+    begin(line, OPTIONS, FIRST, taken := batch(FIRST, 20))
+    for _ in range(2):
+        with pytest.raises(AnotherQuery):
+            begin(line, OPTIONS, OTHER, batch(OTHER, 10, 20, 30))
+    assert sorted(memory.unread("reader")) == ["10", "30"]
+    finish(line, taken)
+    assert sorted(memory.unread("reader")) == ["10", "20", "30"]
+
+
+def test_another_batch_of_the_same_query_is_another(memory: MemoryAcker, line: Line) -> None:
+    begin(line, OPTIONS, FIRST, batch(FIRST, 10))
+    with pytest.raises(AnotherQuery, match="give its attempt to root"):
+        begin(line, OPTIONS, Claim(query_id="first", batch_id=4), batch(FIRST, 10))
+
+
+def test_roots_that_find_no_place_end_the_batch_in_words_and_not_never(memory: MemoryAcker, line: Line) -> None:
+    memory.refusals.extend([Word.MAX_SPOUT_PENDING] * 1_000)
+    with pytest.raises(NoRoom, match="max_spout_pending"):
+        begin(line, OPTIONS, FIRST, batch(FIRST, 10, 20, 30))
