@@ -3,7 +3,6 @@
 import contextlib
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -54,6 +53,13 @@ class Child:
     def end(self, *, within: float = GRACE_S) -> int:
         """SIGTERM, and SIGKILL if it takes too long; gives its return code."""
         self.process.terminate()
+        return self.wait(within=within)
+
+    def wait(self, *, within: float) -> int:
+        """Wait until it has ended, and kill it if it takes too long; gives its return code.
+
+        It is not told to end: a Python that ends already would be cut short by a second SIGTERM.
+        """
         try:
             return self.process.wait(within)
         except subprocess.TimeoutExpired:
@@ -113,9 +119,9 @@ class Processes:
     def end_all(self) -> None:
         """End what is left, the last one first, and wait until it is gone."""
         for child in reversed(self._children):
-            child.process.send_signal(signal.SIGTERM)
+            child.process.terminate()
         for child in reversed(self._children):
-            child.end()
+            child.wait(within=GRACE_S)
 
 
 @contextlib.contextmanager

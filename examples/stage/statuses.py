@@ -84,7 +84,7 @@ class Statuses:
 @contextlib.contextmanager
 def away(path: Path) -> Iterator[None]:
     """Take the database away from everybody else for a block, by locking it wholly: they can neither read nor write."""
-    with contextlib.closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as database:
+    with contextlib.closing(sqlite3.connect(path, timeout=120, isolation_level=None)) as database:
         database.execute("BEGIN EXCLUSIVE")
         try:
             yield

@@ -14,6 +14,8 @@ from examples.stage.processes import Processes, processes_in
 from examples.stage.statuses import Away, Status, Statuses, away
 from tests.support.broker import need_broker
 
+pytestmark = pytest.mark.timeout(400)
+
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:

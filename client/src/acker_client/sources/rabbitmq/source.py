@@ -42,7 +42,7 @@ class RabbitSource:
     ``requeue_after_s``, and RabbitMQ delivers it again), "reject" (dropped, or a dead letter), or a function of its
     completion and the delivery that gives one of the two. `Reject` raised by ``send`` rejects a delivery at once; any
     other exception ends ``run``, and all is delivered again. ``message_id`` gives the message id of a delivery; where
-    it gives None the root is not tracked and the delivery is acked once it was sent: at most once.
+    it gives None the root is not tracked and the delivery is acked before it is sent: at most once.
 
     When the connection or the channel is lost another is made. The deliveries of the lost one are forgotten, since
     RabbitMQ delivers them again; what their roots, still under way, come to is then nobody's. While the acker does not
@@ -139,6 +139,8 @@ class RabbitSource:
 
     def _emit_one(self, delivery: Delivery, roots: list[str]) -> None:
         message_id = self._message_id(delivery)
+        if message_id is None:
+            self._link.ack(delivery)  # before it is sent: else one that is both sent and delivered again would be twice
         try:
             with self._spout.emit(message_id=message_id) as root:
                 if message_id is not None:
@@ -146,12 +148,9 @@ class RabbitSource:
                     roots.append(root.root_id)
                 self._send(root, delivery)
         except Reject as reject:
-            _log.warning("delivery %r was rejected: %s", message_id, reject)
-            self._held.take(root.root_id)
-            self._link.reject(delivery)
-        else:
-            if message_id is None:
-                self._link.ack(delivery)
+            _log.warning("delivery %r was rejected: %s", delivery.message_id, reject)
+            if self._held.take(root.root_id):
+                self._link.reject(delivery)
 
     def _give_back(self, roots: list[str], fault: Exception) -> None:
         _log.warning("%d roots could not be emitted and are requeued: %s", len(roots), fault)

@@ -1,0 +1,1 @@
+"""Credit cards authorised by plain processes around RabbitMQ: orders that nothing can lose or charge twice."""

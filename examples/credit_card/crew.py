@@ -1,0 +1,104 @@
+"""Knows who works in a run: starts the outside world and the workers, kills a worker and puts another in its place."""
+
+import json
+import secrets
+import signal
+from dataclasses import asdict
+from pathlib import Path
+
+import pika
+
+from examples.credit_card.plan import Plan, choose_dooms
+from examples.credit_card.wires import Task
+from examples.stage.acker import make_topology, start_acker
+from examples.stage.card_service import Task as CardTask
+from examples.stage.cards import start_card_service
+from examples.stage.notices import start_notice_service
+from examples.stage.processes import Child, Died, Processes
+from examples.stage.statuses import Statuses
+
+SUDDEN = -signal.SIGKILL
+
+
+class Crew:
+    """The workers of a run, each under its name; ``fallen`` are those that died by SIGKILL and were replaced."""
+
+    def __init__(self, plan: Plan, processes: Processes, broker: str) -> None:
+        self._plan, self._processes = plan, processes
+        self._children: dict[str, Child] = {}
+        self._connection = pika.BlockingConnection(pika.URLParameters(broker))
+        self._channel = self._connection.channel()
+        self.fallen: list[str] = []
+        self.task = _make_task(plan, processes, broker)
+        self._channel.queue_declare(self.task.orders, durable=True)
+        for queue in (self.task.authorise, self.task.notify):
+            self._channel.queue_declare(queue)
+
+    def close(self) -> None:
+        """Take the queues away."""
+        for queue in (self.task.orders, self.task.authorise, self.task.notify):
+            self._channel.queue_delete(queue)
+        self._connection.close()
+
+    def ready(self, queue: str) -> int:
+        """Count the messages that wait in a queue."""
+        return int(self._channel.queue_declare(queue, passive=True).method.message_count)
+
+    def start(self, worker: str) -> None:
+        """Start a worker, also in the place of one that is gone."""
+        module = f"examples.credit_card.{worker.partition('-')[0]}"
+        self._children[worker] = self._processes.start_module(worker, module, json.dumps(asdict(self.task)))
+
+    def start_all(self) -> None:
+        """Start every worker."""
+        for worker in self._plan.workers:
+            self.start(worker)
+
+    def kill(self, worker: str) -> None:
+        """Kill a worker, of which it learns nothing; `replace` puts another in its place."""
+        self._children[worker].kill()
+
+    def replace(self) -> list[str]:
+        """Start another in the place of each worker that was killed; gives who. Raises `Died` for any other end."""
+        gone = [(worker, child) for worker, child in self._children.items() if not child.runs]
+        for worker, child in gone:
+            if child.process.returncode != SUDDEN:
+                raise Died(f"{worker} ended with code {child.process.returncode}:\n{child.tail()}")
+            self.start(worker)
+            self.fallen.append(worker)
+        return [worker for worker, _ in gone]
+
+    def end(self, kind: str) -> None:
+        """End the workers of a kind in good order: they finish what they hold."""
+        chosen = [worker for worker in self._children if worker.partition("-")[0] == kind]
+        for worker in chosen:
+            self._children[worker].process.terminate()
+        for worker in chosen:
+            child = self._children.pop(worker)
+            code = child.wait(within=180)
+            if code not in (0, -signal.SIGTERM):  # the latter is one that had not begun yet
+                raise Died(f"{worker} did not end well, but with code {code}:\n{child.tail()}")
+
+
+def _make_task(plan: Plan, processes: Processes, broker: str) -> Task:
+    """Start the acker and the outside world, and say where everything is."""
+    run = f"credit-card-{secrets.token_hex(4)}"
+    acker = start_acker(processes, processes.folder / "data")
+    make_topology(acker, run, message_timeout_ms=plan.message_timeout_ms)
+    statuses = processes.folder / "statuses.db"
+    Statuses(statuses).create()
+    return Task(
+        broker=broker,
+        acker=acker,
+        topology=run,
+        guarantee=plan.guarantee,
+        max_pending=plan.max_pending,
+        orders=f"{run}-orders",
+        authorise=f"{run}-authorise",
+        notify=f"{run}-notify",
+        statuses=str(statuses),
+        cards=start_card_service(processes, CardTask(fails=plan.fails, hangs=plan.hangs, seed=plan.seed)),
+        notices=start_notice_service(processes),
+        folder=str(Path(processes.folder)),
+        doomed=choose_dooms(plan),
+    )

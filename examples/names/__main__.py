@@ -1,0 +1,67 @@
+"""Runs the names: ``python -m examples.names``; exit 0 if the tree has ended as it must."""
+
+import argparse
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+
+import pika
+from acker_client import Acker
+
+from examples.names.play import MESSAGE, Play, Seen
+from examples.stage.acker import make_topology, start_acker
+from examples.stage.broker import NoBroker, running_broker
+from examples.stage.processes import Died, processes_in
+
+TOPOLOGY = "names"
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.names",
+        description="Greet six names of one message; the greeter throws at one, and its queue delivers that one again.",
+    )
+    names = MESSAGE.split()
+    parser.add_argument("--hard-name", choices=names, default="张飞", help="where the greeter throws [张飞]")
+    parser.add_argument("--broker", help="the URL of a RabbitMQ that runs; without it one is started")
+    return parser.parse_args(arguments)
+
+
+def prove(seen: Seen, hard_name: str) -> dict[str, bool]:
+    """Say what has to be true at the end, and whether it is."""
+    names = MESSAGE.split()
+    again = [name for name, redelivered in seen.deliveries if redelivered]
+    return {
+        "two line tuples and six name tuples: one tree of eight edges": len(seen.edges) == len(seen.lines) + len(names),
+        "each name was greeted once": sorted(seen.greeted) == sorted(names),
+        f"RabbitMQ delivered {hard_name} again, and nothing else": again == [hard_name]
+        and len(seen.deliveries) == len(names) + 1,
+        "when the greeter threw, nothing was told: the tree was not failed": seen.told_at_throw == [],
+        "the tree was acked, once, as the same root": [(done.message_id, done.acked) for done in seen.done]
+        == [("the-six", True)],
+    }
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run it; gives the exit code."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="acker-names-")))
+        broker = options.broker or stack.enter_context(running_broker(folder / "rabbitmq")).url
+        url = start_acker(stack.enter_context(processes_in(folder / "run")), folder / "data")
+        make_topology(url, TOPOLOGY, dedupe_window_ms=60_000)
+        acker = stack.enter_context(Acker(url, topology=TOPOLOGY))
+        connection = stack.enter_context(contextlib.closing(pika.BlockingConnection(pika.URLParameters(broker))))
+        seen = Play(acker, connection, hard_name=options.hard_name).run()
+    claims = prove(seen, options.hard_name)
+    for says, holds in claims.items():
+        print("  proven" if holds else "  WRONG ", says, sep="  ")
+    return 0 if all(claims.values()) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(parse(sys.argv[1:])))
+    except (NoBroker, Died) as fault:
+        sys.exit(f"{type(fault).__name__}: {fault}")
