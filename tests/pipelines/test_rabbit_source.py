@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pika
 import pytest
-from acker_client import Acker, Done, Reject, Root
+from acker_client import Acker, Done, Reject, Root, TupleDone, Undelivered
 from acker_client.sources.rabbitmq import Delivery, RabbitSource
 from acker_protocol.problems import UnknownTopology
 
@@ -136,6 +136,40 @@ def test_one_that_timed_out_is_requeued(acker: Acker, acker_url: str, broker: Br
     left(broker, queue, 1)
 
 
+def test_while_other_acks_could_not_be_delivered_nothing_that_was_delivered_is_forgotten(
+    acker: Acker, broker: Broker, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell, faults = acker._flows.lingering.outbox.tell, iter([Undelivered(1)])
+
+    def tell_once() -> None:
+        if fault := next(faults, None):
+            raise fault
+        tell()
+
+    put(broker, queue, "one", "two")
+    monkeypatch.setattr(acker._flows.lingering.outbox, "tell", tell_once)
+    with reading(acker, broker.url, queue, drain_s=LONG) as reader:
+        reader.wait_for(2)
+        for sent in reader.sent[:2]:
+            bolt(acker, sent)
+        eventually_true(lambda: len(reader.done) == 2, within=LONG)
+    left(broker, queue, 0)
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError(), TupleDone("used again")])
+def test_what_else_send_raises_ends_the_reading_and_everything_is_delivered_again(
+    acker: Acker, broker: Broker, queue: str, fault: Exception
+) -> None:
+    def send(root: Root, delivery: Delivery) -> None:
+        raise fault
+
+    put(broker, queue, "one", "two")
+    source = RabbitSource(acker, name="reader", url=broker.url, queue=queue, send=send)
+    with pytest.raises(type(fault)):
+        source.run(stop=lambda: False)
+    left(broker, queue, 2)
+
+
 @pytest.mark.parametrize("otherwise", ["reject", lambda *_: "reject"])
 def test_a_failed_one_may_be_rejected_and_become_a_dead_letter(
     acker: Acker, broker: Broker, queue: str, otherwise: object
@@ -157,19 +191,6 @@ def test_what_send_rejects_is_rejected_and_not_emitted(acker: Acker, broker: Bro
     with reading(acker, broker.url, queue, send=send):
         eventually_true(lambda: broker.ready(queue) == 0, within=LONG)
     left(broker, queue, 0)
-
-
-def test_what_else_send_raises_ends_the_reading_and_everything_is_delivered_again(
-    acker: Acker, broker: Broker, queue: str
-) -> None:
-    def send(root: Root, delivery: Delivery) -> None:
-        raise ZeroDivisionError
-
-    put(broker, queue, "one", "two")
-    source = RabbitSource(acker, name="reader", url=broker.url, queue=queue, send=send)
-    with pytest.raises(ZeroDivisionError):
-        source.run(stop=lambda: False)
-    left(broker, queue, 2)
 
 
 def test_no_more_is_delivered_than_may_be_pending(acker: Acker, broker: Broker, queue: str) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
@@ -127,15 +128,20 @@ class RabbitSource:
 
     def _emit(self, lot: list[Delivery]) -> None:
         """Emit roots together; those that the acker does not take are requeued, the others are under way."""
-        roots: list[str] = []
+        waiting, roots = deque(lot), list[str]()
         try:
             with self._acker.batch():
-                for delivery in lot:
-                    self._emit_one(delivery, roots)
+                while waiting:
+                    self._emit_one(waiting[0], roots)
+                    waiting.popleft()
         except Refused as refused:
             self._give_back([f"{answer.message.root_id:016x}" for answer in refused.answers], refused)
         except (AckerError, Problem) as fault:
+            if isinstance(fault, Misuse) or self._fault is not None:
+                raise
             self._give_back(roots, fault)
+            for delivery in waiting:
+                self._link.requeue(delivery, after_s=self._requeue_after_s)
 
     def _emit_one(self, delivery: Delivery, roots: list[str]) -> None:
         message_id = self._message_id(delivery)
@@ -146,11 +152,20 @@ class RabbitSource:
                 if message_id is not None:
                     self._held.hold(root.root_id, delivery)
                     roots.append(root.root_id)
-                self._send(root, delivery)
+                self._call_send(root, delivery)
         except Reject as reject:
             _log.warning("delivery %r was rejected: %s", delivery.message_id, reject)
             if self._held.take(root.root_id):
                 self._link.reject(delivery)
+
+    def _call_send(self, root: "Root", delivery: Delivery) -> None:
+        try:
+            self._send(root, delivery)
+        except Reject:
+            raise
+        except BaseException as fault:
+            self._fault = fault  # also where it looks like one of the acker's: it ends the reading
+            raise
 
     def _give_back(self, roots: list[str], fault: Exception) -> None:
         _log.warning("%d roots could not be emitted and are requeued: %s", len(roots), fault)
@@ -167,7 +182,7 @@ class RabbitSource:
                         self._settle(done)
                 except (AckerError, Problem) as fault:
                     _log.warning("completions cannot be read: %s", fault)
-                    self._ended.wait(LOOK_S)
+                    self._ended.wait(POLL_MS / 1000)
         except BaseException as fault:  # noqa: BLE001 - told to who runs the source
             self._fault = fault
 
