@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys

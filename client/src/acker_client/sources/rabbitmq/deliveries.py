@@ -1,14 +1,22 @@
-"""Knows a delivery of RabbitMQ, and the deliveries that are held until their trees are done."""
+"""Knows a delivery of RabbitMQ, and where deliveries are until their trees are done."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import pika
 
 if TYPE_CHECKING:
     from acker_client.anchoring import Anchors
+
+
+TOGETHER = 100
+"""So many deliveries are emitted together, if they are there."""
+
+LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +51,26 @@ class Delivery:
         """
         headers = anchors.amqp_headers(properties.pop("headers", None))
         self.through(self, exchange, routing_key, body, pika.BasicProperties(headers=headers, **properties))
+
+
+class Inbox:
+    """The deliveries that wait to be emitted."""
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[Delivery] = SimpleQueue()
+
+    def put(self, delivery: Delivery) -> None:
+        """Take a delivery in."""
+        self._waiting.put(delivery)
+
+    def take(self) -> list[Delivery]:
+        """Give those that wait, at most `TOGETHER`; none where none came in a while."""
+        found: list[Delivery] = []
+        with contextlib.suppress(Empty):
+            found.append(self._waiting.get(timeout=LOOK_S))
+            while len(found) < TOGETHER:
+                found.append(self._waiting.get_nowait())
+        return found
 
 
 class Held:

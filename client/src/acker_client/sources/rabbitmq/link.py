@@ -2,10 +2,8 @@
 
 import contextlib
 import logging
-import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,37 +11,11 @@ import pika
 from pika.exceptions import AMQPError
 
 from acker_client.sources.rabbitmq.deliveries import Delivery
+from acker_client.sources.rabbitmq.opened import LOST, Opened, close
 from acker_client.terms import Terms
 
 EVERY_S = 1.0
 """How long the thread waits for something to happen before it looks whether all is well."""
-
-
-class ChannelLost(Exception):
-    """The channel is gone while the connection is not."""
-
-
-LOST = (AMQPError, OSError, ChannelLost)
-"""What says that there is no connection, or that it is of no use any more."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Opened:
-    """A connection with two channels: one delivers, with its number; through the other children are sent on."""
-
-    number: int
-    connection: Any
-    inward: Any = None
-    outward: Any = None
-    consumer: str = ""
-    cancelled: bool = False
-    wishes: "queue.SimpleQueue[Wish]" = field(default_factory=queue.SimpleQueue)
-
-    def check(self) -> None:
-        """Raise `ChannelLost` where nothing would come any more."""
-        if self.cancelled or not (self.inward.is_open and self.outward.is_open):
-            raise ChannelLost("the consumer was cancelled" if self.cancelled else "the broker has closed a channel")
-
 
 Wish = Callable[[Opened], object]
 """Something that only the link's thread may do."""
@@ -136,7 +108,7 @@ class Link:
             self.fault = fault
         finally:
             if self._opened is not None:
-                _close(self._opened.connection)
+                close(self._opened.connection)
 
     def _work(self, opened: Opened) -> None:
         """Settle and send what is wished, and receive. What is wished is done outside of pika's callbacks."""
@@ -154,7 +126,7 @@ class Link:
         log.warning("the connection to RabbitMQ is lost (%r); connecting again", fault)
         self._opened = None
         self._lost(gone.number)
-        _close(gone.connection)
+        close(gone.connection)
         for wait in Terms().waits():
             if self._ending.wait(wait):
                 return
@@ -170,7 +142,7 @@ class Link:
         try:
             return self._consume(Opened(number=number, connection=connection))
         except BaseException:
-            _close(connection)
+            close(connection)
             raise
 
     def _consume(self, opened: Opened) -> Opened:
@@ -195,8 +167,3 @@ class Link:
                 through=self.publish,
             )
         )
-
-
-def _close(connection: Any) -> None:
-    with contextlib.suppress(*LOST):  # of one that is closed already, pika says so by an AMQPError
-        connection.close()

@@ -4,13 +4,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
 from acker_protocol.problems import Problem
 
 from acker_client.errors import AckerError, Misuse, Refused
-from acker_client.sources.rabbitmq.deliveries import Delivery, Held
+from acker_client.sources.rabbitmq.deliveries import Delivery, Held, Inbox
 from acker_client.sources.rabbitmq.link import Link
 from acker_client.verdicts import Reject
 
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
     from acker_client.roots import Root
     from acker_client.sync import Acker
 
-TOGETHER = 100
-"""So many deliveries are emitted together, if they are there."""
-
-LOOK_S = 0.1
 POLL_MS = 1_000
 JOIN_S = 5.0
 """So long the reader of completions is waited for at the end; it ends later where the acker does not answer."""
@@ -67,13 +62,12 @@ class RabbitSource:
         if not 1 <= max_pending <= 65_535 or requeue_after_s < 0:
             raise Misuse("max_pending must be from 1 to 65535, and requeue_after_s must not be negative")
         self._acker, self._spout = acker, acker.spout(name)
-        self._link = Link(url, queue, take=self._take, lost=self._forget)
+        self._inbox, self._held = Inbox(), Held()
+        self._link = Link(url, queue, take=self._inbox.put, lost=self._held.forget)
         self._send, self._message_id, self._on_done = send, message_id, on_done
         self._max_pending = max_pending
         self._otherwise = otherwise
         self._requeue_after_s = requeue_after_s
-        self._inbox: SimpleQueue[Delivery] = SimpleQueue()
-        self._held = Held()
         self._ended = threading.Event()
         self._fault: BaseException | None = None
 
@@ -109,22 +103,9 @@ class RabbitSource:
     def _broken(self) -> bool:
         return (self._fault or self._link.fault) is not None
 
-    def _take(self, delivery: Delivery) -> None:
-        self._inbox.put(delivery)
-
-    def _forget(self, channel: int) -> None:
-        self._held.forget(channel)
-
     def _waiting(self) -> list[Delivery]:
         """Give the deliveries that wait, none after a while; those of a lost channel come again by themselves."""
-        found: list[Delivery] = []
-        try:
-            found.append(self._inbox.get(timeout=LOOK_S))
-            while len(found) < TOGETHER:
-                found.append(self._inbox.get_nowait())
-        except Empty:
-            pass
-        return [delivery for delivery in found if self._link.is_current(delivery)]
+        return [delivery for delivery in self._inbox.take() if self._link.is_current(delivery)]
 
     def _emit(self, lot: list[Delivery]) -> None:
         """Emit roots together; those that the acker does not take are requeued, the others are under way."""
