@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-WORDS_EACH, ITEMS_EACH, PRODUCTS, FILES = 8, 20, 1_000, 4
+WORDS_EACH, ITEMS_EACH, PRODUCTS = 8, 20, 1_000
+MESSAGES_A_FILE = 15_000
+"""A file is a batch."""
 LEVELS = ("plain", "batch", "row")
 ORDER = "struct<customer:int,placed:string,address:string,items:array<struct<product:int,amount:int,cents:int>>>"
 
@@ -104,7 +106,7 @@ def _item(at: "Column") -> "Column":
 
 
 def _messages(spark: "SparkSession", count: int, body: "Column") -> "DataFrame":
-    ids = spark.range(0, count, 1, FILES).select(F.col("id").cast("string").alias("id"))
+    ids = spark.range(0, count, 1, 1 + count // MESSAGES_A_FILE).select(F.col("id").cast("string").alias("id"))
     return ids.select("id", body.alias("body"))
 
 
