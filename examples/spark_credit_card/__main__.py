@@ -11,7 +11,7 @@ OPTIONS = {
     "--prefetch": (int, 25, "deliveries the spout holds at most [25]"),
     "--fails": (float, 0.1, "share of the calls that the card service fails [0.1]"),
     "--hangs": (float, 0.02, "share of the calls that it does not answer [0.02]"),
-    "--within-s": (float, 600.0, "give up after so many seconds [600]"),
+    "--within-s": (float, 900.0, "give up after so many seconds [900]"),
     "--seed": (int, 1, "makes up the orders, and which calls fail [1]"),
 }
 

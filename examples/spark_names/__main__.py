@@ -13,7 +13,7 @@ def parse(arguments: list[str]) -> Plan:
         prog="python -m examples.spark_names",
         description="Greet names on Spark, of which one throws and one fails; exit 0 if the trees end as they must.",
     )
-    parser.add_argument("--within-s", type=float, default=600.0, help="give up after so many seconds [600]")
+    parser.add_argument("--within-s", type=float, default=900.0, help="give up after so many seconds [900]")
     return Plan(**vars(parser.parse_args(arguments)))
 
 

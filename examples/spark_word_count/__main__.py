@@ -10,7 +10,7 @@ OPTIONS = {
     "--lines": (int, 300, "count so many lines of the book [300]"),
     "--max-pending": (int, 80, "sentences sent and not yet acked, at most [80]"),
     "--hard-word": (str, "prism", "a sentence that says this fails the first time [prism]"),
-    "--within-s": (float, 600.0, "give up after so many seconds [600]"),
+    "--within-s": (float, 900.0, "give up after so many seconds [900]"),
 }
 
 

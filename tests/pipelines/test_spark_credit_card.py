@@ -8,7 +8,7 @@ from tests.support.broker import need_broker
 from tests.support.java import need_java
 from tests.support.pipelines import run_pipeline
 
-pytestmark = [pytest.mark.timeout(660), pytest.mark.usefixtures("_needed")]
+pytestmark = [pytest.mark.timeout(1_000), pytest.mark.usefixtures("_needed")]
 
 
 @pytest.fixture(scope="module")

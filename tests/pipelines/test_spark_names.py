@@ -8,7 +8,7 @@ from tests.support.java import need_java
 from tests.support.pipelines import run_pipeline
 
 
-@pytest.mark.timeout(660)
+@pytest.mark.timeout(1_000)
 def test_what_throws_is_run_again_alone_and_what_fails_is_replayed() -> None:
     need_java()
     code, said = run_pipeline("spark_names")

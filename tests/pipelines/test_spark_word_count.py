@@ -7,7 +7,7 @@ import pytest
 from tests.support.java import need_java
 from tests.support.pipelines import run_pipeline
 
-pytestmark = [pytest.mark.timeout(660), pytest.mark.usefixtures("_needed")]
+pytestmark = [pytest.mark.timeout(1_000), pytest.mark.usefixtures("_needed")]
 
 
 @pytest.fixture(scope="module")
