@@ -36,10 +36,17 @@ def post(path: str, body: bytes, content_type: str) -> bytes:
 
 def send(port: int, requests: Sequence[bytes], *, connections: int, expected: bytes) -> Sent:
     """Send requests to this machine; every answer has to be 200 and to hold what is expected."""
-    return uvloop.run(_send(port, requests, connections, expected))
+    return uvloop.run(sent(port, requests, connections, expected))
 
 
-async def _send(port: int, requests: Sequence[bytes], connections: int, expected: bytes) -> Sent:
+async def answer(reader: asyncio.StreamReader) -> bytes:
+    """Read one answer from a connection of one's own."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    return head + await reader.readexactly(_length(head))
+
+
+async def sent(port: int, requests: Sequence[bytes], connections: int, expected: bytes) -> Sent:
+    """As `send`, within a loop."""
     loop, left, each = asyncio.get_running_loop(), iter(requests), list[float]()
     opened = [
         (await loop.create_connection(lambda: _Connection(left, each, expected), "127.0.0.1", port))[1]
@@ -106,5 +113,9 @@ def _is_whole(answer: bytes) -> bool:
     head, ended, body = answer.partition(b"\r\n\r\n")
     if not ended:
         return False
+    return len(body) >= _length(head)
+
+
+def _length(head: bytes) -> int:
     at = head.lower().index(_LENGTH) + len(_LENGTH)
-    return len(body) >= int(head[at:].partition(b"\r\n")[0])
+    return int(head[at:].partition(b"\r\n")[0])

@@ -126,7 +126,7 @@ def follows(member: Member) -> bool:
     return "master_link_status:up" in member.info("INFO", "replication")
 
 
-def until(look: Callable[[], object], what: str, *, within: float = 30.0) -> None:
+def until(look: Callable[[], object], what: str, *, within: float = 90.0) -> None:
     """Wait until something is so. Fails after ``within`` seconds."""
     end = time.monotonic() + within
     while time.monotonic() < end:

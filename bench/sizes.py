@@ -13,8 +13,10 @@ class Sizes:
     ``pending`` is what memory is measured at, ``levels`` are the pending roots that Redis's time is measured at
     (five batches' worth or more),
     ``trees`` what a round over HTTP emits and acks, ``singles`` how many single requests a round has, ``due`` how many
-    timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due.
-    Spark counts the words of so many ``sentences``, and sums up so many ``orders``.
+    timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due. ``paced``
+    roots end at an even pace where the delay of webhooks is measured, and ``delivered`` completions lie ready where
+    it is measured how many go out a second. Spark counts the words of so many ``sentences``, and sums up so many
+    ``orders``.
     """
 
     rounds: int
@@ -28,6 +30,8 @@ class Sizes:
     few_due_s: float
     sentences: int
     orders: int
+    paced: int
+    delivered: int
 
 
 FULL = Sizes(
@@ -42,6 +46,8 @@ FULL = Sizes(
     few_due_s=2,
     sentences=200_000,
     orders=50_000,
+    paced=5_000,
+    delivered=20_000,
 )
 TINY = Sizes(
     rounds=2,
@@ -55,4 +61,6 @@ TINY = Sizes(
     few_due_s=0.2,
     sentences=400,
     orders=200,
+    paced=100,
+    delivered=2_000,
 )

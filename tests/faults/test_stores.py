@@ -14,8 +14,8 @@ from tests.support.caller import Caller, ack, init
 from tests.support.load import Load
 from tests.support.processes import freeze, thaw
 from tests.support.proxy import Fate, Proxy
-from tests.support.servers import acker_serve, free_port
-from tests.support.stores import COMMON, FAST_SYNC, KINDS, Member, Running, follows, running, until
+from tests.support.servers import acker_serve
+from tests.support.stores import KINDS, Member, Running, paired, running, until
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
@@ -121,20 +121,8 @@ async def test_a_primary_that_froze_and_was_replaced_is_left_alone_when_it_is_ba
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Running, Member]]:
     """A primary and its replica."""
-    with running("valkey", tmp_path) as store:
-        primary = store.members[0]
-        replica = Member(
-            program=primary.program,
-            port=free_port(),
-            folder=tmp_path / "replica",
-            options=(*COMMON, *FAST_SYNC, "--replicaof", "127.0.0.1", str(primary.port)),
-        )
-        try:
-            replica.start()
-            until(lambda: follows(replica), "the replica follows")
-            yield store, replica
-        finally:
-            replica.stop()
+    with paired(tmp_path) as pair:
+        yield pair
 
 
 async def test_with_a_replica_frozen_the_same_request_is_unavailable_twice_and_then_known(

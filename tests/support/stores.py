@@ -109,3 +109,22 @@ def _of(flat: Any, name: str) -> int:
     """Read one number of a reply of names and values."""
     said = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
     return int(said[name])
+
+
+@contextlib.contextmanager
+def paired(folder: Path) -> Iterator[tuple[Running, Member]]:
+    """Run a Valkey, and a replica of it that has what it has, until the block is left."""
+    with running("valkey", folder) as store:
+        primary = store.members[0]
+        replica = Member(
+            program=primary.program,
+            port=free_port(),
+            folder=folder / "replica",
+            options=(*COMMON, *FAST_SYNC, "--replicaof", "127.0.0.1", str(primary.port)),
+        )
+        try:
+            replica.start()
+            until(lambda: follows(replica), "the replica follows")
+            yield store, replica
+        finally:
+            replica.stop()

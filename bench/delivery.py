@@ -1,0 +1,195 @@
+"""Measures the way out: from the last ack to the webhook, and how many completions a second one worker delivers."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvloop
+from acker_protocol.routes import channel
+from acker_protocol.wire.packed import CONTENT_TYPE
+from acker_service.domain.columns import Columns
+
+from bench import direct, load
+from bench.http_batches import CONNECTIONS, DONE, PATH, make_topology
+from bench.measure import Series, percentile
+from bench.progress import Progress
+from bench.receiving import Received, hanging, subscriber, webhook
+from bench.servers import Member, one
+from bench.serving import Served, acker
+from bench.sizes import Sizes
+from bench.table import Line
+from bench.trees import SPOUT_TASK, Trees, batches, packed_body
+
+GROUP = "delivery"
+A_SECOND = 1_000
+"""So many roots end a second where delays are measured,"""
+AT_ONCE = 10
+"""so many in one request."""
+PAGE = 1_000
+
+Taken = dict[str, list[float]]
+
+
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
+    """Measure rounds of all, each after the other."""
+    taken: Taken = defaultdict(list)
+    with one(folder) as store, acker(folder, store.url, "--callback-allow-hosts", "127.0.0.1") as service:
+        make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
+        for number in progress.over(range(sizes.rounds)):
+            uvloop.run(Round(service, store, number).run(sizes, taken))
+    yield from _lines({name: Series.of(values) for name, values in taken.items()})
+
+
+class Round:
+    """One round, with spout tasks of its own."""
+
+    def __init__(self, service: Served, store: Member, number: int) -> None:
+        self._service, self._store, self._number = service, store, number
+        self._http = httpx.AsyncClient(base_url=f"{service.url}{PATH}/", trust_env=False, timeout=60)
+
+    async def run(self, sizes: Sizes, taken: Taken) -> None:
+        """Take all measures."""
+        async with self._http:
+            await self._delays(sizes, taken)
+            taken["webhook"].append(await self._by_webhook(sizes.delivered))
+            taken["pubsub"].append(await self._by_pubsub(sizes.delivered))
+            taken["pull"].append(await self._by_pull(sizes.delivered))
+
+    async def _delays(self, sizes: Sizes, taken: Taken) -> None:
+        """Measure delays twice: while another receiver hangs, and while none does."""
+        received, asked, other = Received(), asyncio.Event(), f"hangs-{self._number}"
+        async with webhook(received) as url, hanging(asked) as nowhere:
+            await self._call_back(SPOUT_TASK, url)
+            await self._call_back(other, nowhere)
+            await self._end(1, other)
+            await self._end(1, SPOUT_TASK)
+            await received.has(1)
+            async with asyncio.timeout(120):
+                await asked.wait()
+            beside = await self._delay(received, sizes.paced)
+            await self._remove(other)
+            alone = await self._delay(received, sizes.paced)
+            await self._remove(SPOUT_TASK)
+        taken["p99 beside"].append(percentile(beside.delays, 0.99))
+        for name, share in (("p50", 0.5), ("p99", 0.99)):
+            taken[name].append(percentile(alone.delays, share))
+            taken[f"answer {name}"].append(percentile(alone.answers, share))
+
+    async def _delay(self, received: Received, count: int) -> "Pace":
+        """Let roots end at an even pace; see when each ack was answered and when its webhook came."""
+        trees = Trees(count)
+        for columns in (trees.inits(), trees.acks()):
+            await self._send([packed_body(batch) for batch in batches(columns)])
+        acks, before = trees.last_acks(), received.count()
+        pace = Pace(self._service.port)
+        sent = await pace.send([acks.records[at : at + AT_ONCE] for at in range(0, count, AT_ONCE)])
+        await received.has(before + count)
+        came = received.first()
+        pace.delays = [(came[root] - at) * 1e3 for root, at in sent.items()]
+        return pace
+
+    async def _by_webhook(self, count: int) -> float:
+        received, name = Received(), f"webhook-{self._number}"
+        await self._end(count, name)
+        async with webhook(received) as url:
+            await self._call_back(name, url)
+            await received.has(count)
+        await self._remove(name)
+        return _rate(received)
+
+    async def _by_pubsub(self, count: int) -> float:
+        received, name = Received(), f"pubsub-{self._number}"
+        await self._end(count, name)
+        async with subscriber(received, self._store.port, channel("bench", name)):
+            await self._put(name, {"kind": "pubsub"})
+            await received.has(count)
+        await self._remove(name)
+        return _rate(received)
+
+    async def _by_pull(self, count: int) -> float:
+        """Read page after page, and release each."""
+        name, told = f"pull-{self._number}", 0
+        await self._end(count, name)
+        began = time.perf_counter()
+        while told < count:
+            answer = await self._http.get(f"spouts/{name}/completions", params={"limit": PAGE})
+            page = answer.raise_for_status().json()
+            told += len(page["completions"])
+            release = await self._http.post(f"spouts/{name}/completions/release", json={"cursor": page["cursor"]})
+            release.raise_for_status()
+        rate = count / (time.perf_counter() - began)
+        await self._remove(name)
+        return rate
+
+    async def _end(self, count: int, spout_task: str) -> None:
+        """Let roots end at once: they have no edges."""
+        columns = Trees(count).inits()
+        columns.records["ack_val"] = columns.records["outstanding"] = 0
+        bodies = [packed_body(Columns(batch.records, [spout_task])) for batch in batches(columns)]
+        await self._send(bodies)
+
+    async def _send(self, bodies: Sequence[bytes]) -> None:
+        requests = [load.post(f"{PATH}/batch?results=exceptions", body, CONTENT_TYPE) for body in bodies]
+        await load.sent(self._service.port, requests, CONNECTIONS, DONE)
+
+    async def _call_back(self, spout_task: str, url: str) -> None:
+        await self._put(spout_task, {"kind": "webhook", "url": url})
+
+    async def _put(self, spout_task: str, callback: dict[str, Any]) -> None:
+        (await self._http.put(f"spouts/{spout_task}", json={"callback": callback})).raise_for_status()
+
+    async def _remove(self, spout_task: str) -> None:
+        (await self._http.delete(f"spouts/{spout_task}", params={"discard": "true"})).raise_for_status()
+
+
+class Pace:
+    """Sends last acks, so many at once, so many a second; in milliseconds ``answers`` and ``delays``."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.answers: list[float] = []
+        self.delays: list[float] = []
+
+    async def send(self, parts: Sequence[Any]) -> dict[int, float]:
+        """Send one part after the other, none before its time; gives when each root's ack was sent."""
+        sent: dict[int, float] = {}
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        began = time.perf_counter()
+        for number, records in enumerate(parts):
+            await asyncio.sleep(max(0.0, began + number * AT_ONCE / A_SECOND - time.perf_counter()))
+            body = packed_body(Columns(records, []))
+            at = time.perf_counter()
+            writer.write(load.post(f"{PATH}/batch?results=exceptions", body, CONTENT_TYPE))
+            sent |= dict.fromkeys(records["root_id"].tolist(), at)
+            answer = await load.answer(reader)
+            self.answers.append((time.perf_counter() - at) * 1e3)
+            assert answer.startswith(b"HTTP/1.1 200"), answer
+            assert DONE in answer, answer
+        writer.close()
+        return sent
+
+
+def _rate(received: Received) -> float:
+    """Say how many came a second, from the first message on: a worker finds a new callback in its own time."""
+    (first, body), (last, _) = received.bodies[0], received.bodies[-1]
+    return (received.count() - body.count(b'"root_id"')) / (last - first)
+
+
+def _lines(taken: dict[str, Series]) -> Iterator[Line]:
+    pace = f"at {A_SECOND:,} roots/s"
+    for name in ("p50", "p99"):
+        what, beside = f"{name} from the last ack to the webhook, {pace}", f"{name} of the ack's own answer"
+        yield _line(what, "ms", taken[name], beside, taken[f"answer {name}"])
+    what = f"p99 to the webhook, {pace}, while another receiver hangs"
+    yield _line(what, "ms", taken["p99 beside"], "while none does", taken["p99"])
+    for way, beside in (("webhook", "pull"), ("pubsub", "pull"), ("pull", "webhook")):
+        what = f"completions that one worker delivers by {way}"
+        yield _line(what, "/s", taken[way], f"by {beside}", taken[beside])
+
+
+def _line(what: str, unit: str, measured: Series, beside: str, base: Series) -> Line:
+    return Line(group=GROUP, what=what, unit=unit, measured=measured, beside=beside, base=base)
