@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench import cluster, decoding, delivery, http_batches, memory, redis_time, single, spark, table, timeouts
+from bench import client, cluster, decoding, delivery, http_batches, memory, redis_time, single, spark, table, timeouts
 from bench.machine import machine
 from bench.progress import Progress
 from bench.sizes import FULL, TINY, Sizes
@@ -19,7 +19,7 @@ WIDE = 160
 """Where the output is no terminal, nobody knows how wide it is."""
 LATEST = Path(__file__).parent / "latest.json"
 Measure = Callable[[Sizes, Path, Progress], Iterator[Line]]
-ROOMS = (memory, http_batches, single, redis_time, timeouts, delivery, cluster, decoding, spark)
+ROOMS = (memory, http_batches, single, client, redis_time, timeouts, delivery, cluster, decoding, spark)
 GROUPS: dict[str, Measure] = {room.GROUP: room.measure for room in ROOMS}
 
 

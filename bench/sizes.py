@@ -12,7 +12,8 @@ class Sizes:
 
     ``pending`` is what memory is measured at, ``levels`` are the pending roots that Redis's time is measured at
     (five batches' worth or more),
-    ``trees`` what a round over HTTP emits and acks, ``singles`` how many single requests a round has, ``due`` how many
+    ``trees`` what a round over HTTP emits and acks, ``singles`` how many single requests a round has,
+    ``acks`` how many acks the Python client makes in one, ``due`` how many
     timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due. ``paced``
     roots end at an even pace where the delay of webhooks is measured, and ``delivered`` completions lie ready where
     it is measured how many go out a second. Spark counts the words of so many ``sentences``, and sums up so many
@@ -24,6 +25,7 @@ class Sizes:
     levels: tuple[int, ...]
     trees: int
     singles: int
+    acks: int
     due: int
     due_s: float
     few_due: int
@@ -40,6 +42,7 @@ FULL = Sizes(
     levels=(10_000, 1_000_000, 5_000_000),
     trees=50_000,
     singles=10_000,
+    acks=100_000,
     due=200_000,
     due_s=10,
     few_due=2_000,
@@ -55,6 +58,7 @@ TINY = Sizes(
     levels=(5_000, 6_000),
     trees=1_000,
     singles=32,
+    acks=2_000,
     due=1_000,
     due_s=0.5,
     few_due=100,

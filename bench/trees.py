@@ -17,7 +17,7 @@ class Trees:
     """So many trees, each operation of them in a batch of its own kind, in an order of its own kind."""
 
     def __init__(self, count: int) -> None:
-        self.roots, self._first, self._last = _ids(count), _ids(count), _ids(count)
+        self.roots, self._first, self._last = draw_ids(count), draw_ids(count), draw_ids(count)
 
     def inits(self, *, message_ids: Sequence[str] = (), timeouts_ms: "NDArray[np.int64] | None" = None) -> Columns:
         """Give the inits, with message ids and timeouts of their own if there are any."""
@@ -83,6 +83,6 @@ def json_operations(columns: Columns, *, verb: str = '"op":"{}",') -> list[str]:
     ]
 
 
-def _ids(count: int) -> NDArray[np.uint64]:
+def draw_ids(count: int) -> NDArray[np.uint64]:
     """Draw ids; none is zero."""
     return _random.integers(1, 2**64, count, dtype=np.uint64, endpoint=False)
