@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from acker_spark import errors, filter_rows
-from acker_spark.columns import EDGE, ROOT, unsigned
+from acker_spark.columns import EDGE, MESSAGE, ROOT, unsigned
 from pyspark.sql import functions as F
 
 from tests.spark.tracked import Tracked, told
@@ -26,6 +26,15 @@ def test_rows_without_a_message_id_are_refused_and_nothing_has_begun(spark: Any,
     with pytest.raises(errors.NullMessageId, match="no message id"):
         acker.batch(nothing)(acker.root(rows, "id"), 0)
     assert tracked.pending() == set()
+
+
+def test_a_frame_that_lost_its_message_ids_is_not_taken_for_received(rows: Any, tracked: Tracked) -> None:
+    acker = tracked.acker(query_id="q")
+    lost = acker.root(rows, "id").drop(MESSAGE)
+    with pytest.raises(errors.NotOfThisBatch, match=MESSAGE):
+        acker.batch(nothing)(lost, 0)
+    with pytest.raises(errors.NotOfThisBatch, match=MESSAGE):
+        acker.ack_rows(lambda rows, _: rows.count())(lost, 0)
 
 
 def test_equal_keys_are_refused_before_anything_is_sent(rows: Any, tracked: Tracked) -> None:

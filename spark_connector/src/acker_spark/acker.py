@@ -131,14 +131,14 @@ class Acker:
 
         Each is ``bigint`` or 16 hex digits. They are acked edge by edge and once, however often a row is delivered.
         """
-        taken = frame.withColumns(
+        return frame.withColumns(
             {
                 ROOT: columns.identity(root, is_text=_is_text(frame, root)),
                 EDGE: columns.identity(edge, is_text=_is_text(frame, edge)),
                 TAG: F.rand(),
+                MESSAGE: F.lit(None).cast("boolean"),
             }
         )
-        return taken.drop(MESSAGE)
 
     def batch(self, function: "Function", *rest: Any) -> BatchFunction:
         """Give to ``foreachBatch`` a function of batch, batch id and ledger; what it is given is acked on its return.

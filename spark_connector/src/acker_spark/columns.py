@@ -17,7 +17,10 @@ ROOT, EDGE = "_ack_root", "_ack_edge"
 """The anchor of a row: its root id, and the edge id by which the acker waits for it."""
 
 MESSAGE = "_ack_message"
-"""The message id, in rows whose roots this job begins."""
+"""The message id, a text, in rows whose roots this job begins; without a value, a boolean, in rows it has received.
+
+By its type a frame that lost it in a select is told from one that was received: nobody would ever begin its roots.
+"""
 
 TAG = "_ack_tag"
 """Tells the rows made of one delivery of a message from those of another delivery of the same message."""

@@ -43,7 +43,7 @@ class Claim:
 
 def begins_here(frame: "DataFrame") -> bool:
     """Whether the roots of these rows are begun by their batch: `root` says so, `received` does not."""
-    return MESSAGE in frame.columns
+    return dict(frame.dtypes).get(MESSAGE) == "string"
 
 
 def owned(frame: "DataFrame", claim: Claim) -> "DataFrame":
@@ -51,7 +51,7 @@ def owned(frame: "DataFrame", claim: Claim) -> "DataFrame":
 
     With the batch in the edge, what another query sends for the same root can never bring its tree to zero.
     """
-    need(frame, ROOT, EDGE, TAG, who="acker.batch")
+    need(frame, ROOT, EDGE, MESSAGE, TAG, who="acker.batch")
     if worked := [name for name in ROW_LEVEL if name in frame.columns]:
         raise Misuse(
             f"these rows were worked on at row level ({', '.join(worked)}): give foreachBatch acker.ack_rows(f), "

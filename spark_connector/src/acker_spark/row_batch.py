@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from acker_protocol.messages import Ack, Fail, Message
 from pyspark.sql import functions as F
 
-from acker_spark.columns import ANCHORS, EDGE, MESSAGE, OWN, ROOT, TAG, hashed, need, unsigned
+from acker_spark.columns import ANCHORS, EDGE, FORK, MESSAGE, OWN, ROOT, TAG, hashed, need, unsigned
 from acker_spark.course import Course
 from acker_spark.deliveries import KEPT, LAST, Claim, Delivery, begins_here, delivery, without_doubles
 from acker_spark.errors import EqualKeys
@@ -58,8 +58,8 @@ class RowFunction:
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Run one batch."""
         course = Course.of(self.acker, batch, batch_id)
-        if ANCHORS not in batch.columns:
-            need(batch, ROOT, EDGE, who="acker.ack_rows")
+        if not {ANCHORS, FORK} & set(batch.columns):
+            need(batch, ROOT, EDGE, MESSAGE, who="acker.ack_rows")
         frame = batch.persist()
         try:
             with course.alone():

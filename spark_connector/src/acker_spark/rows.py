@@ -15,6 +15,7 @@ from acker_protocol.wire.fields import REASON_CHARACTERS
 from pyspark.sql import functions as F
 
 from acker_spark.columns import ANCHORS, DONE, EDGE, FORK, MESSAGE, OWN, REASON, ROOT, column, need
+from acker_spark.deliveries import begins_here
 from acker_spark.errors import Misuse
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _need(frame: "DataFrame", who: str) -> None:
 
 def _refuse_roots(frame: "DataFrame", who: str) -> None:
     """Rows that a window or a join holds back, or drops, would have roots that nobody begins."""
-    if MESSAGE in frame.columns:
+    if begins_here(frame):
         raise Misuse(
             f"{who} keeps rows back in Spark's state, so roots of this query would not be begun: emit them in a query "
             "of their own (or from a spout outside Spark), and take them here from received()"
