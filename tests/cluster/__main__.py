@@ -27,8 +27,8 @@ def main() -> int:
         print(f"tests.cluster: {missing}", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    faults = [fault for fault in FAULTS if asked.only in (None, fault.name)]
-    settings = [setting for setting in SETTINGS if asked.setting in (None, setting.name)]
+    faults = [fault for fault in FAULTS if fault.name in (asked.only or [fault.name])]
+    settings = [setting for setting in SETTINGS if setting.name in (asked.setting or [setting.name])]
     rows, failed = list[str](), 0
     for setting in settings:
         for fault, found in _strikes(faults, setting, keep=asked.keep):
@@ -97,9 +97,10 @@ def _asked() -> argparse.Namespace:
         description=f"{__doc__}\n\nfaults:\n{described}\n\nOne of each takes about a minute. Needs root.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", metavar="FAULT", choices=[fault.name for fault in FAULTS], help="one fault only")
-    settings = [setting.name for setting in SETTINGS]
-    parser.add_argument("--setting", metavar="SETTING", choices=settings, help=f"one only of {', '.join(settings)}")
+    faults, settings = [fault.name for fault in FAULTS], [setting.name for setting in SETTINGS]
+    for option, names in (("--only", faults), ("--setting", settings)):
+        words = f"{', '.join(names)}; repeat it for more"
+        parser.add_argument(option, action="append", metavar="NAME", choices=names, help=words)
     parser.add_argument("--keep", action="store_true", help="keep the folders with the logs")
     return parser.parse_args()
 

@@ -83,6 +83,8 @@ def _power(lab: Lab) -> None:
     for node in lab.valkeys.nodes:
         node.host.kill()
     lab.disk.come_back()
+    for node in lab.valkeys.nodes:
+        node.mend()
     lab.valkeys.start()
 
 

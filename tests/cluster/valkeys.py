@@ -1,5 +1,6 @@
 """Forms a Valkey Cluster of three primaries with a replica each, every one on a host of its own."""
 
+import subprocess
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,16 @@ class Node:
         self.folder.mkdir(exist_ok=True)
         where = ("--bind", self.host.address, "--cluster-announce-ip", self.host.address, "--dir", str(self.folder))
         self.host.start([find_program(), *_OPTIONS, *where, *self.options], log=self.folder / "log")
+
+    def mend(self) -> None:
+        """Cut off what is broken at the end of its append-only file, as one does after a power cut.
+
+        A file system may have given the file its new length without what was written there: Valkey refuses to start.
+        (The program of the server is that of `valkey-check-aof` too, if it is called by that name.)
+        """
+        for file in self.folder.glob("appendonlydir/*.incr.aof"):
+            check = [Path(find_program()).name.replace("-server", "-check-aof"), "--fix", str(file)]
+            subprocess.run(check, executable=find_program(), input=b"y\n", capture_output=True, check=True)
 
     def wait_until_it_answers(self) -> None:
         patiently(lambda: self.ask("PING"), f"{self.host.name} answers")
