@@ -129,8 +129,10 @@ def test_what_the_ledger_was_given_is_computed_once_and_stays_as_it_was(
 
     def run_once(batch: Any, batch_id: int, ledger: Any) -> None:
         spark.createDataFrame([(1,)], "id long").write.json(str(blocked))
-        bad = batch.join(spark.read.schema("id long").json(str(blocked)), "id")
-        good = batch.where("id != 1").withColumn("charged", F.udf(charge, "long")("id"))
+        listed = spark.read.schema("id long").json(str(blocked))
+        bad = batch.join(listed, "id")
+        charged = F.udf(charge, "long", useArrow=False)
+        good = batch.join(listed, "id", "left_anti").withColumn("charged", charged("id"))
         ledger.fail(bad, "blocked")
         sent = ledger.emit(good, "notify", key=["charged"])
         spark.createDataFrame([(2,), (3,)], "id long").write.mode("overwrite").json(str(blocked))

@@ -1,6 +1,7 @@
 """Knows what a test of the connector sees of a topology, and how it feeds a stream."""
 
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from tests.support.servers import AckerProcess
 from tests.support.waiting import eventually_true
 
 Row = dict[str, Any]
+FIRST_FILE_S = 1_790_000_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,10 +84,11 @@ class Source:
     files: int = 0
 
     def put(self, *rows: Row) -> None:
-        """Write the rows of the next batch."""
+        """Write the rows of the next batch: a stream takes files by their times, which could be the same."""
         self.folder.mkdir(parents=True, exist_ok=True)
         hidden = self.folder / f".{self.files}"
         hidden.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.utime(hidden, (FIRST_FILE_S + self.files,) * 2)
         hidden.rename(self.folder / f"{self.files:05d}.json")
         self.files += 1
 

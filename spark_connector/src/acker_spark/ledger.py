@@ -41,23 +41,22 @@ class Book:
 class Ledger:
     """What becomes of the rows of one batch: acked when the function returns, unless it says otherwise here.
 
-    What a verb is given is computed at once and cached until the acks are sent, so that what the function does later
-    changes nothing of it, and that it is computed once. Raises `LedgerClosed` when the batch is over.
+    What a verb is given is computed at once, so that what the function does later changes nothing of it, and once.
+    Raises `LedgerClosed` when the batch is over.
     """
 
     def __init__(self, book: Book) -> None:
         self._book = book
         self._stages: set[str] = set()
-        self._kept: list[DataFrame] = []
         self._open = True
 
     def keep(self, frame: "DataFrame") -> "DataFrame":
-        """Compute a frame now and once: what has side effects in its columns (a charge) has them once."""
+        """Compute a frame now and once, and give what came out: go on with that. A charge in a column is charged once.
+
+        A cache would not do: Spark computes it anew when a file is written that the frame was read from.
+        """
         self._refuse_late("keep")
-        kept = frame.persist()
-        self._kept.append(kept)
-        kept.count()
-        return kept
+        return frame.localCheckpoint()
 
     def fail(self, rows: "DataFrame", reason: "str | Column") -> None:
         """Fail the roots of these rows. ``reason`` is a text, or a column that holds it. Nothing else of them is sent.
@@ -89,11 +88,8 @@ class Ledger:
         return out.drop(PARENT, MESSAGE, TAG)
 
     def close(self) -> None:
-        """End it: what was cached is let go."""
+        """End it."""
         self._open = False
-        for frame in self._kept:
-            frame.unpersist()
-        self._kept.clear()
 
     def _enter(self, out: "DataFrame", stage: str) -> None:
         counts = (F.count(F.lit(1)).alias("rows"), F.count_distinct(EDGE).alias("edges"))
