@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from acker_protocol.messages import Message
 
 WARM = 200
-"""So many messages are what is run before anything is measured."""
+"""So many messages are what is run before anything is measured, where it is worth the time."""
+
+MANY = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +110,10 @@ def main(task: Task) -> None:
     folder = Path(task.folder)
     spark = _session(folder)
     rounds = Rounds(task, spark)
-    for job in (counting(spark, folder / "warm", WARM), orders(spark, folder / "warm", WARM)):
-        for level in LEVELS:
-            rounds.run(job, level, WARM)
+    if task.sentences > MANY:
+        for job in (counting(spark, folder / "warm", WARM), orders(spark, folder / "warm", WARM)):
+            for level in LEVELS:
+                rounds.run(job, level, WARM)
     jobs = {
         counting(spark, folder / "full", task.sentences): task.sentences,
         orders(spark, folder / "full", task.orders): task.orders,

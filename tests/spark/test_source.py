@@ -22,6 +22,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from tests.support.servers import AckerProcess
 from tests.support.waiting import eventually_true
 
+pytestmark = pytest.mark.timeout(600)
+
 SPOUT = "orders"
 Source = Callable[..., DataFrame]
 
@@ -138,9 +140,9 @@ def test_a_query_that_goes_on_releases_what_spark_has_committed(
     mailbox.complete(1, 2, 3)
     query = sink.start(completions(wait_ms=100))
     try:
-        eventually_true(lambda: mailbox.unread() == 0, within=60)
+        eventually_true(lambda: mailbox.unread() == 0, within=120)
         mailbox.complete(4)
-        eventually_true(lambda: sink.roots() == [1, 2, 3, 4], within=60)
+        eventually_true(lambda: sink.roots() == [1, 2, 3, 4], within=120)
     finally:
         query.stop()
 

@@ -7,7 +7,7 @@ from bench.sizes import TINY
 from tests.support.java import need_java
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1_000)
 def test_the_group_gives_lines_without_gaps() -> None:
     need_java()
     lines = run(["spark"], TINY)
