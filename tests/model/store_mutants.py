@@ -9,6 +9,7 @@ Rule = tuple[str, str, str, str]
 
 ANSWERS = "tests/integration/test_answers.py::"
 COMPLETIONS = "tests/integration/test_completions.py::"
+DELIVERIES = "tests/integration/test_deliveries.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
@@ -231,6 +232,41 @@ IN_REMOVAL: list[Rule] = [
     ("a removal says what it discarded", "return { 'ok', unread + dead }", "return { 'ok', 0 }", DEPARTURES + "test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone"),
 ]
 
+IN_DELIVERY: list[Rule] = [
+    ("a lease that is held is another's", "  if by ~= worker and tonumber(till) > now then return tonumber(till) - now end\n", "", DELIVERIES + "test_one_worker_at_a_time_has_the_lease_and_may_give_it_back"),
+    ("who has the lease takes on", "if by ~= worker and tonumber(till) > now", "if tonumber(till) > now", DELIVERIES + "test_what_was_taken_stays_in_the_mailbox_until_it_is_settled"),
+    ("a lease that is past is anothers", "and tonumber(till) > now then return", "then return", DELIVERIES + "test_a_lease_that_is_past_is_anothers"),
+    ("nobody gives back the lease of another", "  if by ~= args[3] then return { 'ok' } end\n", "", DELIVERIES + "test_nobody_gives_back_the_lease_of_another"),
+    ("a lease is given back", "    redis.call('HDEL', base .. 'leases', args[2])\n", "", DELIVERIES + "test_one_worker_at_a_time_has_the_lease_and_may_give_it_back"),
+    ("a receiver that asks for it is left alone", "'- ' .. string.format('%.0f', clock() + tonumber(args[4]))", "'- 0'", "tests/integration/test_webhook.py::test_a_receiver_that_asks_to_be_left_alone_is"),
+    ("what was delivered leaves the mailbox", "  if v.word == 'done' then\n    forget_entry(base, spout, v.entry)\n", "  if v.word == 'done' then\n", DELIVERIES + "test_what_was_taken_stays_in_the_mailbox_until_it_is_settled"),
+    ("what was delivered is counted", "return { delivered = n }, n", "return {}, n", DELIVERIES + "test_settling_again_changes_nothing"),
+    ("what was delivered is unread no more", "return { delivered = n }, n", "return { delivered = n }, 0", DELIVERIES + "test_what_was_taken_stays_in_the_mailbox_until_it_is_settled"),
+    ("what is settled again is not there", "if there and (current or", "if (current or", DELIVERIES + "test_settling_again_changes_nothing"),
+    ("a part that is asked for again is what is left", "  if rest ~= '' then\n    forget_entry(base, spout, entry)", "  if false then\n    forget_entry(base, spout, entry)", DELIVERIES + "test_what_a_receiver_asks_for_again_is_all_that_is_left"),
+    ("what failed waits for its time", "redis.call('ZADD', base .. 'retry' .. spout, at, entry)", "redis.call('ZADD', base .. 'retry' .. spout, 0, entry)", DELIVERIES + "test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set"),
+    ("tries are counted", "  redis.call('HSET', tries, entry, count)\n", "", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
+    ("what waits for its next try is not fresh", "if redis.call('ZSCORE', retry, entry) then", "if false then", DELIVERIES + "test_what_a_receiver_asks_for_again_is_all_that_is_left"),
+    ("a dead letter leaves the mailbox", "+ 1\n  forget_entry(base, spout, entry)\n  redis.call('XADD', base .. 'd'", "+ 1\n  redis.call('XADD', base .. 'd'", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
+    ("dead letters are counted", "  redis.call('HINCRBY', base .. 'dead', spout, left)\n", "", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
+    ("what was published stays", "return { published = n }, 0", "forget_entry(base, spout, v.entry)\n  return { published = n }, 0", DELIVERIES + "test_what_is_published_stays_and_is_taken_once"),
+    ("what was published is unread", "return { published = n }, 0", "return { published = n }, n", DELIVERIES + "test_what_is_published_stays_and_is_taken_once"),
+    ("what was sent is not fresh again", "  note_sent(base, spout, v.entry)\n  if v.word", "  if v.word", DELIVERIES + "test_what_is_published_stays_and_is_taken_once"),
+    ("what was released of an entry is not delivered", "local entry, packed, skip = it[1], it[2][4], it[1] == head and released or 0", "local entry, packed, skip = it[1], it[2][4], 0", DELIVERIES + "test_what_was_released_of_an_entry_before_is_not_delivered"),
+    ("a callback that was led elsewhere begins anew", "    begin_anew(base, spout)\n", "", DELIVERIES + "test_a_callback_that_was_led_elsewhere_begins_anew"),
+    ("of another callback by now only what was delivered counts", "(current or v.word == 'done')", "true", DELIVERIES + "test_a_failure_of_the_old_callback_does_not_put_off_the_new_one"),
+    ("since when nothing succeeded is remembered", "redis.call('HSETNX', base .. 'failing'", "redis.call('HGET', base .. 'failing') -- ", DELIVERIES + "test_since_when_nothing_succeeded_is_remembered_until_something_does"),
+]
+
+IN_DEAD: list[Rule] = [
+    ("dead letters that are put back are dead no more", "  if total > 0 then redis.call('HINCRBY', base .. 'dead', spout, -total) end\n", "", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
+    ("dead letters that are put back are unread", "    redis.call('HINCRBY', base .. 'unread', spout, total)\n", "", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
+    ("dead letters that are put back lie in the mailbox", "function(n, packed) add_entry(base, spout, n, packed) end", "function() end", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
+    ("a dead letter that was ended is gone", "    redis.call('XDEL', key, it[1])\n", "", "tests/integration/test_callbacks.py::test_dead_letters_are_discarded"),
+    ("dead letters that are thrown away are counted", "  if total > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', total) end\n", "", DELIVERIES + "test_dead_letters_that_are_discarded_are_counted"),
+    ("a page of dead letters skips what was taken", "it[1] == from and taken or 0", "0", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
+]
+
 IN_PYTHON: list[tuple[str, *Rule]] = [
     ("removal.py", "a topology is counted again behind its mark", "        if busy := await self._busy(probed):", '        if busy := "":', REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
     ("removal.py", "a busy topology is unmarked", "            await self._topologies.mark(probed, None)\n", "", REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
@@ -263,6 +299,8 @@ MUTANTS = [
         ("roots", IN_ROOTS),
         ("topologies", IN_TOPOLOGIES),
         ("removal", IN_REMOVAL),
+        ("delivery", IN_DELIVERY),
+        ("dead", IN_DEAD),
     )
     for rule, old, new, test in rules
 ] + [Mutant(rule=rule, path=STORE + name, old=old, new=new, tests=(test,)) for name, rule, old, new, test in IN_PYTHON]  # fmt: skip
