@@ -5,9 +5,13 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.examples import ADDRESS
 from tests.support.pages import DOCS, compare, groups
 from tests.support.servers import acker_serve
+
+pytestmark = pytest.mark.timeout(400)
 
 
 def test_the_page_about_spark_works_when_pasted(spark: Any, tmp_path: Path) -> None:
