@@ -104,6 +104,15 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _roles_share_a_store(self) -> "Settings":
+        if self.role is not Role.ALL and self.redis_url is None:
+            raise ValueError(
+                f"a process of role {self.role.value} shares a store with others, and an embedded one is its own: "
+                "name a Redis with ACKER_REDIS_URL"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _replicas_exist(self) -> "Settings":
         if read_durability(self.durability).mode is Mode.REPLICA and self.redis_url is None:
             raise ValueError("the embedded store has no replicas: name a Redis with ACKER_REDIS_URL")

@@ -81,6 +81,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize("name", CONTRACT)
 def test_a_setting_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     default, text, value = CONTRACT[name]
+    monkeypatch.setenv("ACKER_REDIS_URL", "redis://store:6379")  # a role of its own needs one
     monkeypatch.setenv(f"ACKER_{name.upper()}", text)
     assert getattr(read_settings(), name) == value != default
 
@@ -140,6 +141,13 @@ def test_without_keys_any_other_address_has_to_be_allowed_in_so_many_words(host:
     ):
         read_settings(host=host)
     assert read_settings(host=host, open=True).host == host
+
+
+@pytest.mark.parametrize("role", ["api", "worker"])
+def test_a_part_of_an_acker_needs_a_store_that_others_reach(role: str) -> None:
+    with pytest.raises(ValueError, match="name a Redis with ACKER_REDIS_URL"):
+        read_settings(role=role)
+    assert read_settings(role=role, redis_url="redis://store:6379").role == role
 
 
 def test_settings_do_not_change() -> None:
