@@ -17,7 +17,7 @@ class Relay:
 
     def cut(self) -> None:
         """End every connection."""
-        for end in self._open:
+        for end in list(self._open):  # whoever connects again meanwhile is not cut
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
