@@ -89,8 +89,9 @@ class OrderSpout:
         if delivery is None:
             return
         if done.acked:
-            self._channel.basic_ack(delivery.tag)
+            # Told first: killed in between, it would come again and be told again; the other way round, never.
             report(acked=done.message_id, pending=len(self._pending))
+            self._channel.basic_ack(delivery.tag)
         else:
             self._channel.basic_nack(delivery.tag, requeue=True)
             report(outcome=done.outcome, of=done.message_id, reason=done.reason, pending=len(self._pending))
