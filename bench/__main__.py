@@ -27,7 +27,7 @@ def run(groups: list[str], sizes: Sizes) -> list[Line]:
     """Measure groups, each on servers of its own."""
     lines: list[Line] = []
     for group in groups:
-        with tempfile.TemporaryDirectory(prefix="acker-bench-") as folder:
+        with tempfile.TemporaryDirectory(prefix="acker-bench-", ignore_cleanup_errors=True) as folder:
             lines.extend(GROUPS[group](sizes, Path(folder), Progress(group)))
     return lines
 

@@ -14,7 +14,7 @@ from tests.cluster.load import TIMEOUT_MS, Client, Load
 from tests.cluster.network import Network, network
 from tests.cluster.replicas import RELEASE, Replica
 from tests.cluster.settings import Setting
-from tests.cluster.valkeys import PRIMARIES, Valkeys, form
+from tests.cluster.valkeys import PRIMARIES, Valkeys, form, patiently
 
 SHARDS = 6
 
@@ -33,7 +33,7 @@ class Lab:
         """Give it with another load: on a topology of its own, which nothing has happened to."""
         with self.replicas[0].http() as http:
             wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
-            http.put(f"/v1/topologies/{topology}", json=wanted).raise_for_status()
+            patiently(lambda: http.put(f"/v1/topologies/{topology}", json=wanted).is_success, f"{topology} is made")
         clients = [Client(host=one.host, url=one.url, topology=topology, shards=SHARDS) for one in self.replicas]
         return replace(self, load=Load(clients=clients))
 

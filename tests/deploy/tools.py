@@ -39,7 +39,7 @@ class Tools:
             command,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
             env=os.environ | homes | {"KUBECONFIG": ""},
         )

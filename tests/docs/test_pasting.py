@@ -11,8 +11,9 @@ from tests.support.examples import run, serves
 from tests.support.pages import DOCS, PAGES, ROOT, languages
 from tests.support.servers import AckerProcess, acker_serve, free_port
 
-EXAMPLES = [(page, language) for page in PAGES for language in languages(page)]
+pytestmark = pytest.mark.timeout(400)
 
+EXAMPLES = [(page, language) for page in PAGES for language in languages(page)]
 
 STORE = "127.0.0.1:6379"
 """Where the examples find the acker's Redis; like the acker's address, another one takes its place."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -21,11 +22,15 @@ from tests.support.receivers import Planned, Receiver, served
 from tests.support.servers import AckerProcess, acker_serve, free_port, valkey
 from tests.support.waiting import eventually_true
 
+pytestmark = pytest.mark.timeout(300)
+
 FAST = (
     *("--callback-allow-hosts", "127.0.0.1", "--callback-schedule-s", ",".join(["0.2"] * 50)),
     *("--callback-timeout-s", "1", "--tick-ms", "50"),
 )
 """A lease lasts three seconds then."""
+
+_numbers = itertools.count(1)
 
 
 @dataclass
@@ -131,7 +136,7 @@ def spout(service: Service, receiver: Receiver, hook: str) -> Iterator[Spout]:
         if worker.process.poll() is not None:
             worker.start()
             worker.wait_until_ready()
-    topology = f"t{hook.partition('/hook')[0].rpartition(':')[2]}"
+    topology = f"t{next(_numbers)}"
     spout = Spout(service.api, receiver, topology)
     spout.register(hook)
     spout.end(3)

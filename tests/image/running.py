@@ -63,7 +63,7 @@ def running(
         container = Container(engine=engine, name=name)
         stack.enter_context(host.inside())
         try:
-            eventually_true(lambda: answers("/readyz" if ready else "/livez"), within=60)
+            eventually_true(lambda: answers("/readyz" if ready else "/livez"), within=180)
         except AssertionError as fault:
             raise AssertionError(container.log()) from fault
         yield container

@@ -24,7 +24,7 @@ from tests.support.redis_side import everywhere
 from tests.support.servers import AckerProcess, acker_serve, free_port, valkey
 from tests.support.waiting import eventually, eventually_true
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "callbacks.md"
 SPOUT = "orders"

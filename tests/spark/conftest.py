@@ -12,6 +12,15 @@ from tests.spark.session import make_session
 from tests.spark.tracked import Tracked
 from tests.support.servers import AckerProcess, acker_serve
 
+PATIENCE_S = 400
+"""The first test starts a Spark and an acker; all of them run queries, on a machine that may be busy."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
+
 
 @pytest.fixture(scope="session")
 def java() -> None:

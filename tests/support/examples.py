@@ -21,7 +21,7 @@ from tests.support.pages import Group, compare, groups
 ADDRESS = "http://127.0.0.1:8700"
 """The address in the examples; the only thing that is substituted."""
 
-PATIENCE_S = 90
+PATIENCE_S = 240
 END = "\x1e"
 """What a program prints at the end of each group."""
 
