@@ -200,8 +200,8 @@ def test_a_process_that_dies_at_a_step_delivers_the_rest_when_it_is_started_agai
 
 def test_a_receiver_that_is_killed_and_comes_back_gets_all(tmp_path: Path, receiver: Receiver) -> None:
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), *FAST) as acker:
-        spout = Spout(acker, receiver)
-        with served(receiver) as port:
+        spout, port = Spout(acker, receiver), free_port()
+        with served(receiver, port=port):
             spout.register(f"http://127.0.0.1:{port}/")
             spout.end(8)
             spout.assert_all_told()

@@ -1,7 +1,5 @@
 """One Spark session for all tests of the connector, and a real acker."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.session import make_session
 from tests.spark.tracked import Tracked
+from tests.support.java import need_java
 from tests.support.servers import AckerProcess, acker_serve
 
 PATIENCE_S = 400
@@ -24,12 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    """Skip where there is no Java, but fail where CI is set: `.ci/run` installs one."""
-    if shutil.which("java") or os.environ.get("JAVA_HOME"):
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail("Java is missing, and .ci/run should have installed it")
-    pytest.skip("Java 17 or later is not installed: Spark needs it (apt-get install openjdk-17-jre-headless)")
+    """What Spark runs on."""
+    need_java()
 
 
 @pytest.fixture(scope="session")
