@@ -16,7 +16,7 @@ from tests.support.load import Load
 from tests.support.servers import acker_serve, free_port, valkey
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 SOME = 1_000
 """So many inits are answered before the kill, and again after it."""

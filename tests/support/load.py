@@ -22,7 +22,7 @@ class Load:
     """What was sent. Of each held root one edge stays open; all others are acked wholly."""
 
     call: Caller
-    within: float = 30.0
+    within: float = 90.0
     answered: set[int] = field(default_factory=set)
     held: set[int] = field(default_factory=set)
     refused: int = 0
