@@ -3,6 +3,7 @@
 import json
 import secrets
 import signal
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from examples.stage.processes import Child, Died, Processes
 from examples.stage.statuses import Statuses
 
 SUDDEN = -signal.SIGKILL
+END_S = 180.0
 
 
 class Crew:
@@ -74,10 +76,19 @@ class Crew:
         for worker in chosen:
             self._children[worker].process.terminate()
         for worker in chosen:
-            child = self._children.pop(worker)
-            code = child.wait(within=180)
-            if code not in (0, -signal.SIGTERM):  # the latter is one that had not begun yet
-                raise Died(f"{worker} did not end well, but with code {code}:\n{child.tail()}")
+            self._await(worker, self._children.pop(worker))
+
+    def _await(self, worker: str, child: Child) -> None:
+        """Wait for one that was told to end; its doom may come first, what it held then waits for another again."""
+        try:
+            code = child.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise Died(f"{worker} did not end within {END_S:.0f} s:\n{child.tail()}") from None
+        if code == SUDDEN:
+            self.fallen.append(worker)
+        elif code not in (0, -signal.SIGTERM):  # the latter is one that had not begun yet
+            raise Died(f"{worker} did not end well, but with code {code}:\n{child.tail()}")
 
 
 def _make_task(plan: Plan, processes: Processes, broker: str) -> Task:
