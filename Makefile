@@ -6,7 +6,7 @@ STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test faults test-stores coverage mutations contract-fuzz java spark spark-drivers examples \
+.PHONY: help setup dev demo serve test faults test-stores coverage mutations contract-fuzz java spark spark-drivers examples \
         check-deploy image-test faults-cluster bench check format lock clean
 APART := faults spark deploy image cluster pipelines   # rooms of tests/ with a target of their own
 
@@ -14,6 +14,8 @@ help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it
+
+dev: $(VENV)/.dev ## As setup, with RabbitMQ's and Spark's Python for the examples, and all that developers use
 
 demo: $(VENV)/.runtime ## Count the words of a book through the acker, with workers that fail and die
 	$(BIN)/python -m examples.word_count

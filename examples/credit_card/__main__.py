@@ -5,6 +5,7 @@ import sys
 
 from examples.credit_card.demo import run_demo
 from examples.credit_card.plan import Guarantee, Plan
+from examples.stage.stopping import until_stopped
 
 OPTIONS = {
     "--orders": (int, 2000, "orders [2000]"),
@@ -44,4 +45,5 @@ def parse(arguments: list[str]) -> Plan:
 
 
 if __name__ == "__main__":
-    sys.exit(run_demo(parse(sys.argv[1:])))
+    plan = parse(sys.argv[1:])
+    sys.exit(until_stopped(lambda: run_demo(plan)))

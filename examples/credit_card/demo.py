@@ -1,11 +1,11 @@
 """The demo from start to end: a broker unless one is there, the run, and what it proves; then all is gone again."""
 
 import contextlib
-import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from pika.exceptions import AMQPConnectionError
 from rich.console import Console
 
 from examples.credit_card.plan import Plan
@@ -24,15 +24,14 @@ def run_demo(plan: Plan) -> int:
     """Run the demo; gives its exit code: 0 if what the guarantee promises was proven."""
     screen = Screen(Console(highlight=False, soft_wrap=True), orders=plan.orders)
     orders = make_orders(plan.orders, seed=plan.seed)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         outcome = _run(plan, orders, screen)
     except (NoBroker, Died, TimeoutError) as fault:
         screen.tell(f"{type(fault).__name__}: {fault}")
         return FAILED
-    except KeyboardInterrupt:
-        screen.tell("Stopped; every process has ended, and the temporary data are gone.")
-        return 128 + signal.SIGINT
+    except AMQPConnectionError:
+        screen.tell(f"NoBroker: no RabbitMQ answers at {plan.broker}")
+        return FAILED
     return _judge(plan, orders, outcome, screen)
 
 

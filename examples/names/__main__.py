@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pika
 from acker_client import Acker
+from pika.exceptions import AMQPConnectionError
 
 from examples.names.play import MESSAGE, Play, Seen
 from examples.stage.acker import make_topology, start_acker
 from examples.stage.broker import NoBroker, running_broker
 from examples.stage.processes import Died, processes_in
+from examples.stage.stopping import until_stopped
 
 TOPOLOGY = "names"
 
@@ -61,7 +63,10 @@ def main(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    options = parse(sys.argv[1:])
     try:
-        sys.exit(main(parse(sys.argv[1:])))
+        sys.exit(until_stopped(lambda: main(options)))
     except (NoBroker, Died) as fault:
         sys.exit(f"{type(fault).__name__}: {fault}")
+    except AMQPConnectionError:
+        sys.exit(f"NoBroker: no RabbitMQ answers at {options.broker}")

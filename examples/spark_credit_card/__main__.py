@@ -5,6 +5,7 @@ import sys
 
 from examples.spark_credit_card.plan import Plan
 from examples.spark_credit_card.run import run
+from examples.stage.stopping import until_stopped
 
 OPTIONS = {
     "--orders": (int, 100, "so many orders lie in the queue [100]"),
@@ -34,4 +35,5 @@ def parse(arguments: list[str]) -> Plan:
 
 
 if __name__ == "__main__":
-    sys.exit(run(parse(sys.argv[1:])))
+    plan = parse(sys.argv[1:])
+    sys.exit(until_stopped(lambda: run(plan)))

@@ -5,6 +5,7 @@ import sys
 
 from examples.spark_names.plan import Plan
 from examples.spark_names.run import run
+from examples.stage.stopping import until_stopped
 
 
 def parse(arguments: list[str]) -> Plan:
@@ -18,4 +19,5 @@ def parse(arguments: list[str]) -> Plan:
 
 
 if __name__ == "__main__":
-    sys.exit(run(parse(sys.argv[1:])))
+    plan = parse(sys.argv[1:])
+    sys.exit(until_stopped(lambda: run(plan)))

@@ -5,6 +5,7 @@ import sys
 
 from examples.spark_word_count.plan import Plan
 from examples.spark_word_count.run import run
+from examples.stage.stopping import until_stopped
 
 OPTIONS = {
     "--lines": (int, 300, "count so many lines of the book [300]"),
@@ -33,4 +34,5 @@ def parse(arguments: list[str]) -> Plan:
 
 
 if __name__ == "__main__":
-    sys.exit(run(parse(sys.argv[1:])))
+    plan = parse(sys.argv[1:])
+    sys.exit(until_stopped(lambda: run(plan)))
