@@ -81,7 +81,7 @@ class Exchange:
         try:
             self._learn((yield from self._tries(calls.read_topology(self.topology), since=since)))
         except (AckerError, Problem) as fault:
-            raise _unreachable(call) from fault
+            raise _unreachable(call, fault) from fault
 
     def _learn(self, reply: Reply) -> None:
         self.known = read_facts(reply)
@@ -96,8 +96,11 @@ class Exchange:
 
     def _refuse_late(self, call: "Call", fault: Fault, *, age_s: float) -> None:
         if age_s > self._limit_s():
-            raise _unreachable(call) from fault.error
+            raise _unreachable(call, fault.error) from fault.error
 
 
-def _unreachable(call: "Call") -> Unreachable:
-    return Unreachable(f"what became of {call.method} {call.path} is not known, and it is too late to send it again")
+def _unreachable(call: "Call", fault: Exception | None = None) -> Unreachable:
+    said = f" ({fault})" if fault else ""
+    return Unreachable(
+        f"what became of {call.method} {call.path} is not known, and it is too late to send it again{said}"
+    )

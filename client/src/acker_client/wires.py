@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from redis import ConnectionPool
-from redis.asyncio import ConnectionPool as AsyncConnectionPool
-from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, MovedError, NoPermissionError, RedisError
-from redis.maint_notifications import MaintNotificationsConfig
-from redis.retry import Retry
+try:
+    from redis import ConnectionPool
+    from redis.asyncio import ConnectionPool as AsyncConnectionPool
+    from redis.backoff import NoBackoff
+    from redis.exceptions import AuthenticationError, MovedError, NoPermissionError, RedisError
+    from redis.maint_notifications import MaintNotificationsConfig
+    from redis.retry import Retry
+except ModuleNotFoundError as fault:
+    raise ModuleNotFoundError("pubsub() needs redis: pip install 'acker-client[redis]'", name=fault.name) from None
 
 from acker_client.errors import Misuse
 from acker_client.subscription import Away, Moved
