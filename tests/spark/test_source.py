@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pyspark_acker
 import pytest
 from acker_client.errors import Misuse
@@ -24,6 +25,9 @@ from tests.support.waiting import eventually_true
 
 pytestmark = pytest.mark.timeout(600)
 
+in_batches = pytest.mark.skipif(
+    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2), reason="availableNow takes one batch before 4.2"
+)
 SPOUT = "orders"
 Source = Callable[..., DataFrame]
 
@@ -120,6 +124,7 @@ def roots(rows: Iterable[tuple[Any, ...]]) -> list[int]:
     return sorted(int(row[3]) for row in rows)
 
 
+@in_batches
 def test_available_now_takes_what_is_there_in_batches_of_the_bound_and_releases_it(
     mailbox: Mailbox, completions: Source, sink: Sink
 ) -> None:
@@ -147,6 +152,7 @@ def test_a_query_that_goes_on_releases_what_spark_has_committed(
         query.stop()
 
 
+@in_batches
 def test_a_batch_that_was_not_committed_comes_again_the_same_from_the_checkpoint(
     mailbox: Mailbox, completions: Source, sink: Sink
 ) -> None:
