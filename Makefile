@@ -13,7 +13,8 @@ APART := faults spark deploy image cluster pipelines   # rooms of tests/ with a 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it
+setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it; find Java for Spark, or say what to install
+	@$(MAKE) -s --no-print-directory java 2>/dev/null || true
 
 dev: $(VENV)/.dev ## As setup, with RabbitMQ's and Spark's Python for the examples, and all that developers use
 
