@@ -67,7 +67,7 @@ image-test: $(VENV)/.dev ## Build the image and run it as the chart would (as ro
 faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts; ONLY=split SETTING=replica:1 for one (as root)
 	$(BIN)/python -m tests.cluster $(addprefix --only ,$(ONLY)) $(addprefix --setting ,$(SETTING))
 
-bench: $(VENV)/.dev ## Measure what the acker costs (a quarter of an hour); ONLY=memory for one group
+bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=memory for one group
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY))
 
 check: $(VENV)/.dev ## Lint, types, import contracts
