@@ -19,6 +19,9 @@ from bench.servers import free_port
 
 PROGRAM = ("-m", "acker_service")
 
+TOLD = 20_000
+"""So much of its log is shown with a test that failed, in characters."""
+
 
 @dataclass
 class AckerProcess:
@@ -105,6 +108,9 @@ def acker_serve(
     try:
         acker.wait_until_ready(asked=until)
         yield acker
+    except BaseException:
+        sys.stderr.write(log.read_text()[-TOLD:])
+        raise
     finally:
         acker.http.close()
         if acker.process.poll() is None:

@@ -17,6 +17,9 @@ except ModuleNotFoundError as fault:
 from acker_client.errors import Misuse
 from acker_client.subscription import Away, Moved
 
+_CLOSED = "handler is closed"
+"""What uvloop says, as a RuntimeError, when a connection is written to that its server has reset."""
+
 
 class Wire:
     """A connection for one thread. One that was lost is not mended: redis-py would subscribe again and tell nobody."""
@@ -92,5 +95,9 @@ def _translated() -> Iterator[None]:
         raise Moved((moved.host, moved.port)) from moved
     except (RedisError, OSError) as fault:
         raise Away(str(fault) or type(fault).__name__) from fault
+    except RuntimeError as fault:
+        if _CLOSED not in str(fault):
+            raise
+        raise Away("the connection was reset") from fault
     except ValueError as fault:
         raise Misuse(f"the address of the Redis cannot be used: {fault}") from None

@@ -13,6 +13,7 @@ from acker_service.store import library
 
 _log = logging.getLogger(__name__)
 _ASTRAY = (RedisConnectionError, RedisTimeoutError, OSError, AskError, ReadOnlyError, ClusterDownError)
+_CLOSED = "handler is closed"
 
 
 def is_elsewhere(fault: object) -> bool:
@@ -53,9 +54,24 @@ def told(fault: BaseException) -> Problem:
 
 
 @contextlib.contextmanager
+def named() -> Iterator[None]:
+    """Let a connection that its server reset before it was written to come out as redis-py's error of connections.
+
+    uvloop refuses such a write with a RuntimeError, which redis-py lets pass.
+    """
+    try:
+        yield
+    except RuntimeError as fault:
+        if _CLOSED not in str(fault):
+            raise
+        raise RedisConnectionError("the connection was reset") from fault
+
+
+@contextlib.contextmanager
 def translated() -> Iterator[None]:
     """Let faults of Redis come out as problems."""
     try:
-        yield
+        with named():
+            yield
     except (RedisError, OSError) as fault:
         raise told(fault) from fault

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from acker_service.store import library
-from acker_service.store.faults import translated
+from acker_service.store.faults import named, translated
 
 Argument = str | bytes | int
 Command = tuple[Argument, ...]
@@ -50,9 +50,10 @@ class Node:
         """
         self._busy += 1
         try:
-            if not self._is_loaded:
-                await self._load_once()
-            return await (self._run_confirmed(commands, replicas) if replicas else self._run(commands))
+            with named():
+                if not self._is_loaded:
+                    await self._load_once()
+                return await (self._run_confirmed(commands, replicas) if replicas else self._run(commands))
         finally:
             self._busy -= 1
             self._ended.set()
@@ -132,7 +133,8 @@ async def probe(url: str, *command: Argument) -> Any:
     redis = Redis(connection_pool=_pool(url, 1, PROBE_S, decode_responses=True))
     try:
         async with asyncio.timeout(2 * PROBE_S):
-            return await redis.execute_command(*command)
+            with named():
+                return await redis.execute_command(*command)
     finally:
         await redis.aclose(close_connection_pool=True)
 
