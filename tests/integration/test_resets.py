@@ -1,6 +1,6 @@
-"""A server that resets connections as they are made is away, to everybody who speaks Redis on uvloop.
+"""A server that resets connections as they are made is away, to everybody on uvloop; so is one that talks nonsense.
 
-So is one that is killed with connections in its backlog.
+One that is killed with connections in its backlog resets them so.
 """
 
 import asyncio
@@ -11,16 +11,24 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from acker_client import AsyncAcker, Unreachable
 from acker_client.subscription import Away
-from acker_client.wires import AsyncWire
+from acker_client.wires import AsyncWire, Wire
 from acker_protocol.problems import StoreUnavailable
+from acker_service.delivery.posting import Bounds, Poster
+from acker_service.domain.addresses import Allowed, read_hosts
+from acker_service.domain.posts import Post
+from acker_service.domain.verdicts import Fate
 from acker_service.store.node import Node, probe
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 
 pytestmark = pytest.mark.anyio
 
 TOGETHER, EACH = 40, 25
 """So many ask at once, so often: enough that some write when the reset has been seen, and some when it has not."""
+
+NONSENSE = (b"*x\r\n", b"$-5\r\n", b":x\r\n", b"HTTP/1.1 200 OK\r\n\r\n")
 
 
 @pytest.fixture
@@ -29,13 +37,25 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
+def port() -> Iterator[int]:
     """A server that resets every connection at once."""
+    with serving(_reset) as port:
+        yield port
+
+
+@pytest.fixture
+def url(port: int) -> str:
+    return f"redis://127.0.0.1:{port}/0"
+
+
+@contextlib.contextmanager
+def serving(treat: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Serve connections one after the other; gives the port."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
-        thread = threading.Thread(target=_reset, args=[server])
+        thread = threading.Thread(target=_serve, args=[server, treat])
         thread.start()
         try:
-            yield f"redis://127.0.0.1:{server.getsockname()[1]}/0"
+            yield server.getsockname()[1]
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()
@@ -54,32 +74,114 @@ async def test_a_probe_of_it_is_a_fault_of_the_connection(url: str) -> None:
 
 async def test_a_subscription_at_it_hears_that_it_is_away(url: str) -> None:
     async def listen() -> None:
-        wire = await AsyncWire.open(url, 5.0)
-        try:
-            await wire.send("SUBSCRIBE", "channel")
-            await wire.read(5.0)
-        finally:
-            await wire.close()
+        await _subscribed(await AsyncWire.open(url, 5.0))
 
     await _always(Away, listen)
+
+
+async def test_a_request_to_it_is_tried_as_long_as_the_terms_say(port: int) -> None:
+    async with AsyncAcker(f"http://127.0.0.1:{port}", linger_ms=0, retry_for_ms=0) as acker:
+
+        async def emit() -> None:
+            async with acker.spout("orders", shared=True).emit(message_id="1"):
+                pass
+
+        await _always(Unreachable, emit)
+
+
+async def test_a_post_to_it_is_one_to_be_made_again(port: int) -> None:
+    poster = Poster(allowed=Allowed(networks=(), hosts=read_hosts("127.0.0.1")), bounds=Bounds(in_flight=TOGETHER))
+    letter = Post(message="1", body=b"{}", ids=("1",))
+    async with poster.destination(f"http://127.0.0.1:{port}/") as destination:
+
+        async def post() -> None:
+            verdict = await destination.post(letter, secrets=())
+            assert verdict.fate is Fate.RETRY
+            assert "unexpectedly" not in (verdict.error or "")
+
+        await _often(post)
+
+
+@pytest.mark.parametrize(
+    "said", [b"*x\r\n", b"$-5\r\n", b":x\r\n", b"-MOVED\r\n", b"HTTP/1.1 200 OK\r\n\r\n"], ids=repr
+)
+@pytest.mark.parametrize("login", ["", ":secret@"])
+async def test_what_does_not_speak_redis_is_a_fault_like_any_other(login: str, said: bytes) -> None:
+    with serving(lambda connection: _say(connection, said)) as port:
+        url = f"redis://{login}127.0.0.1:{port}/0"
+        node = Node(url)
+        for fault, call in (
+            (RedisError, lambda: node.run([("PING",), ("PING",)])),
+            (StoreUnavailable, lambda: node.command("PING")),
+            (StoreUnavailable, node.load),
+            (StoreUnavailable, lambda: node.listen(["channel"], print)),
+            (RedisError, lambda: probe(url, "PING")),
+        ):
+            with pytest.raises(fault):
+                await call()
+        await node.close()
+
+
+@pytest.mark.parametrize("said", NONSENSE, ids=repr)
+async def test_what_does_not_speak_redis_cannot_be_subscribed_at(said: bytes) -> None:
+    with serving(lambda connection: _say(connection, said)) as port:
+        with pytest.raises(Away):
+            await _subscribed(await AsyncWire.open(f"redis://127.0.0.1:{port}/0", 5.0))
+        with pytest.raises(Away):
+            _subscribed_here(Wire(f"redis://127.0.0.1:{port}/0", 5.0))
+
+
+async def _subscribed(wire: AsyncWire) -> None:
+    try:
+        await wire.send("SUBSCRIBE", "channel")
+        await wire.read(5.0)
+    finally:
+        await wire.close()
+
+
+def _subscribed_here(wire: Wire) -> None:
+    try:
+        wire.send("SUBSCRIBE", "channel")
+        wire.read(5.0)
+    finally:
+        wire.close()
 
 
 async def _always(fault: type[Exception], call: Callable[[], Awaitable[object]]) -> None:
     """See every one of many calls end with such a fault."""
 
     async def ask() -> None:
+        with pytest.raises(fault):
+            await call()
+
+    await _often(ask)
+
+
+async def _often(call: Callable[[], Awaitable[object]]) -> None:
+    async def ask() -> None:
         for _ in range(EACH):
-            with pytest.raises(fault):
-                await call()
+            await call()
 
     async with asyncio.TaskGroup() as group:
         for _ in range(TOGETHER):
             group.create_task(ask())
 
 
-def _reset(server: socket.socket) -> None:
+def _serve(server: socket.socket, treat: Callable[[socket.socket], None]) -> None:
     with contextlib.suppress(OSError):
         while True:
             connection, _ = server.accept()
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            connection.close()
+            with contextlib.suppress(OSError):
+                treat(connection)
+
+
+def _reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def _say(connection: socket.socket, said: bytes) -> None:
+    """Answer the first that is asked, a few times over, and end."""
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(said * 4)

@@ -65,6 +65,16 @@ def reply(response: httpx.Response) -> Reply:
     return Reply(status=response.status_code, body=response.content, retry_after=after)
 
 
-def lost(error: httpx.TransportError) -> Lost:
+def lost(error: httpx.RequestError) -> Lost:
     """Say that no reply came; for what httpx itself refuses to send, no further try would help."""
     return Lost(error=error, again=not isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol))
+
+
+def reset(error: AttributeError) -> Lost:
+    """Say that no reply came over a connection that was reset as it was made. Raises any other error again.
+
+    uvloop takes the socket away from such a connection; anyio asks it for its peer, and httpx lets that pass.
+    """
+    if error.name != "getpeername" or error.obj is not None:
+        raise error
+    return Lost(error=httpx.ConnectError("the connection was reset"))

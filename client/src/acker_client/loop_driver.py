@@ -78,8 +78,10 @@ class AsyncDriver:
     async def _exchange(self, call: "Call") -> steps.Performed:
         try:
             return connection.reply(await self._http.send(connection.request(self._http, call)))
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return connection.lost(error)
+        except AttributeError as error:
+            return connection.reset(error)
 
     def _begin(self, flow: steps.Flow[None]) -> None:
         """Begin a task that is not within the batch of the one that has called."""

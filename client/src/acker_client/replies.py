@@ -66,7 +66,7 @@ def document(reply: Reply) -> dict[str, Any]:
     """Read the JSON object of a reply. Raises `WrongAnswer`."""
     try:
         found = json.loads(reply.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise WrongAnswer(f"an answer {reply.status} holds no JSON object")

@@ -76,7 +76,7 @@ class Driver:
         http = self._client()
         try:
             return connection.reply(http.send(connection.request(http, call)))
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return connection.lost(error)
 
     def _linger(self, seconds: float) -> None:

@@ -20,13 +20,16 @@ from acker_client.subscription import Away, Moved
 _CLOSED = "handler is closed"
 """What uvloop says, as a RuntimeError, when a connection is written to that its server has reset."""
 
+_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
+"""What redis-py stumbles with over what is no answer of Redis."""
+
 
 class Wire:
     """A connection for one thread. One that was lost is not mended: redis-py would subscribe again and tell nobody."""
 
     def __init__(self, url: str, patience_s: float) -> None:
         with _translated():
-            self._connection = ConnectionPool.from_url(url, **_options(patience_s)).make_connection()
+            self._connection = _made(ConnectionPool, url, patience_s)
             self._connection.connect()
 
     def send(self, *command: str) -> None:
@@ -54,7 +57,7 @@ class AsyncWire:
     async def open(cls, url: str, patience_s: float) -> "AsyncWire":
         """Connect."""
         with _translated():
-            connection = AsyncConnectionPool.from_url(url, **_options(patience_s)).make_connection()
+            connection = _made(AsyncConnectionPool, url, patience_s)
             await connection.connect()
         return cls(connection)
 
@@ -71,6 +74,14 @@ class AsyncWire:
     async def close(self) -> None:
         """As `Wire.close`."""
         await self._connection.disconnect(nowait=True)
+
+
+def _made(pool: Any, url: str, patience_s: float) -> Any:
+    """Make a connection, not connected yet. Raises `Misuse`."""
+    try:
+        return pool.from_url(url, **_options(patience_s)).make_connection()
+    except (TypeError, ValueError) as fault:
+        raise Misuse(f"the address of the Redis cannot be used: {fault}") from None
 
 
 def _options(patience_s: float) -> dict[str, Any]:
@@ -99,5 +110,5 @@ def _translated() -> Iterator[None]:
         if _CLOSED not in str(fault):
             raise
         raise Away("the connection was reset") from fault
-    except ValueError as fault:
-        raise Misuse(f"the address of the Redis cannot be used: {fault}") from None
+    except _UNREADABLE as fault:
+        raise Away("what answers does not speak as Redis does") from fault

@@ -1,7 +1,8 @@
 """Tests where the client finds its acker."""
 
+import httpx
 import pytest
-from acker_client import Acker, AsyncAcker, Misuse
+from acker_client import Acker, AsyncAcker, Misuse, Unreachable
 from acker_client.testing import MemoryAcker
 
 
@@ -17,3 +18,17 @@ def test_an_acker_may_live_below_a_path(url, service: MemoryAcker):
     with Acker(url, transport=service.transport(), linger_ms=0) as acker, pytest.raises(Exception, match="nothing"):
         acker.ack(acker.tuple({"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}, component="c"))
     assert service.requests[0].url.path == "/below/v1/topologies/default/ack"
+
+
+def test_what_answers_with_a_body_that_cannot_be_unpacked_is_no_acker():
+    broken = httpx.MockTransport(lambda _: httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=Torn()))
+    with (
+        Acker("http://acker.test", transport=broken, linger_ms=0, retry_for_ms=0) as acker,
+        pytest.raises(Unreachable, match="decompress"),
+    ):
+        acker.ack(acker.tuple({"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}, component="c"))
+
+
+class Torn(httpx.SyncByteStream):
+    def __iter__(self):
+        yield b"no gzip"

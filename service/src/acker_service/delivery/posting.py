@@ -141,7 +141,8 @@ class Destination:
                 return f"no connection: {fault}"
             case TimeoutError() | httpcore.TimeoutException():
                 return f"no whole answer within {self._bounds.post_s:g} s"
-            case httpcore.ProtocolError() | httpcore.NetworkError():
+            case httpcore.ProtocolError() | httpcore.NetworkError() | AttributeError(name="getpeername", obj=None):
+                # The last: uvloop takes the socket from a connection that is reset, and anyio asks it for its peer.
                 return "the answer broke off, or was not HTTP"
         _log.error("a post to %s failed unexpectedly", self._headers["Host"], exc_info=fault)
         return f"failed unexpectedly: {type(fault).__name__}"

@@ -5,14 +5,26 @@ import logging
 from collections.abc import Iterator
 
 from acker_protocol.problems import Problem, StoreFull, StoreUnavailable
-from redis.exceptions import AskError, ClusterDownError, MovedError, OutOfMemoryError, ReadOnlyError, RedisError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    InvalidResponse,
+    MovedError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from acker_service.store import library
 
 _log = logging.getLogger(__name__)
-_ASTRAY = (RedisConnectionError, RedisTimeoutError, OSError, AskError, ReadOnlyError, ClusterDownError)
+_ASTRAY = (
+    *(RedisConnectionError, RedisTimeoutError, OSError),
+    *(AskError, ReadOnlyError, ClusterDownError, InvalidResponse),
+)
+_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
 _CLOSED = "handler is closed"
 
 
@@ -55,9 +67,10 @@ def told(fault: BaseException) -> Problem:
 
 @contextlib.contextmanager
 def named() -> Iterator[None]:
-    """Let a connection that its server reset before it was written to come out as redis-py's error of connections.
+    """Let what redis-py lets pass come out as an error of its own.
 
-    uvloop refuses such a write with a RuntimeError, which redis-py lets pass.
+    uvloop refuses with a RuntimeError to write to a connection that its server has reset; and what is no answer of
+    Redis stumbles in redis-py wherever it happens to be read first.
     """
     try:
         yield
@@ -65,6 +78,8 @@ def named() -> Iterator[None]:
         if _CLOSED not in str(fault):
             raise
         raise RedisConnectionError("the connection was reset") from fault
+    except _UNREADABLE as fault:
+        raise InvalidResponse(f"an answer cannot be read: {fault!r}") from fault
 
 
 @contextlib.contextmanager
