@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.examples import ADDRESS
 from tests.support.pages import DOCS, compare, groups
-from tests.support.servers import acker_serve
+from tests.support.servers import acker_serve, free_port
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -17,14 +17,22 @@ pytestmark = pytest.mark.timeout(400)
 def test_the_page_about_spark_works_when_pasted(spark: Any, tmp_path: Path) -> None:
     names: dict[str, Any] = {"__name__": "page"}
     text = (DOCS / "spark.md").read_text().partition("\n")[2]
-    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as process:
+    options = ("--store-port", str(free_port()), "--callback-allow-hosts", "127.0.0.1")
+    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), *options) as process:
+        here = {ADDRESS: process.url, "6379": options[1], "8701": str(free_port())}
         for group in groups(text):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 for code in group.examples.get("python", []):
-                    exec(compile(code.replace(ADDRESS, process.url), "spark.md", "exec"), names)
+                    exec(compile(_led(code, here), "spark.md", "exec"), names)
             if group.answer:
                 compare(group, printed.getvalue())
         spark.streams.removeListener(names["listener"])
-        for name in ("acker", "rows_acker"):
+        for name in ("acker", "rows_acker", "told_acker", "hook_acker"):
             names[name].close()
+
+
+def _led(code: str, here: dict[str, str]) -> str:
+    for shown, real in here.items():
+        code = code.replace(shown, real)
+    return code

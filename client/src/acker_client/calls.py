@@ -79,6 +79,12 @@ def publish(topology: str, spout_task: str) -> Call:
     return Call(method="PUT", path=routes.spout(topology, spout_task), body=_json(document))
 
 
+def post_to(topology: str, spout_task: str, *, url: str, secret: str) -> Call:
+    """Ask for a spout task's completions to be posted; the same however often it is said."""
+    document = {"callback": {"kind": "webhook", "url": url, "secret": secret}}
+    return Call(method="PUT", path=routes.spout(topology, spout_task), body=_json(document))
+
+
 def read_completions(
     topology: str, spout_task: str, *, after: str | None, limit: int, wait_ms: int, until: str | None = None
 ) -> Call:

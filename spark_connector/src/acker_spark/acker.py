@@ -1,35 +1,36 @@
 """Knows what a Spark program says to an acker."""
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Unpack
 
 import acker_client as client
+from acker_protocol.signature import make_secret
 from pyspark.sql import functions as F
 
 from acker_spark import columns, windows
 from acker_spark.batch import BatchFunction, checked
 from acker_spark.columns import ANCHORS, EDGE, MESSAGE, ROOT, TAG
+from acker_spark.connected import Connected
 from acker_spark.heartbeat import Heartbeat
-from acker_spark.line import Line, World
+from acker_spark.line import World
 from acker_spark.options import Further, Options
 from acker_spark.row_batch import RowFunction
 from acker_spark.rows import every, gone
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from acker_client.asgi import Application
     from acker_client.completions import Done
-    from acker_client.mailbox import Reading
+    from acker_client.mailbox import Pages, Reading
     from pyspark.sql import Column, DataFrame
 
     from acker_spark import row_batch
     from acker_spark.batch import Function
     from acker_spark.shipping import Shipped
-    from acker_spark.topology import Topology
 
 
-BEATS_PER_TIMEOUT = 3
-
-
-class Acker:
+class Acker(Connected):
     """The acker at ``url``, for a spout task of one topology, which is made if it is not there. ::
 
         acker = Acker(url="http://127.0.0.1:8700", topology="sentences", spout_task="reader")
@@ -44,10 +45,6 @@ class Acker:
     shipped. Nothing is sent before the first batch runs.
     """
 
-    _line: Line | None
-    _pulse: Line | None
-    _topology: "Topology | None"
-
     def __init__(
         self,
         *,
@@ -58,51 +55,8 @@ class Acker:
         world: World | None = None,
         **further: Unpack[Further],
     ) -> None:
-        self.options = Options(url=url, topology=topology, spout_task=spout_task, **further)
-        self._on_batch, self._world, self._frames = on_batch, world or World(), 0
-        self._forget()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Travel without connections: Spark Connect runs the function of a batch in a process of its own."""
-        return {"options": self.options, "_on_batch": self._on_batch, "_world": self._world, "_frames": self._frames}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections; what is called afterwards opens them again."""
-        for line in (self._line, self._pulse):
-            if line is not None:
-                line.close()
-        self._forget()
-
-    @property
-    def line(self) -> Line:
-        """The line to the acker."""
-        if self._line is None:
-            self._line = Line(self.options, retry_for=self.options.retry_for, world=self._world)
-        return self._line
-
-    @property
-    def pulse(self) -> Line:
-        """A line for heartbeats, which are not sent again for longer than until the next."""
-        if self._pulse is None:
-            self._pulse = Line(self.options, retry_for=self._beat_s(), world=self._world)
-        return self._pulse
-
-    @property
-    def topology(self) -> "Topology":
-        """The topology, asked for when it is first needed. Raises `UnfitTopology`."""
-        if self._topology is None:
-            self._topology = self.line.topology()
-        return self._topology
+        super().__init__(Options(url=url, topology=topology, spout_task=spout_task, **further), world or World())
+        self._on_batch, self._frames = on_batch, 0
 
     def root(
         self, frame: "DataFrame", message_id: "str | Column", *, attempt: "str | Column | None" = None
@@ -179,12 +133,36 @@ class Acker:
     def completions(self, **reading: "Unpack[Reading]") -> "Iterator[Done]":
         """Hear what became of the roots of this spout task, in any program, as with `acker_client.Spout.completions`.
 
-        One is released when the loop body for it has ended. A spout task has one reader: this, ``format("acker")``, a
-        webhook (`acker_client.webhook_app`), or whoever asks over HTTP.
+        One is released when the loop body for it has ended. A spout task has one reader: this, `pubsub`, `webhook`,
+        ``format("acker")``, or whoever asks over HTTP. After `close` the loop ends with the poll that is on its way.
         """
-        told = self.options
-        with client.Acker(told.url, topology=told.topology, api_key=told.token) as acker:
-            yield from acker.spout(told.spout_task, shared=True).completions(**reading)
+        return self.hearing.asked(reading)
+
+    def pubsub(self, redis_url: str, **pages: "Unpack[Pages]") -> "Iterator[Done]":
+        """As `completions`, told by the acker's Redis as they come, none missed: see `acker_client.Spout.pubsub`.
+
+        Needs ``acker-client[redis]``. After `close` the loop ends within a second.
+        """
+        return self.hearing.published(redis_url, pages)
+
+    def webhook(
+        self,
+        url: str,
+        handler: "Callable[[Done], Any] | None" = None,
+        *,
+        secret: str | None = None,
+        **receiving: Any,
+    ) -> "Application":
+        """Have the completions of this spout task posted to ``url``, and give the ASGI application that receives them.
+
+        Serve it there. ``handler`` and the rest are those of `acker_client.webhook_app`; the secret is a new one each
+        time unless it is given. The topology is made if it is not there. Raises `Misuse` of the client, `Problem`.
+        """
+        key = make_secret() if secret is None else secret
+        application = client.webhook_app(key, handler, **receiving)
+        _ = self.topology
+        self.line.post_to(url, key)
+        return application
 
     def header(self) -> "Column":
         """Give the value of the header ``Acker-Anchors`` for rows that leave, by whatever ``ledger.emit`` gave."""
@@ -192,7 +170,7 @@ class Acker:
 
     def heartbeat(self, beat: Callable[[], object]) -> Heartbeat:
         """Make the heartbeat of a batch, three for each message timeout."""
-        return Heartbeat(beat, every=self._beat_s(), lasting=self.options.heartbeat_for)
+        return Heartbeat(beat, every=self.beat_s, lasting=self.options.heartbeat_for)
 
     def tell(self, shipped: "Shipped") -> None:
         """Tell what a batch has shipped."""
@@ -203,13 +181,6 @@ class Acker:
         """Name the metrics of a frame: two of one query must have two names."""
         self._frames += 1
         return "acker" if self._frames == 1 else f"acker-{self._frames}"
-
-    def _beat_s(self) -> float:
-        timeout_ms = self.options.message_timeout_ms or self.topology.message_timeout_ms
-        return timeout_ms / 1000 / BEATS_PER_TIMEOUT
-
-    def _forget(self) -> None:
-        self._line, self._pulse, self._topology = None, None, None
 
 
 def _is_text(frame: "DataFrame", named: "str | Column") -> bool:

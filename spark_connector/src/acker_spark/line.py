@@ -56,6 +56,11 @@ class Line:
         """Whether the acker knows of a root, be it early, pending or finished."""
         return self._driver.run(_is_known(self.exchange, root_id))
 
+    def post_to(self, url: str, secret: str) -> None:
+        """Have the completions of the spout task posted to a webhook. Raises the `Problem` that refuses it."""
+        call = calls.post_to(self.exchange.topology, self._options.spout_task, url=url, secret=secret)
+        self._driver.run(self.exchange.send(call))
+
     def close(self) -> None:
         """Close the connections."""
         self._driver.close()

@@ -1,0 +1,80 @@
+"""Knows the connections of one who speaks to an acker: opened when first needed, and left behind when it travels."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+from acker_spark.hearing import Hearing
+from acker_spark.line import Line, World
+
+if TYPE_CHECKING:
+    from acker_spark.options import Options
+    from acker_spark.topology import Topology
+
+BEATS_PER_TIMEOUT = 3
+
+
+class Connected:
+    """Has lines to an acker, until it is closed and again afterwards."""
+
+    _line: Line | None
+    _pulse: Line | None
+    _topology: "Topology | None"
+    hearing: Hearing
+    """What is heard of the spout task."""
+
+    def __init__(self, options: "Options", world: World) -> None:
+        self.options, self._world = options, world
+        self._forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel without connections: Spark Connect runs the function of a batch in a process of its own."""
+        left = ("_line", "_pulse", "_topology", "hearing")
+        return {name: value for name, value in self.__dict__.items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections, and end the loops over completions; what is called afterwards opens them again."""
+        self.hearing.close()
+        for line in (self._line, self._pulse):
+            if line is not None:
+                line.close()
+        self._forget()
+
+    @property
+    def line(self) -> Line:
+        """The line to the acker."""
+        if self._line is None:
+            self._line = Line(self.options, retry_for=self.options.retry_for, world=self._world)
+        return self._line
+
+    @property
+    def pulse(self) -> Line:
+        """A line for heartbeats, which are not sent again for longer than until the next."""
+        if self._pulse is None:
+            self._pulse = Line(self.options, retry_for=self.beat_s, world=self._world)
+        return self._pulse
+
+    @property
+    def topology(self) -> "Topology":
+        """The topology, asked for when it is first needed. Raises `UnfitTopology`."""
+        if self._topology is None:
+            self._topology = self.line.topology()
+        return self._topology
+
+    @property
+    def beat_s(self) -> float:
+        """How long from one heartbeat of a batch to the next."""
+        timeout_ms = self.options.message_timeout_ms or self.topology.message_timeout_ms
+        return timeout_ms / 1000 / BEATS_PER_TIMEOUT
+
+    def _forget(self) -> None:
+        self._line, self._pulse, self._topology = None, None, None
+        self.hearing = Hearing(self.options)
