@@ -7,7 +7,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.audit import Findings, audit
@@ -17,7 +18,23 @@ from tests.cluster.settings import SETTINGS, Setting
 
 NEEDED = ("ip", "nft", "nsenter", "mkfs.ext4", "mount")
 COLUMNS = ("answered", "lost", "acks_lost", "early", "twice", "refused")
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _begun = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A fault that struck under a setting: what was found, and what of it should not be."""
+
+    fault: Fault
+    setting: Setting
+    found: Findings | None
+    broken: list[str]
+
+    def row(self) -> str:
+        found = [getattr(self.found, name) if self.found else "?" for name in COLUMNS]
+        row = f"{self.fault.name:10}{self.setting.name:16}" + "".join(f"{one:>11}" for one in found)
+        return "  ".join([row, *self.broken])
 
 
 def main() -> int:
@@ -26,39 +43,51 @@ def main() -> int:
     if missing := _missing():
         print(f"tests.cluster: {missing}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for each in ENDS:
+        signal.signal(each, _end)
     faults = [fault for fault in FAULTS if fault.name in (asked.only or [fault.name])]
-    settings = [setting for setting in SETTINGS if setting.name in (asked.setting or [setting.name])]
-    rows, failed = list[str](), 0
-    for setting in settings:
-        for fault, found in _strikes(faults, setting, keep=asked.keep):
-            broken = _broken(fault, setting, found)
-            rows.append("  ".join([_row(fault, setting, found), *broken]))
-            failed += bool(broken)
-            _say(rows[-1])
-    print(f"{'fault':10}{'setting':16}" + "".join(f"{name:>11}" for name in COLUMNS), *rows, sep="\n")
-    print(f"{len(rows) - failed} passed, {failed} failed")
+    settings = [setting for setting in SETTINGS if setting.is_tried(asked.setting)]
+    cells = [cell for setting in settings for cell in _tried(faults, setting, keep=asked.keep)]
+    failed = sum(bool(cell.broken) for cell in cells)
+    head = f"{'fault':10}{'setting':16}" + "".join(f"{name:>11}" for name in COLUMNS)
+    print(head, *(cell.row() for cell in cells), sep="\n")
+    _say(f"{len(cells) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
-def _strikes(faults: list[Fault], setting: Setting, *, keep: bool) -> Iterator[tuple[Fault, Findings]]:
-    """Set a lab up, and strike it with one fault after the other."""
+def _end(number: int, _: object) -> None:
+    """End as if failed, so that all is taken away; who is told so twice does not stop that."""
+    for each in ENDS:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def _tried(faults: list[Fault], setting: Setting, *, keep: bool) -> list[Cell]:
+    """Set a lab up, and strike it with one fault after the other, until one of them finds no end."""
     folder = Path(tempfile.mkdtemp(prefix="acker-cluster-"))
-    shaped = frozenset(name for fault in faults for name in fault.shaped)
-    names = topologies()
+    cells, left, names = list[Cell](), list(faults), topologies()
     _say(f"{setting.name}: setting up")
     try:
-        with lab(folder, setting, shaped=shaped, power=any(fault.power for fault in faults)) as made:
-            for fault in faults:
-                _say(f"{fault.name}, {setting.name}: {fault.what}")
-                yield fault, _struck(made.anew(next(names)), fault)
-    except BaseException:
-        print(f"logs are kept in {folder}", flush=True)
+        with lab(folder, setting, shaped=_shaped(faults), power=any(fault.power for fault in faults)) as made:
+            while left:
+                _say(f"{left[0].name}, {setting.name}: {left[0].what}")
+                found = _struck(made.anew(next(names)), left[0])
+                fault = left.pop(0)
+                cells.append(Cell(fault=fault, setting=setting, found=found, broken=_broken(fault, setting, found)))
+                _say(cells[-1].row())
+    except Exception:  # noqa: BLE001 - whatever it is, it is told, and the next setting is tried
         keep = True
-        raise
+        traceback.print_exc()
+        _say(f"logs are kept in {folder}")
+        cells += [Cell(fault=fault, setting=setting, found=None, broken=["FAILED, or not reached"]) for fault in left]
     finally:
         if not keep:
             shutil.rmtree(folder)
+    return cells
+
+
+def _shaped(faults: list[Fault]) -> frozenset[str]:
+    return frozenset(name for fault in faults for name in fault.shaped)
 
 
 def _struck(made: Lab, fault: Fault) -> Findings:
@@ -76,14 +105,12 @@ def _struck(made: Lab, fault: Fault) -> Findings:
 
 
 def _broken(fault: Fault, setting: Setting, found: Findings) -> list[str]:
-    """Say which promises were broken: never early, under any setting; never lost, under one that promises it."""
+    """Say which promises were broken: never early, under any setting; nothing lost, under one that promises it."""
     early = ["BROKEN: roots were told early"] if found.early else []
+    if not fault.is_promised_to_lose_nothing(setting):
+        return early
     lost = ["BROKEN: acknowledged inits were lost"] if found.lost else []
-    return early + (lost if fault.is_promised_to_lose_nothing(setting) else [])
-
-
-def _row(fault: Fault, setting: Setting, found: Findings) -> str:
-    return f"{fault.name:10}{setting.name:16}" + "".join(f"{getattr(found, name):>11}" for name in COLUMNS)
+    return early + lost + (["BROKEN: acknowledged acks were lost"] if found.acks_lost else [])
 
 
 def _say(words: str) -> None:

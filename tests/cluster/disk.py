@@ -45,9 +45,6 @@ class Disk:
         self._image = copy
         self._mount()
 
-    def close(self) -> None:
-        _run("umount", str(self.folder))
-
     def _mount(self) -> None:
         _run("mount", "-o", "loop", str(self._image), str(self.folder))
 
@@ -55,11 +52,12 @@ class Disk:
 @contextlib.contextmanager
 def disk(folder: Path) -> Iterator[Disk]:
     """Give a disk that is mounted until the block is left."""
-    made = Disk(folder / "image", folder / "disk")
+    mounted = folder / "disk"
     try:
-        yield made
+        yield Disk(folder / "image", mounted)
     finally:
-        made.close()
+        if mounted.is_mount():
+            _run("umount", str(mounted))
 
 
 def _run(*command: str) -> None:

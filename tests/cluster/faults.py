@@ -63,8 +63,7 @@ def _slow(lab: Lab) -> None:
 def _rolling(lab: Lab) -> None:
     for primary, replica in lab.valkeys.pairs():
         _restarted(lab, replica)
-        replica.ask("CLUSTER FAILOVER")
-        patiently(replica.is_primary, f"{replica.host.name} took over")
+        replica.take_over()
         lab.valkeys.settle()
         _restarted(lab, primary)
     before = _versions(lab)

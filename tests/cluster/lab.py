@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import httpx
 from redis.crc import key_slot
 
 from bench.servers import SLOTS
@@ -33,7 +34,7 @@ class Lab:
         """Give it with another load: on a topology of its own, which nothing has happened to."""
         with self.replicas[0].http() as http:
             wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
-            patiently(lambda: http.put(f"/v1/topologies/{topology}", json=wanted).is_success, f"{topology} is made")
+            patiently(lambda: _is_put(http, f"/v1/topologies/{topology}", wanted), f"{topology} is made")
         clients = [Client(host=one.host, url=one.url, topology=topology, shards=SHARDS) for one in self.replicas]
         return replace(self, load=Load(clients=clients))
 
@@ -53,6 +54,12 @@ def lab(folder: Path, setting: Setting, *, shaped: frozenset[str], power: bool) 
         replicas = [Replica(host=host, folder=folder, options=options) for host in hosts]
         start(replicas)
         yield Lab(network=net, valkeys=valkeys, replicas=replicas, load=Load(clients=[]), disk=store)
+
+
+def _is_put(http: httpx.Client, path: str, document: dict[str, int]) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return http.put(path, json=document).is_success
+    return False
 
 
 def start(replicas: list[Replica], program: tuple[str, ...] = RELEASE) -> None:

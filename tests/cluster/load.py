@@ -5,7 +5,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import httpx
@@ -37,6 +37,7 @@ class Root:
     acked_ms: int | None = None
     """When the last ack was sent first."""
     acks_answered: bool = False
+    """Whether all acks were, before it could time out."""
 
     @property
     def timeout_ms(self) -> int:
@@ -57,6 +58,8 @@ class Client:
     roots: dict[int, Root] = field(default_factory=dict)
     refused: int = 0
     ended: threading.Event = field(default_factory=threading.Event)
+    fault: Exception | None = None
+    """Why it ended too soon."""
     _keys: "itertools.count[int]" = field(default_factory=itertools.count)
 
     @property
@@ -67,9 +70,12 @@ class Client:
         return sum(root.is_answered for root in list(self.roots.values()))
 
     def run(self) -> None:
-        """Load until told to end; what was begun is brought to its end."""
-        with self.host.namespace.inside():
-            asyncio.run(self._load())
+        """Load until told to end; what was begun is brought to its end. Keeps the ``fault`` that ends it before."""
+        try:
+            with self.host.namespace.inside():
+                asyncio.run(self._load())
+        except Exception as fault:  # noqa: BLE001 - whoever waits for the load raises it
+            self.fault = fault
 
     async def _load(self) -> None:
         async with httpx.AsyncClient(base_url=self.url, timeout=REQUEST_S) as http:
@@ -95,8 +101,9 @@ class Client:
         for root in roots.values():
             root.acked_ms = None if root.held else now
         second = await self._send(http, [tree[-1] for tree in acks])
+        now = _now_ms()
         for root in roots.values():
-            root.acks_answered = bool(first and second)
+            root.acks_answered = bool(first and second) and now < root.sent_ms + root.timeout_ms
 
     async def _send(self, http: httpx.AsyncClient, ops: list[Document]) -> list[str]:
         """Send a batch until it is answered; gives the words for its operations, none if it was given up."""
@@ -138,22 +145,37 @@ class Load:
     def reaches(self, more: int) -> None:
         """Wait until so many more inits were answered."""
         goal = self.answered() + more
-        patiently(lambda: self.answered() >= goal, f"{goal} inits are answered")
+        self._patiently(lambda: self.answered() >= goal, f"{goal} inits are answered")
 
     def is_answered(self, more: int) -> None:
         """Wait until so many more inits were answered, or requests refused."""
         goal = self.answered() + self._refused() + more
-        patiently(lambda: self.answered() + self._refused() >= goal, f"{more} more answers came")
+        self._patiently(lambda: self.answered() + self._refused() >= goal, f"{more} more answers came")
 
     def end(self) -> None:
-        """End it, and wait until all that was begun is answered or given up."""
+        """End it, and wait until all that was begun is answered or given up. Raises what ended a client before."""
         for client in self.clients:
             client.ended.set()
         for thread in self._threads:
             thread.join()
+        self._raise()
 
     def answered(self) -> int:
         return sum(client.answered() for client in self.clients)
+
+    def _patiently(self, look: Callable[[], bool], what: str) -> None:
+        """Wait until something is so, and every client lives."""
+
+        def looked() -> bool:
+            self._raise()
+            return look()
+
+        patiently(looked, what)
+
+    def _raise(self) -> None:
+        for client in self.clients:
+            if client.fault is not None:
+                raise RuntimeError(f"the client on {client.host.name} ended") from client.fault
 
     def _refused(self) -> int:
         return sum(client.refused for client in self.clients)

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -85,14 +86,6 @@ class Host:
         self._link.stdin.write(json.dumps(told) + "\n")
         self._link.stdin.flush()
 
-    def close(self) -> None:
-        self.thaw()
-        self.kill()
-        if self._link is not None:
-            self._link.kill()
-            self._link.communicate()
-        self.namespace.close()
-
     def _signal(self, number: int) -> None:
         for process in self._processes:
             if process.poll() is None:
@@ -111,9 +104,8 @@ class Host:
 class Network:
     """A bridge and its hosts."""
 
-    def __init__(self) -> None:
-        self.fabric = Namespace(f"acker{os.getpid()}")
-        self.hosts: list[Host] = []
+    def __init__(self, name: str, hosts: list[Host]) -> None:
+        self.fabric, self.hosts = Namespace(name), hosts
         ip("-n", self.fabric.name, "link", "add", "br0", "type", "bridge", "stp_state", "0", "forward_delay", "0")
         ip("-n", self.fabric.name, "link", "set", "br0", "up")
         self._rule(_RULES)
@@ -135,11 +127,6 @@ class Network:
     def heal(self) -> None:
         self._rule("flush set bridge fault cut\nflush set bridge fault lossy")
 
-    def close(self) -> None:
-        for host in self.hosts:
-            host.close()
-        self.fabric.close()
-
     def _add(self, name: str, some: set[Host]) -> None:
         pairs = [(one.address, other.address) for one in some for other in self.hosts if other not in some]
         both = ", ".join(f"{one} . {other}, {other} . {one}" for one, other in pairs)
@@ -151,9 +138,24 @@ class Network:
 
 @contextlib.contextmanager
 def network() -> Iterator[Network]:
-    """Give a network that is gone, with all that runs on it, when the block is left."""
-    made = Network()
+    """Give a network that is gone, with all that runs on it, when the block is left, also while it is being made."""
+    name = f"acker{os.getpid()}"
+    hosts: list[Host] = []
     try:
-        yield made
+        yield Network(name, hosts)
     finally:
-        made.close()
+        for host in hosts:
+            host.kill()
+        for namespace in output("ip", "netns", "list").split():
+            if namespace == name or namespace.startswith(f"{name}-"):
+                _clear(namespace)
+
+
+def _clear(namespace: str) -> None:
+    """End all that still runs in a namespace, and remove it."""
+    while pids := {int(pid) for pid in ip("netns", "pids", namespace).split()} - {os.getpid()}:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    ip("netns", "del", namespace)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class Setting:
     """A name, what `ACKER_DURABILITY` is, and options of Valkey.
 
-    ``keeps``: it promises to lose no init as long as nodes keep what they have; ``flushes``: nor when all lose power.
+    ``keeps``: it promises to lose nothing as long as nodes keep what they have; ``flushes``: nor when all lose power.
+    ``pretended``: it promises what it does not keep, to see that this is found; it is tried only if it is asked for.
     """
 
     name: str
@@ -15,6 +16,10 @@ class Setting:
     options: tuple[str, ...] = ("--appendfsync", "everysec")
     keeps: bool = False
     flushes: bool = False
+    pretended: bool = False
+
+    def is_tried(self, asked: list[str] | None) -> bool:
+        return self.name in asked if asked else not self.pretended
 
 
 SETTINGS = [
@@ -33,4 +38,5 @@ SETTINGS = [
         keeps=True,
         flushes=True,
     ),
+    Setting(name="pretended", durability="relaxed", keeps=True, flushes=True, pretended=True),
 ]

@@ -1,6 +1,8 @@
 """Forms a Valkey Cluster of three primaries with a replica each, every one on a host of its own."""
 
+import contextlib
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,11 +22,16 @@ patiently = partial(until, within=300)
 """Waits until something is so, on a machine with other things to do."""
 
 PORT = 6379
+ANSWER_S = 30.0
 _OPTIONS = (
     *("--port", str(PORT), "--protected-mode", "no", "--save", "", "--appendonly", "yes"),
     *("--maxmemory-policy", "noeviction", "--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
     *("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"),
+    *("--cluster-replica-validity-factor", "150"),  # as long as we are patient, however slow the votes are
 )
+
+AGAIN_S = 10.0
+"""Nodes that were too slow give up a handshake after 2 s, and a failover after 5 s."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -62,7 +69,7 @@ class Node:
         """Ask it something, from its own host."""
         with (
             self.host.namespace.inside(),
-            redis.Redis(host=self.host.address, port=PORT, socket_timeout=5, decode_responses=True) as client,
+            redis.Redis(host=self.host.address, port=PORT, socket_timeout=ANSWER_S, decode_responses=True) as client,
         ):
             return client.execute_command(*command)
 
@@ -71,6 +78,14 @@ class Node:
         told = self.ask("CLUSTER INFO")
         lines = told.splitlines() if isinstance(told, str) else [f"{name}:{value}" for name, value in told.items()]
         return said in lines
+
+    def peers(self) -> int:
+        """How many nodes it knows and has shaken hands with."""
+        return sum("handshake" not in node["flags"] for node in self.ask("CLUSTER NODES").values())
+
+    def take_over(self) -> None:
+        """Take its primary's place, which loses nothing."""
+        _insist(lambda: self.ask("CLUSTER FAILOVER"), self.is_primary, f"{self.host.name} took over")
 
     def is_primary(self) -> bool:
         return bool(self.ask("ROLE")[0] == "master")
@@ -127,15 +142,33 @@ def form(network: Network, folder: Path, *, shaped: frozenset[str], options: tup
     valkeys = Valkeys(nodes=[Node(host=host, folder=folder / host.name, options=options) for host in hosts])
     nodes = valkeys.nodes
     valkeys.start()
-    for node in nodes[1:]:
-        nodes[0].ask("CLUSTER MEET", node.host.address, PORT)
     for index, node in enumerate(nodes[:PRIMARIES]):
         node.ask("CLUSTER ADDSLOTSRANGE", index * SLOTS // PRIMARIES, (index + 1) * SLOTS // PRIMARIES - 1)
-    patiently(
-        lambda: all(node.knows(f"cluster_known_nodes:{len(nodes)}") for node in nodes),
-        "the nodes have met",
-    )
+    _insist(lambda: _introduce(nodes), lambda: not _strangers(nodes), "the nodes have met")
     for primary, replica in zip(nodes[:PRIMARIES], nodes[PRIMARIES:], strict=True):
         replica.ask("CLUSTER REPLICATE", primary.ask("CLUSTER MYID"))
     valkeys.settle()
     return valkeys
+
+
+def _introduce(nodes: list[Node]) -> None:
+    for node in _strangers(nodes):
+        nodes[0].ask("CLUSTER MEET", node.host.address, PORT)
+
+
+def _strangers(nodes: list[Node]) -> list[Node]:
+    """Give the nodes that do not know all, but for the first, who introduces them."""
+    return [node for node in nodes[1:] if node.peers() < len(nodes)]
+
+
+def _insist(do: Callable[[], object], look: Callable[[], object], what: str) -> None:
+    """Do something until it had its effect, again after a while."""
+
+    def is_done() -> object:
+        if not look():
+            do()
+            with contextlib.suppress(AssertionError):
+                until(look, what, within=AGAIN_S)
+        return look()
+
+    patiently(is_done, what)
