@@ -8,33 +8,17 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.audit import Findings, audit
+from tests.cluster.cells import HEAD, Cell
 from tests.cluster.faults import FAULTS, SOME, Fault
 from tests.cluster.lab import Lab, lab, topologies
 from tests.cluster.settings import SETTINGS, Setting
 
 NEEDED = ("ip", "nft", "nsenter", "mkfs.ext4", "mount")
-COLUMNS = ("answered", "lost", "acks_lost", "early", "twice", "refused")
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _begun = time.monotonic()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """A fault that struck under a setting: what was found, and what of it should not be."""
-
-    fault: Fault
-    setting: Setting
-    found: Findings | None
-    broken: list[str]
-
-    def row(self) -> str:
-        found = [getattr(self.found, name) if self.found else "?" for name in COLUMNS]
-        row = f"{self.fault.name:10}{self.setting.name:16}" + "".join(f"{one:>11}" for one in found)
-        return "  ".join([row, *self.broken])
 
 
 def main() -> int:
@@ -48,9 +32,8 @@ def main() -> int:
     faults = [fault for fault in FAULTS if fault.name in (asked.only or [fault.name])]
     settings = [setting for setting in SETTINGS if setting.is_tried(asked.setting)]
     cells = [cell for setting in settings for cell in _tried(faults, setting, keep=asked.keep)]
-    failed = sum(bool(cell.broken) for cell in cells)
-    head = f"{'fault':10}{'setting':16}" + "".join(f"{name:>11}" for name in COLUMNS)
-    print(head, *(cell.row() for cell in cells), sep="\n")
+    failed = sum(bool(cell.broken()) for cell in cells)
+    print(HEAD, *(cell.row() for cell in cells), sep="\n")
     _say(f"{len(cells) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
@@ -72,14 +55,13 @@ def _tried(faults: list[Fault], setting: Setting, *, keep: bool) -> list[Cell]:
             while left:
                 _say(f"{left[0].name}, {setting.name}: {left[0].what}")
                 found = _struck(made.anew(next(names)), left[0])
-                fault = left.pop(0)
-                cells.append(Cell(fault=fault, setting=setting, found=found, broken=_broken(fault, setting, found)))
+                cells.append(Cell(fault=left.pop(0), setting=setting, found=found))
                 _say(cells[-1].row())
     except Exception:  # noqa: BLE001 - whatever it is, it is told, and the next setting is tried
         keep = True
         traceback.print_exc()
         _say(f"logs are kept in {folder}")
-        cells += [Cell(fault=fault, setting=setting, found=None, broken=["FAILED, or not reached"]) for fault in left]
+        cells += [Cell(fault=fault, setting=setting, found=None) for fault in left or faults[-1:]]
     finally:
         if not keep:
             shutil.rmtree(folder)
@@ -102,15 +84,6 @@ def _struck(made: Lab, fault: Fault) -> Findings:
     made.load.end()
     _say("the load has ended; reading until nothing is pending")
     return audit(made.load, made.replicas[1])
-
-
-def _broken(fault: Fault, setting: Setting, found: Findings) -> list[str]:
-    """Say which promises were broken: never early, under any setting; nothing lost, under one that promises it."""
-    early = ["BROKEN: roots were told early"] if found.early else []
-    if not fault.is_promised_to_lose_nothing(setting):
-        return early
-    lost = ["BROKEN: acknowledged inits were lost"] if found.lost else []
-    return early + lost + (["BROKEN: acknowledged acks were lost"] if found.acks_lost else [])
 
 
 def _say(words: str) -> None:

@@ -53,7 +53,7 @@ def _slow(lab: Lab) -> None:
         if host.name in SLOW:
             host.shape(delay_ms=40, jitter_ms=30, loss=0.02)
     lab.network.lose([lab.valkeys.nodes[1].host])
-    lab.load.reaches(5 * SOME)
+    lab.load.reaches(20 * SOME)
     lab.network.heal()
     for host in lab.network.hosts:
         if host.name in SLOW:

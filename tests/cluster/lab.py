@@ -4,9 +4,11 @@ import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import httpx
+from acker_protocol import routes
 from redis.crc import key_slot
 
 from bench.servers import SLOTS
@@ -31,10 +33,16 @@ class Lab:
     disk: Disk | None
 
     def anew(self, topology: str) -> "Lab":
-        """Give it with another load: on a topology of its own, which nothing has happened to."""
+        """Give it with another load: on a topology of its own, which nothing has happened to.
+
+        The configuration is older than any fault: what a fault loses are roots.
+        """
         with self.replicas[0].http() as http:
             wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
-            patiently(lambda: _is_put(http, f"/v1/topologies/{topology}", wanted), f"{topology} is made")
+            patiently(lambda: _is_put(http, routes.topology(topology), wanted), f"{topology} is made")
+            for path in (routes.spout(topology, one.host.name) for one in self.replicas):
+                patiently(partial(_is_put, http, path, {}), f"{path} is made")
+        self.valkeys.flush()
         clients = [Client(host=one.host, url=one.url, topology=topology, shards=SHARDS) for one in self.replicas]
         return replace(self, load=Load(clients=clients))
 

@@ -1,8 +1,9 @@
 """Forms a Valkey Cluster of three primaries with a replica each, every one on a host of its own."""
 
 import contextlib
+import itertools
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import redis
 from acker_service.store.embedded import find_program
+from redis.crc import key_slot
 
 from bench.servers import SLOTS, until
 from tests.cluster.network import Host, Network
@@ -67,11 +69,21 @@ class Node:
 
     def ask(self, *command: str | int) -> Any:
         """Ask it something, from its own host."""
-        with (
-            self.host.namespace.inside(),
-            redis.Redis(host=self.host.address, port=PORT, socket_timeout=ANSWER_S, decode_responses=True) as client,
-        ):
+        with self._client() as client:
             return client.execute_command(*command)
+
+    def flushes(self, key: str) -> bool:
+        """Whether what is written to it now is on its disk and its replica's, and so all that was before."""
+        with self._client() as client:
+            client.set(key, "")
+            return bool(client.execute_command("WAITAOF", 1, 1, 5_000) == [1, 1])
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator["redis.Redis"]:
+        """Give a client with one connection."""
+        options = {"socket_timeout": ANSWER_S, "decode_responses": True, "single_connection_client": True}
+        with self.host.namespace.inside(), redis.Redis(host=self.host.address, port=PORT, **options) as client:
+            yield client
 
     def knows(self, said: str) -> bool:
         """Whether it says this of the cluster."""
@@ -130,6 +142,13 @@ class Valkeys:
             "the cluster is whole",
         )
         patiently(self._is_paired, "every primary has its replica")
+
+    def flush(self) -> None:
+        """Have all that was written so far on the disks of every primary and its replica."""
+        for shard, (primary, _) in enumerate(self.pairs()):
+            keys = (f"flushed-{number}" for number in itertools.count())
+            key = next(key for key in keys if key_slot(key.encode()) * PRIMARIES // SLOTS == shard)
+            patiently(partial(primary.flushes, key), f"{primary.host.name} has flushed")
 
     def _is_paired(self) -> bool:
         return all(primary.has_replica() and replica.follows() for primary, replica in self.pairs())
