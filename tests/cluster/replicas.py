@@ -16,7 +16,7 @@ from tests.cluster.valkeys import patiently
 
 ROOT = Path(__file__).parents[2]
 PORTS = {"api": 8700, "worker": 8701}
-STOP_S = 300
+STOP_S = 900
 RELEASE = ("-m", "acker_service")
 NEXT_RELEASE = ("-m", "tests.cluster.upgraded")
 

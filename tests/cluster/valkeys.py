@@ -20,7 +20,7 @@ NODE_TIMEOUT_MS = 2_000
 """After so long without a word a primary is taken for gone, and stops answering if it is the one that is cut off."""
 
 PRIMARIES = 3
-patiently = partial(until, within=300)
+patiently = partial(until, within=900)
 """Waits until something is so, on a machine with other things to do."""
 
 PORT = 6379
@@ -29,7 +29,7 @@ _OPTIONS = (
     *("--port", str(PORT), "--protected-mode", "no", "--save", "", "--appendonly", "yes"),
     *("--maxmemory-policy", "noeviction", "--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
     *("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"),
-    *("--cluster-replica-validity-factor", "150"),  # as long as we are patient, however slow the votes are
+    *("--cluster-replica-validity-factor", "450"),  # as long as we are patient, however slow the votes are
 )
 
 AGAIN_S = 10.0
