@@ -5,10 +5,12 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
+from tests.deploy.chart import CHART
 from tests.image.building import Built, build
 from tests.image.engine import Engine
-from tests.image.stand_in import make_stand_in
+from tests.image.stand_in import VALKEY, make_stand_in
 
 NEEDED = ("buildah", "podman", "runc", "mmdebstrap")
 TAG = "localhost/acker:test"
@@ -40,3 +42,13 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def image(engine: Engine) -> Built:
     """The image, under the name TAG."""
     return build(engine, TAG)
+
+
+@pytest.fixture(scope="session")
+def valkey_image(engine: Engine) -> str:
+    """An image with a Valkey, under the name that the chart says."""
+    name = yaml.safe_load((CHART / "values.yaml").read_text())["devValkey"]["image"]
+    file = engine.folder / "Dockerfile.valkey"
+    file.write_text(VALKEY)
+    build(engine, f"docker.io/{name}", f"--file={file}")
+    return str(name)

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PATIENCE_S = 600
@@ -14,6 +14,7 @@ SIZE = "6g"
 
 _CONTAINERS = """\
 [containers]
+base_hosts_file = "{folder}/hosts"
 default_ulimits = ["nofile=16384:16384", "nproc=4096:4096"]
 cgroupns = "host"
 log_driver = "k8s-file"
@@ -21,11 +22,13 @@ log_driver = "k8s-file"
 runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+tmp_dir = "{folder}/state"
+lock_type = "file"
 [network]
 network_backend = "netavark"
 """
 # runc: Debian's crun refuses a machine with both versions of cgroups. Limits of open files: podman's own cannot be set
-# everywhere.
+# everywhere. With the state and locks of its own no other podman of this machine meets it, whatever that is doing.
 
 _STORAGE = """\
 [storage]
@@ -44,7 +47,13 @@ class Engine:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=700", "acker-image", str(folder)], check=True)
         driver = "overlay" if "overlay" in Path("/proc/filesystems").read_text().split() else "vfs"
         (folder / "storage.conf").write_text(_STORAGE.format(driver=driver, folder=folder))
-        (folder / "containers.conf").write_text(_CONTAINERS)
+        (folder / "containers.conf").write_text(_CONTAINERS.format(folder=folder))
+        self.know({})
+
+    def know(self, names: Mapping[str, str]) -> None:
+        """Let containers that are made from now on know hosts, given by their names and addresses."""
+        known = {"localhost": "127.0.0.1"} | dict(names)
+        (self.folder / "hosts").write_text("".join(f"{address} {name}\n" for name, address in known.items()))
 
     def buildah(self, *arguments: str) -> str:
         return self.run("buildah", *arguments)
@@ -78,7 +87,10 @@ class Engine:
 
     def _environment(self) -> dict[str, str]:
         own = {"CONTAINERS_CONF": "containers.conf", "CONTAINERS_STORAGE_CONF": "storage.conf"}
-        return os.environ | {name: str(self.folder / file) for name, file in own.items()}
+        # Where no systemd runs nobody could ask the image's own health check from time to time.
+        return (
+            os.environ | {name: str(self.folder / file) for name, file in own.items()} | {"DISABLE_HC_SYSTEMD": "true"}
+        )
 
 
 def _end_session(session: int) -> None:

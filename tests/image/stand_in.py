@@ -14,6 +14,9 @@ from tests.image.engine import Engine
 
 SUITE, PYTHON = "trixie", "3.13"
 NAME = "localhost/python-stand-in"
+VALKEY = f"FROM {NAME}\nRUN apt-get update -qq && apt-get install -qq --yes --no-install-recommends valkey-server\n"
+"""Builds what stands in for the image of Valkey: Debian's, which has the same programs."""
+
 _PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PIP = "#!/usr/local/bin/python3\nimport sys\nfrom pip._internal.cli.main import main\nsys.exit(main())\n"
 _UNNEEDED = ("man", "doc", "locale")

@@ -1,0 +1,83 @@
+"""The releases of the documentation, played pod by pod: the chart's own test passes on what the chart renders."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from acker_service.store.embedded import find_program
+
+from tests.deploy.chart import CASES, Chart
+from tests.deploy.conftest import chart, tools
+from tests.image.building import Built
+from tests.image.engine import Engine
+from tests.image.kubelet import secret
+from tests.image.release import Release, release
+from tests.support.caller import ack, init
+from tests.support.servers import run_acker
+
+__all__ = ["chart", "tools"]
+pytestmark = pytest.mark.timeout(900)
+
+OURS = ("image.repository=localhost/acker", "image.tag=test", "image.digest=", "image.pullPolicy=Never")
+WAITING_FOR_REPLICAS = ("--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction")
+
+
+def test_a_first_look_runs_and_passes_the_test_of_the_chart(
+    engine: Engine, image: Built, valkey_image: str, chart: Chart, tmp_path: Path
+) -> None:
+    with release(engine, chart.objects(*CASES["try"], sets=OURS), tmp_path) as played:
+        for pod in ("acker-valkey", "acker-worker", "acker-api"):
+            played.play(pod)
+        tested = played.play("acker-roundtrip")
+        assert (tested.ended(), "was acked, and its completion read" in tested.log()) == (0, True), tested.log()
+        assert outcomes(played, {}) == [("42", "acked")]
+
+
+def test_production_runs_with_the_secrets_of_the_documentation_and_passes_the_test_of_the_chart(
+    engine: Engine, image: Built, chart: Chart, tmp_path: Path
+) -> None:
+    admin, spout = (made_key(scope) for scope in ("admin", "spout"))
+    secrets = [
+        secret("acker-redis", url="redis://primary:6379"),
+        secret("acker-keys", keys_json=f'{{"keys": [{admin[1]}, {spout[1]}]}}'),
+        secret("acker-test-key", key=spout[0]),
+    ]
+    objects = chart.objects(*CASES["production"], sets=OURS)
+    with release(engine, objects + secrets, tmp_path, "primary", "replica") as played:
+        start_valkeys(played)
+        for pod in ("acker-worker", "acker-api"):
+            played.play(pod)
+        tested = played.play("acker-roundtrip")
+        assert (tested.ended(), "was acked, and its completion read" in tested.log()) == (0, True), tested.log()
+        assert outcomes(played, {"Authorization": f"Bearer {admin[0]}"}) == [("42", "acked")]
+        with pytest.raises(httpx.HTTPStatusError, match="401"):
+            outcomes(played, {})
+
+
+def made_key(scope: str) -> tuple[str, str]:
+    """Make a key; gives it, and its entry in the file of keys."""
+    made = run_acker(
+        "key", "make", "--name", scope, "--scope", scope, *(["--topology", "default"] * (scope == "spout"))
+    )
+    key, entry = made.stdout.split("\n")[:2]
+    return key, entry
+
+
+def start_valkeys(played: Release) -> None:
+    """Start a primary and its replica, on which the writes of production wait."""
+    primary = played.hosts["primary"]
+    for name, more in (("primary", ()), ("replica", ("--replicaof", primary.address, "6379"))):
+        folder = played.folder / name
+        folder.mkdir()
+        command = [find_program(), "--protected-mode", "no", "--dir", str(folder), *WAITING_FOR_REPLICAS, *more]
+        played.hosts[name].start(command, log=folder / "log")
+
+
+def outcomes(played: Release, headers: dict[str, str]) -> list[tuple[str, str]]:
+    """Take a root through the Service; gives what was told of it."""
+    at = f"http://{played.hosts['acker-api'].address}:8700/v1/topologies/default"
+    for op in (init(1, 9, message_id="42"), ack(1, 9)):
+        body = {name: value for name, value in op.items() if name != "op"}
+        httpx.post(f"{at}/{op['op']}", json=body, headers=headers).raise_for_status()
+    told = httpx.get(f"{at}/spouts/orders/completions", headers=headers).raise_for_status().json()["completions"]
+    return [(one["message_id"], one["outcome"]) for one in told]
