@@ -228,6 +228,18 @@ def test_a_stop_takes_no_more_and_waits_for_what_is_pending(acker: Acker, broker
     left(broker, queue, 15)
 
 
+def test_a_child_for_an_exchange_that_does_not_exist_is_told_in_the_log(
+    acker: Acker, broker: Broker, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def send(root: Root, delivery: Delivery) -> None:
+        delivery.publish("work", delivery.body, root.anchor("work"), exchange="nowhere")
+
+    put(broker, queue, "one")
+    with reading(acker, broker.url, queue, send=send):
+        eventually_true(lambda: "no exchange 'nowhere'" in caplog.text, within=LONG)
+    left(broker, queue, 1)
+
+
 def test_children_go_out_through_the_delivery_with_their_anchors(acker: Acker, broker: Broker, queue: str) -> None:
     def send(root: Root, delivery: Delivery) -> None:
         delivery.publish(f"{queue}-work", delivery.body, root.anchor("work"), message_id="child")

@@ -24,7 +24,8 @@ Wish = Callable[[Opened], object]
 class Link:
     """Delivers the messages of a queue to ``take``, at most ``prefetch`` of them unsettled.
 
-    When the connection or the channel is lost, ``lost`` is told its number and a new one is made, as often as it takes.
+    When the connection or the channel is lost, ``lost`` is told its number and a new one is made, as often as it takes,
+    and after a wait that grows while they do not last.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Link:
         self._take, self._lost = take, lost
         self._ending, self._quiet = threading.Event(), threading.Event()
         self._prefetch = 1
+        self._waits = Terms().waits()
         self._opened: Opened | None = None
         self._thread = threading.Thread(target=self._serve, name=f"rabbitmq-{queue_name}", daemon=True)
         self.fault: BaseException | None = None
@@ -127,7 +129,9 @@ class Link:
         self._opened = None
         self._lost(gone.number)
         close(gone.connection)
-        for wait in Terms().waits():
+        if gone.was_good:
+            self._waits = Terms().waits()
+        for wait in self._waits:
             if self._ending.wait(wait):
                 return
             try:
