@@ -14,6 +14,7 @@ from acker_client.counts import Counts
 from acker_client.errors import (
     AckerError,
     BufferFull,
+    Closed,
     Misuse,
     NameTaken,
     Refused,
@@ -47,6 +48,7 @@ __all__ = [
     "AsyncSpout",
     "Batch",
     "BufferFull",
+    "Closed",
     "Conflict",
     "Counts",
     "Done",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from acker_client import arguments
-from acker_client.errors import Misuse
+from acker_client.errors import Closed, Misuse
 from acker_client.replies import Lost, Reply
 
 if TYPE_CHECKING:
@@ -68,6 +68,11 @@ def reply(response: httpx.Response) -> Reply:
 def lost(error: httpx.RequestError) -> Lost:
     """Say that no reply came; for what httpx itself refuses to send, no further try would help."""
     return Lost(error=error, again=not isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol))
+
+
+def closed(client: httpx.Client | httpx.AsyncClient, error: RuntimeError) -> Exception:
+    """Say that nothing can be sent any more, if that is what httpx says; else give the error as it is."""
+    return Closed("the acker is closed") if client.is_closed else error
 
 
 def reset(error: AttributeError) -> Lost:

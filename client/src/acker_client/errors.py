@@ -6,7 +6,8 @@ The tree of errors (code, whether trying again helps)::
     ├── Misuse             misuse no: the program asks for what cannot be
     │   ├── TupleDone      tuple_done no: acked or failed twice, or used afterwards
     │   ├── NameTaken      name_taken no: a name used twice under one parent
-    │   └── TooManyAnchors too_many_anchors no: a message would carry more anchors than its header holds
+    │   ├── TooManyAnchors too_many_anchors no: a message would carry more anchors than its header holds
+    │   └── Closed         closed no: the acker was closed before
     ├── WrongHeader        wrong_header no: an anchors header that cannot be read, or of another topology
     ├── WrongAnswer        wrong_answer no: what answers does not speak the contract
     ├── Unreachable        unreachable no: retried for as long as is safe, and what became of it is not known
@@ -54,6 +55,12 @@ class TooManyAnchors(Misuse):
     """A message would carry more anchors than its header holds."""
 
     code = "too_many_anchors"
+
+
+class Closed(Misuse):
+    """The acker is used after it was closed, or was closed meanwhile: what was under way then may have arrived."""
+
+    code = "closed"
 
 
 class WrongHeader(AckerError):

@@ -82,6 +82,8 @@ class AsyncDriver:
             return connection.lost(error)
         except AttributeError as error:
             return connection.reset(error)
+        except RuntimeError as error:
+            raise connection.closed(self._http, error) from None
 
     def _begin(self, flow: steps.Flow[None]) -> None:
         """Begin a task that is not within the batch of the one that has called."""

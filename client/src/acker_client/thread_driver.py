@@ -78,6 +78,8 @@ class Driver:
             return connection.reply(http.send(connection.request(http, call)))
         except httpx.RequestError as error:
             return connection.lost(error)
+        except RuntimeError as error:
+            raise connection.closed(http, error) from None
 
     def _linger(self, seconds: float) -> None:
         """Wait, but not beyond the end of the main thread: the interpreter waits for this one then."""

@@ -161,6 +161,8 @@ class RabbitSource:
                 try:
                     for done in self._spout.completions(wait_ms=POLL_MS, stop=self._ended.is_set):
                         self._settle(done)
+                except Misuse:
+                    raise
                 except (AckerError, Problem) as fault:
                     _log.warning("completions cannot be read: %s", fault)
                     self._ended.wait(POLL_MS / 1000)
