@@ -14,6 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 WORD_COUNT = (sys.executable, "-m", "examples.word_count")
+PATIENCE_S = 100
+"""Less than a test has before it is given up, so that what was started is ended."""
+
 FEW_WORKERS = ("--split-workers", "1", "--count-workers", "1")
 FEW_LINES = ("--lines", "60", "--hard-word", "light", "--message-timeout-ms", "1000")
 
@@ -51,7 +54,7 @@ def processes_of(temporary: Path) -> list[bytes]:
 
 def test_the_word_count_proves_itself_on_three_hundred_lines(temporary: Path) -> None:
     with word_count(temporary, "--lines", "300", "--max-pending", "60", "--message-timeout-ms", "2000") as demo:
-        said, complaints = demo.communicate(timeout=60)
+        said, complaints = demo.communicate(timeout=PATIENCE_S)
     assert (demo.returncode, complaints) == (0, ""), said
     for claim in (
         "the word counts equal a plain count of the text: 3256 words, 659 different ones",
@@ -68,7 +71,7 @@ def test_the_word_count_proves_itself_on_three_hundred_lines(temporary: Path) ->
 
 def test_the_word_count_notices_a_word_that_is_acked_and_not_counted(temporary: Path) -> None:
     with word_count(temporary, *FEW_WORKERS, *FEW_LINES, "--drop-word", "light") as demo:
-        said, _ = demo.communicate(timeout=60)
+        said, _ = demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode == 1
     assert "WRONG   the word counts differ from a plain count of the text in 1 words: 'light' 0 instead of 2" in said
     assert "proven  60 of 60 lines were acked" in said
@@ -81,7 +84,7 @@ def test_the_word_count_leaves_nothing_behind_when_it_is_stopped(temporary: Path
         next(line for line in demo.stdout if line.startswith("acked"))
         assert len(processes_of(temporary)) >= 6  # itself, the acker, its Valkey, two workers, the spout
         demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=30)
+        demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode == 128 + signal.SIGINT
     assert processes_of(temporary) == []
     assert list(temporary.iterdir()) == []

@@ -78,7 +78,7 @@ def javascript(statements: str, folder: Path) -> list[str]:
     [functions] = re.findall(r"^(import .*?)^async function write", PAGE, re.MULTILINE | re.DOTALL)
     script = folder / "vectors.mjs"
     script.write_text(f"{functions}\n{statements}")
-    ran = subprocess.run([needed("node"), script], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run([needed("node"), script], capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()
 

@@ -15,6 +15,8 @@ from tests.support.pages import DOCS
 from tests.support.servers import AckerProcess, acker_serve
 from tests.support.waiting import eventually_true
 
+pytestmark = pytest.mark.timeout(300)
+
 PAGE = DOCS / "more-ackers.md"
 SPOUTS = 3
 EACH = 100
@@ -61,7 +63,7 @@ class Move:
     def bolt(self, tuples: int) -> None:
         hands = {hand.topology: hand for hand in (self.old, self.new)}
         for _ in range(tuples):
-            headers = self.tuples.get(timeout=30)
+            headers = self.tuples.get(timeout=60)
             with hands[topology_of(headers) or ""].execute(headers, component="charge"):
                 pass
 
@@ -77,22 +79,22 @@ class Move:
 
 def test_a_move_under_way_loses_nothing_and_tells_nothing_twice(acker: AckerProcess) -> None:
     for name, ackers in (("orders", 2), ("orders-8", 8)):
-        acker.http.put(f"/v1/topologies/{name}", json={"ackers": ackers})
+        acker.http.put(f"/v1/topologies/{name}", json={"ackers": ackers, "message_timeout_ms": 300_000})
     move = Move(acker.url)
     with ThreadPoolExecutor(max_workers=8) as threads, move.old, move.new:
         readers = [threads.submit(move.read, hand) for hand in (move.old, move.new)]
         spouts = [threads.submit(move.spout, number) for number in range(SPOUTS)]
         threads.submit(move.bolt, EACH // 2).result()
         try:
-            eventually_true(lambda: len(move.emitted) >= EACH, within=30)
+            eventually_true(lambda: len(move.emitted) >= EACH, within=60)
             move.moved.set()
             for spout in spouts:
                 spout.result()
             for _ in range(2):  # they begin with half a hundred roots of the old topology, at least, while it is to go
                 threads.submit(move.bolt, (SPOUTS * EACH - EACH // 2) // 2)
-            eventually_true(lambda: acker.http.delete("/v1/topologies/orders").status_code == 204, within=30)
-            assert readers[0].result(timeout=30) == "unknown_topology"
-            eventually_true(lambda: move.told.total() >= SPOUTS * EACH, within=30)
+            eventually_true(lambda: acker.http.delete("/v1/topologies/orders").status_code == 204, within=60)
+            assert readers[0].result(timeout=60) == "unknown_topology"
+            eventually_true(lambda: move.told.total() >= SPOUTS * EACH, within=60)
         finally:
             move.over.set()
         assert readers[1].result() == ""

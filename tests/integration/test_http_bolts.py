@@ -99,7 +99,7 @@ async def only(spout: AsyncSpout) -> Done:
 
 
 async def state(process: AckerProcess, root_id: str) -> str:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=20) as http:
         return str((await http.get(f"{process.url}/v1/topologies/default/roots/{root_id}")).json()["state"])
 
 
@@ -114,7 +114,7 @@ async def test_a_tree_over_three_services_is_acked_when_the_last_has_answered(
 
     def bill(request: Request) -> str:  # not async, so in a thread
         asked.append(request.headers["Acker-Anchors"])
-        with httpx.Client(event_hooks={"request": [add_anchors]}) as client:
+        with httpx.Client(event_hooks={"request": [add_anchors]}, timeout=20) as client:
             client.post(mails).raise_for_status()
         return "billed"
 

@@ -49,6 +49,6 @@ print(json.dumps([threads(), asyncio.run(tasks()), unreachable()]))
 def test_the_client_works_on_httpx2(tmp_path: Path) -> None:
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as service:
         command = [sys.executable, "-c", PROGRAM, service.url]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout) == ["acked", "acked", "httpx2"]

@@ -103,7 +103,7 @@ def told(acker: Acker, count: int) -> dict[str | None, Outcome]:
 
 def run(program: str, url: str, headers: list[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", BEGIN + program, url, *headers]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -37,7 +37,8 @@ def urls(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[t
 async def pair(urls: tuple[str, str], request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
     """The same new topology, by either replica; both know it."""
     name = request.node.name.partition("[")[0]
-    async with httpx.AsyncClient(base_url=urls[0]) as first, httpx.AsyncClient(base_url=urls[1]) as second:
+    async with httpx.AsyncClient(timeout=30) as first, httpx.AsyncClient(timeout=30) as second:
+        first.base_url, second.base_url = urls
         pair = Caller(first, name), Caller(second, name)
         await pair[0].put()
         for replica in pair:

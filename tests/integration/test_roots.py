@@ -23,7 +23,7 @@ ACKED = {"root_id": format_id(R), "state": "finished", "outcome": "acked"}
 
 async def soon(awaited: Awaitable[T]) -> T:
     """Give what is awaited; it has to come long before the longest wait ends."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         return await awaited
 
 

@@ -80,7 +80,7 @@ def test_told_to_stop_it_answers_who_waits_finishes_what_is_in_flight_and_leaves
         eventually_true(lambda: stops_listening(acker))
         sending.send(body[10:])
         assert answer_of(sending)["results"] == ["pending", "acked"]
-        assert acker.process.wait(15) == 0
+        assert acker.process.wait(60) == 0
         assert not is_in_use(data)
 
 
@@ -106,7 +106,7 @@ def test_what_it_holds_survives_a_restart(tmp_path: Path) -> None:
         post(acker, ack(4, 9), key="k")
         post(acker, init(8))
         acker.process.send_signal(signal.SIGINT)
-        assert acker.process.wait(15) == 0
+        assert acker.process.wait(60) == 0
     with acker_serve(tmp_path, *data) as acker:
         assert acker.http.get("/v1/topologies/mine").json()["ackers"] == 2
         repeated = post(acker, ack(4, 9), key="k")
@@ -251,7 +251,7 @@ def test_told_to_stop_while_it_starts_it_cleans_up_and_ends_well(tmp_path: Path)
     while process.poll() is None and not list(tmp_path.glob("acker-*")):
         pass
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert not list(tmp_path.glob("acker-*"))
 
 

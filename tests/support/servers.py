@@ -67,7 +67,7 @@ def run_acker(*arguments: str, **environment: str) -> "subprocess.CompletedProce
     """Run the command line until it ends."""
     command = [sys.executable, "-m", "acker_service", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, env=_environment() | environment
+        command, capture_output=True, text=True, timeout=100, check=False, env=_environment() | environment
     )
 
 
