@@ -60,9 +60,11 @@ def broken() -> Iterator[str]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Broken) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class Here:
