@@ -2,8 +2,6 @@
 
 import contextlib
 import re
-import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +12,8 @@ from typing import Any
 import redis
 from acker_service.store.embedded import find_program
 
+from examples.stage.ports import free_port
+
 NODE_TIMEOUT_MS = 3_000
 """After so long without a word a node is taken for gone; less, and one that gets no processor is."""
 
@@ -21,8 +21,6 @@ PATIENT_MS = 60_000
 """Likewise, where nobody could take over."""
 
 SLOTS = 16_384
-PORTS = range(12_000, 32_000)
-_given: set[int] = set()
 COMMON = ("--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--bind", "127.0.0.1")
 FAST_SYNC = ("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")
 
@@ -135,21 +133,6 @@ def until(look: Callable[[], object], what: str, *, within: float = 90.0) -> Non
                 return
         time.sleep(0.05)
     raise AssertionError(f"not within {within} s: {what}")
-
-
-def free_port() -> int:
-    """Give a port that nobody listens on, another one each time.
-
-    From below those that the system gives to outgoing connections: one of those might be gone before it is listened on.
-    """
-    while True:
-        port = secrets.choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
-            probe.bind(("127.0.0.1", port))
-            if port not in _given:
-                _given.add(port)
-                return port
 
 
 @contextlib.contextmanager

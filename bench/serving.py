@@ -11,7 +11,8 @@ from pathlib import Path
 
 import httpx
 
-from bench.servers import free_port, until
+from bench.servers import until
+from examples.stage.ports import free_port
 
 _SCHED = 2
 

@@ -2,6 +2,7 @@
 
 ====================  ============================================================================================
 `processes`           programs started in a folder and ended by their pid; `Processes.start`, `Child.kill` (SIGKILL)
+`ports`               a port that nobody listens on: ``free_port()``
 `broker`              a RabbitMQ of one's own, on free ports, its data in a folder: ``with running_broker(folder)``
 `acker`               an acker of one's own, likewise: ``start_acker(processes, folder)``, ``make_topology``
 `orders`              the orders: ``make_orders(count)``, as JSON and back, ``publish(url, queue, orders)``

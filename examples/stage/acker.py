@@ -7,7 +7,8 @@ from pathlib import Path
 import httpx
 from acker_protocol import routes
 
-from examples.stage.processes import Processes, free_port
+from examples.stage.ports import free_port
+from examples.stage.processes import Processes
 
 
 def start_acker(processes: Processes, data_dir: Path) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pika
 
-from examples.stage.processes import Child, Processes, free_port, processes_in
+from examples.stage.ports import free_port
+from examples.stage.processes import Child, Processes, processes_in
 
 PROGRAMS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
 """Debian's one on the PATH changes to the user of its service, so what it starts in the end is looked for first."""

@@ -2,9 +2,7 @@
 
 import contextlib
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,9 +12,6 @@ from pathlib import Path
 
 GRACE_S = 20.0
 """How long a process may take to end before it is killed."""
-
-PORTS = range(12_000, 32_000)
-"""Below those that the kernel gives to outgoing connections."""
 
 _NONE: Mapping[str, str] = {}
 
@@ -134,15 +129,6 @@ def processes_in(folder: Path) -> Iterator[Processes]:
         yield processes
     finally:
         processes.end_all()
-
-
-def free_port() -> int:
-    """Find a port on which nobody listens."""
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-import socket
 from pathlib import Path
 
 import httpx
 from acker_protocol import routes
 
+from examples.stage.ports import free_port
 from examples.word_count.crew import Place
 from examples.word_count.plan import Plan
 from examples.word_count.processes import Died, Processes
@@ -18,7 +18,7 @@ TRIES, EVERY_S = 600, 0.05
 
 async def start_acker(processes: Processes, data_dir: Path) -> str:
     """Start the acker, wait until it is ready, and give its address. Raises `Died` if it does not get there."""
-    port = _free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     await processes.start_acker("--port", str(port), "--data-dir", str(data_dir))
     async with httpx.AsyncClient(trust_env=False) as http:
@@ -40,9 +40,3 @@ async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:
     with contextlib.suppress(httpx.TransportError):
         return (await http.get(f"{url}/readyz")).is_success
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

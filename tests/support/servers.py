@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 from acker_service.store.embedded import Embedded
 
-from bench.servers import free_port
+from examples.stage.ports import free_port
 
 PROGRAM = ("-m", "acker_service")
 

@@ -21,9 +21,9 @@ from bench.servers import (
     cluster_url,
     follows,
     form_cluster,
-    free_port,
     until,
 )
+from examples.stage.ports import free_port
 from tests.support.proxy import Proxy, proxied
 
 NAME = "acker"
