@@ -75,6 +75,8 @@ def _rolling(lab: Lab) -> None:
 
 
 def _power(lab: Lab) -> None:
+    """What is lost are roots: the configuration is older than what is not flushed."""
+    lab.valkeys.flush()
     for node in lab.valkeys.nodes:
         node.host.freeze()
     assert lab.disk is not None

@@ -33,16 +33,12 @@ class Lab:
     disk: Disk | None
 
     def anew(self, topology: str) -> "Lab":
-        """Give it with another load: on a topology of its own, which nothing has happened to.
-
-        The configuration is older than any fault: what a fault loses are roots.
-        """
+        """Give it with another load: on a topology of its own, which nothing has happened to."""
         with self.replicas[0].http() as http:
             wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
             patiently(lambda: _is_put(http, routes.topology(topology), wanted), f"{topology} is made")
             for path in (routes.spout(topology, one.host.name) for one in self.replicas):
                 patiently(partial(_is_put, http, path, {}), f"{path} is made")
-        self.valkeys.flush()
         clients = [Client(host=one.host, url=one.url, topology=topology, shards=SHARDS) for one in self.replicas]
         return replace(self, load=Load(clients=clients))
 

@@ -1,7 +1,6 @@
 """Forms a Valkey Cluster of three primaries with a replica each, every one on a host of its own."""
 
 import contextlib
-import itertools
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from typing import Any
 
 import redis
 from acker_service.store.embedded import find_program
-from redis.crc import key_slot
 
 from bench.servers import SLOTS, until
 from tests.cluster.network import Host, Network
@@ -72,11 +70,11 @@ class Node:
         with self._client() as client:
             return client.execute_command(*command)
 
-    def flushes(self, key: str) -> bool:
-        """Whether what is written to it now is on its disk and its replica's, and so all that was before."""
-        with self._client() as client:
-            client.set(key, "")
-            return bool(client.execute_command("WAITAOF", 1, 1, 5_000) == [1, 1])
+    def has_rewritten(self) -> bool:
+        """Whether it does not rewrite its append-only file, and did so when it was told last."""
+        told = self.ask("INFO", "persistence")
+        under_way = told["aof_rewrite_in_progress"] or told["aof_rewrite_scheduled"]
+        return not under_way and bool(told["aof_last_bgrewrite_status"] == "ok")
 
     @contextlib.contextmanager
     def _client(self) -> Iterator["redis.Redis"]:
@@ -144,11 +142,11 @@ class Valkeys:
         patiently(self._is_paired, "every primary has its replica")
 
     def flush(self) -> None:
-        """Have all that was written so far on the disks of every primary and its replica."""
-        for shard, (primary, _) in enumerate(self.pairs()):
-            keys = (f"flushed-{number}" for number in itertools.count())
-            key = next(key for key in keys if key_slot(key.encode()) * PRIMARIES // SLOTS == shard)
-            patiently(partial(primary.flushes, key), f"{primary.host.name} has flushed")
+        """Have all that was written so far on the disks: in append-only files that are written, and flushed, anew."""
+        for node in self.nodes:
+            patiently(node.has_rewritten, f"{node.host.name} rewrites nothing")
+            patiently(partial(node.ask, "BGREWRITEAOF"), f"{node.host.name} rewrites")
+            patiently(node.has_rewritten, f"{node.host.name} has rewritten")
 
     def _is_paired(self) -> bool:
         return all(primary.has_replica() and replica.follows() for primary, replica in self.pairs())
