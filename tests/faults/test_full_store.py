@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from acker_protocol.messages import Ack, Fail, Init, Message, Word
 from acker_service.domain.limits import Configuration
+from acker_service.store.cursors import read_cursor
 from acker_service.store.embedded import Embedded
-from acker_service.store.mailboxes import read_cursor
 from acker_service.store.request import Request
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from acker_service.store.mailboxes import Cursor, Position, read_cursor
+from acker_service.store.cursors import Cursor, Position, read_cursor
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, ack, fail, init

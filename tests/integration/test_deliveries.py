@@ -10,8 +10,8 @@ from acker_service.domain.callback import Webhook
 from acker_service.domain.registration import State, register, resume, stop
 from acker_service.domain.schedule import Schedule
 from acker_service.domain.verdicts import Fate, Verdict
+from acker_service.store.cursors import read_cursor
 from acker_service.store.deliveries import Changed, Outdated, Post, Taken
-from acker_service.store.mailboxes import read_cursor
 from acker_service.store.store import Store
 
 from tests.support.caller import Caller, init

@@ -8,7 +8,8 @@ import anyio
 import pytest
 from acker_protocol.problems import StoreUnavailable, UnknownSpout
 from acker_service.store import keys
-from acker_service.store.mailboxes import Mailboxes, Reading, read_cursor
+from acker_service.store.cursors import read_cursor
+from acker_service.store.mailboxes import Mailboxes, Reading
 from acker_service.store.readers import CALLS, Readers
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology

@@ -9,8 +9,8 @@ from acker_protocol.messages import Completion, Message, Outcome, Word
 from acker_service.domain.limits import Configuration
 from acker_service.domain.standing import Latencies
 from acker_service.store import library
+from acker_service.store.cursors import read_cursor
 from acker_service.store.listing import read_places
-from acker_service.store.mailboxes import read_cursor
 from acker_service.store.node import Argument
 from acker_service.store.request import Request
 from acker_service.store.roots import Root

@@ -15,7 +15,8 @@ from acker_service.api.bodies import JSON, read_json
 from acker_service.api.events import Events, wants_events
 from acker_service.api.paths import After, Limit, SpoutTask, TopologyName, Until, WaitMs
 from acker_service.api.waits import Wait
-from acker_service.store.mailboxes import Reading, read_cursor
+from acker_service.store.cursors import read_cursor
+from acker_service.store.mailboxes import Reading
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
 

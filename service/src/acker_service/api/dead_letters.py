@@ -7,8 +7,8 @@ from fastapi import APIRouter
 
 from acker_service.api.auth import needs
 from acker_service.api.paths import After, Limit, SpoutTask, TopologyName
+from acker_service.store.cursors import read_cursor
 from acker_service.store.dead_letters import DeadLetter, Letters
-from acker_service.store.mailboxes import read_cursor
 from acker_service.store.store import Store
 from acker_service.store.topology import Topology
 

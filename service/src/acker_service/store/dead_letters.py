@@ -7,7 +7,8 @@ from typing import Any
 
 from acker_protocol.messages import Completion
 
-from acker_service.store.mailboxes import Cursor, Position, divide
+from acker_service.store.cursors import Cursor, Position
+from acker_service.store.mailboxes import divide
 from acker_service.store.packing import unpack_completions
 from acker_service.store.shards import Shards
 from acker_service.store.spouts import Spout

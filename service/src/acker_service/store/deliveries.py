@@ -11,7 +11,7 @@ from acker_protocol.wire.completions import encode_completion
 
 from acker_service.domain.batches import Entry, Piece, Settlement, choose, in_order
 from acker_service.domain.registration import Registered
-from acker_service.store.mailboxes import Cursor, Position
+from acker_service.store.cursors import Cursor, Position
 from acker_service.store.node import Argument
 from acker_service.store.packing import split_completions, unpack_completions
 from acker_service.store.server import Server

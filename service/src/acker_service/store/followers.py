@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 
 from acker_protocol.problems import UnknownSpout
 
+from acker_service.store.cursors import Cursor, read_cursor
 from acker_service.store.hints import Hints
-from acker_service.store.mailboxes import Cursor, Reading, read_cursor
+from acker_service.store.mailboxes import Reading
 from acker_service.store.readers import Readers
 from acker_service.store.spouts import Spout, Spouts
 from acker_service.store.topologies import Topologies

@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import dataclass, field
 from itertools import islice
 
-from acker_service.store.mailboxes import Cursor, Mailboxes, Reading, Wanted
+from acker_service.store.cursors import Cursor
+from acker_service.store.mailboxes import Mailboxes, Reading, Wanted
 from acker_service.store.spouts import Spout
 from acker_service.store.topology import Topology
 

@@ -6,7 +6,8 @@ import pytest
 from acker_protocol.messages import Completion, Outcome
 from acker_protocol.problems import Invalid
 from acker_service.domain.limits import Configuration
-from acker_service.store.mailboxes import Cursor, Entry, Position, divide, read_cursor, read_entries, shares
+from acker_service.store.cursors import Cursor, Position, read_cursor
+from acker_service.store.mailboxes import Entry, divide, read_entries, shares
 from acker_service.store.topologies import Topology
 from hypothesis import given
 from hypothesis import strategies as st
