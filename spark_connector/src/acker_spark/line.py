@@ -1,7 +1,11 @@
-"""Knows the line to the acker: operations go out in packed requests, each sent again with its key until answered."""
+"""Knows the line to the acker: operations go out in packed requests, each sent again with its key until answered.
+
+While Redis applies one request the next is written here: a large batch goes out in smaller ones, beside each other.
+"""
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
     from acker_protocol.messages import Message
 
     from acker_spark.options import Options
+
+
+PART, AT_ONCE = 2_500, 2
+"""So many operations go in a request where there are more, and so many requests are on their way at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +57,15 @@ class Line:
         return self._driver.run(learn(self.exchange, self._options))
 
     def send(self, messages: Sequence["Message"]) -> "list[Answer]":
-        """Apply operations, in order, and give their answers; inits that find no place wait for one."""
-        return self._driver.run(place(self.exchange, messages)) if messages else []
+        """Apply operations and give their answers, in order; inits that find no place wait for one.
+
+        Only the first `PART` are applied in order: of more than these none may depend on another.
+        """
+        if len(messages) <= PART:
+            return self._placed(messages) if messages else []
+        parts = [messages[at : at + PART] for at in range(0, len(messages), PART)]
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="acker-line") as pool:
+            return [answer for answers in pool.map(self._placed, parts) for answer in answers]
 
     def root_is_known(self, root_id: int) -> bool:
         """Whether the acker knows of a root, be it early, pending or finished."""
@@ -60,6 +75,9 @@ class Line:
         """Have the completions of the spout task posted to a webhook. Raises the `Problem` that refuses it."""
         call = calls.post_to(self.exchange.topology, self._options.spout_task, url=url, secret=secret)
         self._driver.run(self.exchange.send(call))
+
+    def _placed(self, messages: Sequence["Message"]) -> "list[Answer]":
+        return self._driver.run(place(self.exchange, messages))
 
     def close(self) -> None:
         """Close the connections."""
