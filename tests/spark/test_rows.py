@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from acker_spark import errors, fail_rows, filter_rows, fork, gathered, join_anchors, live, split_rows
-from acker_spark.columns import EDGE, ROOT
+from acker_spark.columns import EDGE, MESSAGE, ROOT
 from pyspark.sql import functions as F
 
 from tests.spark.tracked import Source, Tracked, run, told
@@ -57,6 +57,39 @@ def test_one_frame_in_two_sinks_is_done_when_both_are(rows: Any, tracked: Tracke
     one.ack_rows(lambda _, __: None)(left, 0)
     assert tracked.pending() == {"1", "2", "3", "4"}
     two.ack_rows(lambda _, __: None)(right, 0)
+    told(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "acked"})
+
+
+def test_of_a_message_that_comes_twice_all_ways_of_a_fork_keep_the_same_rows(spark: Any, tracked: Tracked) -> None:
+    """Each way is another query, which reads the rows in an order of its own."""
+    data = [(one, text) for one in range(8) for text in ("a b", "c d e")]
+    acker, seen = tracked.acker(query_id="x"), dict[int, list[Any]]()
+    for way, read in enumerate((data, data[::-1])):
+        rows = spark.createDataFrame(read, "id long, sentence string").coalesce(1)
+        frame = fork(words_of(acker.root(rows, "id")), 2)[way]
+        ends = tracked.acker(query_id=f"way-{way}")
+        ends.ack_rows(lambda out, way: seen.update({way: sorted(out.select("id", "word").collect())}))(frame, way)
+    told(tracked, {str(one): "acked" for one in range(8)})
+    assert seen[0] == seen[1]
+
+
+def test_a_way_of_a_fork_that_lost_its_message_ids_is_refused(rows: Any, tracked: Tracked) -> None:
+    """Its roots would never begin, or what was delivered twice would not be seen."""
+    acker = tracked.acker(query_id="q")
+    rooted = acker.root(rows, "id")
+    with pytest.raises(errors.NotOfThisBatch, match=MESSAGE):
+        fork(rooted.drop(MESSAGE), 2)
+    for way in fork(rooted, 2):
+        with pytest.raises(errors.NotOfThisBatch, match=MESSAGE):
+            acker.ack_rows(lambda _, __: None)(way.drop(MESSAGE), 0)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_copies_of_the_rows_of_a_message_count_once(rows: Any, tracked: Tracked, copies: int) -> None:
+    """As a join with a table makes them. The sum over all rows would be zero, or what it should be by chance."""
+    acker = tracked.acker(query_id="q")
+    words = words_of(acker.root(rows, "id")).withColumn("copy", F.explode(F.sequence(F.lit(1), F.lit(copies))))
+    acker.ack_rows(lambda _, __: None)(words, 0)
     told(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "acked"})
 
 

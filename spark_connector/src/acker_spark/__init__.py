@@ -11,6 +11,7 @@ from acker_spark.errors import (
     NoRoom,
     NotOfThisBatch,
     NullMessageId,
+    RowsChanged,
     UnfitTopology,
     WrongOptions,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "NoRoom",
     "NotOfThisBatch",
     "NullMessageId",
+    "RowsChanged",
     "Shipped",
     "UnfitTopology",
     "WrongOptions",

@@ -74,7 +74,7 @@ class Acker(Connected):
             {
                 MESSAGE: message,
                 ROOT: columns.hashed(self.options.topology, self.options.spout_task, message, *parts),
-                TAG: F.rand(),
+                TAG: columns.tag(frame),
             }
         )
         counted = rooted.observe(self._observation(), F.count(F.lit(1)).alias("roots"))
@@ -89,7 +89,7 @@ class Acker(Connected):
             {
                 ROOT: columns.identity(root, is_text=_is_text(frame, root)),
                 EDGE: columns.identity(edge, is_text=_is_text(frame, edge)),
-                TAG: F.rand(),
+                TAG: columns.tag(frame),
                 MESSAGE: F.lit(None).cast("boolean"),
             }
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from acker_spark import deliveries, shipping
 from acker_spark.course import Course
 from acker_spark.errors import Misuse
+from acker_spark.held import held
 from acker_spark.ledger import Book, Ledger
 
 if TYPE_CHECKING:
@@ -31,12 +32,8 @@ class BatchFunction:
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Run one batch."""
         course = Course.of(self.acker, batch, batch_id)
-        frame = deliveries.owned(batch, course.claim).persist()
-        try:
-            with course.alone():
-                self._run(course, frame)
-        finally:
-            frame.unpersist()
+        with held(deliveries.owned(batch, course.claim)) as frame, course.alone():
+            self._run(course, frame)
 
     def _run(self, course: Course, frame: "DataFrame") -> None:
         taken, rows = deliveries.taken(frame)

@@ -4,6 +4,8 @@ Ids are hashes of what they are made from, so that a batch that is run again giv
 of a ``bigint``, which has a sign where the contract's ids have none.
 """
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -16,14 +18,16 @@ if TYPE_CHECKING:
 ROOT, EDGE = "_ack_root", "_ack_edge"
 """The anchor of a row: its root id, and the edge id by which the acker waits for it."""
 
+FOLLOWING = "tinyint"
 MESSAGE = "_ack_message"
-"""The message id, a text, in rows whose roots this job begins; without a value, a boolean, in rows it has received.
+"""The message id, a text, in rows whose roots this job begins; without a value, a boolean, in rows it has received,
+and a ``tinyint`` in those of a fork whose roots begin where another way of it ends.
 
 By its type a frame that lost it in a select is told from one that was received: nobody would ever begin its roots.
 """
 
 TAG = "_ack_tag"
-"""Tells the rows made of one delivery of a message from those of another delivery of the same message."""
+"""Tells the rows made of one delivery of a message from those of another delivery of the same message, by `tag`."""
 
 PARENT = "_ack_parent"
 
@@ -38,6 +42,9 @@ OWN = (ROOT, EDGE, MESSAGE, TAG, *ROW_LEVEL)
 """All columns that are the connector's."""
 
 _ID = "bigint"
+_HALF = 2**32
+_UNHASHED = re.compile("map<|variant|geo")
+"""Of these types Spark makes no hash."""
 _UNSIGNED = 2**64 - 1
 
 
@@ -56,6 +63,18 @@ def hashed(*parts: "Column | str") -> "Column":
     columns = [F.lit(part) if isinstance(part, str) else part for part in parts]
     value = F.xxhash64(*columns)
     return F.when(value == 0, F.lit(1).cast(_ID)).otherwise(value)
+
+
+def tag(frame: "DataFrame") -> "Column":
+    """Give a tag: half of it is made of what a row holds, and half of its place, for rows that hold the same.
+
+    So the ways of a fork, which are computed apart, keep the same one of two deliveries that differ.
+    """
+    names = Counter(name.lower() for name in frame.columns)
+    once = [name for name, kind in frame.dtypes if names[name.lower()] == 1 and not _UNHASHED.search(kind)]
+    content = F.xxhash64(F.lit(""), *(F.col(f"`{name.replace('`', '``')}`") for name in once))
+    place = (F.rand() * _HALF).cast(_ID)
+    return content.bitwiseAND(F.lit(-_HALF)).bitwiseOR(place)
 
 
 def column(named: "Column | str") -> "Column":

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from acker_spark.columns import EDGE, MESSAGE, ROOT, ROW_LEVEL, TAG, hashed, need, unsigned
-from acker_spark.errors import Misuse, NullMessageId
+from acker_spark.columns import EDGE, FOLLOWING, MESSAGE, ROOT, ROW_LEVEL, TAG, hashed, need, unsigned
+from acker_spark.errors import Misuse, NullMessageId, RowsChanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,6 +46,11 @@ def begins_here(frame: "DataFrame") -> bool:
     return dict(frame.dtypes).get(MESSAGE) == "string"
 
 
+def of_root(frame: "DataFrame") -> bool:
+    """Whether all rows of a root in this frame were made of one message: those of `root`, in any way of a fork."""
+    return dict(frame.dtypes).get(MESSAGE) in ("string", FOLLOWING)
+
+
 def owned(frame: "DataFrame", claim: Claim) -> "DataFrame":
     """Give the rows the edges of this batch: where it begins the roots they are its own, else those they came with.
 
@@ -66,9 +71,8 @@ def taken(frame: "DataFrame") -> "tuple[list[Delivery], DataFrame]":
     Rows made of one message are told apart from doubles of it by the tag they got in root() or received(): of several
     tags one is kept. Raises `NullMessageId`.
     """
-    message = F.first(MESSAGE) if begins_here(frame) else F.lit(None).cast("string")
-    grouped = frame.groupBy(ROOT, EDGE).agg(message.alias(MESSAGE), F.min(TAG).alias(KEPT), F.max(TAG).alias(LAST))
-    columns = grouped.toArrow().to_pydict()
+    grouped = frame.groupBy(ROOT, EDGE, MESSAGE).agg(F.min(TAG).alias(KEPT), F.max(TAG).alias(LAST))
+    columns = grouped.toArrow().to_pydict()  # a text is a key here: to find the first, Spark would sort all rows
     begins = begins_here(frame)
     rows = zip(columns[ROOT], columns[EDGE], columns[MESSAGE], strict=True)
     found = [delivery(root, edge, message, begins=begins) for root, edge, message in rows]
@@ -95,13 +99,26 @@ def delivery(
 
 
 def without_doubles(frame: "DataFrame", columns: dict[str, list[Any]], *keys: str) -> "DataFrame":
-    """Keep of each delivered thing the rows of one tag only; the frame itself where all have one."""
+    """Keep of each delivered thing the rows of one tag only; the frame itself where all have one.
+
+    They are computed here and once. Rows that are computed anew, when a machine was lost, may have other tags: then
+    none would be kept of a message that is acked. Raises `RowsChanged`.
+    """
     tags = zip(columns[KEPT], columns[LAST], strict=True)
     doubled = [at for at, (kept, last) in enumerate(tags) if kept != last]
     if not doubled:
         return frame
     rows = [tuple(columns[name][at] for name in (*keys, KEPT)) for at in doubled]
-    schema = ", ".join([*(f"{key} bigint" for key in keys), f"{KEPT} double"])
-    kept = F.broadcast(frame.sparkSession.createDataFrame(rows, schema))
+    kept = F.broadcast(frame.sparkSession.createDataFrame(rows, ", ".join(f"{key} bigint" for key in (*keys, KEPT))))
     joined = frame.join(kept, list(keys), "left")
-    return joined.where(F.col(KEPT).isNull() | (F.col(KEPT) == F.col(TAG))).select(*frame.columns)
+    chosen = joined.where(F.col(KEPT).isNull() | (F.col(KEPT) == F.col(TAG))).localCheckpoint()
+    _refuse_changed(chosen.where(F.col(KEPT).isNotNull()).select(*keys).distinct().count(), len(doubled))
+    return chosen.select(*frame.columns)
+
+
+def _refuse_changed(found: int, wanted: int) -> None:
+    if found != wanted:
+        raise RowsChanged(
+            f"of {wanted} messages that came twice, rows of {found} are left: a part of the batch was lost and "
+            "computed anew, and came out otherwise. Nothing was sent of it; start the query again"
+        )

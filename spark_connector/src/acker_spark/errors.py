@@ -12,7 +12,8 @@ The tree of errors::
     │   └── LedgerClosed        the ledger of a batch that is over
     ├── UnfitTopology           the topology does not dedupe, or forgets too soon
     ├── NoRoom                  the batch has more roots than its spout task may have pending
-    └── AnotherQuery            somebody else tracks roots of this batch
+    ├── AnotherQuery            somebody else tracks roots of this batch
+    └── RowsChanged             a part of the batch was computed anew, and came out otherwise
 """
 
 
@@ -62,3 +63,7 @@ class NoRoom(AckerSparkError):
 
 class AnotherQuery(AckerSparkError):
     """Roots of this batch were begun by somebody else and are not done."""
+
+
+class RowsChanged(AckerSparkError):
+    """A part of the batch was lost and computed anew, and came out otherwise: the query is started again."""

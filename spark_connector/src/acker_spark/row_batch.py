@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.messages import Ack, Fail, Message
-from pyspark.sql import functions as F
 
-from acker_spark.columns import ANCHORS, EDGE, FORK, MESSAGE, OWN, ROOT, TAG, hashed, need, unsigned
+from acker_spark.columns import ANCHORS, EDGE, MESSAGE, OWN, ROOT, need, unsigned
 from acker_spark.course import Course
-from acker_spark.deliveries import KEPT, LAST, Claim, Delivery, begins_here, delivery, without_doubles
+from acker_spark.deliveries import Claim, Delivery, begins_here, delivery, of_root, without_doubles
 from acker_spark.errors import EqualKeys
-from acker_spark.rows import anchors, live
+from acker_spark.held import held
+from acker_spark.rows import live
+from acker_spark.summing import COPIED, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from acker_spark.acker import Acker
 
     Function = Callable[[DataFrame, int], object]
-
-OVER, LEAVING = "_ack_over", "_ack_leaving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +57,10 @@ class RowFunction:
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Run one batch."""
         course = Course.of(self.acker, batch, batch_id)
-        if not {ANCHORS, FORK} & set(batch.columns):
+        if ANCHORS not in batch.columns:
             need(batch, ROOT, EDGE, MESSAGE, who="acker.ack_rows")
-        frame = batch.persist()
-        try:
-            with course.alone():
-                self._run(course, frame)
-        finally:
-            frame.unpersist()
+        with held(batch) as frame, course.alone():
+            self._run(course, frame)
 
     def _run(self, course: Course, frame: "DataFrame") -> None:
         standings, rows = standing(frame, course.claim, self.ends)
@@ -82,10 +77,10 @@ def standing(
     frame: "DataFrame", claim: Claim, ends: "Callable[[DataFrame], Column]"
 ) -> "tuple[list[Standing], DataFrame]":
     """Find what the rows of each root come to, and the rows without those of doubled messages."""
-    found = _summed(frame, claim, ends)
-    rows = without_doubles(frame, found, ROOT) if begins_here(frame) else frame
+    found = summed(frame, claim, ends)
+    rows = without_doubles(frame, found, ROOT) if of_root(frame) else frame
     if rows is not frame:
-        found = _summed(rows, claim, ends)
+        found = summed(rows, claim, ends)
     begins = begins_here(frame)
     standings = [_standing(found, at, begins=begins) for at in range(len(found[ROOT]))]
     _refuse_copies(found)
@@ -94,7 +89,7 @@ def standing(
 
 def _refuse_copies(found: dict[str, list[Any]]) -> None:
     """Raise `EqualKeys` for rows that leave with one edge: the first that is acked elsewhere would end it for all."""
-    copied = [unsigned(root) for root, copies in zip(found[ROOT], found[LEAVING], strict=True) if copies]
+    copied = [unsigned(root) for root, copies in zip(found[ROOT], found[COPIED], strict=True) if copies]
     if copied:
         raise EqualKeys(
             f"rows of {len(copied)} roots, as {copied[0]:016x}, would leave as copies with one edge: the tree would be "
@@ -107,39 +102,3 @@ def _standing(found: dict[str, list[Any]], at: int, *, begins: bool) -> Standing
     first = None if row["own"] is None or row["start"] is None else row["own"] ^ row["start"]
     own = delivery(row[ROOT], row["own"], row[MESSAGE], begins=begins, ack_val=first)
     return Standing(delivery=own, ended=unsigned(row["ended"] or 0), reason=row["why"])
-
-
-def _summed(frame: "DataFrame", claim: Claim, ends: "Callable[[DataFrame], Column]") -> dict[str, list[Any]]:
-    """Sum up by edge, and then by root: copies of a row, as a join makes them, have one edge and count once.
-
-    Rows that leave with one edge are copies, unless their tags say that the row itself was delivered twice.
-    """
-    begins = begins_here(frame)
-    message = F.col(MESSAGE) if begins else F.lit(None).cast("string")
-    tag = F.col(TAG) if TAG in frame.columns else F.lit(0.0)
-    each = frame.select(
-        F.explode(F.array_distinct(anchors(frame))).alias("one"),
-        ends(frame).alias(OVER),
-        message.alias(MESSAGE),
-        tag.alias(TAG),
-    )
-    left = ~F.col(OVER)
-    edges = each.groupBy(F.col("one.root").alias(ROOT), F.col("one.edge").alias(EDGE)).agg(
-        F.max("one.reason").alias("why"),
-        F.bool_and(OVER).alias(OVER),
-        F.first(MESSAGE).alias(MESSAGE),
-        F.min(TAG).alias(KEPT),
-        F.max(TAG).alias(LAST),
-        (F.count(F.when(left, 1)) > F.size(F.collect_set(F.when(left, F.col(TAG))))).alias(LEAVING),
-    )
-    roots = edges.groupBy(ROOT).agg(
-        F.bit_xor(F.when(F.col(OVER), F.col(EDGE))).alias("ended"),
-        F.max("why").alias("why"),
-        F.first(MESSAGE).alias(MESSAGE),
-        F.min(KEPT).alias(KEPT),
-        F.max(LAST).alias(LAST),
-        F.bool_or(LEAVING).alias(LEAVING),
-    )
-    ids = {"own": hashed(*claim.words, F.col(ROOT)), "start": hashed(F.col(ROOT), "edge")}
-    found: dict[str, list[Any]] = roots.withColumns(ids).toArrow().to_pydict()
-    return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.wire.fields import REASON_CHARACTERS
 from pyspark.sql import functions as F
 
-from acker_spark.columns import ANCHORS, DONE, EDGE, FORK, MESSAGE, OWN, REASON, ROOT, column, need
+from acker_spark.columns import ANCHORS, DONE, EDGE, FOLLOWING, FORK, MESSAGE, OWN, REASON, ROOT, column, need
 from acker_spark.deliveries import begins_here
 from acker_spark.errors import Misuse
 
@@ -54,7 +54,7 @@ def fail_rows(frame: "DataFrame", condition: "str | Column", reason: "str | Colu
         marked = frame.withColumn("_ack_failing", failing)
         failed = marked.withColumn(ANCHORS, F.transform(ANCHORS, lambda one: _failed(one, F.col("_ack_failing"))))
         return _end(failed, F.col("_ack_failing").isNotNull()).drop("_ack_failing")
-    return frame.withColumn(REASON, F.coalesce(_reason(frame), failing))
+    return frame.withColumn(REASON, F.coalesce(why_failed(frame), failing))
 
 
 def fork(frame: "DataFrame", ways: int) -> "list[DataFrame]":
@@ -62,11 +62,12 @@ def fork(frame: "DataFrame", ways: int) -> "list[DataFrame]":
 
     The roots of a frame from root() are begun where the first of these ends.
     """
-    _need(frame, "fork")
+    if ANCHORS not in frame.columns:
+        need(frame, ROOT, EDGE, MESSAGE, who="fork")
     if ways < 2:
         raise Misuse(f"fork needs two ways or more, not {ways}")
     first, *others = [_branch(frame, at, ways) for at in range(ways)]
-    return [first, *(other.drop(MESSAGE) for other in others)]
+    return [first, *(_following(other) for other in others)]
 
 
 def join_anchors(
@@ -100,7 +101,7 @@ def gathered(frame: "DataFrame") -> "Column":
 def live(frame: "DataFrame") -> "Column":
     """Say of each row whether it is neither done nor failed."""
     done = F.col(DONE) if DONE in frame.columns else _no()
-    return ~done & _reason(frame).isNull()
+    return ~done & why_failed(frame).isNull()
 
 
 def every(_: "DataFrame") -> "Column":
@@ -117,7 +118,7 @@ def anchors(frame: "DataFrame") -> "Column":
     """Give the anchors of each row as an array."""
     if ANCHORS in frame.columns:
         return F.col(ANCHORS)
-    one = F.struct(F.col(ROOT).alias("root"), F.col(EDGE).alias("edge"), _reason(frame).alias("reason"))
+    one = F.struct(F.col(ROOT).alias("root"), F.col(EDGE).alias("edge"), why_failed(frame).alias("reason"))
     return F.array(one).cast(_ARRAY)
 
 
@@ -129,6 +130,11 @@ def slid(frame: "DataFrame", at: "Column", ways: "Column") -> "DataFrame":
 def _branch(frame: "DataFrame", at: int, ways: int) -> "DataFrame":
     shared = _each_edge(frame, lambda edge: _link(edge, "fork", F.lit(at), F.lit(ways)))
     return shared.withColumn(FORK, F.expr("true"))
+
+
+def _following(frame: "DataFrame") -> "DataFrame":
+    """Say that the roots of these rows begin elsewhere, if they are roots of this program."""
+    return frame.withColumn(MESSAGE, F.lit(None).cast(FOLLOWING)) if begins_here(frame) else frame
 
 
 def _link(edge: "Column", stage: str, at: "Column", count: "Column") -> "Column":
@@ -158,7 +164,8 @@ def _end(frame: "DataFrame", over: "Column") -> "DataFrame":
     return frame.withColumn(DONE, done | over)
 
 
-def _reason(frame: "DataFrame") -> "Column":
+def why_failed(frame: "DataFrame") -> "Column":
+    """Give the reason for which each row failed."""
     return F.col(REASON) if REASON in frame.columns else F.lit(None).cast("string")
 
 
