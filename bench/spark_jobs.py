@@ -37,7 +37,7 @@ class Job:
         stream = spark.readStream.schema("id string, body string").option("maxFilesPerTrigger", 1)
         messages = stream.parquet(str(self.messages))
         rooted = messages if level == "plain" else acker.root(messages, message_id="id")
-        rows = split_rows(rooted, self.split(), "part", stage="parts") if level == "row" else rooted
+        rows = split_rows(rooted, self.split(), "part", stage="parts").drop("body") if level == "row" else rooted
         writer = rows.writeStream.foreachBatch(self._function(level, out, acker))
         query = writer.option("checkpointLocation", str(out / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
