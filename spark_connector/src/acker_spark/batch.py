@@ -37,9 +37,8 @@ class BatchFunction:
 
     def _run(self, course: Course, frame: "DataFrame") -> None:
         taken, rows = deliveries.taken(frame)
-        begun = course.begin(taken, here=deliveries.begins_here(frame))
         book = Book.of(taken)
-        with course.heartbeat(taken):
+        with course.attended(taken, here=deliveries.begins_here(frame)) as begun:
             self._call(rows, course.claim.batch_id, book)
             course.ship(shipping.deltas(book), begun=begun, sent=book.sent)
 

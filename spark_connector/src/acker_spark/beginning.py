@@ -96,5 +96,8 @@ def _another(message: Message) -> AnotherQuery:
     named = f"message id {message.message_id!r}" if isinstance(message, Init) else f"root {message.root_id:016x}"
     return AnotherQuery(
         f"another query tracks these roots: that of {named} was begun elsewhere and is not done. Give each query a "
-        "spout task of its own; where a message can come again before it is done, give its attempt to root()"
+        "spout task of its own; where a message can come again before it is done, give its attempt to root(). Where no "
+        "other query can have begun it, this batch had, and can no longer tell: its program or its source gives other "
+        "rows now, or the dedupe window was over when it was run again. Then start it again when that root is done or "
+        "has timed out, and give the Acker a longer dedupe_window"
     )

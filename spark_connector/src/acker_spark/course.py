@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from acker_spark.acker import Acker
-    from acker_spark.heartbeat import Heartbeat
 
 log = logging.getLogger("acker_spark")
 _guard = threading.Lock()
@@ -57,22 +56,20 @@ class Course:
         finally:
             _running.discard(name)
 
-    def begin(self, taken: Sequence[Delivery], *, here: bool) -> int:
-        """Begin the roots of a batch, if that is done here; give how many were new."""
-        topology = self.acker.topology
-        if not here:
-            return 0
-        topology.refuse_crowd(len(taken))
-        return beginning.begin(self.acker.line, self.acker.options, self.claim, taken)
+    @contextmanager
+    def attended(self, taken: Sequence[Delivery], *, here: bool) -> Iterator[int]:
+        """Begin the roots of a batch, if that is done here, and give how many were new; none times out in the block.
 
-    def heartbeat(self, taken: Sequence[Delivery]) -> "Heartbeat":
-        """Keep the roots of a batch from timing out."""
+        The first of many could, while the last are begun; and so could those that were begun before.
+        """
+        self.acker.topology.refuse_crowd(len(taken) if here else 0)
+        roots = dict.fromkeys(one.root_id for one in taken)
 
         def beat() -> None:
-            roots = dict.fromkeys(one.root_id for one in taken)
             self.acker.pulse.send([ResetTimeout(root_id=root) for root in roots])
 
-        return self.acker.heartbeat(beat)
+        with self.acker.heartbeat(beat):
+            yield beginning.begin(self.acker.line, self.acker.options, self.claim, taken) if here else 0
 
     def ship(self, deltas: Sequence[Message], *, begun: int, sent: int) -> None:
         """Ship the deltas of a batch, and tell what they were."""

@@ -65,8 +65,7 @@ class RowFunction:
     def _run(self, course: Course, frame: "DataFrame") -> None:
         standings, rows = standing(frame, course.claim, self.ends)
         taken = [one.delivery for one in standings]
-        begun = course.begin(taken, here=begins_here(frame))
-        with course.heartbeat(taken):
+        with course.attended(taken, here=begins_here(frame)) as begun:
             shown = rows.where(live(rows)).drop(*(name for name in OWN if name not in self.keeps))
             self.function(shown, course.claim.batch_id)
             deltas = [message for one in standings if (message := one.message()) is not None]

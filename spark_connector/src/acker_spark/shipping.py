@@ -42,5 +42,9 @@ def deltas(book: "Book") -> list[Message]:
 
 
 def late(answers: "Iterable[Answer]") -> int:
-    """Count what found its root finished, though nobody but this batch could finish it well: it had timed out."""
+    """Count the deltas that came too late: their root was done.
+
+    Only this batch can end its trees well, so the root had timed out or failed elsewhere; or the message came again,
+    within the retention, when its tree was done.
+    """
     return sum(1 for answer in answers if answer.word is Word.FINISHED)

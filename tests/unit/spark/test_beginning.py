@@ -93,3 +93,17 @@ def test_roots_that_find_no_place_end_the_batch_in_words_and_not_never(memory: M
     memory.refusals.extend([Word.MAX_SPOUT_PENDING] * 1_000)
     with pytest.raises(NoRoom, match="max_spout_pending"):
         begin(line, OPTIONS, FIRST, batch(FIRST, 10, 20, 30))
+
+
+def test_a_batch_whose_program_gives_another_leader_when_it_is_run_again_is_refused_and_told_what_to_do(
+    memory: MemoryAcker, line: Line
+) -> None:
+    """What it had begun stays as it is; when that has ended, the batch runs."""
+    begin(line, OPTIONS, FIRST, taken := batch(FIRST, 20))
+    changed = batch(FIRST, 10, 20)
+    with pytest.raises(AnotherQuery, match="start it again when that root is done or has timed out"):
+        begin(line, OPTIONS, FIRST, changed)
+    assert memory.unread("reader") == ["10"]
+    finish(line, taken)
+    assert sorted(memory.unread("reader")) == ["10", "20"]
+    assert begin(line, OPTIONS, FIRST, batch(FIRST, 5, 20)) == 1
