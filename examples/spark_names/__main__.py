@@ -15,6 +15,8 @@ def parse(arguments: list[str]) -> Plan:
         description="Greet names on Spark, of which one throws and one fails; exit 0 if the trees end as they must.",
     )
     parser.add_argument("--within-s", type=float, default=900.0, help="give up after so many seconds [900]")
+    careless = "take what goes wrong in greeting for done: the proof must fail"
+    parser.add_argument("--careless", action="store_true", help=careless)
     return Plan(**vars(parser.parse_args(arguments)))
 
 

@@ -24,6 +24,7 @@ class Plan:
     """A run as the command line asks for it; with ``acker`` and ``folder``, as its processes are told it."""
 
     within_s: float
+    careless: bool = False
     acker: str = ""
     folder: str = ""
 

@@ -63,7 +63,8 @@ class Child:
 
     def tail(self) -> str:
         """Give the end of its log."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+        lines = filter(None, self.log.read_text(errors="replace").splitlines())
+        return "\n".join([*lines][-15:])
 
     def wait_until(self, ready: Callable[[], object], *, within: float = 60.0) -> None:
         """Wait until something is true of it. Raises `Died` if it ends before, or takes longer."""

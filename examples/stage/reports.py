@@ -1,14 +1,20 @@
 """Knows how a process tells its starter something: as lines of JSON in its log, beside whatever else it says there."""
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 
 def report(**told: object) -> None:
-    """Tell something."""
-    print(json.dumps(told, ensure_ascii=False), flush=True)
+    """Tell something, in one write and on a line of its own.
+
+    The JVM of a Spark driver writes into the same log, and may be in the middle of a line.
+    """
+    sys.stdout.flush()
+    os.write(sys.stdout.fileno(), f"\n{json.dumps(told, ensure_ascii=False)}\n".encode())
 
 
 class Reports:

@@ -1,5 +1,6 @@
 """The parts that the pipelines play on do what they say."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from examples.stage.cards import CardFault, Cards, read_answers, read_charges, s
 from examples.stage.notices import Notices, read_notices, start_notice_service
 from examples.stage.orders import make_orders, publish, read_order
 from examples.stage.processes import Processes, processes_in
+from examples.stage.reports import Reports
 from examples.stage.statuses import Away, Status, Statuses, away
 from tests.support.broker import need_broker
 
@@ -109,3 +111,23 @@ def test_the_notice_service_counts_what_it_is_told(processes: Processes) -> None
         notices.tell("1", status)
     notices.close()
     assert read_notices(url) == {"1": {"authorised": 2}}
+
+
+def test_what_is_reported_is_read_though_somebody_else_is_in_the_middle_of_a_line(processes: Processes) -> None:
+    """As a JVM may be that writes into the same log. What a report cuts in two was no report."""
+    telling = """
+import os
+from examples.stage.reports import report
+os.write(1, b"WARN of another ")
+report(greeting="a")
+os.write(2, b'program {"greet')
+report(greeting="b" * 20_000)
+report(greeting="c")
+os.write(1, b'{"greeting": "not all of')
+"""
+    child = processes.start("teller", [sys.executable, "-c", telling])
+    assert child.wait(within=60) == 0
+    reports = Reports(child.log)
+    assert [told["greeting"] for told in reports.read()] == ["a", "b" * 20_000, "c"]
+    assert list(reports.read()) == []
+    assert child.tail().startswith("WARN of another")
