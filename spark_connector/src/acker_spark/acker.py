@@ -11,6 +11,7 @@ from acker_spark import columns, windows
 from acker_spark.batch import BatchFunction, checked
 from acker_spark.columns import ANCHORS, EDGE, MESSAGE, ROOT, TAG
 from acker_spark.connected import Connected
+from acker_spark.course import refuse_nameless
 from acker_spark.heartbeat import Heartbeat
 from acker_spark.line import World
 from acker_spark.options import Further, Options
@@ -66,8 +67,10 @@ class Acker(Connected):
         The root id is a hash of topology, spout task, message id and attempt: a message that is replayed is a new root
         by its ``attempt``. Of rows with the same root in a batch one is kept. Rows that are filtered out before their
         batch, or held back there by a window or a join, are not begun. A query's progress tells how many there were, as
-        ``observedMetrics["acker"].roots`` (of a second such frame ``acker-2``, and so on).
+        ``observedMetrics["acker"].roots`` (of a second such frame ``acker-2``, and so on). Raises `NoQueryId` under
+        Spark Connect.
         """
+        refuse_nameless(frame, self.options.query_id)
         message = columns.column(message_id).cast("string")
         parts = () if attempt is None else (columns.column(attempt),)
         rooted = frame.withColumns(
@@ -84,7 +87,9 @@ class Acker(Connected):
         """Take rows that somebody else has emitted, with their anchors in two columns.
 
         Each is ``bigint`` or 16 hex digits. They are acked edge by edge and once, however often a row is delivered.
+        Raises `NoQueryId` under Spark Connect.
         """
+        refuse_nameless(frame, self.options.query_id)
         return frame.withColumns(
             {
                 ROOT: columns.identity(root, is_text=_is_text(frame, root)),

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from acker_spark.acker import Acker
 
 log = logging.getLogger("acker_spark")
+UNTOLD = (
+    "Spark does not tell the query's id here: under Spark Connect, or where the function is not called by a query, "
+    "give one name for each checkpoint, as Acker(…, query_id='counts-1')"
+)
 _guard = threading.Lock()
 _running: set[str] = set()
 """The ids of the queries whose batches are running in this process."""
@@ -94,11 +98,14 @@ def query_id_of(batch: "DataFrame", given: str | None) -> str:
     """Find the id of the query, the same after a restart from its checkpoint. Raises `NoQueryId`."""
     found = given or _told(batch)
     if not found:
-        raise NoQueryId(
-            "Spark does not tell the query's id here: under Spark Connect, or where the function is not called by a "
-            "query, give one name for each checkpoint, as Acker(…, query_id='counts-1')"
-        )
+        raise NoQueryId(UNTOLD)
     return found
+
+
+def refuse_nameless(frame: "DataFrame", given: str | None) -> None:
+    """Raise `NoQueryId` for a frame of Spark Connect while its query is written, and not out of its first batch."""
+    if not given and type(frame).__module__.startswith("pyspark.sql.connect."):
+        raise NoQueryId(UNTOLD)
 
 
 def _told(batch: "DataFrame") -> str | None:

@@ -8,8 +8,8 @@ import pytest
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
 from acker_protocol.states import Rules
-from acker_spark import Acker
-from acker_spark.course import Course
+from acker_spark import Acker, NoQueryId
+from acker_spark.course import Course, refuse_nameless
 from acker_spark.deliveries import Claim, Delivery
 from acker_spark.line import World
 
@@ -52,3 +52,12 @@ def test_roots_are_kept_from_timing_out_while_the_others_are_begun(memory: Memor
     taken = [Delivery(root_id=one, edge_id=one, message_id=str(one), ack_val=one) for one in (1, 2, 3)]
     with course.attended(taken, here=True) as begun:
         assert begun == 3
+
+
+def test_a_frame_of_spark_connect_needs_a_query_id_before_its_query_starts(acker: Acker) -> None:
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+    with pytest.raises(NoQueryId, match="query_id="):
+        acker.root(frame, "id")
+    with pytest.raises(NoQueryId, match="query_id="):
+        acker.received(frame)
+    refuse_nameless(frame, "counts-1")

@@ -1,0 +1,91 @@
+"""A driver under Spark Connect: a server of its own, and both levels, a hop and the completions through a session.
+
+Arguments: the acker's address and a folder. The functions of batches run in processes of the server, which tell what
+they saw in files of that folder.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from acker_spark import Acker, NoQueryId, fail_rows, filter_rows, split_rows
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+SCHEMA = "id long, sentence string"
+ANCHORED = "sentence string, _ack_root long, _ack_edge long"
+SLOW_START = "Python worker failed to connect back"
+"""Spark gives the process of a batch's function ten seconds to start, and fails the start of its query."""
+
+TRIES = 10
+
+
+def session(folder: Path) -> Any:
+    """Start a server with its session."""
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    options = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1"}
+    options |= {"spark.driver.bindAddress": "127.0.0.1", "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    options |= {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def run(frame: Any, function: Callable[..., object], checkpoint: Path) -> None:
+    """Run a query over all there is."""
+    writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint))
+    for left in reversed(range(TRIES)):
+        try:
+            query = writer.trigger(availableNow=True).start()
+        except PySparkException as fault:
+            if SLOW_START not in str(fault) or not left:
+                raise
+        else:
+            query.awaitTermination()
+            return
+
+
+def main() -> None:
+    """Run all of it."""
+    url, home = sys.argv[1], Path(sys.argv[2])
+    spark = session(home)
+    lines = spark.readStream.schema(SCHEMA).json(str(home / "source"))
+
+    def acker(spout_task: str, query_id: str | None) -> Acker:
+        return Acker(url=url, topology="connect", spout_task=spout_task, query_id=query_id)
+
+    def part(batch: Any, batch_id: int, ledger: Any) -> None:
+        ledger.fail(batch.where("sentence like '%cow%'"), "no cows")
+        good = ledger.keep(batch.where("sentence not like '%cow%'"))
+        sent = ledger.emit(good, "printer", key=["id"]).select("sentence", "_ack_root", "_ack_edge")
+        sent.write.mode("append").json(str(home / "printer"))
+
+    def tell(name: str, column: str) -> Callable[..., None]:
+        def told(batch: Any, *_: object) -> None:
+            (home / name).write_text(",".join(sorted(row[column] for row in batch.collect())))
+
+        return told
+
+    try:
+        acker("batch", None).root(lines, "id")
+    except NoQueryId:
+        (home / "nameless").touch()
+    first, second, rows = acker("batch", "first"), acker("batch", "second"), acker("rows", "rows")
+    run(first.root(lines, "id"), first.batch(part), home / "checkpoints/first")
+    emitted = spark.readStream.schema(ANCHORED).json(str(home / "printer"))
+    run(second.received(emitted), second.batch(tell("printed", "sentence")), home / "checkpoints/second")
+    words = split_rows(rows.root(lines, "id"), F.split("sentence", " "), "word", stage="split")
+    chosen = fail_rows(filter_rows(words, "word != 'the'"), "word = 'cow'", "no cows")
+    run(chosen, rows.ack_rows(tell("words", "word")), home / "checkpoints/rows")
+    told = spark.readStream.format("acker").options(url=url, topology="connect", spout_task="rows").load()
+    ended = told.withColumn("end", F.concat_ws(" ", "message_id", "outcome"))
+    run(ended, tell("ends", "end"), home / "checkpoints/ends")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
