@@ -66,6 +66,12 @@ def test_the_job_is_where_the_application_looks_for_it() -> None:
     assert all((ROOT / source).exists() for source, _ in copies)
 
 
+def test_all_that_the_dockerfile_of_the_example_copies_reaches_the_builder() -> None:
+    copied = re.findall(r"^COPY (\S+) \S+$", (SPARK / "Dockerfile").read_text(), re.MULTILINE)
+    let_through = re.findall(r"^!(\S+)$", (SPARK / "Dockerfile.dockerignore").read_text(), re.MULTILINE)
+    assert let_through == copied
+
+
 def test_the_valkey_cluster_is_called_as_its_operator_calls_its_service() -> None:
     (cluster,) = load((VALKEY / "cluster.yaml").read_text())
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]

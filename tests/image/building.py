@@ -29,14 +29,16 @@ class Built:
     settings: dict[str, Any]
 
 
-def build(engine: Engine, tag: str, *options: str) -> Built:
-    """Build the image, from nothing; nothing of this machine but its network enters it."""
+def build(engine: Engine, tag: str, *options: str, ignoring: str = ".dockerignore") -> Built:
+    """Build an image, from nothing; nothing of this machine but its network enters it, and of the repository what
+    the file ``ignoring`` lets through.
+    """
     settings = engine.folder / "pip.conf"
     settings.write_text(_pip_settings())
     engine.buildah(
         *("build", "--pull-never", "--isolation=chroot", "--no-cache", "--format=docker", f"--timestamp={EPOCH}"),
         *(f"--build-arg=PYTHON_IMAGE={STAND_IN}", f"--volume={_trusted()}:{_TRUST}:ro"),
-        *(f"--volume={settings}:/etc/pip.conf:ro", f"--ignorefile={ROOT / '.dockerignore'}", f"--tag={tag}"),
+        *(f"--volume={settings}:/etc/pip.conf:ro", f"--ignorefile={ROOT / ignoring}", f"--tag={tag}"),
         *(*options, str(ROOT)),
     )
     return built(engine, tag)

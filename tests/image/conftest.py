@@ -25,17 +25,23 @@ def _missing() -> str:
 
 
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The tools, with the stand-in for the base image in their storage."""
+def bare_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The tools, with nothing in their storage."""
     if lacks := _missing():
         assert os.environ.get("CI") != "true", lacks
         pytest.skip(lacks)
     engine = Engine(tmp_path_factory.mktemp("image") / "engine")
     try:
-        make_stand_in(engine)
         yield engine
     finally:
         engine.close()
+
+
+@pytest.fixture(scope="session")
+def engine(bare_engine: Engine) -> Engine:
+    """The tools, with the stand-in for the base image in their storage."""
+    make_stand_in(bare_engine)
+    return bare_engine
 
 
 @pytest.fixture(scope="session")

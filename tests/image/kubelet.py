@@ -49,7 +49,7 @@ class Pod:
         spec = copy.deepcopy(self.spec) | {"restartPolicy": "Never"}
         for container in spec["containers"]:
             self._prepare(container, kept)
-        group = spec["securityContext"].get("fsGroup", 0)
+        group = spec.get("securityContext", {}).get("fsGroup", 0)
         spec["volumes"] = [self._volume(volume, kept, folder, group) for volume in spec.get("volumes", ())]
         return yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.name}, "spec": spec})
 
@@ -68,8 +68,8 @@ class Pod:
 
     def _volume(self, volume: dict[str, Any], kept: Kept, folder: Path, group: int) -> dict[str, Any]:
         own = {"name": self._own(volume["name"])}
-        if "emptyDir" in volume:
-            return own | {"emptyDir": volume["emptyDir"]}
+        if "emptyDir" in volume or "hostPath" in volume:
+            return volume | own
         place = folder / own["name"]
         if secret := volume.get("secret"):
             _lay_out(kept["Secret", secret["secretName"]], place, mode=secret["defaultMode"], group=group)

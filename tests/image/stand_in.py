@@ -1,7 +1,7 @@
-"""Makes the image that the Dockerfile builds on out of Debian's packages, where no registry can be asked.
+"""Makes the images that our Dockerfiles build on out of Debian's packages, where no registry can be asked.
 
-It is of the same distribution, with the same Python and the same paths as the official one. For tests alone: nothing
-made of it is to be published.
+That of Python is of the same distribution, with the same Python and the same paths as the official one. For tests
+alone: nothing made of them is to be published.
 """
 
 import re
@@ -25,23 +25,30 @@ _UNNEEDED = ("man", "doc", "locale")
 def make_stand_in(engine: Engine) -> None:
     """Put the image NAME into the engine's storage (half a minute)."""
     root = engine.folder / "root"
-    _bootstrap(engine, root)
+    bootstrap(engine, root, SUITE, f"python{PYTHON}")
     for name in (f"python{PYTHON}", "python3", "python"):
         (root / "usr/local/bin" / name).symlink_to(f"/usr/bin/python{PYTHON}")
     (root / f"usr/lib/python{PYTHON}/EXTERNALLY-MANAGED").unlink(missing_ok=True)
     _install_pip(engine.folder, root)
+    commit(engine, root, NAME, "--cmd=python3", f"--env=PATH={_PATH}")
+
+
+def commit(engine: Engine, root: Path, name: str, *settings: str) -> None:
+    """Make an image of a folder, which goes."""
     container = engine.buildah("from", "scratch")
     engine.buildah("add", "--quiet", container, str(root), "/")
-    engine.buildah("config", "--env", f"PATH={_PATH}", "--env", "LANG=C.UTF-8", "--cmd", "python3", container)
-    engine.buildah("commit", "--quiet", "--rm", container, NAME)
+    engine.buildah("config", *settings, "--env=LANG=C.UTF-8", container)
+    engine.buildah("commit", "--quiet", "--rm", container, name)
     engine.run("rm", "-rf", str(root))
 
 
-def _bootstrap(engine: Engine, root: Path) -> None:
+def bootstrap(engine: Engine, root: Path, suite: str, *packages: str) -> None:
+    """Lay out a small Debian with some packages."""
     without = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _UNNEEDED]
-    included = f"--include=ca-certificates,python{PYTHON}"
+    included = f"--include={','.join(('ca-certificates', *packages))}"
+    without.append('--essential-hook=mkdir -p "$1/usr/share/man/man1"')  # Java's page gets a link there
     how = ["--quiet", "--mode=root", "--variant=minbase", "--format=directory", included, *without]
-    engine.run("mmdebstrap", *how, SUITE, str(root), _mirror())
+    engine.run("mmdebstrap", *how, suite, str(root), _mirror())
     for unclean in ("dev", "var/cache/apt", "var/lib/apt/lists", "var/log"):
         engine.run("find", str(root / unclean), "-mindepth", "1", "-delete")
 
