@@ -11,21 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from acker_spark import Acker, NoQueryId, fail_rows, filter_rows, split_rows
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.spark.early import install
+
 SCHEMA = "id long, sentence string"
 ANCHORED = "sentence string, _ack_root long, _ack_edge long"
-SLOW_START = "Python worker failed to connect back"
-"""Spark gives the process of a batch's function ten seconds to start, and fails the start of its query."""
-
-TRIES = 10
 
 
 def session(folder: Path) -> Any:
     """Start a server with its session."""
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    os.environ |= {"PYSPARK_PYTHON": install(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
     options = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1"}
     options |= {"spark.driver.bindAddress": "127.0.0.1", "spark.sql.warehouse.dir": str(folder / "warehouse")}
     options |= {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -38,15 +35,7 @@ def session(folder: Path) -> Any:
 def run(frame: Any, function: Callable[..., object], checkpoint: Path) -> None:
     """Run a query over all there is."""
     writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint))
-    for left in reversed(range(TRIES)):
-        try:
-            query = writer.trigger(availableNow=True).start()
-        except PySparkException as fault:
-            if SLOW_START not in str(fault) or not left:
-                raise
-        else:
-            query.awaitTermination()
-            return
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def main() -> None:

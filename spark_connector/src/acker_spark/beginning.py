@@ -44,12 +44,12 @@ def _begin_leader(line: "Line", claim: "Claim", leader: Init) -> bool:
     edge = _derived(claim, leader.root_id, "claim")
     first = replace(leader, ack_val=leader.ack_val ^ edge)
     begun, claimed = line.send([first, Ack(root_id=leader.root_id, ack_val=edge, edge_id=edge)])
+    if begun.word in (Word.DUPLICATE, Word.CONFLICT) and claimed.word is not Word.DUPLICATE:
+        line.send([Ack(root_id=leader.root_id, ack_val=edge, edge_id=draw_id()), *_planted(claim, leader)])
+        raise _another(leader)
     _refuse_unplaced([begun])
     if begun.word is Word.PENDING:
         return False
-    if begun.word is Word.DUPLICATE and claimed.word is not Word.DUPLICATE:
-        line.send([Ack(root_id=leader.root_id, ack_val=edge, edge_id=draw_id()), *_planted(claim, leader)])
-        raise _another(leader)
     if line.root_is_known(_flag(claim, leader)):
         raise _another(leader)
     return True

@@ -1,5 +1,7 @@
 """Tests how roots are begun, on an acker in memory that keeps the law."""
 
+from dataclasses import replace
+
 import pytest
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
@@ -87,6 +89,17 @@ def test_another_batch_of_the_same_query_is_another(memory: MemoryAcker, line: L
     begin(line, OPTIONS, FIRST, batch(FIRST, 10))
     with pytest.raises(AnotherQuery, match="give its attempt to root"):
         begin(line, OPTIONS, Claim(query_id="first", batch_id=4), batch(FIRST, 10))
+
+
+def test_a_root_that_another_spout_task_has_begun_is_refused_and_stays_as_it_is(
+    memory: MemoryAcker, line: Line
+) -> None:
+    begin(line, replace(OPTIONS, spout_task="other"), OTHER, taken := batch(OTHER, 10))
+    for _ in range(2):
+        with pytest.raises(AnotherQuery, match="message id '10'"):
+            begin(line, OPTIONS, FIRST, batch(FIRST, 10))
+    finish(line, taken)
+    assert (memory.unread("other"), memory.unread("reader")) == (["10"], [])
 
 
 def test_roots_that_find_no_place_end_the_batch_in_words_and_not_never(memory: MemoryAcker, line: Line) -> None:
