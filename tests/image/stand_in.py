@@ -47,6 +47,7 @@ def bootstrap(engine: Engine, root: Path, suite: str, *packages: str) -> None:
     without = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _UNNEEDED]
     included = f"--include={','.join(('ca-certificates', *packages))}"
     without.append('--essential-hook=mkdir -p "$1/usr/share/man/man1"')  # Java's page gets a link there
+    without.append('--aptopt=Acquire::Retries "9"')
     how = ["--quiet", "--mode=root", "--variant=minbase", "--format=directory", included, *without]
     engine.run("mmdebstrap", *how, suite, str(root), _mirror())
     for unclean in ("dev", "var/cache/apt", "var/lib/apt/lists", "var/log"):

@@ -21,7 +21,7 @@ from tests.image.running import URL, Container, answers, connection, passes, run
 from tests.support.caller import Document, ack, init
 from tests.support.waiting import eventually_true
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 DEFAULT = "/v1/topologies/default"
 INSTALL = Path(__file__).parents[2] / "deploy/install.yaml"
@@ -116,7 +116,7 @@ def test_told_to_stop_it_ends_its_streams_and_finishes_what_is_in_flight(contain
         assert first_event(stream)["outcome"] == "acked"
         begin_to_send(sending, body)
         assert answers("/livez")  # so what was sent before has been taken up
-        container.signal("TERM")
+        container.terminate()
         assert stream.read().count(b"event: completion") == 0  # to its proper end
         eventually_true(lambda: not answers("/livez"))
         sending.send(body[10:])
@@ -158,7 +158,7 @@ def test_without_its_store_it_lives_and_is_not_ready(engine: Engine, image: Buil
 
 def test_a_worker_of_the_chart_gets_ready(engine: Engine, image: Built, tmp_path: Path) -> None:
     with running(engine, pod("acker-worker"), KEPT, tmp_path) as container:
-        container.signal("TERM")
+        container.terminate()
         assert container.ended() == 0
 
 

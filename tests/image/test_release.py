@@ -16,7 +16,7 @@ from tests.support.caller import ack, init
 from tests.support.servers import run_acker
 
 __all__ = ["chart", "tools"]
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 OURS = ("image.repository=localhost/acker", "image.tag=test", "image.digest=", "image.pullPolicy=Never")
 WAITING_FOR_REPLICAS = ("--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction")
