@@ -9,7 +9,7 @@ from acker_spark.errors import Misuse
 from acker_spark.rows import slid
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 _UNITS_S = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week": 604_800.0, "millisecond": 0.001}
 _PART = re.compile(r"(\d+)\s+([a-z]+)\s*")
@@ -43,11 +43,16 @@ def windowed(frame: "DataFrame", time: str, duration: str, slide: str | None, de
     """
     marked = frame.withWatermark(time, delay)
     if slide is None or seconds(slide) == seconds(duration):
-        return marked.withColumn("window", F.window(time, duration))
+        return _in_windows(marked, F.window(time, duration))
     ways = seconds(duration) / seconds(slide)
     if ways != int(ways):
         raise Misuse(f"the duration {duration!r} must be a multiple of the slide {slide!r}")
-    rows = marked.withColumn("window", F.window(time, duration, slide))
+    rows = _in_windows(marked, F.window(time, duration, slide))
     since = F.unix_micros(F.col(time)) - F.unix_micros(F.col("window.start"))
     at = F.floor(since / F.lit(int(seconds(slide) * 1_000_000))).cast("int")
     return slid(rows, at, F.lit(int(ways)))
+
+
+def _in_windows(frame: "DataFrame", window: "Column") -> "DataFrame":
+    """Add the column, by ``select``: with ``withColumn`` it would lose its watermark under Spark Connect."""
+    return frame.drop("window").select("*", window.alias("window"))
