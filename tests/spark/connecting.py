@@ -1,4 +1,4 @@
-"""A driver under Spark Connect: a server of its own, and both levels, a hop and the completions through a session.
+"""A driver under Spark Connect: a server of its own, and through a session both levels, a hop, completions, a window.
 
 Arguments: the acker's address and a folder. The functions of batches run in processes of the server, which tell what
 they saw in files of that folder.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acker_spark import Acker, NoQueryId, fail_rows, filter_rows, split_rows
+from acker_spark import Acker, NoQueryId, fail_rows, filter_rows, gathered, live, split_rows
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -73,6 +73,10 @@ def main() -> None:
     told = spark.readStream.format("acker").options(url=url, topology="connect", spout_task="rows").load()
     ended = told.withColumn("end", F.concat_ws(" ", "message_id", "outcome"))
     run(ended, tell("ends", "end"), home / "checkpoints/ends")
+    timed = rows.received(spark.readStream.schema(ANCHORED).json(str(home / "printer"))).withColumn("at", F.now())
+    slid = rows.window_rows(timed, "at", "10 seconds", slide="5 seconds")
+    counts = slid.groupBy("window").agg(F.count(F.when(live(slid), 1)).alias("n"), gathered(slid))
+    run(counts, rows.ack_rows(tell("counts", "n")), home / "checkpoints/windows")
     spark.stop()
 
 
