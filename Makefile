@@ -67,7 +67,7 @@ image-test: $(VENV)/.dev ## Build the image and run it as the chart would (as ro
 image-test-spark: $(VENV)/.dev ## Build the image of the Spark example on a stand-in and count words in it (as root, on Debian)
 	$(BIN)/python -m pytest tests/image/spark
 
-faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts; ONLY=split SETTING=replica:1 for one (as root)
+faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts (as root, half an hour); ONLY=split SETTING=replica:1 for one
 	$(BIN)/python -m tests.cluster $(addprefix --only ,$(ONLY)) $(addprefix --setting ,$(SETTING))
 
 bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=memory for one group
