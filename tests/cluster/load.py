@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import httpx
 from acker_protocol import routes
 from acker_protocol.ids import draw_id
+from acker_protocol.messages import REFUSED
 
 from tests.cluster.network import Host
 from tests.cluster.valkeys import patiently
@@ -89,7 +90,7 @@ class Client:
             ops = [self._init(id_, roots[id_].timeout_ms, edges[id_]) for id_ in edges]
             words = await self._send(http, ops)
             for root, word in zip(roots.values(), words, strict=False):
-                root.is_answered = word == "pending"
+                root.is_answered = word not in REFUSED
             await self._ack(http, roots, edges)
             await asyncio.sleep(PAUSE_S)
 
