@@ -19,12 +19,14 @@ from acker_service.delivery.posting import Bounds, Poster
 from acker_service.domain.addresses import Allowed, read_hosts
 from acker_service.domain.posts import Post
 from acker_service.domain.verdicts import Fate
+from acker_service.store import node
 from acker_service.store.node import Node, probe
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 pytestmark = pytest.mark.anyio
 
+PATIENCE_S = 60.0
 TOGETHER, EACH = 40, 25
 """So many ask at once, so often: enough that some write when the reset has been seen, and some when it has not."""
 
@@ -62,19 +64,20 @@ def serving(treat: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 async def test_a_command_to_it_is_a_fault_of_the_connection(url: str) -> None:
-    node = Node(url)
-    await _always(RedisConnectionError, lambda: node.run([("PING",), ("PING",)]))
-    await _always(StoreUnavailable, lambda: node.command("PING"))
-    await node.close()
+    server = Node(url)
+    await _always(RedisConnectionError, lambda: server.run([("PING",), ("PING",)]))
+    await _always(StoreUnavailable, lambda: server.command("PING"))
+    await server.close()
 
 
-async def test_a_probe_of_it_is_a_fault_of_the_connection(url: str) -> None:
+async def test_a_probe_of_it_is_a_fault_of_the_connection(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "PROBE_S", PATIENCE_S)
     await _always(RedisConnectionError, lambda: probe(url, "PING"))
 
 
 async def test_a_subscription_at_it_hears_that_it_is_away(url: str) -> None:
     async def listen() -> None:
-        await _subscribed(await AsyncWire.open(url, 5.0))
+        await _subscribed(await AsyncWire.open(url, PATIENCE_S))
 
     await _always(Away, listen)
 
@@ -109,32 +112,32 @@ async def test_a_post_to_it_is_one_to_be_made_again(port: int) -> None:
 async def test_what_does_not_speak_redis_is_a_fault_like_any_other(login: str, said: bytes) -> None:
     with serving(lambda connection: _say(connection, said)) as port:
         url = f"redis://{login}127.0.0.1:{port}/0"
-        node = Node(url)
+        server = Node(url)
         for fault, call in (
-            (RedisError, lambda: node.run([("PING",), ("PING",)])),
-            (StoreUnavailable, lambda: node.command("PING")),
-            (StoreUnavailable, node.load),
-            (StoreUnavailable, lambda: node.listen(["channel"], print)),
+            (RedisError, lambda: server.run([("PING",), ("PING",)])),
+            (StoreUnavailable, lambda: server.command("PING")),
+            (StoreUnavailable, server.load),
+            (StoreUnavailable, lambda: server.listen(["channel"], print)),
             (RedisError, lambda: probe(url, "PING")),
         ):
             with pytest.raises(fault):
                 await call()
-        await node.close()
+        await server.close()
 
 
 @pytest.mark.parametrize("said", NONSENSE, ids=repr)
 async def test_what_does_not_speak_redis_cannot_be_subscribed_at(said: bytes) -> None:
     with serving(lambda connection: _say(connection, said)) as port:
         with pytest.raises(Away):
-            await _subscribed(await AsyncWire.open(f"redis://127.0.0.1:{port}/0", 5.0))
+            await _subscribed(await AsyncWire.open(f"redis://127.0.0.1:{port}/0", PATIENCE_S))
         with pytest.raises(Away):
-            _subscribed_here(Wire(f"redis://127.0.0.1:{port}/0", 5.0))
+            _subscribed_here(Wire(f"redis://127.0.0.1:{port}/0", PATIENCE_S))
 
 
 async def _subscribed(wire: AsyncWire) -> None:
     try:
         await wire.send("SUBSCRIBE", "channel")
-        await wire.read(5.0)
+        await wire.read(PATIENCE_S)
     finally:
         await wire.close()
 
@@ -142,7 +145,7 @@ async def _subscribed(wire: AsyncWire) -> None:
 def _subscribed_here(wire: Wire) -> None:
     try:
         wire.send("SUBSCRIBE", "channel")
-        wire.read(5.0)
+        wire.read(PATIENCE_S)
     finally:
         wire.close()
 

@@ -34,7 +34,7 @@ class AckerError(Exception):
 
 
 class Misuse(AckerError):
-    """The program asks for what cannot be; nothing was sent."""
+    """The program asks for what cannot be; what is refused so is not sent."""
 
     code = "misuse"
 
@@ -58,7 +58,7 @@ class TooManyAnchors(Misuse):
 
 
 class Closed(Misuse):
-    """The acker is used after it was closed, or was closed meanwhile: what was under way then may have arrived."""
+    """The acker is used after it was closed, or was closed meanwhile; what was on its way then may have arrived."""
 
     code = "closed"
 

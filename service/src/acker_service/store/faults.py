@@ -79,6 +79,7 @@ def named() -> Iterator[None]:
             raise
         raise RedisConnectionError("the connection was reset") from fault
     except _UNREADABLE as fault:
+        _log.warning("an answer of Redis cannot be read", exc_info=fault)
         raise InvalidResponse(f"an answer cannot be read: {fault!r}") from fault
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from acker_protocol.problems import StoreUnavailable
@@ -75,15 +75,9 @@ class Node:
         """
         redis = Redis(connection_pool=_pool(self.url, 1, None))
         try:
-            with translated():
-                pubsub = redis.pubsub()
-                for channel in channels:  # one at a time: those of several slots may not be named together
-                    await pubsub.ssubscribe(channel)
-                async for message in pubsub.listen():
-                    if message["type"] == "sunsubscribe":
-                        raise StoreUnavailable("a channel went to another server")
-                    if message["type"] == "smessage":
-                        take(message["data"])
+            async with contextlib.aclosing(_published(redis, channels)) as messages:
+                async for message in messages:
+                    take(message)
         finally:
             await redis.aclose(close_connection_pool=True)
 
@@ -137,6 +131,18 @@ async def probe(url: str, *command: Argument) -> Any:
                 return await redis.execute_command(*command)
     finally:
         await redis.aclose(close_connection_pool=True)
+
+
+async def _published(redis: Redis, channels: Sequence[str]) -> AsyncGenerator[bytes, None]:
+    with translated():
+        pubsub = redis.pubsub()
+        for channel in channels:  # one at a time: those of several slots may not be named together
+            await pubsub.ssubscribe(channel)
+        async for message in pubsub.listen():
+            if message["type"] == "sunsubscribe":
+                raise StoreUnavailable("a channel went to another server")
+            if message["type"] == "smessage":
+                yield message["data"]
 
 
 def check(url: str) -> None:
