@@ -1,10 +1,13 @@
 """The releases of the documentation, played pod by pod: the chart's own test passes on what the chart renders."""
 
+import contextlib
 from pathlib import Path
 
 import httpx
 import pytest
 from acker_service.store.embedded import find_program
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.deploy.chart import CASES, Chart
 from tests.deploy.conftest import chart, tools
@@ -14,12 +17,14 @@ from tests.image.kubelet import secret
 from tests.image.release import Release, release
 from tests.support.caller import ack, init
 from tests.support.servers import run_acker
+from tests.support.waiting import eventually_true
 
 __all__ = ["chart", "tools"]
 pytestmark = pytest.mark.timeout(1800)
 
 OURS = ("image.repository=localhost/acker", "image.tag=test", "image.digest=", "image.pullPolicy=Never")
 WAITING_FOR_REPLICAS = ("--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction")
+AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
 
 def test_a_first_look_runs_and_passes_the_test_of_the_chart(
@@ -69,8 +74,24 @@ def start_valkeys(played: Release) -> None:
     for name, more in (("primary", ()), ("replica", ("--replicaof", primary.address, "6379"))):
         folder = played.folder / name
         folder.mkdir()
-        command = [find_program(), "--protected-mode", "no", "--dir", str(folder), *WAITING_FOR_REPLICAS, *more]
+        command = [
+            find_program(),
+            "--protected-mode",
+            "no",
+            "--dir",
+            str(folder),
+            *WAITING_FOR_REPLICAS,
+            *AT_ONCE,
+            *more,
+        ]
         played.hosts[name].start(command, log=folder / "log")
+    eventually_true(lambda: _has_a_replica(primary.address), within=120)
+
+
+def _has_a_replica(address: str) -> bool:
+    with contextlib.suppress(RedisConnectionError), Redis(host=address, socket_timeout=30) as redis:
+        return redis.info("replication").get("slave0", {}).get("state") == "online"
+    return False
 
 
 def outcomes(played: Release, headers: dict[str, str]) -> list[tuple[str, str]]:
@@ -78,6 +99,16 @@ def outcomes(played: Release, headers: dict[str, str]) -> list[tuple[str, str]]:
     at = f"http://{played.hosts['acker-api'].address}:8700/v1/topologies/default"
     for op in (init(1, 9, message_id="42"), ack(1, 9)):
         body = {name: value for name, value in op.items() if name != "op"}
-        httpx.post(f"{at}/{op['op']}", json=body, headers=headers).raise_for_status()
-    told = httpx.get(f"{at}/spouts/orders/completions", headers=headers).raise_for_status().json()["completions"]
-    return [(one["message_id"], one["outcome"]) for one in told]
+        write(f"{at}/{op['op']}", body, headers | {"Idempotency-Key": f"{op['op']}-1"})
+    told = httpx.get(f"{at}/spouts/orders/completions", headers=headers, timeout=60).raise_for_status()
+    return [(one["message_id"], one["outcome"]) for one in told.json()["completions"]]
+
+
+def write(url: str, body: dict[str, object], headers: dict[str, str]) -> None:
+    """Call until it is answered: replicas are waited for but a second each time."""
+
+    def is_answered() -> bool:
+        answer = httpx.post(url, json=body, headers=headers, timeout=60)
+        return answer.status_code != 503 and bool(answer.raise_for_status())
+
+    eventually_true(is_answered, within=120)

@@ -12,9 +12,9 @@ URL, TOPOLOGY, KEY = os.environ["URL"], os.environ["TOPOLOGY"], os.environ.get("
 PATIENCE_S = float(os.environ.get("PATIENCE_S", "60"))
 
 
-def ask(method, path, body=None):
+def ask(method, path, body=None, **headers):
     """Call the acker; gives the JSON of its answer."""
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {KEY}"} if KEY else {})
+    headers |= {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {KEY}"} if KEY else {})
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(URL + path, data=data, headers=headers, method=method)  # noqa: S310 - our Service
     with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
@@ -36,12 +36,24 @@ def wait_until_it_ticks():
         time.sleep(1)
 
 
+def write(path, body):
+    """Call the acker again, with one key, while its store is away or its replicas have not caught up yet."""
+    key, until = secrets.token_hex(8), time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask("POST", path, body, **{"Idempotency-Key": key})
+        except urllib.error.HTTPError as refused:
+            if refused.code != 503 or time.monotonic() > until:
+                raise
+            time.sleep(1)
+
+
 def take_a_root_round():
     """Init, ack, and read the completion; what was read is released."""
     topology, (root, edge) = f"/v1/topologies/{TOPOLOGY}", (secrets.token_hex(8), secrets.token_hex(8))
     mailbox = f"{topology}/spouts/helm-test/completions"
-    begun = ask("POST", f"{topology}/init", {"root_id": root, "spout_task": "helm-test", "edges": [edge]})
-    ended = ask("POST", f"{topology}/ack", {"root_id": root, "edge_id": edge})
+    begun = write(f"{topology}/init", {"root_id": root, "spout_task": "helm-test", "edges": [edge]})
+    ended = write(f"{topology}/ack", {"root_id": root, "edge_id": edge})
     after, outcome = "", None
     until = time.monotonic() + PATIENCE_S
     while outcome is None and time.monotonic() < until:
