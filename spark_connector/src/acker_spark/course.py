@@ -64,7 +64,8 @@ class Course:
     def attended(self, taken: Sequence[Delivery], *, here: bool) -> Iterator[int]:
         """Begin the roots of a batch, if that is done here, and give how many were new; none times out in the block.
 
-        The first of many could, while the last are begun; and so could those that were begun before.
+        The first of many could, while the last are begun; and so could those that were begun before, by somebody else
+        or by a run of this batch that was cut off: they may have little time left, so theirs is reset at once.
         """
         self.acker.topology.refuse_crowd(len(taken) if here else 0)
         roots = dict.fromkeys(one.root_id for one in taken)
@@ -72,8 +73,11 @@ class Course:
         def beat() -> None:
             self.acker.pulse.send([ResetTimeout(root_id=root) for root in roots])
 
-        with self.acker.heartbeat(beat):
-            yield beginning.begin(self.acker.line, self.acker.options, self.claim, taken) if here else 0
+        with self.acker.heartbeat(beat) as heartbeat:
+            begun = beginning.begin(self.acker.line, self.acker.options, self.claim, taken) if here else 0
+            if begun < len(roots):
+                heartbeat.beat()
+            yield begun
 
     def ship(self, deltas: Sequence[Message], *, begun: int, sent: int) -> None:
         """Ship the deltas of a batch, and tell what they were."""

@@ -24,8 +24,7 @@ class Heartbeat:
         lasting: float,
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
-        self._beat, self._every, self._wait = beat, every, wait
-        self._beats = int(lasting / every)
+        self._beat, self._every, self._lasting, self._wait = beat, every, lasting, wait
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="acker-heartbeat", daemon=True)
 
@@ -37,8 +36,13 @@ class Heartbeat:
         self._over.set()
         self._thread.join()
 
+    def beat(self) -> None:
+        """Beat now; one that beats for no time at all does not."""
+        if self._lasting > 0:
+            self._try()
+
     def _run(self) -> None:
-        for _ in range(self._beats):
+        for _ in range(int(self._lasting / self._every)):
             if self._wait(self._over, self._every):
                 return
             self._try()

@@ -1,5 +1,6 @@
 """Tests the course of a batch, on an acker in memory."""
 
+import logging
 import threading
 from collections.abc import Iterator
 
@@ -7,13 +8,21 @@ import httpx
 import pytest
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
+from acker_protocol.messages import Ack, ResetTimeout
 from acker_protocol.states import Rules
 from acker_spark import Acker, NoQueryId
 from acker_spark.course import Course, refuse_nameless
 from acker_spark.deliveries import Claim, Delivery
 from acker_spark.line import World
+from acker_spark.shipping import Shipped
 
 PATIENCE_S = 60
+CLAIM = Claim(query_id="q", batch_id=0)
+
+
+def taken() -> list[Delivery]:
+    """What the batch takes on itself: three roots."""
+    return [Delivery(root_id=one, edge_id=one, message_id=str(one), ack_val=one) for one in (1, 2, 3)]
 
 
 class Slow(httpx.BaseTransport):
@@ -48,10 +57,66 @@ def acker(memory: MemoryAcker) -> Iterator[Acker]:
 
 @pytest.mark.timeout(3 * PATIENCE_S)
 def test_roots_are_kept_from_timing_out_while_the_others_are_begun(memory: MemoryAcker, acker: Acker) -> None:
-    course = Course(acker=acker, claim=Claim(query_id="q", batch_id=0))
-    taken = [Delivery(root_id=one, edge_id=one, message_id=str(one), ack_val=one) for one in (1, 2, 3)]
-    with course.attended(taken, here=True) as begun:
+    with Course(acker=acker, claim=CLAIM).attended(taken(), here=True) as begun:
         assert begun == 3
+
+
+class Standing:
+    """An acker whose time stands still: no beat comes but at once."""
+
+    def __init__(self, memory: MemoryAcker) -> None:
+        self.shipped: list[Shipped] = []
+        self.memory = memory
+        world = World(transport=memory.transport(), clock=memory.time.clock, sleep=memory.time.sleep)
+        options = {"topology": "orders", "spout_task": "reader", "message_timeout": 60}
+        self.acker = Acker(url=URL, world=world, on_batch=self.shipped.append, **options)
+        self.course = Course(acker=self.acker, claim=CLAIM)
+
+    def run(self, *, here: bool, lasting: float) -> None:
+        """Run the batch, with a function that takes so long."""
+        with self.course.attended(taken(), here=here) as begun:
+            self.memory.time.advance(lasting)
+            deltas = [Ack(root_id=one.root_id, ack_val=one.edge_id, edge_id=one.edge_id) for one in taken()]
+            self.course.ship(deltas, begun=begun, sent=0)
+
+    def resets(self) -> int:
+        """How many timeouts were reset."""
+        return sum(isinstance(message, ResetTimeout) for message in self.memory.applied)
+
+
+@pytest.fixture
+def standing(memory: MemoryAcker) -> Iterator[Standing]:
+    found = Standing(memory)
+    with found.acker:
+        yield found
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["run again", "received"])
+def test_roots_that_were_begun_before_do_not_time_out_before_the_first_heartbeat(
+    standing: Standing, memory: MemoryAcker, *, here: bool
+) -> None:
+    with pytest.raises(OSError, match="cut off"), standing.course.attended(taken(), here=True):
+        raise OSError("cut off")
+    memory.time.advance(50)
+    standing.run(here=here, lasting=15)
+    [shipped] = standing.shipped
+    assert (shipped.begun, shipped.acked, shipped.late) == (0, 3, 0)
+    assert standing.resets() == 3
+
+
+def test_new_roots_cost_no_heartbeat(standing: Standing) -> None:
+    standing.run(here=True, lasting=0)
+    assert standing.shipped[0].begun == 3
+    assert standing.resets() == 0
+
+
+def test_a_first_heartbeat_that_fails_is_told_and_the_batch_runs(
+    standing: Standing, memory: MemoryAcker, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.faults.extend([None, *[httpx.ConnectError("no route")] * 1_000])  # the topology is asked for first
+    with caplog.at_level(logging.ERROR), standing.course.attended(taken(), here=False) as begun:
+        assert begun == 0
+    assert "could not be reset" in caplog.text
 
 
 def test_a_frame_of_spark_connect_needs_a_query_id_before_its_query_starts(acker: Acker) -> None:
