@@ -56,9 +56,13 @@ def _begin_leader(line: "Line", claim: "Claim", leader: Init) -> bool:
 
 
 def _refuse(line: "Line", claim: "Claim", begun: Iterable[Message], leader: Init) -> None:
-    """Let go what was begun for nothing."""
+    """Let go what was begun for nothing.
+
+    The flag first and by itself: a batch that was cut off here, run again, would take what had failed for its own work.
+    """
+    line.send(_planted(claim, leader))
     fails = [Fail(root_id=one.root_id, reason=REFUSED) for one in (leader, *begun)]
-    line.send([*fails, *_planted(claim, leader)])
+    line.send(fails)
 
 
 def _planted(claim: "Claim", leader: Init) -> list[Message]:

@@ -1,5 +1,6 @@
 """Knows the connections of one who speaks to an acker: opened when first needed, and left behind when it travels."""
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 from acker_spark.hearing import Hearing
@@ -22,16 +23,17 @@ class Connected:
     """What is heard of the spout task."""
 
     def __init__(self, options: "Options", world: World) -> None:
-        self.options, self._world = options, world
+        self.options, self._world, self._lock = options, world, Lock()
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel without connections: Spark Connect runs the function of a batch in a process of its own."""
-        left = ("_line", "_pulse", "_topology", "hearing")
+        left = ("_lock", "_line", "_pulse", "_topology", "hearing")
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._lock = Lock()
         self._forget()
 
     def __enter__(self) -> Self:
@@ -42,32 +44,38 @@ class Connected:
 
     def close(self) -> None:
         """Close the connections, and end the loops over completions; what is called afterwards opens them again."""
-        self.hearing.close()
-        for line in (self._line, self._pulse):
+        with self._lock:
+            self.hearing.close()
+            opened = self._line, self._pulse
+            self._forget()
+        for line in opened:
             if line is not None:
                 line.close()
-        self._forget()
 
     @property
     def line(self) -> Line:
-        """The line to the acker."""
-        if self._line is None:
-            self._line = Line(self.options, retry_for=self.options.retry_for, world=self._world)
-        return self._line
+        """The line to the acker: one, for all threads and queries."""
+        with self._lock:
+            if self._line is None:
+                self._line = Line(self.options, retry_for=self.options.retry_for, world=self._world)
+            return self._line
 
     @property
     def pulse(self) -> Line:
         """A line for heartbeats, which are not sent again for longer than until the next."""
-        if self._pulse is None:
-            self._pulse = Line(self.options, retry_for=self.beat_s, world=self._world)
-        return self._pulse
+        retry_for = self.beat_s
+        with self._lock:
+            if self._pulse is None:
+                self._pulse = Line(self.options, retry_for=retry_for, world=self._world)
+            return self._pulse
 
     @property
     def topology(self) -> "Topology":
         """The topology, asked for when it is first needed. Raises `UnfitTopology`."""
-        if self._topology is None:
-            self._topology = self.line.topology()
-        return self._topology
+        found = self._topology
+        if found is None:
+            found = self._topology = self.line.topology()
+        return found
 
     @property
     def beat_s(self) -> float:

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from acker_client import calls
+from acker_client.calls import Answer
 from acker_client.connection import Reach
 from acker_client.exchange import Exchange
 from acker_client.placing import place
 from acker_client.terms import Terms
 from acker_client.thread_driver import Driver
 from acker_protocol.ids import format_id
-from acker_protocol.problems import UnknownRoot
+from acker_protocol.messages import Word
+from acker_protocol.problems import Conflict, UnknownRoot
 
 from acker_spark.topology import Topology, learn
 
 if TYPE_CHECKING:
     import httpx
-    from acker_client.calls import Answer
     from acker_client.steps import Flow
     from acker_protocol.messages import Message
 
@@ -77,7 +78,12 @@ class Line:
         self._driver.run(self.exchange.send(call))
 
     def _placed(self, messages: Sequence["Message"]) -> "list[Answer]":
-        return self._driver.run(place(self.exchange, messages))
+        try:
+            return self._driver.run(place(self.exchange, messages))
+        except Conflict as fault:
+            if len(messages) > 1 or fault.code != Word.CONFLICT:
+                raise
+            return [Answer(message=messages[0], word=Word.CONFLICT)]  # alone it is raised, among others a word
 
     def close(self) -> None:
         """Close the connections."""

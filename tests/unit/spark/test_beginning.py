@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import httpx
 import pytest
+from acker_client import Unreachable
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
-from acker_protocol.messages import Ack, Word
+from acker_protocol.messages import Ack, Fail, Word
 from acker_protocol.states import Rules
 from acker_spark.beginning import begin
 from acker_spark.deliveries import Claim, Delivery
@@ -85,6 +87,19 @@ def test_another_query_that_is_refused_behind_its_leader_lets_go_what_it_has_beg
     assert sorted(memory.unread("reader")) == ["10", "20", "30"]
 
 
+def test_a_batch_that_is_cut_off_while_it_is_refused_is_refused_again(memory: MemoryAcker, line: Line) -> None:
+    """Its flag is planted before anything that it had begun is failed."""
+    begin(line, OPTIONS, FIRST, batch(FIRST, 20))
+    leader, others, planted = None, None, None
+    memory.faults.extend([leader, others, planted, *[httpx.ConnectError("cut off")] * 1_000])
+    with pytest.raises(Unreachable):
+        begin(line, OPTIONS, OTHER, batch(OTHER, 10, 20, 30))
+    assert not any(isinstance(message, Fail) for message in memory.applied)
+    memory.faults.clear()
+    with pytest.raises(AnotherQuery, match="message id '10'"):
+        begin(line, OPTIONS, OTHER, batch(OTHER, 10, 20, 30))
+
+
 def test_another_batch_of_the_same_query_is_another(memory: MemoryAcker, line: Line) -> None:
     begin(line, OPTIONS, FIRST, batch(FIRST, 10))
     with pytest.raises(AnotherQuery, match="give its attempt to root"):
@@ -100,6 +115,16 @@ def test_a_root_that_another_spout_task_has_begun_is_refused_and_stays_as_it_is(
             begin(line, OPTIONS, FIRST, batch(FIRST, 10))
     finish(line, taken)
     assert (memory.unread("other"), memory.unread("reader")) == (["10"], [])
+
+
+@pytest.mark.parametrize("roots", [(10, 20), (10, 20, 30)])
+def test_a_root_that_is_not_the_first_and_another_spout_task_has_begun_is_refused_in_the_same_words(
+    line: Line, roots: tuple[int, ...]
+) -> None:
+    begin(line, replace(OPTIONS, spout_task="other"), OTHER, batch(OTHER, 20))
+    for _ in range(2):
+        with pytest.raises(AnotherQuery, match="message id '20'"):
+            begin(line, OPTIONS, FIRST, batch(FIRST, *roots))
 
 
 def test_roots_that_find_no_place_end_the_batch_in_words_and_not_never(memory: MemoryAcker, line: Line) -> None:
