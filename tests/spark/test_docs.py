@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,5 @@ def test_the_page_about_spark_works_when_pasted(spark: Any, tmp_path: Path) -> N
 
 
 def _led(code: str, here: dict[str, str]) -> str:
-    for shown, real in here.items():
-        code = code.replace(shown, real)
-    return code
+    """Put in all at once: what was put in may look like another that is shown."""
+    return re.sub("|".join(map(re.escape, here)), lambda shown: here[shown[0]], code)

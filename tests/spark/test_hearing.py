@@ -15,8 +15,8 @@ from tests.support.receivers import served
 from tests.support.servers import AckerProcess, acker_serve, valkey
 from tests.support.waiting import eventually_true
 
-TRIES = ",".join(["0.2"] * 100)
-"""When what was not taken is posted again: often enough for a slow machine."""
+TRIES = ",".join(["0.2"] * 40 + ["5"] * 60)
+"""When what was not taken is posted again: soon, and for long enough on a slow machine."""
 
 
 @pytest.fixture(scope="module")
@@ -160,19 +160,19 @@ class Door:
 
 def test_a_webhook_is_told_by_its_handler_and_again_what_the_handler_did_not_take(tracked: Tracked) -> None:
     """The topology is not there before: registering makes it."""
-    acker, told, door = tracked.acker(), list[str](), Door()
+    acker, told, door = tracked.acker(), dict[str, list[str]]({"1": [], "2": []}), Door()
 
     def take(done: Done) -> None:
-        told.append(str(done.message_id))
-        if told.count("2") == 1 and done.message_id == "2":
+        told[str(done.message_id)].append(done.id)
+        if done.message_id == "2" and len(told["2"]) == 1:
             raise RuntimeError("not now")
 
     with served(door) as port:
         door.app = acker.webhook(f"http://127.0.0.1:{port}/", take)
         assert tracked.get("/spouts/reader")["callback"]["url"] == f"http://127.0.0.1:{port}/"
         end(tracked, "1", "2", number=1)
-        eventually_true(lambda: told.count("2") == 2 and tracked.get("/spouts/reader")["unread"] == 0, within=90)
-    assert told.count("1") == 1
+        eventually_true(lambda: len(told["2"]) > 1 and tracked.get("/spouts/reader")["unread"] == 0, within=90)
+    assert [len(set(ids)) for ids in told.values()] == [1, 1]
 
 
 def test_a_webhook_takes_nothing_that_is_signed_with_another_secret(tracked: Tracked) -> None:

@@ -1,14 +1,13 @@
 """At row level a root is acked when every row that was made of it has ended, wherever and in which batch that is."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_spark import errors, fail_rows, filter_rows, fork, gathered, join_anchors, live, split_rows
+from acker_spark import errors, fail_rows, filter_rows, fork, split_rows
 from acker_spark.columns import EDGE, MESSAGE, ROOT
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Source, Tracked, run, told
+from tests.spark.tracked import Tracked, told
 
 
 @pytest.fixture
@@ -99,73 +98,6 @@ def test_one_frame_in_two_sinks_without_a_fork_is_refused(rows: Any, tracked: Tr
     acker.send_rows(lambda _, __: None)(words, 0)
     with pytest.raises(errors.AnotherQuery):
         second.ack_rows(lambda _, __: None)(words, 0)
-
-
-def test_a_join_that_multiplies_rows_counts_each_anchor_once(spark: Any, tracked: Tracked) -> None:
-    emitter = tracked.acker(query_id="emitter")
-    orders = spark.createDataFrame([(1, "x"), (2, "y")], "id long, k string")
-    cards = spark.createDataFrame([(11, "x"), (12, "x"), (13, "z")], "card long, k string")
-    sent: dict[str, Any] = {}
-
-    def kept(name: str) -> Any:
-        return emitter.send_rows(lambda out, _: sent.update({name: out.localCheckpoint()}))
-
-    kept("orders")(emitter.root(orders, "id"), 0)
-    kept("cards")(emitter.root(cards, "card"), 1)
-    acker = tracked.acker(query_id="join")
-    left, right = (acker.received(sent[name]) for name in ("orders", "cards"))
-    seen: list[Any] = []
-    joined = split_rows(
-        join_anchors(left, right, "k", "full_outer"), F.array(F.lit("p"), F.lit("q")), "part", stage="parts"
-    )
-    acker.ack_rows(lambda out, _: seen.extend(out.collect()))(joined, 0)
-    told(tracked, {"1": "acked", "2": "acked", "11": "acked", "12": "acked", "13": "acked"})
-    pairs = sorted((row.k, row.id, row.card) for row in seen if row.id and row.part == "p")
-    assert pairs == [("x", 1, 11), ("x", 1, 12), ("y", 2, None)]
-
-
-def test_a_window_acks_its_rows_when_it_is_emitted_each_copy_with_its_share(
-    spark: Any, tracked: Tracked, tmp_path: Path
-) -> None:
-    topic = Source(
-        spark=spark, folder=tmp_path / "topic", schema=f"id long, at timestamp, word string, {ROOT} long, {EDGE} long"
-    )
-    emitter = tracked.acker(query_id="emitter", message_timeout=3_600)
-
-    def put(*rows: tuple[int, str]) -> None:
-        frame = spark.createDataFrame(rows, "id long, at string").withColumn("word", F.lit("w"))
-        emitter.send_rows(lambda out, _: topic.put(*(row.asDict() for row in out.collect())))(
-            emitter.root(frame, "id"), topic.files
-        )
-
-    put((1, "2026-01-01T00:00:01"), (2, "2026-01-01T00:00:07"))
-    put((3, "2026-01-01T00:00:30"))
-    put((4, "2026-01-01T00:01:30"))
-    acker = tracked.acker(message_timeout=3_600)
-    rows = filter_rows(acker.received(topic.stream()), "id != 2")
-    slid = acker.window_rows(rows, "at", "10 seconds", slide="5 seconds")
-    counts = slid.groupBy("window", "word").agg(F.count(F.when(live(slid), 1)).alias("n"), gathered(slid))
-    seen: list[int] = []
-    run(counts, acker.ack_rows(lambda out, _: seen.extend(row.n for row in out.collect())), tmp_path / "c")
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
-    assert tracked.pending() == {"4"}
-    assert sorted(seen) == [0, 1, 1, 1, 1]
-
-
-def test_a_window_that_is_open_for_longer_than_a_root_may_be_pending_is_refused(rows: Any, tracked: Tracked) -> None:
-    acker = tracked.acker(message_timeout=60)
-    with pytest.raises(errors.Misuse, match="would time out before its window is emitted"):
-        acker.window_rows(rows, "at", "1 minute", delay="10 seconds")
-
-
-def test_roots_that_a_window_or_join_of_their_own_query_would_hold_back_are_refused(
-    rows: Any, tracked: Tracked
-) -> None:
-    rooted = tracked.acker().root(rows, "id")
-    with pytest.raises(errors.Misuse, match="would not be begun"):
-        gathered(rooted)
-    with pytest.raises(errors.Misuse, match="would not be begun"):
-        join_anchors(rooted, rooted, "id")
 
 
 def test_a_message_that_comes_twice_counts_once_though_its_rows_differ(spark: Any, tracked: Tracked) -> None:

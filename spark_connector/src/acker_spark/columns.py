@@ -4,11 +4,11 @@ Ids are hashes of what they are made from, so that a batch that is run again giv
 of a ``bigint``, which has a sign where the contract's ids have none.
 """
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, StructType
 
 from acker_spark.errors import NotOfThisBatch
 
@@ -43,7 +43,7 @@ OWN = (ROOT, EDGE, MESSAGE, TAG, *ROW_LEVEL)
 
 _ID = "bigint"
 _HALF = 2**32
-_UNHASHED = re.compile("map<|variant|geo")
+_UNHASHED = ("map", "variant", "geography", "geometry")
 """Of these types Spark makes no hash."""
 _UNSIGNED = 2**64 - 1
 
@@ -68,13 +68,22 @@ def hashed(*parts: "Column | str") -> "Column":
 def tag(frame: "DataFrame") -> "Column":
     """Give a tag: half of it is made of what a row holds, and half of its place, for rows that hold the same.
 
-    So the ways of a fork, which are computed apart, keep the same one of two deliveries that differ.
+    So the ways of a fork, which are computed apart, keep the same one of two deliveries that differ, but for columns
+    with maps and other things that Spark does not hash.
     """
     names = Counter(name.lower() for name in frame.columns)
-    once = [name for name, kind in frame.dtypes if names[name.lower()] == 1 and not _UNHASHED.search(kind)]
+    once = [one.name for one in frame.schema.fields if names[one.name.lower()] == 1 and _is_hashed(one.dataType)]
     content = F.xxhash64(F.lit(""), *(F.col(f"`{name.replace('`', '``')}`") for name in once))
     place = (F.rand() * _HALF).cast(_ID)
     return content.bitwiseAND(F.lit(-_HALF)).bitwiseOR(place)
+
+
+def _is_hashed(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_is_hashed(one.dataType) for one in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _is_hashed(kind.elementType)
+    return kind.typeName() not in _UNHASHED
 
 
 def column(named: "Column | str") -> "Column":

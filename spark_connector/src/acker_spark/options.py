@@ -35,9 +35,9 @@ class Options:
 
     ``token`` is the API key (Spark redacts an option of this name). ``message_timeout`` is given to each root in
     seconds, None is the topology's. A topology that is not there is made with this timeout (600 s where None), with
-    ``dedupe_window`` and ``retention``. While a function runs, the timeouts of its roots are reset, but for no longer
-    than ``heartbeat_for``. A request that is not answered is sent again for ``retry_for``. ``query_id`` is for Spark
-    Connect, where a batch does not know its query: one name for each checkpoint.
+    ``dedupe_window`` and ``retention``. While the roots of a batch are begun and its function runs, their timeouts are
+    reset, but for no longer than ``heartbeat_for``. A request that is not answered is sent again for ``retry_for``.
+    ``query_id`` is for Spark Connect, where a batch does not know its query: one name for each checkpoint.
     """
 
     url: str
