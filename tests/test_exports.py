@@ -22,7 +22,7 @@ ROOMS = {
     "acker_spark": """
         Acker Ledger Shipped split_rows filter_rows fail_rows fork join_anchors gathered live
         AckerSparkError Misuse WrongOptions NoQueryId NullMessageId NotOfThisBatch EqualKeys LedgerClosed
-        UnfitTopology NoRoom AnotherQuery
+        UnfitTopology NoRoom AnotherQuery RowsChanged
     """,
     "acker_client.sources.rabbitmq": "Delivery RabbitSource",
 }
