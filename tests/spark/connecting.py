@@ -55,7 +55,8 @@ def main() -> None:
 
     def tell(name: str, column: str) -> Callable[..., None]:
         def told(batch: Any, *_: object) -> None:
-            (home / name).write_text(",".join(sorted(row[column] for row in batch.collect())))
+            if found := sorted(row[column] for row in batch.collect()):  # a window comes with a batch behind its rows
+                (home / name).write_text(",".join(found))
 
         return told
 
@@ -73,9 +74,11 @@ def main() -> None:
     told = spark.readStream.format("acker").options(url=url, topology="connect", spout_task="rows").load()
     ended = told.withColumn("end", F.concat_ws(" ", "message_id", "outcome"))
     run(ended, tell("ends", "end"), home / "checkpoints/ends")
-    timed = rows.received(spark.readStream.schema(ANCHORED).json(str(home / "printer"))).withColumn("at", F.now())
+    at = F.when(F.expr("sentence = 'the dog'"), "2026-01-01T00:01:30").otherwise("2026-01-01T00:00:01")
+    emitted = spark.readStream.schema(ANCHORED).json(str(home / "printer"))
+    timed = rows.received(emitted).withColumn("at", at.cast("timestamp"))
     slid = rows.window_rows(timed, "at", "10 seconds", slide="5 seconds")
-    counts = slid.groupBy("window").agg(F.count(F.when(live(slid), 1)).alias("n"), gathered(slid))
+    counts = slid.groupBy("window").agg(F.count(F.when(live(slid), 1)).cast("string").alias("n"), gathered(slid))
     run(counts, rows.ack_rows(tell("counts", "n")), home / "checkpoints/windows")
     spark.stop()
 
