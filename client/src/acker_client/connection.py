@@ -67,7 +67,13 @@ def reply(response: httpx.Response) -> Reply:
 
 def lost(error: httpx.RequestError) -> Lost:
     """Say that no reply came; for what httpx itself refuses to send, no further try would help."""
-    return Lost(error=error, again=not isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol))
+    again = not isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol)
+    unmade = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    return Lost(error=error, again=again, nobody_at=_origin(error.request.url) if unmade else "")
+
+
+def _origin(url: httpx.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode()}"
 
 
 def closed(client: httpx.Client | httpx.AsyncClient, error: RuntimeError) -> Exception:

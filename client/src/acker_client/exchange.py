@@ -96,11 +96,12 @@ class Exchange:
 
     def _refuse_late(self, call: "Call", fault: Fault, *, age_s: float) -> None:
         if age_s > self._limit_s():
-            raise _unreachable(call, fault.error) from fault.error
+            raise _unreachable(call, fault.error, fault.nobody_at) from fault.error
 
 
-def _unreachable(call: "Call", fault: Exception | None = None) -> Unreachable:
-    said = f" ({fault})" if fault else ""
+def _unreachable(call: "Call", fault: Exception | None = None, nobody_at: str = "") -> Unreachable:
+    where = f"no acker answers at {nobody_at}: " if nobody_at else ""
+    said = f" ({where}{fault})" if fault else ""
     return Unreachable(
         f"what became of {call.method} {call.path} is not known, and it is too late to send it again{said}"
     )

@@ -22,10 +22,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """No reply came, and whether the request arrived is not known; not ``again`` where none can ever come."""
+    """No reply came, and whether the request arrived is not known; not ``again`` where none can ever come.
+
+    ``nobody_at`` is the address at which there was nobody to connect to.
+    """
 
     error: Exception
     again: bool = True
+    nobody_at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +39,13 @@ class Fault:
     error: Exception
     again: bool
     wait_s: float = 0.0
+    nobody_at: str = ""
 
 
 def fault_in(call: Call, reply: Reply | Lost) -> Fault | None:
     """Find the fault, None where the reply is an answer. An init that found no place is one: it was not applied."""
     if isinstance(reply, Lost):
-        return Fault(error=reply.error, again=reply.again)
+        return Fault(error=reply.error, again=reply.again, nobody_at=reply.nobody_at)
     problem = _problem_in(reply)
     if reply.status < 300 or _refused_init(call, problem):
         return None

@@ -5,6 +5,8 @@ import pytest
 from acker_client import Acker, AsyncAcker, Misuse, Unreachable
 from acker_client.testing import MemoryAcker
 
+from tests.support.servers import free_port
+
 
 @pytest.mark.parametrize("kind", [Acker, AsyncAcker])
 @pytest.mark.parametrize("url", ["", "acker:8700", "ftp://acker", "http://", "http://acker:port"])
@@ -26,6 +28,13 @@ def test_what_answers_with_a_body_that_cannot_be_unpacked_is_no_acker():
         Acker("http://acker.test", transport=broken, linger_ms=0, retry_for_ms=0) as acker,
         pytest.raises(Unreachable, match="decompress"),
     ):
+        acker.ack(acker.tuple({"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}, component="c"))
+
+
+def test_where_nobody_is_the_address_is_named():
+    port = free_port()
+    nobody = Acker(f"http://127.0.0.1:{port}/below", linger_ms=0, retry_for_ms=0)
+    with nobody as acker, pytest.raises(Unreachable, match=rf"no acker answers at http://127\.0\.0\.1:{port}: "):
         acker.ack(acker.tuple({"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}, component="c"))
 
 
