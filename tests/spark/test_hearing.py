@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from acker_client import Done, Misuse
+from acker_client import Done, Misuse, Unreachable
 from acker_spark import Acker
 from redis import Redis
 
 from tests.spark.tracked import Tracked
-from tests.support.receivers import served
+from tests.support.receivers import Planned, Receiver, served
 from tests.support.servers import AckerProcess, acker_serve, valkey
 from tests.support.waiting import eventually_true
 
@@ -132,6 +132,16 @@ def test_a_stop_of_ones_own_ends_a_loop_too_and_one_that_is_no_function_is_refus
     assert [done.message_id for done in told] == ["1"]
     with pytest.raises(Misuse, match="stop must be a function"):
         next(acker.completions(stop=True))  # type: ignore[arg-type]
+
+
+def test_an_acker_that_does_not_answer_is_asked_for_as_long_as_the_options_say() -> None:
+    away = Receiver()
+    away.plan += [Planned(status=503)] * 1_000
+    with served(away) as port:
+        acker = Acker(url=f"http://127.0.0.1:{port}", topology="t", spout_task="reader", retry_for=0)
+        with acker, pytest.raises(Unreachable):
+            next(acker.completions(timeout_s=1))
+    assert len(away.received) == 1
 
 
 def test_an_address_that_is_none_of_redis_is_refused_in_words(acker: Acker) -> None:

@@ -47,5 +47,6 @@ class Hearing:
     @contextmanager
     def _spout(self) -> "Iterator[Spout]":
         told = self._options
-        with client.Acker(told.url, topology=told.topology, api_key=told.token) as acker:
+        patience_ms = round(told.retry_for * 1000)
+        with client.Acker(told.url, topology=told.topology, api_key=told.token, retry_for_ms=patience_ms) as acker:
             yield acker.spout(told.spout_task, shared=True)
