@@ -8,7 +8,7 @@ from examples.spark_credit_card.run import run
 from examples.stage.stopping import until_stopped
 
 OPTIONS = {
-    "--orders": (int, 100, "so many orders lie in the queue [100]"),
+    "--orders": (int, 100, "so many orders lie in the queue, at least four times as many as prefetch [100]"),
     "--prefetch": (int, 25, "deliveries the spout holds at most [25]"),
     "--fails": (float, 0.1, "share of the calls that the card service fails [0.1]"),
     "--hangs": (float, 0.02, "share of the calls that it does not answer [0.02]"),
