@@ -122,6 +122,14 @@ def test_a_topology_that_is_not_there_is_made_as_spark_needs_it(rows: Any, track
     assert (made["message_timeout_ms"], made["dedupe_window_ms"], made["retention_ms"]) == (20_000, 50_000, 70_000)
 
 
+def test_times_that_a_topology_has_otherwise_are_warned_of(tracked: Tracked, caplog: pytest.LogCaptureFixture) -> None:
+    for options in ({"dedupe_window": 50, "retention": 70}, {}, {"dedupe_window": 50, "retention": 70}):
+        assert tracked.acker(message_timeout=5, **options).topology.dedupe_window_ms == 50_000
+    assert caplog.messages == []
+    assert tracked.acker(message_timeout=5, dedupe_window=9).topology.retention_ms == 70_000
+    assert caplog.messages == [f"topology {tracked.topology!r} was there before: its dedupe_window is 50 s, not 9 s"]
+
+
 def test_roots_that_another_query_tracks_are_refused_each_time_and_stay_as_they_are(
     rows: Any, tracked: Tracked
 ) -> None:

@@ -1,6 +1,7 @@
 """Knows what a topology must be for Spark, and makes the one that is not there."""
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from acker_protocol import routes
 from acker_protocol.problems import Forbidden, UnknownTopology
 
 from acker_spark.errors import NoRoom, UnfitTopology
+from acker_spark.options import HOUR_S
 
 if TYPE_CHECKING:
     from acker_client.exchange import Exchange
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from acker_spark.options import Options
 
+log = logging.getLogger("acker_spark")
 DEFAULT_RETENTION_MS = 60_000
 
 
@@ -50,6 +53,17 @@ class Topology:
                     "one that is not there: it is made as Spark needs it"
                 )
 
+    def warn_of_others(self, options: "Options") -> None:
+        """Say which times that were asked for it does not have: it was there before."""
+        for name, wanted_s, unsaid_s, found_ms in (
+            ("dedupe_window", options.dedupe_window, HOUR_S, self.dedupe_window_ms),
+            ("retention", options.retention, HOUR_S, self.retention_ms),
+        ):
+            if wanted_s != unsaid_s and round(wanted_s * 1000) != found_ms:
+                log.warning(
+                    "topology %r was there before: its %s is %g s, not %g s", self.name, name, found_ms / 1000, wanted_s
+                )
+
     def refuse_crowd(self, roots: int) -> None:
         """Raise `NoRoom` for a batch that could never begin."""
         if self.max_spout_pending is not None and roots > self.max_spout_pending:
@@ -68,6 +82,7 @@ def learn(exchange: "Exchange", options: "Options") -> "Flow[Topology]":
         reply = yield from _made(exchange, options)
     found = read(exchange.topology, replies.document(reply))
     found.refuse_unfit(options)
+    found.warn_of_others(options)
     return found
 
 
