@@ -1,13 +1,15 @@
 """What would end a tree too early, or never, is refused in words, and before anything of the batch has begun."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from acker_spark import errors, filter_rows
 from acker_spark.columns import EDGE, MESSAGE, ROOT, unsigned
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Tracked, told
+from tests.spark.tracked import Source, Tracked, messages, run, told
 
 
 @pytest.fixture
@@ -120,6 +122,17 @@ def test_a_topology_that_is_not_there_is_made_as_spark_needs_it(rows: Any, track
     acker.batch(nothing)(acker.root(rows, "id"), 0)
     made = tracked.get("")
     assert (made["message_timeout_ms"], made["dedupe_window_ms"], made["retention_ms"]) == (20_000, 50_000, 70_000)
+
+
+def test_roots_of_another_spout_task_are_refused(spark: Any, tracked: Tracked, tmp_path: Path) -> None:
+    source = Source(spark=spark, folder=tmp_path / "in", schema="id long")
+    source.put(*messages(1))
+    ours, theirs = tracked.acker(), tracked.acker(spout_task="another")
+    for level, function in enumerate((theirs.batch(nothing), theirs.ack_rows(lambda rows, _: rows.count()))):
+        with pytest.raises(StreamingQueryException, match="of an acker for spout task 'reader'"):
+            run(ours.root(source.stream(), "id"), function, tmp_path / str(level))
+    run(ours.root(source.stream(), "id"), ours.batch(nothing), tmp_path / "ours")
+    told(tracked, {"1": "acked"})
 
 
 def test_times_that_a_topology_has_otherwise_are_warned_of(tracked: Tracked, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ import acker_client as client
 from acker_protocol.signature import make_secret
 from pyspark.sql import functions as F
 
-from acker_spark import columns, windows
+from acker_spark import columns, origin, windows
 from acker_spark.batch import BatchFunction, checked
 from acker_spark.columns import ANCHORS, EDGE, MESSAGE, ROOT, TAG
 from acker_spark.connected import Connected
@@ -67,15 +67,15 @@ class Acker(Connected):
         The root id is a hash of topology, spout task, message id and attempt: a message that is replayed is a new root
         by its ``attempt``. Of rows with the same root in a batch one is kept. Rows that are filtered out before their
         batch, or held back there by a window or a join, are not begun. A query's progress tells how many there were, as
-        ``observedMetrics["acker"].roots`` (of a second such frame ``acker-2``, and so on). Raises `NoQueryId` under
-        Spark Connect.
+        ``observedMetrics["acker"].roots`` (of a second such frame ``acker-2``, and so on). The batches of another
+        spout task refuse them. Raises `NoQueryId` under Spark Connect.
         """
         refuse_nameless(frame, self.options.query_id)
         message = columns.column(message_id).cast("string")
         parts = () if attempt is None else (columns.column(attempt),)
         rooted = frame.withColumns(
             {
-                MESSAGE: message,
+                MESSAGE: origin.marked(message, self.options),
                 ROOT: columns.hashed(self.options.topology, self.options.spout_task, message, *parts),
                 TAG: columns.tag(frame),
             }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.messages import Fail, Message, ResetTimeout
 from pyspark.errors import PySparkException
 
-from acker_spark import beginning, shipping
+from acker_spark import beginning, origin, shipping
 from acker_spark.deliveries import Claim, Delivery
 from acker_spark.errors import AnotherQuery, NoQueryId
 
@@ -38,7 +38,8 @@ class Course:
 
     @classmethod
     def of(cls, acker: "Acker", batch: "DataFrame", batch_id: int) -> "Course":
-        """Find out whose batch this is. Raises `NoQueryId`."""
+        """Find out whose batch this is. Raises `NoQueryId`, `Misuse`."""
+        origin.refuse_foreign(batch, acker.options)
         query_id = query_id_of(batch, acker.options.query_id)
         return cls(acker=acker, claim=Claim(query_id=query_id, batch_id=batch_id))
 
