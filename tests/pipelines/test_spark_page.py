@@ -11,6 +11,7 @@ import pytest
 
 from tests.spark.session import JVM
 from tests.support.examples import ADDRESS
+from tests.support.java import need_java
 from tests.support.pages import DOCS, Group, compare, groups
 from tests.support.servers import AckerProcess, acker_serve, free_port
 
@@ -21,8 +22,9 @@ SMALL = f"--driver-memory 1g --conf spark.ui.enabled=false --conf 'spark.driver.
 
 
 @pytest.fixture
-def program(java: None, tmp_path: Path) -> Iterator[Path]:
+def program(tmp_path: Path) -> Iterator[Path]:
     """The page as one file, for an acker that runs."""
+    need_java()
     options = ("--store-port", str(free_port()), "--callback-allow-hosts", "127.0.0.1")
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), *options) as process:
         file = tmp_path / "page.py"
