@@ -12,7 +12,6 @@ from acker_spark.batch import BatchFunction, checked
 from acker_spark.columns import ANCHORS, EDGE, MESSAGE, ROOT, TAG
 from acker_spark.connected import Connected
 from acker_spark.course import refuse_nameless
-from acker_spark.heartbeat import Heartbeat
 from acker_spark.line import World
 from acker_spark.options import Further, Options
 from acker_spark.row_batch import RowFunction
@@ -56,8 +55,9 @@ class Acker(Connected):
         world: World | None = None,
         **further: Unpack[Further],
     ) -> None:
-        super().__init__(Options(url=url, topology=topology, spout_task=spout_task, **further), world or World())
-        self._on_batch, self._frames = on_batch, 0
+        options = Options(url=url, topology=topology, spout_task=spout_task, **further)
+        super().__init__(options, world or World(), on_batch)
+        self._frames = 0
 
     def root(
         self, frame: "DataFrame", message_id: "str | Column", *, attempt: "str | Column | None" = None
@@ -172,15 +172,6 @@ class Acker(Connected):
     def header(self) -> "Column":
         """Give the value of the header ``Acker-Anchors`` for rows that leave, by whatever ``ledger.emit`` gave."""
         return columns.header(self.options.topology)
-
-    def heartbeat(self, beat: Callable[[], object]) -> Heartbeat:
-        """Make the heartbeat of a batch, three for each message timeout."""
-        return Heartbeat(beat, every=self.beat_s, lasting=self.options.heartbeat_for)
-
-    def tell(self, shipped: "Shipped") -> None:
-        """Tell what a batch has shipped."""
-        if self._on_batch is not None:
-            self._on_batch(shipped)
 
     def _observation(self) -> str:
         """Name the metrics of a frame: two of one query must have two names."""

@@ -14,7 +14,7 @@ from acker_spark.ledger import Book, Ledger
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from acker_spark.acker import Acker
+    from acker_spark.connected import Connected
 
     Function = Callable[[DataFrame, int, Ledger], object]
 
@@ -26,7 +26,7 @@ class BatchFunction:
     When the function raises nothing is sent: the query ends, and when it is started again the batch is run anew.
     """
 
-    acker: "Acker"
+    acker: "Connected"
     function: "Function"
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:

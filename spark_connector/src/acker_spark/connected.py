@@ -1,13 +1,16 @@
 """Knows the connections of one who speaks to an acker: opened when first needed, and left behind when it travels."""
 
+from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 from acker_spark.hearing import Hearing
+from acker_spark.heartbeat import Heartbeat
 from acker_spark.line import Line, World
 
 if TYPE_CHECKING:
     from acker_spark.options import Options
+    from acker_spark.shipping import Shipped
     from acker_spark.topology import Topology
 
 BEATS_PER_TIMEOUT = 3
@@ -22,8 +25,8 @@ class Connected:
     hearing: Hearing
     """What is heard of the spout task."""
 
-    def __init__(self, options: "Options", world: World) -> None:
-        self.options, self._world, self._lock = options, world, Lock()
+    def __init__(self, options: "Options", world: World, on_batch: "Callable[[Shipped], object] | None" = None) -> None:
+        self.options, self._world, self._on_batch, self._lock = options, world, on_batch, Lock()
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,6 +85,15 @@ class Connected:
         """How long from one heartbeat of a batch to the next."""
         timeout_ms = self.options.message_timeout_ms or self.topology.message_timeout_ms
         return timeout_ms / 1000 / BEATS_PER_TIMEOUT
+
+    def heartbeat(self, beat: Callable[[], object]) -> Heartbeat:
+        """Make the heartbeat of a batch, three for each message timeout."""
+        return Heartbeat(beat, every=self.beat_s, lasting=self.options.heartbeat_for)
+
+    def tell(self, shipped: "Shipped") -> None:
+        """Tell what a batch has shipped."""
+        if self._on_batch is not None:
+            self._on_batch(shipped)
 
     def _forget(self) -> None:
         self._line, self._pulse, self._topology = None, None, None

@@ -17,7 +17,7 @@ from acker_spark.errors import AnotherQuery, NoQueryId
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from acker_spark.acker import Acker
+    from acker_spark.connected import Connected
 
 log = logging.getLogger("acker_spark")
 UNTOLD = (
@@ -33,11 +33,11 @@ _running: set[str] = set()
 class Course:
     """The course of one batch."""
 
-    acker: "Acker"
+    acker: "Connected"
     claim: Claim
 
     @classmethod
-    def of(cls, acker: "Acker", batch: "DataFrame", batch_id: int) -> "Course":
+    def of(cls, acker: "Connected", batch: "DataFrame", batch_id: int) -> "Course":
         """Find out whose batch this is. Raises `NoQueryId`, `Misuse`."""
         origin.refuse_foreign(batch, acker.options)
         query_id = query_id_of(batch, acker.options.query_id)

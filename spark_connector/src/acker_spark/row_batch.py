@@ -17,7 +17,7 @@ from acker_spark.summing import COPIED, summed
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from acker_spark.acker import Acker
+    from acker_spark.connected import Connected
 
     Function = Callable[[DataFrame, int], object]
 
@@ -49,7 +49,7 @@ class RowFunction:
     When it returns, the rows that ``ends`` names are acked; those that failed fail their roots.
     """
 
-    acker: "Acker"
+    acker: "Connected"
     function: "Function"
     ends: "Callable[[DataFrame], Column]"
     keeps: tuple[str, ...] = ()
