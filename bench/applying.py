@@ -16,13 +16,13 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from acker_protocol.messages import Ack, Init, Message
+from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
-from acker_service.api import decoders
-from acker_service.domain.columns import Operations
-from acker_service.store.embedded import Embedded
-from acker_service.store.request import Request
-from acker_service.store.store import Store
+from acker_service.operations import decoding
+from acker_service.operations.column_batch import Operations
+from acker_service.operations.request import ApplyRequest
+from acker_service.redis.embedded import EmbeddedServer
+from acker_service.store import Store
 
 OPERATIONS = 1_000
 TIMES = 40
@@ -33,9 +33,9 @@ HERE = Path(__file__).parent.parent
 async def batches(store: Store) -> None:
     """Inits and last acks of 500 roots, in one batch."""
     roots = [_id() for _ in range(OPERATIONS // 2)]
-    inits: list[Message] = [Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders") for root in roots]
-    acks: list[Message] = [Ack(root_id=root, ack_val=root, outstanding=-1) for root in roots]
-    await _apply(store, decoders.decode(CONTENT_TYPE, encode_packed(inits + acks), most=OPERATIONS))
+    inits: list[Operation] = [Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders") for root in roots]
+    acks: list[Operation] = [Ack(root_id=root, ack_val=root, outstanding=-1) for root in roots]
+    await _apply(store, decoding.decode(CONTENT_TYPE, encode_packed(inits + acks), max_operations=OPERATIONS))
 
 
 async def singles(store: Store) -> None:
@@ -50,7 +50,7 @@ async def singles(store: Store) -> None:
 async def measure() -> dict[str, tuple[float, float]]:
     """Give, for each way, the median milliseconds of processor time and on the wall."""
     with tempfile.TemporaryDirectory() as folder:
-        embedded = Embedded(Path(folder))
+        embedded = EmbeddedServer(Path(folder))
         await embedded.start()
         store = Store(embedded.url, window_ms=600_000)
         await store.open()
@@ -71,8 +71,8 @@ async def _measure(way: Callable[[Store], Awaitable[None]], store: Store) -> tup
 
 
 async def _apply(store: Store, operations: Operations) -> None:
-    topology = await store.topologies.get("default")
-    await store.requests.apply(topology, Request(endpoint="batch", messages=operations))
+    topology = await store.registry.get("default")
+    await store.applier.apply(topology, ApplyRequest(endpoint="batch", operations=operations))
 
 
 def _id() -> int:

@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from acker_protocol.messages import Ack, Init, Message
+from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
-from acker_service.api import decoders
-from acker_service.api.bodies import JSON
-from acker_service.domain.columns import Operations
-from acker_service.domain.limits import Configuration
-from acker_service.domain.routing import split
-from acker_service.store.request import Request
-from acker_service.store.topology import Topology
+from acker_service.http.bodies import JSON
+from acker_service.operations import decoding
+from acker_service.operations.column_batch import Operations
+from acker_service.operations.request import ApplyRequest
+from acker_service.operations.routing import split
+from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.stamp import Topology
 
 from bench.measure import Series
 from bench.progress import Progress
@@ -27,24 +27,24 @@ from bench.table import Line
 GROUP = "decoding"
 TIMES = 5
 """Each way so many times in a round."""
-TOPOLOGY = Topology(name="bench", pair="0" * 26, configuration=Configuration(), window_ms=600_000)
+TOPOLOGY = Topology(name="bench", stamp="0" * 26, config=TopologyConfig(), window_ms=600_000)
 SPOUT_TASKS = {f"orders-{number}": number for number in range(3)}
 
 
-def compact_acks() -> list[Message]:
+def compact_acks() -> list[Operation]:
     """Acks that are told the XOR only."""
     return [Ack(root_id=_id(), ack_val=_id(), outstanding=1) for _ in range(BATCH)]
 
 
-def acks_of_edges() -> list[Message]:
+def acks_of_edges() -> list[Operation]:
     """Acks that name their edge, for a topology that dedupes."""
     return [Ack(root_id=_id(), ack_val=_id(), outstanding=1, edge_id=_id()) for _ in range(BATCH)]
 
 
-def trees() -> list[Message]:
+def trees() -> list[Operation]:
     """Inits with message ids, and the acks of the same roots with components."""
     roots = [_id() for _ in range(BATCH // 2)]
-    inits: list[Message] = [
+    inits: list[Operation] = [
         Init(
             root_id=root, ack_val=_id(), outstanding=1, spout_task=f"orders-{number % 3}", message_id=f"order {number}"
         )
@@ -69,12 +69,12 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:  
             )
 
 
-def _measure(messages: Sequence[Message], rounds: int) -> dict[str, Series]:
+def _measure(messages: Sequence[Operation], rounds: int) -> dict[str, Series]:
     packed, json = encode_packed(messages), encode_batch(messages)
     ways: dict[str, Callable[[], Operations]] = {
-        "packed": lambda: decoders.decode(CONTENT_TYPE, packed, most=BATCH),
-        "JSON": lambda: decoders.decode(JSON, json, most=BATCH),
-        "JSON, reference codec": lambda: decoders.decode_json_batch(json, most=BATCH),
+        "packed": lambda: decoding.decode(CONTENT_TYPE, packed, max_operations=BATCH),
+        "JSON": lambda: decoding.decode(JSON, json, max_operations=BATCH),
+        "JSON, reference codec": lambda: decoding.decode_json_batch(json, max_operations=BATCH),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
@@ -90,9 +90,9 @@ def _once(decode: Callable[[], Operations]) -> float:
 
 
 def _arguments(operations: Operations) -> None:
-    request = Request(endpoint="batch", messages=operations, key="key")
+    request = ApplyRequest(endpoint="batch", operations=operations, key="key")
     parts = split(operations, shards=TOPOLOGY.layout.shards, capped=None)
-    request.pack(parts, TOPOLOGY, SPOUT_TASKS)
+    request.shard_requests(parts, TOPOLOGY, SPOUT_TASKS)
 
 
 def _id() -> int:

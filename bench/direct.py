@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import redis
-from acker_service.domain.columns import Columns
-from acker_service.domain.limits import Configuration
-from acker_service.domain.routing import split
-from acker_service.store.packing import identify
-from acker_service.store.request import Request
-from acker_service.store.store import Store
-from acker_service.store.topology import Topology
-from acker_service.store.turns import INITS, Packed
+from acker_service.operations.batcher import APPLY, ShardRequest
+from acker_service.operations.column_batch import ColumnBatch
+from acker_service.operations.request import ApplyRequest
+from acker_service.operations.routing import split
+from acker_service.redis.codec import fingerprint
+from acker_service.store import Store
+from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.stamp import Topology
 
 from bench.servers import Member, until
 from bench.sizes import BATCH
@@ -24,7 +24,7 @@ WEEK_MS = 7 * 86_400_000
 DAY_MS = 86_400_000
 ROOTS_A_BUCKET = 64
 
-Some = TypeVar("Some", bytes, list[bytes], list[Packed])
+Some = TypeVar("Some", bytes, list[bytes], list[ShardRequest])
 
 Call = tuple[str | bytes | int, ...]
 """One FCALL."""
@@ -45,25 +45,25 @@ class Direct:
         self._server, self.topology, self._indexes = server, topology, indexes
         self.redis = redis.Redis(port=server.port, socket_timeout=60)
 
-    def prepare(self, columns: Columns) -> list[list[Call]]:
+    def prepare(self, columns: ColumnBatch) -> list[list[Call]]:
         """Pack operations for a list of batches, each of which is one call a shard."""
         return [self.calls(self._packed(batch)) for batch in batches(columns)]
 
-    def prepare_keyed(self, columns: Columns) -> Iterator[list[Call]]:
+    def prepare_keyed(self, columns: ColumnBatch) -> Iterator[list[Call]]:
         """Pack operations as requests of their own, each under its own idempotency key, a batch of them in a call."""
         for shard, part in self._packed(columns).items():
             size = len(part.operations) // sum(columns.records["root_id"] % self.topology.layout.shards == shard)
             requests = [self._keyed(row) for row in _chunks(part.operations, size)]
             yield from ([self.call(shard, some)] for some in _chunks(requests, BATCH))
 
-    def calls(self, packed: Mapping[int, Packed]) -> list[Call]:
+    def calls(self, packed: Mapping[int, ShardRequest]) -> list[Call]:
         """Write one call for each shard."""
         return [self.call(shard, [part]) for shard, part in packed.items()]
 
-    def call(self, shard: int, requests: Iterable[Packed]) -> Call:
+    def call(self, shard: int, requests: Iterable[ShardRequest]) -> Call:
         """Write a call that applies requests to one shard."""
         args = [arg for request in requests for arg in request.args]
-        return ("FCALL", INITS, 1, self.topology.shards[shard], self.topology.pair, self.topology.settings, "", *args)
+        return ("FCALL", APPLY, 1, self.topology.shards[shard], self.topology.stamp, self.topology.settings, "", *args)
 
     def run(self, prepared: Iterable[Sequence[Call]], word: str) -> Taken:
         """Make the calls, those of a batch in one round trip; every operation has to be answered this word."""
@@ -88,12 +88,14 @@ class Direct:
         """Let go of the server."""
         self.redis.close()
 
-    def _keyed(self, row: bytes) -> Packed:
-        return Packed(operations=row, identity=identify("ack", row.hex(), row, sets=self.topology.seen_sets))
+    def _keyed(self, row: bytes) -> ShardRequest:
+        return ShardRequest(
+            operations=row, fingerprint=fingerprint("ack", row.hex(), row, sets=self.topology.seen_sets)
+        )
 
-    def _packed(self, batch: Columns) -> dict[int, Packed]:
+    def _packed(self, batch: ColumnBatch) -> dict[int, ShardRequest]:
         parts = split(batch, shards=self.topology.layout.shards, capped=None)
-        return Request(endpoint="batch", messages=batch).pack(parts, self.topology, self._indexes)
+        return ApplyRequest(endpoint="batch", operations=batch).shard_requests(parts, self.topology, self._indexes)
 
     def _pipe(self, calls: Sequence[Call]) -> list[Any]:
         pipe = self.redis.pipeline(transaction=False)
@@ -102,7 +104,7 @@ class Direct:
         return list(pipe.execute())
 
 
-def make(server: Member, configuration: Configuration, *, name: str = "direct") -> Direct:
+def make(server: Member, configuration: TopologyConfig, *, name: str = "direct") -> Direct:
     """Make a topology whose requests are remembered for a week, and its spout task, on one server."""
     topology, index = asyncio.run(_make(server.url, name, configuration))
     return Direct(server, topology, {SPOUT_TASK: index})
@@ -113,12 +115,12 @@ def buckets_for(roots: int, *, ackers: int) -> int:
     return max(1, roots // ackers // ROOTS_A_BUCKET)
 
 
-async def _make(url: str, name: str, configuration: Configuration) -> tuple[Topology, int]:
+async def _make(url: str, name: str, configuration: TopologyConfig) -> tuple[Topology, int]:
     store = Store(url, window_ms=WEEK_MS)
     try:
-        await store.server.load()
-        topology = await store.topologies.write(name, lambda _: configuration)
-        spout, _ = await store.spouts.make(topology, SPOUT_TASK)
+        await store.redis.load()
+        topology = await store.registry.create_or_update(name, lambda _: configuration)
+        spout, _ = await store.spouts.create_or_update(topology, SPOUT_TASK)
         return topology, spout.index
     finally:
         await store.close()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import httpx
 from acker_protocol.wire.packed import CONTENT_TYPE
-from acker_service.api.bodies import JSON
-from acker_service.domain.columns import Columns
-from acker_service.domain.limits import Configuration
+from acker_service.http.bodies import JSON
+from acker_service.operations.column_batch import ColumnBatch
+from acker_service.topologies.config import TopologyConfig
 
 from bench import direct, load
 from bench.direct import Direct, Taken
@@ -30,7 +30,7 @@ CONNECTIONS = 8
 UPDATES = 3
 DONE = b'"exceptions":[]'
 
-Bodies = Callable[[Columns], bytes]
+Bodies = Callable[[ColumnBatch], bytes]
 FORMS: dict[str, tuple[Bodies, str]] = {"packed": (packed_body, CONTENT_TYPE), "JSON": (json_body, JSON)}
 
 
@@ -49,7 +49,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
     taken: dict[str, list[float]] = defaultdict(list)
     with one(folder) as store, nothing(folder, "echo") as echo, acker(folder, store.url) as service:
         make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
-        at = direct.make(store, Configuration(message_timeout_ms=direct.WEEK_MS))
+        at = direct.make(store, TopologyConfig(message_timeout_ms=direct.WEEK_MS))
         bench = Bench(store=store, service=service, echo=echo, direct=at)
         for _ in progress.over(range(sizes.rounds)):
             _round(bench, sizes.trees, taken)

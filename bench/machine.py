@@ -6,7 +6,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from acker_service.store.embedded import find_program
+from acker_service.redis.embedded import find_program
 
 PACKAGES = ("fastapi", "uvicorn", "uvloop", "httptools", "redis", "numpy", "msgspec")
 

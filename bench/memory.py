@@ -7,7 +7,7 @@ told. Beside each figure stands a key of its own in Redis with a time to live, t
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from acker_service.domain.limits import Configuration
+from acker_service.topologies.config import TopologyConfig
 
 from bench import direct
 from bench.direct import DAY_MS, WEEK_MS, Direct
@@ -106,7 +106,7 @@ def _topologies(server: Member, sizes: Sizes) -> Topologies:
 
 def _topology(server: Member, sizes: Sizes, name: str) -> Direct:
     buckets = direct.buckets_for(_each(sizes), ackers=ACKERS)
-    configuration = Configuration(ackers=ACKERS, buckets=buckets, message_timeout_ms=WEEK_MS, retention_ms=DAY_MS)
+    configuration = TopologyConfig(ackers=ACKERS, buckets=buckets, message_timeout_ms=WEEK_MS, retention_ms=DAY_MS)
     return direct.make(server, configuration, name=name)
 
 

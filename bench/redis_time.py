@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from acker_service.domain.limits import Configuration
+from acker_service.topologies.config import TopologyConfig
 
 from bench import direct
 from bench.direct import DAY_MS, WEEK_MS, Direct
@@ -45,7 +45,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
 def _filled(server: Member, pending: int) -> Direct:
     server.ask("FLUSHALL")
     buckets = direct.buckets_for(pending, ackers=ACKERS)
-    configuration = Configuration(ackers=ACKERS, buckets=buckets, message_timeout_ms=WEEK_MS, retention_ms=DAY_MS)
+    configuration = TopologyConfig(ackers=ACKERS, buckets=buckets, message_timeout_ms=WEEK_MS, retention_ms=DAY_MS)
     at = direct.make(server, configuration)
     for start in range(0, pending, FILL):
         at.run(at.prepare(Trees(min(FILL, pending - start)).inits()), "p")

@@ -18,7 +18,7 @@ from bench.spark_jobs import LEVELS, Job, counting, orders, timed
 
 if TYPE_CHECKING:
     from acker_client.calls import Answer
-    from acker_protocol.messages import Message
+    from acker_protocol.operations import Operation
 
 WARM = 200
 """So many messages are what is run before anything is measured, where it is worth the time."""
@@ -93,9 +93,9 @@ class _Sent:
 
     def watch(self, acker: Acker) -> None:
         """Put a watch before the line of an acker."""
-        send: Callable[[Sequence[Message]], list[Answer]] = acker.line.send
+        send: Callable[[Sequence[Operation]], list[Answer]] = acker.line.send
 
-        def watched(messages: "Sequence[Message]") -> "list[Answer]":
+        def watched(messages: "Sequence[Operation]") -> "list[Answer]":
             since = time.monotonic()
             try:
                 return send(messages)

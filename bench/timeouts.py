@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 from acker_protocol.ids import format_id
 from acker_protocol.wire.packed import CONTENT_TYPE
-from acker_service.domain.columns import Columns
+from acker_service.operations.column_batch import ColumnBatch
 
 from bench import load
 from bench.http_batches import DONE, PATH, make_topology
@@ -88,7 +88,7 @@ def _emit_all(service: Served, count: int, within_s: float) -> dict[str, int]:
     return timeouts
 
 
-def _emit(service: Served, batch: Columns, elapsed_ms: int, timeouts: dict[str, int]) -> None:
+def _emit(service: Served, batch: ColumnBatch, elapsed_ms: int, timeouts: dict[str, int]) -> None:
     records = batch.records
     records["message_timeout_ms"] = np.maximum(records["message_timeout_ms"].astype(np.int64) - elapsed_ms, 100)
     request = load.post(f"{PATH}/batch?results=exceptions", packed_body(batch), CONTENT_TYPE)

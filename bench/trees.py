@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from acker_protocol.wire import packed
-from acker_service.domain.columns import RECORDS, Columns
+from acker_service.operations.column_batch import RECORDS, ColumnBatch
 from numpy.typing import NDArray
 
 from bench.sizes import BATCH
@@ -19,7 +19,7 @@ class Trees:
     def __init__(self, count: int) -> None:
         self.roots, self._first, self._last = draw_ids(count), draw_ids(count), draw_ids(count)
 
-    def inits(self, *, message_ids: Sequence[str] = (), timeouts_ms: "NDArray[np.int64] | None" = None) -> Columns:
+    def inits(self, *, message_ids: Sequence[str] = (), timeouts_ms: "NDArray[np.int64] | None" = None) -> ColumnBatch:
         """Give the inits, with message ids and timeouts of their own if there are any."""
         records = self._records(packed.INIT, self._first ^ self._last, 2)
         records["spout_task"] = 1
@@ -27,13 +27,13 @@ class Trees:
             records["text"] = np.arange(len(records)) + 2
         if timeouts_ms is not None:
             records["message_timeout_ms"] = timeouts_ms
-        return Columns(records, [SPOUT_TASK, *message_ids])
+        return ColumnBatch(records, [SPOUT_TASK, *message_ids])
 
-    def acks(self) -> Columns:
+    def acks(self) -> ColumnBatch:
         """Give the acks after which the trees are still pending."""
         return self._shuffled(self._records(packed.ACK, self._first, -1))
 
-    def last_acks(self) -> Columns:
+    def last_acks(self) -> ColumnBatch:
         """Give the acks that end the trees."""
         return self._shuffled(self._records(packed.ACK, self._last, -1))
 
@@ -43,11 +43,11 @@ class Trees:
         records["root_id"], records["ack_val"], records["outstanding"] = self.roots, values, outstanding
         return records
 
-    def _shuffled(self, records: NDArray[np.void]) -> Columns:
-        return Columns(records[_random.permutation(len(records))], [])
+    def _shuffled(self, records: NDArray[np.void]) -> ColumnBatch:
+        return ColumnBatch(records[_random.permutation(len(records))], [])
 
 
-def batches(columns: Columns) -> Iterator[Columns]:
+def batches(columns: ColumnBatch) -> Iterator[ColumnBatch]:
     """Cut operations into batches; each has only the strings it points to."""
     for at in range(0, len(columns), BATCH):
         records = columns.records[at : at + BATCH].copy()
@@ -56,10 +56,10 @@ def batches(columns: Columns) -> Iterator[Columns]:
             texts = records["text"].tolist()
             strings = [strings[0], *(strings[number - 1] for number in texts)]
             records["text"] = np.arange(len(records)) + 2
-        yield Columns(records, strings)
+        yield ColumnBatch(records, strings)
 
 
-def packed_body(columns: Columns) -> bytes:
+def packed_body(columns: ColumnBatch) -> bytes:
     """Write a batch in the packed form."""
     raws = [string.encode() for string in columns.strings]
     head = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(columns), len(raws))
@@ -67,12 +67,12 @@ def packed_body(columns: Columns) -> bytes:
     return b"".join((head, columns.records.tobytes(), lengths, *raws))
 
 
-def json_body(columns: Columns) -> bytes:
+def json_body(columns: ColumnBatch) -> bytes:
     """Write a batch of inits without message ids, or of acks, as JSON."""
     return f'{{"ops":[{",".join(json_operations(columns))}]}}'.encode()
 
 
-def json_operations(columns: Columns, *, verb: str = '"op":"{}",') -> list[str]:
+def json_operations(columns: ColumnBatch, *, verb: str = '"op":"{}",') -> list[str]:
     """Write each operation as JSON; ``verb`` is how it says what it is."""
     names = {packed.INIT: "init", packed.ACK: "ack"}
     fields = [columns.records[name].tolist() for name in ("op", "root_id", "ack_val", "outstanding", "spout_task")]

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from acker_service.app import make_app
 from acker_service.settings import Settings
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.caller import Caller
 from tests.support.redis_side import flush

@@ -75,7 +75,7 @@ def test_the_load_does_not_measure_wrong_answers(echo: int) -> None:
 
 def test_calls_that_were_answered_something_else_are_not_measured(tmp_path: Path) -> None:
     with one(tmp_path) as server:
-        at, trees = direct.make(server, direct.Configuration()), Trees(10)
+        at, trees = direct.make(server, direct.TopologyConfig()), Trees(10)
         at.run(at.prepare(trees.inits()), "p")
         with pytest.raises(AssertionError, match="not all answered a"):
             at.run(at.prepare(trees.acks()), "a")

@@ -14,16 +14,34 @@ import pytest
 pytestmark = pytest.mark.timeout(600)
 
 HOUSE = Path(__file__).parents[1]
-ROOMS = {
-    HOUSE / "client/src/acker_protocol": HOUSE / "tests/unit/protocol",
-    HOUSE / "service/src/acker_service/domain": HOUSE / "tests/unit/service/domain",
-}
+PROTOCOL = HOUSE / "client/src/acker_protocol"
+SERVICE = HOUSE / "service/src/acker_service"
+TESTS = HOUSE / "tests/unit"
+PURE_SERVICE = (
+    *(
+        "delivery/config",
+        "delivery/egress",
+        "delivery/payload",
+        "delivery/response",
+        "delivery/retry",
+        "delivery/schedule",
+    ),
+    *("http/access", "http/load_limits", "metrics/stats", "operations/column_batch", "operations/routing"),
+    *("redis/durability", "topologies/callback", "topologies/config", "topologies/registration"),
+)
+"""The pure modules of the service: functions over plain values."""
+
+
+def tests_for(path: Path, tests: Path) -> Path:
+    """The test module that bears the name of a module."""
+    return tests / path.with_name(f"test_{path.name}")
+
+
 PURE = {
-    file: tests / file.relative_to(room).with_name(f"test_{file.name}")
-    for room, tests in ROOMS.items()
-    for file in sorted(room.rglob("*.py"))
+    file: tests_for(file.relative_to(PROTOCOL), TESTS / "protocol")
+    for file in sorted(PROTOCOL.rglob("*.py"))
     if file.name != "__init__.py"
-}
+} | {SERVICE / f"{name}.py": tests_for(Path(f"{name}.py"), TESTS / "service") for name in PURE_SERVICE}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +49,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unit tests of the pure rooms were run, and it was written down which module ran which line."""
     written = tmp_path_factory.mktemp("coverage") / "data"
     options = ("-q", "--confcutdir=tests/unit", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "tests.support.whose")
-    command = (sys.executable, "-m", "coverage", "run", "--branch", "-m", "pytest", *options, *ROOMS.values())
+    command = (
+        sys.executable,
+        "-m",
+        "coverage",
+        "run",
+        "--branch",
+        "-m",
+        "pytest",
+        *options,
+        *sorted({test.parent for test in PURE.values()}),
+    )
     own = os.environ | {"COVERAGE_FILE": str(written)}
     run = subprocess.run(command, check=False, cwd=HOUSE, env=own, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout

@@ -8,10 +8,10 @@ from acker_client import errors
 
 CLIENT = """
     Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy GivenUp
-    Root Tuple Anchor Anchors Batch Answer Done Outcome Word Counts Reject Retry topology_of
+    Root Tuple Anchor Anchors Batch Answer Done Outcome OperationState Counts Reject Retry topology_of
     AckerError Misuse TupleDone NameTaken TooManyAnchors Closed WrongHeader WrongAnswer Unreachable Refused
     Undelivered BufferFull
-    Problem Invalid Conflict MaxSpoutPending MailboxFull StoreFull
+    ServiceError InvalidRequest Conflict MaxSpoutPending MailboxFull StoreFull
     webhook_app
 """
 

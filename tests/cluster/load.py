@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import httpx
 from acker_protocol import routes
 from acker_protocol.ids import draw_id
-from acker_protocol.messages import REFUSED
+from acker_protocol.operations import REFUSED
 
 from tests.cluster.network import Host
 from tests.cluster.valkeys import patiently

@@ -1,7 +1,7 @@
 """An acker of the next release: its function library is a newer one, which replaces that of the others in Redis."""
 
 from acker_service import __main__
-from acker_service.store import library
+from acker_service.redis import library
 
 _own = library.source
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from acker_service.store.embedded import find_program
+from acker_service.redis.embedded import find_program
 
 from bench.servers import SLOTS, until
 from tests.cluster.network import Host, Network

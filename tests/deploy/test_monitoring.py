@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from acker_protocol.messages import Outcome
+from acker_protocol.operations import Outcome
 
 from tests.deploy.chart import CASES, CHART, Chart, one
 from tests.deploy.tools import Tools

@@ -1,8 +1,8 @@
 """Who is let in and out, and how far calls travel."""
 
 import pytest
-from acker_service.delivery.couriers import GRACE_S as COURIERS_S
-from acker_service.serving import GRACE_S
+from acker_service.delivery.supervisor import GRACE_S as COURIERS_S
+from acker_service.server import GRACE_S
 
 from tests.deploy.chart import CASES, Chart, one
 from tests.deploy.manifests import Object

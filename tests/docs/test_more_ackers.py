@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from acker_client import Acker, Outcome, Problem, topology_of
+from acker_client import Acker, Outcome, ServiceError, topology_of
 
 from tests.support.examples import run
 from tests.support.pages import DOCS
@@ -72,7 +72,7 @@ class Move:
         try:
             for done in hand.spout("shop", shared=True).completions(wait_ms=500, stop=self.over.is_set):
                 self.told[hand.topology, str(done.message_id), done.outcome] += 1
-        except Problem as problem:
+        except ServiceError as problem:
             return problem.code
         return ""
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from acker_protocol.problems import known
+from acker_protocol.errors import known
 from acker_service.app import make_app
 from acker_service.settings import Settings
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.pages import DOCS, LANGUAGES, groups
 
@@ -38,7 +38,7 @@ def test_every_route_has_a_section_with_an_example_in_every_language(routes: dic
 def test_every_code_stands_in_the_table_of_errors_with_its_status_and_whether_to_retry() -> None:
     rows = _table((REFERENCE / "errors.md").read_text())
     told = {code: (status, retry) for code, status, retry, *_ in rows}
-    assert told == {code: (str(p.status), "yes" if p.helps else "no") for code, p in known().items()}
+    assert told == {code: (str(p.status), "yes" if p.retryable_by_default else "no") for code, p in known().items()}
 
 
 def test_every_setting_stands_in_the_table_of_settings_with_its_default() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from acker_protocol.routes import IDEMPOTENCY_KEY
-from acker_service.store.embedded import Embedded
+from acker_service.redis.embedded import EmbeddedServer
 
 from tests.support import dying
 from tests.support.caller import init
@@ -212,14 +212,14 @@ def test_a_receiver_that_is_killed_and_comes_back_gets_all(tmp_path: Path, recei
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[tuple[Embedded, str]]:
+def store(tmp_path: Path) -> Iterator[tuple[EmbeddedServer, str]]:
     port = free_port()
     with valkey(tmp_path / "store", port=port) as store:
         yield store, f"redis://127.0.0.1:{port}"
 
 
 def test_a_store_that_is_killed_and_comes_back_loses_nothing(
-    tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
+    tmp_path: Path, store: tuple[EmbeddedServer, str], receiver: Receiver, hook: str
 ) -> None:
     server, url = store
     with acker_serve(tmp_path, "--redis-url", url, *FAST) as acker:
@@ -236,7 +236,7 @@ def test_a_store_that_is_killed_and_comes_back_loses_nothing(
 
 
 def test_a_store_that_comes_back_empty_delivers_again_within_seconds(
-    tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
+    tmp_path: Path, store: tuple[EmbeddedServer, str], receiver: Receiver, hook: str
 ) -> None:
     """Long before those who wait for news look without any: that is after half a minute."""
     server, url = store
@@ -254,7 +254,7 @@ def test_a_store_that_comes_back_empty_delivers_again_within_seconds(
 
 
 def test_a_process_that_is_told_to_stop_settles_what_it_is_sending(
-    tmp_path: Path, store: tuple[Embedded, str], receiver: Receiver, hook: str
+    tmp_path: Path, store: tuple[EmbeddedServer, str], receiver: Receiver, hook: str
 ) -> None:
     """No post is given up meanwhile, and a lease that nobody gave back would last five minutes."""
     with acker_serve(tmp_path, "--redis-url", store[1], *FAST, "--callback-timeout-s", "300") as acker:
@@ -270,6 +270,6 @@ def test_a_process_that_is_told_to_stop_settles_what_it_is_sending(
     assert len(spout.posted) == len(set(spout.posted))
 
 
-def _kill(server: Embedded) -> None:
+def _kill(server: EmbeddedServer) -> None:
     os.kill(server.pid, signal.SIGKILL)
     server._process.wait()

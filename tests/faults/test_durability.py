@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from acker_service.domain.durability import read_durability
-from acker_service.store.store import Store
+from acker_service.redis.durability import read_durability
+from acker_service.store import Store
 
 from tests.support.redis_side import everywhere
 from tests.support.stores import Member, running
@@ -45,11 +45,11 @@ async def test_fsync_refuses_a_redis_that_syncs_once_a_second(member: Member, sy
 async def test_fsync_takes_no_inits_once_redis_syncs_less(member: Member, synced: Store) -> None:
     member.ask("CONFIG SET", "appendonly", "yes", "appendfsync", "always")
     await synced.open()
-    await synced.fullness.look()
-    assert not synced.fullness.is_store_full
+    await synced.backpressure.refresh()
+    assert not synced.backpressure.is_store_full
     await everywhere(synced, "CONFIG SET", "appendfsync", "everysec")
-    await synced.fullness.look()
-    assert synced.fullness.is_store_full
+    await synced.backpressure.refresh()
+    assert synced.backpressure.is_store_full
 
 
 async def test_where_redis_does_not_tell_an_operator_has_to_vouch(member: Member) -> None:
@@ -61,5 +61,5 @@ async def test_where_redis_does_not_tell_an_operator_has_to_vouch(member: Member
     await closed.close()
     vouched = _store(member, login="managed:pw@", asserted=True)
     await vouched.open()
-    assert "default" in await vouched.topologies.names()
+    assert "default" in await vouched.registry.names()
     await vouched.close()

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from acker_protocol.messages import Ack, Fail, Init, Message, Word
-from acker_service.domain.limits import Configuration
-from acker_service.store.cursors import read_cursor
-from acker_service.store.embedded import Embedded
-from acker_service.store.request import Request
-from acker_service.store.store import Store
-from acker_service.store.topology import Topology
+from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
+from acker_service.mailboxes.cursor import decode_cursor
+from acker_service.operations.request import ApplyRequest
+from acker_service.redis.embedded import EmbeddedServer
+from acker_service.store import Store
+from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.stamp import Topology
 
 from tests.support.redis_side import everywhere, used_memory
 
@@ -23,11 +23,11 @@ ROOM = 6_000_000
 @pytest.fixture
 async def small(tmp_path: Path) -> AsyncIterator[Store]:
     """A store on a Valkey of its own with little memory."""
-    embedded = Embedded(tmp_path / "valkey")
+    embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
     store = Store(embedded.url, window_ms=600_000)
     await store.open()
-    await store.topologies.write("small", lambda _: Configuration(ackers=2, buckets=16))
+    await store.registry.create_or_update("small", lambda _: TopologyConfig(ackers=2, buckets=16))
     used = await used_memory(store)
     await everywhere(store, "CONFIG", "SET", "maxmemory", used + ROOM)
     yield store
@@ -39,9 +39,11 @@ def init(root_id: int) -> Init:
     return Init(root_id=root_id, spout_task="s", ack_val=root_id, outstanding=1, message_id="x" * 1_000)
 
 
-async def send(store: Store, topology: Topology, *messages: Message, key: str | None = None) -> Sequence[Word]:
-    reply = await store.requests.apply(topology, Request(endpoint="batch", messages=messages, key=key))
-    return [answer.word for answer in reply.answers]
+async def send(
+    store: Store, topology: Topology, *messages: Operation, key: str | None = None
+) -> Sequence[OperationState]:
+    reply = await store.applier.apply(topology, ApplyRequest(endpoint="batch", operations=messages, key=key))
+    return [answer.state for answer in reply.results]
 
 
 async def fill(store: Store, topology: Topology) -> list[int]:
@@ -50,15 +52,15 @@ async def fill(store: Store, topology: Topology) -> list[int]:
     for first in range(1, 100_000, 100):
         roots = range(first, first + 100)
         words = await send(store, topology, *map(init, roots))
-        pending += [root for root, word in zip(roots, words, strict=True) if word is Word.PENDING]
-        if Word.STORE_FULL in words:
+        pending += [root for root, word in zip(roots, words, strict=True) if word is OperationState.PENDING]
+        if OperationState.STORE_FULL in words:
             return pending
     raise AssertionError("the store was never full")
 
 
 async def told(store: Store, topology: Topology) -> dict[int, str]:
     spout = await store.spouts.get(topology, "s")
-    cursor, found = read_cursor(None, topology), {}
+    cursor, found = decode_cursor(None, topology), {}
     while (reading := await store.mailboxes.read(topology, spout, cursor, 1_000)).completions:
         found |= {done.root_id: done.outcome.value for done in reading.completions}
         cursor = reading.cursor
@@ -67,48 +69,56 @@ async def told(store: Store, topology: Topology) -> dict[int, str]:
 
 
 async def test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room(small: Store) -> None:
-    topology = await small.topologies.get("small")
+    topology = await small.registry.get("small")
     pending = await fill(small, topology)
     acked, failed = pending[::2], pending[1::2]
     for root in acked:
-        assert await send(small, topology, Ack(root_id=root, ack_val=root, outstanding=-1)) == [Word.ACKED]
+        assert await send(small, topology, Ack(root_id=root, ack_val=root, outstanding=-1)) == [OperationState.ACKED]
     for root in failed:
-        assert await send(small, topology, Fail(root_id=root, reason="why not")) == [Word.FAILED]
+        assert await send(small, topology, Fail(root_id=root, reason="why not")) == [OperationState.FAILED]
     assert await told(small, topology) == dict.fromkeys(acked, "acked") | dict.fromkeys(failed, "failed")
-    assert await send(small, topology, init(1 << 40)) == [Word.PENDING]
+    assert await send(small, topology, init(1 << 40)) == [OperationState.PENDING]
 
 
 async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(small: Store) -> None:
-    topology = await small.topologies.get("small")
+    topology = await small.registry.get("small")
     pending = await fill(small, topology)
     used = await used_memory(small)
     await everywhere(small, "CONFIG", "SET", "maxmemory", used - 1_000_000)
     root, other = pending[0], pending[2]
     batch = (Ack(root_id=root, ack_val=root, outstanding=-1), init((1 << 40) + 1), init(other))
-    assert await send(small, topology, *batch, key="k") == [Word.ACKED, Word.STORE_FULL, Word.DUPLICATE]
-    assert await send(small, topology, *batch, key="k") == [Word.FINISHED, Word.MAX_SPOUT_PENDING, Word.PENDING]
+    assert await send(small, topology, *batch, key="k") == [
+        OperationState.ACKED,
+        OperationState.STORE_FULL,
+        OperationState.DUPLICATE,
+    ]
+    assert await send(small, topology, *batch, key="k") == [
+        OperationState.FINISHED,
+        OperationState.MAX_SPOUT_PENDING,
+        OperationState.PENDING,
+    ]
 
 
 async def test_inits_are_refused_before_memory_is_at_its_end(small: Store) -> None:
-    topology = await small.topologies.get("small")
+    topology = await small.registry.get("small")
     used = await used_memory(small)
     await everywhere(small, "CONFIG", "SET", "maxmemory", int(used / 0.95))
-    await small.fullness.look()
-    assert await send(small, topology, init(1)) == [Word.STORE_FULL]
+    await small.backpressure.refresh()
+    assert await send(small, topology, init(1)) == [OperationState.STORE_FULL]
     await everywhere(small, "CONFIG", "SET", "maxmemory", used * 2)
-    await small.fullness.look()
-    assert await send(small, topology, init(1)) == [Word.PENDING]
+    await small.backpressure.refresh()
+    assert await send(small, topology, init(1)) == [OperationState.PENDING]
 
 
 async def test_time_passes_in_a_full_store(small: Store) -> None:
-    topology = await small.topologies.get("small")
+    topology = await small.registry.get("small")
     await send(small, topology, Init(root_id=7, spout_task="s", ack_val=7, outstanding=1, message_timeout_ms=100))
     used = await used_memory(small)
     await everywhere(small, "CONFIG", "SET", "maxmemory", used - 100_000)
     found: dict[int, str] = {}
     async with asyncio.timeout(30):
         while not found:
-            await small.ticks.tick(topology)
+            await small.expiry.expire(topology)
             found = await told(small, topology)
     assert found == {7: "timed_out"}
 
@@ -120,20 +130,20 @@ async def test_a_store_that_evicts_is_refused(small: Store) -> None:
 
 
 async def test_a_store_that_begins_to_evict_takes_no_inits(small: Store) -> None:
-    topology = await small.topologies.get("small")
+    topology = await small.registry.get("small")
     await everywhere(small, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    await small.fullness.look()
-    assert await send(small, topology, init(1)) == [Word.STORE_FULL]
+    await small.backpressure.refresh()
+    assert await send(small, topology, init(1)) == [OperationState.STORE_FULL]
 
 
 async def test_acks_are_applied_beside_an_init_under_a_new_name_that_has_no_room(small: Store) -> None:
-    topology = await small.topologies.get("small")
+    topology = await small.registry.get("small")
     pending = await fill(small, topology)
     used = await used_memory(small)
     await everywhere(small, "CONFIG", "SET", "maxmemory", used - 1_000_000)
     root = pending[0]
     new = Init(root_id=(1 << 40) + 1, spout_task="new", ack_val=1, outstanding=1)
     batch = (Ack(root_id=root, ack_val=root, outstanding=-1), new)
-    assert await send(small, topology, *batch, key="k") == [Word.ACKED, Word.STORE_FULL]
+    assert await send(small, topology, *batch, key="k") == [OperationState.ACKED, OperationState.STORE_FULL]
     await everywhere(small, "CONFIG", "SET", "maxmemory", used * 2)
-    assert await send(small, topology, *batch, key="k") == [Word.FINISHED, Word.MAX_SPOUT_PENDING]
+    assert await send(small, topology, *batch, key="k") == [OperationState.FINISHED, OperationState.MAX_SPOUT_PENDING]

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from acker_service.store.embedded import Embedded
+from acker_service.redis.embedded import EmbeddedServer
 from redis import Redis
 
 from tests.support.caller import Caller
@@ -50,13 +50,13 @@ async def test_a_killed_service_loses_no_root(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[tuple[Embedded, int]]:
+def store(tmp_path: Path) -> Iterator[tuple[EmbeddedServer, int]]:
     port = free_port()
     with valkey(tmp_path / "store", port=port) as store:
         yield store, port
 
 
-async def test_a_killed_store_loses_no_root(tmp_path: Path, store: tuple[Embedded, int]) -> None:
+async def test_a_killed_store_loses_no_root(tmp_path: Path, store: tuple[EmbeddedServer, int]) -> None:
     server, port = store
     with acker_serve(tmp_path, "--redis-url", f"redis://127.0.0.1:{port}") as acker:
 

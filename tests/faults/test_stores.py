@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from acker_service.store import keys
+from acker_service.redis import keys
 from redis.crc import key_slot
 
 from tests.support.caller import Caller, ack, init

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from acker_service.store.embedded import find_program
+from acker_service.redis.embedded import find_program
 
 from tests.image.engine import Engine
 from tests.image.kubelet import Kept, Pod

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from acker_service.redis.embedded import find_program
 from acker_service.settings import Settings
-from acker_service.store.embedded import find_program
 
 from examples.stage.ports import free_port
 from tests.support.servers import acker_serve

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from acker_service.store.embedded import find_program
+from acker_service.redis.embedded import find_program
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 

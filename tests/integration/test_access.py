@@ -10,11 +10,11 @@ import httpx
 import pytest
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
-from acker_service.api.auth import Needs
 from acker_service.app import make_app
-from acker_service.domain.access import Scope
+from acker_service.http.access import Scope
+from acker_service.http.auth import Needs
 from acker_service.settings import Settings
-from acker_service.store.store import Store
+from acker_service.store import Store
 from fastapi import FastAPI
 from fastapi.routing import RouteContext, iter_route_contexts
 
@@ -134,7 +134,7 @@ async def test_without_a_key_nobody_is_let_in(storeless, method, path, need):
 )
 async def test_a_scope_is_let_in_where_the_contract_says_so(storeless, method, path, need, scope):
     status, code = await ask(storeless, method, address(path, "orders"), bearer(scope))
-    if Scope(scope).covers(Scope(need)):
+    if Scope(scope).includes(Scope(need)):
         assert code not in ("unauthorized", "forbidden")
     else:
         assert (status, code) == (403, "forbidden")
@@ -206,7 +206,7 @@ class TestBatch:
 
     @pytest.mark.parametrize(("scope", "status"), [("ack", 403), ("spout", 200)])
     async def test_an_init_among_them_needs_the_scope_spout_in_the_packed_form_too(self, keyed, scope, status):
-        body = encode_packed(decode_batch({"ops": [ACK, INIT]}, most=2))
+        body = encode_packed(decode_batch({"ops": [ACK, INIT]}, max_operations=2))
         headers = bearer(scope) | {"Content-Type": CONTENT_TYPE}
         answer = await keyed.post("/v1/topologies/orders/batch", content=body, headers=headers)
         assert answer.status_code == status

@@ -1,7 +1,7 @@
 """What an operation is answered, and what its completion tells: the documents, the status codes, the counts."""
 
 import pytest
-from acker_protocol.problems import MEDIA_TYPE
+from acker_protocol.errors import MEDIA_TYPE
 
 from tests.support.caller import Caller, ack, compact_ack, compact_init, fail, init, reset_timeout
 

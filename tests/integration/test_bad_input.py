@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
-from acker_protocol.problems import MEDIA_TYPE, known
+from acker_protocol.errors import MEDIA_TYPE, known
 from acker_service.app import make_app
 from acker_service.settings import Settings
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.integration.bad_input import ADDRESSES, BATCHES, BODIES, DEFAULT, DOCUMENTS, QUERIES, SPOUT, Bad
 from tests.support.caller import Caller, ack, init
@@ -57,7 +57,11 @@ def assert_problem(answer: httpx.Response, code: str) -> dict[str, Any]:
     assert (answer.status_code, answer.headers["content-type"]) == (kind.status, MEDIA_TYPE), answer.text
     problem: dict[str, Any] = answer.json()
     assert (problem["type"], problem["code"]) == (f"urn:acker:problem:{code}", code)
-    assert (problem["status"], problem["title"], problem["retryable"]) == (kind.status, kind.title, kind.helps)
+    assert (problem["status"], problem["title"], problem["retryable"]) == (
+        kind.status,
+        kind.title,
+        kind.retryable_by_default,
+    )
     assert problem["detail"]
     assert "Traceback" not in answer.text
     return problem

@@ -7,9 +7,9 @@ import pytest
 from acker_protocol import routes
 from acker_protocol.signature import secret_key
 from acker_service.app import make_app
-from acker_service.domain.registration import ROTATION_MS, State, stop
 from acker_service.settings import Settings
-from acker_service.store.store import Store
+from acker_service.store import Store
+from acker_service.topologies.registration import ROTATION_MS, CallbackStatus, deactivate
 
 from tests.integration.test_deliveries import Worker, dead
 from tests.support.caller import Caller, init
@@ -47,10 +47,10 @@ async def test_a_secret_that_was_given_is_never_shown(call: Caller) -> None:
 async def signing(call: Caller) -> list[str]:
     """Give the secrets that sign now, as the store has them."""
     store: Store = call.http.store  # type: ignore[attr-defined]
-    topology = await store.topologies.read("default")
+    topology = await store.registry.refresh("default")
     callback = (await store.spouts.read(topology, SPOUT)).callback
     assert callback is not None
-    return callback.secrets_at(await store.topologies.now_ms())
+    return callback.secrets_at(await store.registry.now_ms())
 
 
 @pytest.fixture(autouse=True)
@@ -79,9 +79,9 @@ async def test_a_rotation_signs_with_both_for_a_day(call: Caller, store: Store) 
     await put(call, WEBHOOK | {"secret": SECRET})
     second = (await call.http.post(routes.rotate("default", SPOUT))).json()["secret"]
     assert await signing(call) == [second, SECRET]
-    callback = (await store.spouts.read(await store.topologies.read("default"), SPOUT)).callback
+    callback = (await store.spouts.read(await store.registry.refresh("default"), SPOUT)).callback
     assert callback is not None
-    now_ms = await store.topologies.now_ms()
+    now_ms = await store.registry.now_ms()
     assert callback.secrets_at(now_ms + ROTATION_MS - 60_000) == [second, SECRET]
     assert callback.secrets_at(now_ms + ROTATION_MS) == [second]
     third = (await call.http.post(routes.rotate("default", SPOUT))).json()["secret"]
@@ -168,13 +168,17 @@ async def test_a_change_reaches_another_replica(call: Caller, store: Store, valk
 async def test_one_that_is_paused_is_resumed_by_a_call_and_not_by_a_put_of_the_same(call: Caller, store: Store) -> None:
     await put(call, WEBHOOK)
     pause = store.callbacks.change
-    await pause("default", SPOUT, lambda present, _: present and stop(present, State.PAUSED, "answered 500"))
+    await pause(
+        "default", SPOUT, lambda present, _: present and deactivate(present, CallbackStatus.PAUSED, "answered 500")
+    )
     paused = ON | {"state": "paused", "error": "answered 500"}
     assert await put(call, WEBHOOK) == paused
     for _ in range(2):
         assert (await call.http.post(routes.resume("default", SPOUT))).json() == {"state": "on"}
     assert (await call.spout())["callback"] == ON
-    await pause("default", SPOUT, lambda present, _: present and stop(present, State.OFF, "answered 410"))
+    await pause(
+        "default", SPOUT, lambda present, _: present and deactivate(present, CallbackStatus.OFF, "answered 410")
+    )
     assert (await put(call, {"kind": "webhook", "url": URL + "/2"}))["state"] == "on"
 
 
@@ -205,7 +209,7 @@ async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(call:
 
     await eventually(older)
     await store.callbacks.change(
-        "default", SPOUT, lambda present, _: present and stop(present, State.PAUSED, "answered 500")
+        "default", SPOUT, lambda present, _: present and deactivate(present, CallbackStatus.PAUSED, "answered 500")
     )
 
     async def paused() -> bool:

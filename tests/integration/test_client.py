@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from acker_client import AsyncAcker, Outcome, TupleDone, Word
+from acker_client import AsyncAcker, OperationState, Outcome, TupleDone
 from acker_client.roots import Root
 
 pytestmark = pytest.mark.anyio
@@ -37,8 +37,8 @@ async def test_a_failure_is_told_with_reason_and_component(acker):
     spout = acker.spout("orders")
     async with spout.emit(message_id="42") as root:
         tuple_ = acker.tuple(root.anchor("split").headers(), component="split")
-    assert await acker.reset_timeout(tuple_) == [Word.PENDING]
-    assert await acker.fail(tuple_, reason="no such word") == [Word.FAILED]
+    assert await acker.reset_timeout(tuple_) == [OperationState.PENDING]
+    assert await acker.fail(tuple_, reason="no such word") == [OperationState.FAILED]
     [done] = [done async for done in spout.completions(timeout_s=0)]
     assert (done.root_id, done.reason, done.component) == (root.root_id, "no such word", "split")
     with pytest.raises(TupleDone):
@@ -53,7 +53,12 @@ async def test_a_batch_is_answered_word_by_word(acker):
             async with spout.emit(message_id=message_id) as root:
                 await acker.ack(acker.tuple(root.anchor().headers(), component="split"))
             roots.append(root)
-    assert [answer.word for answer in batch.answers] == [Word.EARLY, Word.ACKED, Word.EARLY, Word.ACKED]
+    assert [answer.word for answer in batch.answers] == [
+        OperationState.EARLY,
+        OperationState.ACKED,
+        OperationState.EARLY,
+        OperationState.ACKED,
+    ]
     found: list[str | None] = []
     async for done in spout.completions(limit=1, timeout_s=60, stop=lambda: len(found) == 2):
         found.append(done.message_id)  # noqa: PERF401 - stop looks at it meanwhile

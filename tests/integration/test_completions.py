@@ -2,8 +2,8 @@
 
 import httpx
 import pytest
-from acker_service.store.cursors import Cursor, Position, read_cursor
-from acker_service.store.store import Store
+from acker_service.mailboxes.cursor import Cursor, Position, decode_cursor
+from acker_service.store import Store
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import at, flush
@@ -168,17 +168,17 @@ async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(ten:
 
 async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller, store: Store) -> None:
     """A failover may lose the newest entries; their cursor must not hide what comes after."""
-    incarnation = (await store.topologies.get("default")).incarnation
-    far = Position(ms=2**42, seq=0, taken=1)
+    incarnation = (await store.registry.get("default")).incarnation
+    far = Position(ms=2**42, seq=0, offset=1)
     ahead = Cursor(incarnation=incarnation, positions={0: far}).encode()
     assert await ten.release(ahead) == 0
     assert await ten.told(after=ahead) == acked(MANY)
 
 
 async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning(ten: Caller, store: Store) -> None:
-    topology = await store.topologies.get("default")
-    newest = read_cursor((await ten.completions())["cursor"], topology).positions[0]
-    next_one = Position(ms=newest.ms, seq=newest.seq + 1, taken=1)
+    topology = await store.registry.get("default")
+    newest = decode_cursor((await ten.completions())["cursor"], topology).positions[0]
+    next_one = Position(ms=newest.ms, seq=newest.seq + 1, offset=1)
     ahead = Cursor(incarnation=topology.incarnation, positions={0: next_one}).encode()
     assert await ten.release(ahead) == 0
     assert await ten.told(after=ahead) == acked(MANY)
@@ -187,18 +187,18 @@ async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginn
 async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, store: Store) -> None:
     for root in (4, 8, 12):
         await call.post(init(root))
-    topology = await store.topologies.get("default")
-    _, told = await store.shards.ask(topology, "acker_read_v1", 0, 0, "", 0, 2)
+    topology = await store.registry.get("default")
+    _, told = await store.shards.call(topology, "acker_read_v1", 0, 0, "", 0, 2)
     assert len(told[::3]) == 2
 
 
 async def test_a_reading_is_bounded_in_bytes(ten: Caller, store: Store) -> None:
-    topology = await store.topologies.get("default")
+    topology = await store.registry.get("default")
     mailbox = f"{topology.shards[0]}:{topology.incarnation}:m0"
     await at(store, "DEL", mailbox)
     for _ in range(6):
         await at(store, "XADD", mailbox, "*", "n", 1, "c", bytes(2**20))
-    _, told = await store.shards.ask(topology, "acker_read_v1", 0, 0, "", 0, 10_000)
+    _, told = await store.shards.call(topology, "acker_read_v1", 0, 0, "", 0, 10_000)
     assert len(told[::3]) == 4
 
 
@@ -213,8 +213,8 @@ async def test_the_cursor_of_another_topology_counts_as_the_beginning(ten: Calle
 
 
 async def test_a_cursor_that_names_a_shard_too_many_is_read_as_far_as_it_goes(ten: Caller, store: Store) -> None:
-    incarnation = (await store.topologies.get("default")).incarnation
-    forged = Cursor(incarnation=incarnation, positions={255: Position(ms=1, seq=1, taken=1)}).encode()
+    incarnation = (await store.registry.get("default")).incarnation
+    forged = Cursor(incarnation=incarnation, positions={255: Position(ms=1, seq=1, offset=1)}).encode()
     assert await ten.release(forged) == 0
     assert await ten.told(after=forged) == acked(MANY)
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from acker_service.domain.batches import Entry, Settlement, Word, settle
-from acker_service.domain.callback import Webhook
-from acker_service.domain.registration import State, register, resume, stop
-from acker_service.domain.schedule import Schedule
-from acker_service.domain.verdicts import Fate, Verdict
-from acker_service.store.cursors import read_cursor
-from acker_service.store.deliveries import Changed, Outdated, Post, Taken
-from acker_service.store.store import Store
+from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
+from acker_service.delivery.response import DeliveryResult, ResultKind
+from acker_service.delivery.retry import EntryResult, MailboxEntry, Settlement, settle
+from acker_service.delivery.schedule import Schedule
+from acker_service.mailboxes.cursor import decode_cursor
+from acker_service.store import Store
+from acker_service.topologies.callback import Webhook
+from acker_service.topologies.registration import CallbackStatus, deactivate, register_callback, resume
 
 from tests.support.caller import Caller, init
 from tests.support.redis_side import find
@@ -33,42 +33,44 @@ class Worker:
         self.store, self.name, self.topology, self.most, self.divides = store, name, topology, most, True
         self.now_ms = START_MS
 
-    async def post(self) -> Post:
-        topology = await self.store.topologies.read(self.topology)
+    async def post(self) -> Lease:
+        topology = await self.store.registry.refresh(self.topology)
         spout = await self.store.spouts.read(topology, SPOUT)
-        return Post(
+        return Lease(
             topology=topology,
             spout=spout,
             worker=self.name,
             lease_ms=60_000,
-            most=self.most,
-            divides=self.divides,
+            max_batch=self.most,
+            splits_entries=self.divides,
         )
 
-    async def take(self) -> Taken:
-        return await self.store.deliveries.take(await self.post(), self.now_ms)
+    async def take(self) -> ClaimedBatch:
+        return await self.store.leases.claim(await self.post(), self.now_ms)
 
-    async def settle(self, taken: Taken, verdict: Verdict, *, success: bool | None = None) -> None:
+    async def settle(self, taken: ClaimedBatch, verdict: DeliveryResult, *, success: bool | None = None) -> None:
         settlements = list(settle(taken.entries, verdict, TWICE, now_ms=self.now_ms, draw=0.5))
         if success is None:
-            success = len(verdict.again) < len(ids(taken))
-        await self.store.deliveries.settle(
+            success = len(verdict.retry_ids) < len(ids(taken))
+        await self.store.leases.settle(
             await self.post(), taken, settlements, success=success, error=verdict.error or ""
         )
 
-    async def fail(self, taken: Taken) -> None:
-        await self.settle(taken, Verdict(fate=Fate.RETRY, again=tuple(ids(taken)), error="answered 500"))
+    async def fail(self, taken: ClaimedBatch) -> None:
+        await self.settle(
+            taken, DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids(taken)), error="answered 500")
+        )
 
 
-def ids(taken: Taken) -> list[str]:
-    return [piece.id for entry in taken.entries for piece in entry.pieces]
+def ids(taken: ClaimedBatch) -> list[str]:
+    return [piece.id for entry in taken.entries for piece in entry.completions]
 
 
-def roots(entries: Sequence[Entry]) -> list[int]:
-    return sorted(int(piece.told["root_id"], 16) for entry in entries for piece in entry.pieces)
+def roots(entries: Sequence[MailboxEntry]) -> list[int]:
+    return sorted(int(piece.document["root_id"], 16) for entry in entries for piece in entry.completions)
 
 
-DONE = Verdict(fate=Fate.DONE)
+DONE = DeliveryResult(kind=ResultKind.DONE)
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ async def worker(store: Store, call: Caller) -> Worker:
 
 
 def _registered(present: Any, now_ms: int) -> Any:
-    return register(Webhook(url=URL, secret=SECRET), present, now_ms=now_ms, make_secret=lambda: SECRET)
+    return register_callback(Webhook(url=URL, secret=SECRET), present, now_ms=now_ms, make_secret=lambda: SECRET)
 
 
 async def test_what_was_taken_stays_in_the_mailbox_until_it_is_settled(worker: Worker, call: Caller) -> None:
@@ -97,7 +99,7 @@ async def test_what_was_taken_stays_in_the_mailbox_until_it_is_settled(worker: W
 async def test_what_is_taken_is_told_like_a_pull_tells_it(worker: Worker, call: Caller) -> None:
     await call.words(init(1, message_id="42"))
     pulled = (await call.completions())["completions"]
-    assert [piece.told for entry in (await worker.take()).entries for piece in entry.pieces] == pulled
+    assert [piece.document for entry in (await worker.take()).entries for piece in entry.completions] == pulled
 
 
 async def test_settling_again_changes_nothing(worker: Worker, call: Caller) -> None:
@@ -106,7 +108,7 @@ async def test_settling_again_changes_nothing(worker: Worker, call: Caller) -> N
     for _ in range(3):
         await worker.settle(taken, DONE)
     assert (await call.spout())["unread"] == 0
-    assert (await worker.store.counts.read((await worker.post()).topology)).deliveries["delivered"] == 2
+    assert (await worker.store.stats.read((await worker.post()).topology)).deliveries["delivered"] == 2
 
 
 async def test_a_failure_that_comes_after_the_success_of_another_worker_changes_nothing(
@@ -126,22 +128,22 @@ async def test_one_worker_at_a_time_has_the_lease_and_may_give_it_back(worker: W
     await call.words(init(1))
     assert (await worker.take()).entries
     held = await other.take()
-    assert (held.entries, 0 < (held.held_ms or 0) <= 60_000) == ((), True)
-    await worker.store.deliveries.leave(await worker.post())
+    assert (held.entries, 0 < (held.leased_for_ms or 0) <= 60_000) == ((), True)
+    await worker.store.leases.release_lease(await worker.post())
     assert (await other.take()).entries
-    assert (await worker.take()).held_ms is not None
+    assert (await worker.take()).leased_for_ms is not None
 
 
 async def test_nobody_gives_back_the_lease_of_another(worker: Worker) -> None:
     other = Worker(worker.store, "two")
     await worker.take()
-    await worker.store.deliveries.leave(await other.post())
-    assert (await other.take()).held_ms is not None
+    await worker.store.leases.release_lease(await other.post())
+    assert (await other.take()).leased_for_ms is not None
 
 
 async def test_a_lease_that_is_past_is_anothers(worker: Worker) -> None:
-    await worker.store.deliveries.take(replace(await worker.post(), lease_ms=0), START_MS)
-    assert (await Worker(worker.store, "two").take()).held_ms is None
+    await worker.store.leases.claim(replace(await worker.post(), lease_ms=0), START_MS)
+    assert (await Worker(worker.store, "two").take()).leased_for_ms is None
 
 
 async def test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set(worker: Worker, call: Caller) -> None:
@@ -158,9 +160,9 @@ async def test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set(wor
     assert not (await worker.take()).entries
     worker.now_ms += 1
     again = await worker.take()
-    assert again.again
+    assert again.is_retry
     assert ids(again) == ids(taken)
-    assert {entry.tried for entry in again.entries} == {1}
+    assert {entry.attempts for entry in again.entries} == {1}
 
 
 async def test_sets_that_failed_apart_are_tried_apart(worker: Worker, call: Caller) -> None:
@@ -184,7 +186,7 @@ async def test_what_a_receiver_asks_for_again_is_all_that_is_left(worker: Worker
     await call.words(*[init(root) for root in range(4, 44, 4)])
     taken = await worker.take()
     left = tuple(ids(taken)[3:5])
-    await worker.settle(taken, Verdict(fate=Fate.PART, again=left, error="asked"))
+    await worker.settle(taken, DeliveryResult(kind=ResultKind.PART, retry_ids=left, error="asked"))
     assert (await call.spout())["unread"] == 2
     assert not (await worker.take()).entries
     worker.now_ms += 1_000
@@ -192,7 +194,7 @@ async def test_what_a_receiver_asks_for_again_is_all_that_is_left(worker: Worker
     assert ids(again) == [*left]
     await worker.settle(again, DONE)
     assert (await call.spout())["unread"] == 0
-    totals = (await worker.store.counts.read((await worker.post()).topology)).deliveries
+    totals = (await worker.store.stats.read((await worker.post()).topology)).deliveries
     assert (totals["delivered"], totals["retried"]) == (10, 2)
 
 
@@ -202,7 +204,7 @@ async def test_parts_that_wait_for_their_next_try_hide_nothing_fresh(worker: Wor
         await call.words(init(root), init(root + 4))
         taken = await worker.take()
         assert roots(taken.entries) == [root, root + 4]
-        await worker.settle(taken, Verdict(fate=Fate.PART, again=(ids(taken)[0],), error="asked"))
+        await worker.settle(taken, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(taken)[0],), error="asked"))
     await call.words(init(1_000))
     assert roots((await worker.take()).entries) == [1_000]
 
@@ -216,14 +218,14 @@ async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, cal
     shown = await call.spout()
     assert (shown["unread"], shown["dead_letters"]) == (0, 5)
     post = await worker.post()
-    read = await worker.store.dead_letters.read(post.topology, post.spout, read_cursor(None, post.topology), 3)
+    read = await worker.store.dead_letters.read(post.topology, post.spout, decode_cursor(None, post.topology), 3)
     rest = await worker.store.dead_letters.read(post.topology, post.spout, read.cursor, 100)
     letters = [*read.letters, *rest.letters]
     assert (len(read.letters), sorted(it.completion.root_id for it in letters)) == (3, [1, 2, 3, 4, 5])
     assert {(it.attempts, it.error) for it in letters} == {(3, "answered 500")}
 
 
-async def dead(worker: Worker, call: Caller) -> Post:
+async def dead(worker: Worker, call: Caller) -> Lease:
     """Let five completions become dead letters."""
     await call.words(*[init(root) for root in range(1, 6)])
     for _ in range(TWICE.tries):
@@ -238,14 +240,14 @@ async def test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried(wo
     shown = await call.spout()
     assert (shown["unread"], shown["dead_letters"]) == (5, 0)
     taken = await worker.take()
-    assert (roots(taken.entries), {entry.tried for entry in taken.entries}) == ([1, 2, 3, 4, 5], {0})
+    assert (roots(taken.entries), {entry.attempts for entry in taken.entries}) == ([1, 2, 3, 4, 5], {0})
 
 
 async def test_dead_letters_that_are_discarded_are_counted(worker: Worker, call: Caller) -> None:
     post = await dead(worker, call)
     assert await worker.store.dead_letters.discard(post.topology, post.spout) == 5
     assert (await call.spout())["dead_letters"] == 0
-    totals = (await worker.store.counts.read(post.topology)).deliveries
+    totals = (await worker.store.stats.read(post.topology)).deliveries
     assert (totals["dead"], totals["discarded"]) == (5, 5)
 
 
@@ -282,7 +284,7 @@ async def test_a_part_of_what_was_released_in_part_counts_right(worker: Worker, 
     await call.release((await call.completions(limit=3))["cursor"])
     await worker.store.callbacks.change("default", SPOUT, _registered)
     taken = await worker.take()
-    await worker.settle(taken, Verdict(fate=Fate.PART, again=(ids(taken)[0],), error="asked"))
+    await worker.settle(taken, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(taken)[0],), error="asked"))
     assert (await call.spout())["unread"] == 1
 
 
@@ -293,15 +295,15 @@ async def test_a_callback_that_was_led_elsewhere_begins_anew(worker: Worker, cal
     await worker.fail(taken)
 
     def elsewhere(present: Any, now_ms: int) -> Any:
-        return register(Webhook(url=URL + "2"), present, now_ms=now_ms, make_secret=lambda: SECRET)
+        return register_callback(Webhook(url=URL + "2"), present, now_ms=now_ms, make_secret=lambda: SECRET)
 
     await worker.store.callbacks.change("default", SPOUT, elsewhere)
     again = await worker.take()
-    assert (roots(again.entries), {entry.tried for entry in again.entries}) == ([1, 2], {0})
-    with pytest.raises(Changed):
-        await worker.store.deliveries.take(old, worker.now_ms)
-    with pytest.raises(Outdated):
-        await worker.store.deliveries.take(replace(old, topology=(await worker.post()).topology), worker.now_ms)
+    assert (roots(again.entries), {entry.attempts for entry in again.entries}) == ([1, 2], {0})
+    with pytest.raises(TopologyChanged):
+        await worker.store.leases.claim(old, worker.now_ms)
+    with pytest.raises(CallbackSuperseded):
+        await worker.store.leases.claim(replace(old, topology=(await worker.post()).topology), worker.now_ms)
 
 
 async def test_a_failure_of_the_old_callback_does_not_put_off_the_new_one(worker: Worker, call: Caller) -> None:
@@ -309,13 +311,13 @@ async def test_a_failure_of_the_old_callback_does_not_put_off_the_new_one(worker
     old, taken = await worker.post(), await worker.take()
 
     def elsewhere(present: Any, now_ms: int) -> Any:
-        return register(Webhook(url=URL + "2"), present, now_ms=now_ms, make_secret=lambda: SECRET)
+        return register_callback(Webhook(url=URL + "2"), present, now_ms=now_ms, make_secret=lambda: SECRET)
 
     await worker.store.callbacks.change("default", SPOUT, elsewhere)
     assert roots((await worker.take()).entries) == [1, 2]
-    failed = Verdict(fate=Fate.RETRY, again=tuple(ids(taken)), error="answered 500")
+    failed = DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids(taken)), error="answered 500")
     settlements = list(settle(taken.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
-    await worker.store.deliveries.settle(old, taken, settlements, success=False, error="answered 500")
+    await worker.store.leases.settle(old, taken, settlements, success=False, error="answered 500")
     again = await worker.take()
     assert (roots(again.entries), again.failing_ms) == ([1, 2], None)
 
@@ -324,7 +326,7 @@ async def test_of_a_callback_that_was_resumed_all_is_tried_at_once(worker: Worke
     await call.words(init(1), init(2))
     await worker.fail(await worker.take())
     change = worker.store.callbacks.change
-    await change("default", SPOUT, lambda present, _: stop(present, State.PAUSED, "answered 500"))  # type: ignore[arg-type]
+    await change("default", SPOUT, lambda present, _: deactivate(present, CallbackStatus.PAUSED, "answered 500"))  # type: ignore[arg-type]
     await change("default", SPOUT, lambda present, now_ms: resume(present, now_ms=now_ms))  # type: ignore[arg-type]
     assert roots((await worker.take()).entries) == [1, 2]
 
@@ -354,9 +356,9 @@ async def test_what_is_published_stays_and_is_taken_once(worker: Worker, call: C
     worker.most, worker.divides = 4, False
     await call.words(*[init(root) for root in range(4, 44, 4)])
     taken = await worker.take()
-    assert [len(entry.pieces) for entry in taken.entries] == [10]
-    sent = [Settlement(entry=entry, word=Word.SENT) for entry in taken.entries]
-    await worker.store.deliveries.settle(await worker.post(), taken, sent, success=None)
+    assert [len(entry.completions) for entry in taken.entries] == [10]
+    sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in taken.entries]
+    await worker.store.leases.settle(await worker.post(), taken, sent, success=None)
     assert not (await worker.take()).entries
     assert len(await call.told()) == (await call.spout())["unread"] == 10
 
@@ -374,8 +376,8 @@ async def test_a_spout_task_that_is_removed_leaves_nothing_behind(worker: Worker
 
 async def test_dead_letters_fill_a_mailbox(worker: Worker, call: Caller) -> None:
     await dead(worker, call)
-    narrow = Store(worker.store.server.url, window_ms=600_000, mailbox_max=5)
-    await narrow.fullness.look()
+    narrow = Store(worker.store.redis.url, window_ms=600_000, mailbox_max=5)
+    await narrow.backpressure.refresh()
     post = await worker.post()
-    assert await narrow.fullness.full_mailboxes(post.topology, [post.spout.index]) == {post.spout.index}
+    assert await narrow.backpressure.full_mailboxes(post.topology, [post.spout.index]) == {post.spout.index}
     await narrow.close()

@@ -12,13 +12,13 @@ import httpx
 import pytest
 import uvicorn
 from acker_protocol import routes
-from acker_protocol.problems import StoreUnavailable
-from acker_service.api.events import Events
+from acker_protocol.errors import StoreUnavailable
 from acker_service.app import make_app
-from acker_service.serving import Server
+from acker_service.http.sse import Events
+from acker_service.redis.embedded import EmbeddedServer
+from acker_service.server import UvicornServer
 from acker_service.settings import Settings
-from acker_service.store.embedded import Embedded
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.caller import Caller, Document, init
 from tests.support.servers import AckerProcess, acker_serve, free_port
@@ -212,7 +212,7 @@ async def test_a_stop_ends_streams_and_polls_at_once(tmp_path: Path) -> None:
 async def served(store: Store, stopping: asyncio.Event) -> AsyncIterator[Caller]:
     """Speaks to a real server in this process, on a store that the test looks into."""
     config = uvicorn.Config(make_app(store, Settings(), stopping), port=free_port(), log_config=None)
-    server = Server(config, stopping)
+    server = UvicornServer(config, stopping)
     store.start(stopping)
     serving = asyncio.create_task(server.serve())
     await true_soon(lambda: server.started)
@@ -235,8 +235,8 @@ async def true_soon(look: Callable[[], object]) -> None:
 async def test_one_who_goes_away_is_forgotten_at_once(served: Caller, store: Store, headers: dict[str, str]) -> None:
     async with connected(str(served.http.base_url)) as connection:
         asking = asyncio.create_task(connection.get(f"{path(served)}?wait_ms=60000", **headers))
-        await true_soon(lambda: len(store.hints._mailboxes) == 1)
-    await true_soon(lambda: len(store.hints._mailboxes) == 0)
+        await true_soon(lambda: len(store.mailbox_notifier._mailboxes) == 1)
+    await true_soon(lambda: len(store.mailbox_notifier._mailboxes) == 0)
     await asyncio.gather(asking, return_exceptions=True)
 
 
@@ -245,8 +245,8 @@ async def test_a_root_is_waited_for_no_more_when_the_caller_goes(served: Caller,
     async with connected(str(served.http.base_url)) as connection:
         waits = f"{routes.root('default', f'{1:016x}')}?wait_ms=60000"
         asking = asyncio.create_task(connection.get(waits))
-        await true_soon(lambda: len(store.watch._roots) == 1)
-    await true_soon(lambda: len(store.watch._roots) == 0)
+        await true_soon(lambda: len(store.root_notifier._roots) == 1)
+    await true_soon(lambda: len(store.root_notifier._roots) == 0)
     await asyncio.gather(asking, return_exceptions=True)
 
 
@@ -265,7 +265,7 @@ async def test_silence_is_broken_by_comments(call: Caller, store: Store, stoppin
 
 async def begin(events: Events, store: Store, after: str | None = None) -> AsyncIterator[bytes]:
     """Begin a stream in this process."""
-    response = await events.respond(await store.topologies.get("default"), "orders", after, 10)
+    response = await events.respond(await store.registry.get("default"), "orders", after, 10)
     return response.body_iterator  # type: ignore[return-value]
 
 
@@ -323,9 +323,9 @@ async def test_an_outage_of_the_store_ends_no_process(tmp_path: Path) -> None:
     await embedded.stop()
 
 
-async def valkey_on(port: int, folder: Path) -> Embedded:
+async def valkey_on(port: int, folder: Path) -> EmbeddedServer:
     """Start a Valkey; one that is started again has the data of before."""
-    embedded = Embedded(folder, port=port)
+    embedded = EmbeddedServer(folder, port=port)
     await embedded.start()
     return embedded
 

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from acker_service.app import make_app
 from acker_service.settings import Settings
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 pytestmark = pytest.mark.anyio
 

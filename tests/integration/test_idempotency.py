@@ -4,7 +4,7 @@ import anyio
 import httpx
 import pytest
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
 from tests.support.redis_side import at, find

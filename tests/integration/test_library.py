@@ -1,8 +1,8 @@
 """Two releases on one Redis: the newer library replaces the older one, and stays when the release is rolled back."""
 
 import pytest
-from acker_service.store import library
-from acker_service.store.store import Store
+from acker_service.redis import library
+from acker_service.store import Store
 
 from tests.cluster.upgraded import newer
 from tests.support.caller import Caller, ack, init
@@ -20,7 +20,7 @@ async def loaded(store: Store) -> set[int]:
 async def test_a_replica_replaces_an_older_library_whole(store: Store) -> None:
     older = library.source().replace(f"local VERSION = {OWN}", "local VERSION = 1")
     await everywhere(store, "FUNCTION LOAD", "REPLACE", older)
-    await store.server.load()
+    await store.redis.load()
     assert await loaded(store) == {OWN}
 
 
@@ -29,7 +29,7 @@ async def test_after_a_rollback_the_newer_library_stays_and_serves_the_older_rel
 ) -> None:
     try:
         await everywhere(store, "FUNCTION LOAD", "REPLACE", newer())
-        await store.server.load()
+        await store.redis.load()
         assert await loaded(store) == {OWN + 1}
         await call.post(init(1, 9))
         assert (await call.post(ack(1, 9))).json()["state"] == "acked"

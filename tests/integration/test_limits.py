@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
-from acker_protocol.problems import MEDIA_TYPE
-from acker_service.api.connections import RESERVE
+from acker_protocol.errors import MEDIA_TYPE
+from acker_service.http.connection import EXTRA_CONNECTIONS
 
 from tests.support.raw_http import RawHttp
 from tests.support.servers import AckerProcess, acker_serve
@@ -193,7 +193,7 @@ def test_a_connection_too_many_is_answered_overloaded_and_closed(tight):
 def test_far_too_many_connections_are_closed_unanswered(tight):
     with contextlib.ExitStack() as stack:
         first = connect(tight, stack)
-        many = [stack.enter_context(RawHttp(tight.url)) for _ in range(CONNECTIONS + RESERVE)]
+        many = [stack.enter_context(RawHttp(tight.url)) for _ in range(CONNECTIONS + EXTRA_CONNECTIONS)]
         with pytest.raises((AssertionError, OSError)):
             many[-1].get("/livez")
         assert first.get(DEFAULT)[0] == 200

@@ -8,9 +8,9 @@ import anyio
 import httpx
 import pytest
 from acker_service.app import make_app
+from acker_service.redis import keys
 from acker_service.settings import Settings
-from acker_service.store import keys
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.caller import Caller, Document, ack, init
 from tests.support.redis_side import everywhere
@@ -45,7 +45,7 @@ async def waiting(store: Store, call: Caller, **query: object) -> "asyncio.Task[
 
     async def waits() -> bool:
         assert not reading.done(), reading.result()
-        return bool(store.hints._mailboxes) and await listened(store)
+        return bool(store.mailbox_notifier._mailboxes) and await listened(store)
 
     await eventually(waits)
     return reading
@@ -53,7 +53,7 @@ async def waiting(store: Store, call: Caller, **query: object) -> "asyncio.Task[
 
 async def listened(store: Store) -> bool:
     """Whether somebody listens to the hints, or nobody is meant to."""
-    if store.hints._tasks[LISTEN].done():
+    if store.mailbox_notifier._tasks[LISTEN].done():
         return True
     listening = await everywhere(store, "PUBSUB SHARDNUMSUB", keys.hints("default", 0))
     return any(count for found in listening for _, count in found)
@@ -61,8 +61,8 @@ async def listened(store: Store) -> bool:
 
 async def without(store: Store, task: int) -> None:
     """End one of the two ways to learn of news."""
-    store.hints._tasks[task].cancel()
-    await asyncio.gather(store.hints._tasks[task], return_exceptions=True)
+    store.mailbox_notifier._tasks[task].cancel()
+    await asyncio.gather(store.mailbox_notifier._tasks[task], return_exceptions=True)
 
 
 async def test_what_is_there_is_given_without_waiting(call: Caller) -> None:
@@ -91,8 +91,8 @@ async def test_a_completion_on_another_replica_wakes_who_waits(
 async def test_a_timeout_wakes_who_waits(call: Caller, store: Store) -> None:
     await call.post(init(1, 9, message_timeout_ms=100))
     reading = await waiting(store, call, wait_ms=LONGEST)
-    topology = await store.topologies.get("default")
-    await eventually(lambda: store.ticks.tick(topology))
+    topology = await store.registry.get("default")
+    await eventually(lambda: store.expiry.expire(topology))
     assert [done["outcome"] for done in (await soon(reading))["completions"]] == ["timed_out"]
 
 
@@ -132,4 +132,4 @@ async def test_nothing_is_kept_of_one_who_waited(call: Caller, store: Store) -> 
     reading = await waiting(store, call, wait_ms=LONGEST)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
-    assert not store.hints._mailboxes
+    assert not store.mailbox_notifier._mailboxes

@@ -15,17 +15,17 @@ import pytest
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service import VERSION
-from acker_service.api import auth
-from acker_service.api.events import Events
 from acker_service.app import make_app
-from acker_service.delivery.idling import Idling
-from acker_service.delivery.tick import Tick
-from acker_service.domain.access import Key, Scope, digest_of
+from acker_service.http import auth
+from acker_service.http.access import Key, Scope, digest_of
+from acker_service.http.sse import Events
+from acker_service.monitoring import snapshot
+from acker_service.operations.request import ApplyRequest
+from acker_service.redis.embedded import EmbeddedServer
+from acker_service.roots.expiry_task import RootExpiryTask
 from acker_service.settings import Settings
-from acker_service.store import survey
-from acker_service.store.embedded import Embedded
-from acker_service.store.request import Request
-from acker_service.store.store import Store
+from acker_service.store import Store
+from acker_service.topologies.spout_expiry import SpoutExpiry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.support.caller import Caller, ack, fail, init, reset_timeout
@@ -102,14 +102,14 @@ async def as_json(call: Caller, _: Store) -> None:
 
 
 async def as_packed(call: Caller, _: Store) -> None:
-    body = encode_packed(decode_batch({"ops": MIXED}, most=100))
+    body = encode_packed(decode_batch({"ops": MIXED}, max_operations=100))
     await call.http.post(f"{DEFAULT}/batch", content=body, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def as_messages(_: Caller, store: Store) -> None:
     """As a batch that only the reference codec takes."""
-    request = Request(endpoint="batch", messages=decode_batch({"ops": MIXED}, most=100))
-    await store.requests.apply(await store.topologies.get("default"), request)
+    request = ApplyRequest(endpoint="batch", operations=decode_batch({"ops": MIXED}, max_operations=100))
+    await store.applier.apply(await store.registry.get("default"), request)
 
 
 @pytest.mark.parametrize("send", [one_by_one, as_json, as_packed, as_messages])
@@ -162,7 +162,7 @@ async def test_timeouts_are_counted_where_they_happen(call: Caller, store: Store
     ended: list[int] = []
 
     async def tick() -> bool:
-        ended.append(await store.ticks.tick(await store.topologies.get("default")))
+        ended.append(await store.expiry.expire(await store.registry.get("default")))
         return sum(ended) == 2
 
     await eventually(tick)
@@ -173,10 +173,12 @@ async def test_timeouts_are_counted_where_they_happen(call: Caller, store: Store
 
 async def test_the_histogram_of_complete_latencies_holds_every_completion(call: Caller, store: Store) -> None:
     """Of two replicas, whichever is asked."""
-    other = Store(store.server.url, window_ms=600_000)
-    topology = await other.topologies.read("default")
+    other = Store(store.redis.url, window_ms=600_000)
+    topology = await other.registry.refresh("default")
     await call.words(*(init(root, E, **SHORT) for root in range(1, 6)), *(init(root, E) for root in range(6, 40)))
-    await other.requests.apply(topology, Request(endpoint="batch", messages=decode_batch({"ops": FAILS}, most=100)))
+    await other.applier.apply(
+        topology, ApplyRequest(endpoint="batch", operations=decode_batch({"ops": FAILS}, max_operations=100))
+    )
     await call.words(*(ack(root, E) for root in range(20, 40)))
     await eventually(lambda: all_ended(call, other))
     await other.close()
@@ -197,7 +199,7 @@ FAILS = [fail(root) for root in range(6, 20)]
 
 
 async def all_ended(call: Caller, store: Store) -> bool:
-    await store.ticks.tick(await store.topologies.get("default"))
+    await store.expiry.expire(await store.registry.get("default"))
     return (await call.show())["pending"] == 0
 
 
@@ -237,7 +239,7 @@ async def test_an_ephemeral_spout_task_that_goes_is_counted_as_unused(valkey_url
     await call.put_spout("brief", ephemeral=True)
 
     async def gone() -> bool:
-        await idle.departures.look_after(await idle.topologies.read("default"))
+        await idle.spout_deleter.expire_unused(await idle.registry.refresh("default"))
         return "code" in await call.spout("brief")
 
     await eventually(gone)
@@ -257,7 +259,7 @@ async def test_early_roots_that_are_dropped_and_unbalanced_ones_are_counted(call
 
 
 async def dropped(call: Caller, store: Store) -> bool:
-    await store.ticks.tick(await store.topologies.get("default"))
+    await store.expiry.expire(await store.registry.get("default"))
     return bool((await call.show())["counts"]["dropped"])
 
 
@@ -344,7 +346,7 @@ async def test_who_waits_and_open_streams_are_counted_while_they_do(
     call: Caller, store: Store, stopping: asyncio.Event
 ) -> None:
     await call.put_spout()
-    chunks = await Events(store, stopping).respond(await store.topologies.get("default"), "orders", None, 10)
+    chunks = await Events(store, stopping).respond(await store.registry.get("default"), "orders", None, 10)
     stream = chunks.body_iterator
     assert await anext(stream) == b":\n\n"
     assert await told(call.http, "acker_event_streams") == 1
@@ -359,9 +361,9 @@ async def test_who_waits_and_open_streams_are_counted_while_they_do(
 
 
 async def test_calls_to_redis_are_counted(call: Caller, store: Store) -> None:
-    topology = await store.topologies.get("default")
+    topology = await store.registry.get("default")
     before = (await scrape(call.http)).rows("acker_store_calls_total", "call")
-    await store.counts.read(topology)
+    await store.stats.read(topology)
     await call.words(ack(4, E), ack(8, F))
     after = (await scrape(call.http)).rows("acker_store_calls_total", "call")
     assert after["acker_read_counts_v1",] - before["acker_read_counts_v1",] == 4
@@ -372,8 +374,8 @@ async def test_calls_to_redis_are_counted(call: Caller, store: Store) -> None:
 
 async def test_a_call_that_was_answered_stale_is_counted(call: Caller, store: Store) -> None:
     await call.post(ack(4, E))
-    other = Store(store.server.url, window_ms=600_000)
-    await other.topologies.write("default", lambda present: present)  # type: ignore[arg-type, return-value]
+    other = Store(store.redis.url, window_ms=600_000)
+    await other.registry.create_or_update("default", lambda present: present)  # type: ignore[arg-type, return-value]
     await other.close()
     assert await call.word(ack(4, F)) == "early"
     exposition = await scrape(call.http)
@@ -388,15 +390,15 @@ async def test_a_library_that_was_forgotten_is_counted(call: Caller, store: Stor
 
 
 async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, store: Store) -> None:
-    topology = await store.topologies.get("default")
+    topology = await store.registry.get("default")
     await call.put_spout()
-    deaf = Store(store.server.url, window_ms=600_000)
+    deaf = Store(store.redis.url, window_ms=600_000)
     spout = await deaf.spouts.get(topology, "orders")
-    with deaf.hints.waiting(topology, spout):
-        await deaf.hints._sweep()
+    with deaf.mailbox_notifier.waiting(topology, spout):
+        await deaf.mailbox_notifier._poll()
         await call.post(init(1))
-        await deaf.hints._sweep()
-        await deaf.hints._sweep()
+        await deaf.mailbox_notifier._poll()
+        await deaf.mailbox_notifier._poll()
     async with client_of(deaf, asyncio.Event()) as http:
         exposition = await scrape(http)
     await deaf.close()
@@ -410,17 +412,17 @@ async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, store
         await call.post(init(next(roots)))
         return bool(await told(call.http, "acker_hints_total"))
 
-    with store.hints.waiting(topology, spout):
+    with store.mailbox_notifier.waiting(topology, spout):
         await eventually(hinted)
 
 
 async def test_visits_are_counted_by_how_they_went(call: Caller, store: Store) -> None:
-    tick, idling = Tick(store, every=1), Idling(store, every=1)
-    await tick._visit("default")
-    await idling._visit("default")
-    await tick._visit("nowhere")
-    store.ticks = None  # type: ignore[assignment]
-    await tick._visit("default")
+    tick, idling = RootExpiryTask(store, every=1), SpoutExpiry(store, every=1)
+    await tick._run_measured("default")
+    await idling._run_measured("default")
+    await tick._run_measured("nowhere")
+    store.expiry = None  # type: ignore[assignment]
+    await tick._run_measured("default")
     exposition = await scrape(call.http)
     assert exposition.rows("acker_visits_total", "rounds", "result") == Counter(
         [("tick", "done"), ("idling", "done"), ("tick", "waiting"), ("tick", "failed")]
@@ -429,7 +431,7 @@ async def test_visits_are_counted_by_how_they_went(call: Caller, store: Store) -
 
 
 async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, store: Store) -> None:
-    tick = Tick(store, every=0.01)
+    tick = RootExpiryTask(store, every=0.01)
     tick.start()
 
     async def rested() -> bool:
@@ -442,8 +444,8 @@ async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, store: S
 async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
     tmp_path: Path, stopping: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(survey, "FRESH_S", 0.0)  # every scrape looks
-    embedded = Embedded(tmp_path / "valkey")
+    monkeypatch.setattr(snapshot, "FRESH_S", 0.0)  # every scrape looks
+    embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
     store = Store(embedded.url, window_ms=600_000)
     await store.open()
@@ -462,7 +464,7 @@ async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
 
 
 async def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, stopping: asyncio.Event) -> None:
-    embedded = Embedded(tmp_path / "valkey")
+    embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
     store = Store(embedded.url, window_ms=600_000)
     await store.open()
@@ -479,7 +481,7 @@ async def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, stopping: as
 
 
 async def test_a_store_that_is_full_is_told(tmp_path: Path, stopping: asyncio.Event) -> None:
-    embedded = Embedded(tmp_path / "valkey")
+    embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
     store = Store(embedded.url, window_ms=600_000)
     await store.open()
@@ -488,7 +490,7 @@ async def test_a_store_that_is_full_is_told(tmp_path: Path, stopping: asyncio.Ev
         assert used is not None
         assert await told(http, "acker_store_full") == 0
         await everywhere(store, "CONFIG SET", "maxmemory", int(used))
-        await store.fullness.look()
+        await store.backpressure.refresh()
         assert await told(http, "acker_store_full") == 1
         assert await told(http, "acker_store_max_bytes") == int(used)
         await Caller(http).post(init(1, E))

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from acker_service.delivery.tick import Tick
-from acker_service.store.store import Store
+from acker_service.roots.expiry_task import RootExpiryTask
+from acker_service.store import Store
 
 from tests.support.caller import Caller, ack, init
 from tests.support.exposition import scrape
@@ -55,10 +55,10 @@ async def everything_happens(call: Caller, store: Store) -> None:
     await call.release(read["cursor"])
     await call.http.delete("/v1/topologies/default/spouts/others?discard=true")
     await call.words(init(4, 9, message_timeout_ms=100))
-    await Tick(store, every=1)._visit("default")
+    await RootExpiryTask(store, every=1)._run_measured("default")
     await call.put_spout("hooked", callback={"kind": "webhook", "url": "https://orders.example"})
-    meters = store.meters.delivery
+    meters = store.metrics.delivery
     meters.posts["default", "done"].inc()
     meters.messages["default"].inc()
     meters.post_seconds["default"].observe(0.1)
-    await store.ticks._walk(await store.topologies.get("default"), 0, b"1")
+    await store.expiry._scan_bucket(await store.registry.get("default"), 0, b"1")

@@ -11,12 +11,12 @@ import httpx
 import jsonschema_rs
 import pytest
 import schemathesis
-from acker_protocol import problems
+from acker_protocol import errors
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
-from acker_service.api.openapi import document
 from acker_service.app import make_app
+from acker_service.http.openapi import document
 from acker_service.settings import Settings
-from acker_service.store.store import Store
+from acker_service.store import Store
 from fastapi.routing import iter_route_contexts
 
 from tests.support.caller import Caller, init
@@ -123,12 +123,12 @@ def raised() -> set[str]:
     """The codes of the problems that the service has a use for, outside of what describes them."""
     rooms = [path for path in SERVICE.rglob("*.py") if path.parent.name != "openapi"]
     source = "\n".join(room.read_text() for room in rooms)
-    return {code for code, kind in problems.known().items() if re.search(rf"\b{kind.__name__}\b", source)}
+    return {code for code, kind in errors.known().items() if re.search(rf"\b{kind.__name__}\b", source)}
 
 
 def test_every_code_that_the_service_can_raise_is_in_the_document() -> None:
     responses = DOCUMENT["components"]["responses"].values()
-    told = {code for response in responses for code in response["content"][problems.MEDIA_TYPE]["examples"]}
+    told = {code for response in responses for code in response["content"][errors.MEDIA_TYPE]["examples"]}
     assert told == raised()
 
 
@@ -159,7 +159,7 @@ async def test_an_example_of_a_request_is_taken(call: Caller, operation: Documen
 
 def test_the_packed_example_is_a_packed_batch() -> None:
     (value,) = [example.value for example in EXAMPLES if CONTENT_TYPE in example.where]
-    assert len(decode_packed(value.encode(), most=10)) == 3
+    assert len(decode_packed(value.encode(), max_operations=10)) == 3
 
 
 def test_where_keys_are_configured_a_key_has_to_be_shown(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.caller import Caller, ack, compact_ack, compact_init, fail, init, reset_timeout
 
@@ -149,7 +149,7 @@ async def fresh(call: Caller) -> Caller:
 
 async def assert_told(call: Caller, store: Store, expected: list[tuple[int, str]]) -> None:
     """Exactly these completions are there, and time adds none."""
-    await store.ticks.tick(await store.topologies.get(call.topology))
+    await store.expiry.expire(await store.registry.get(call.topology))
     assert sorted(await call.told()) == sorted(expected)
 
 

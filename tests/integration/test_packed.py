@@ -5,11 +5,11 @@ from typing import Any
 import httpx
 import pytest
 from acker_protocol import routes
-from acker_protocol.messages import Ack, Message
-from acker_protocol.problems import MEDIA_TYPE
+from acker_protocol.errors import MEDIA_TYPE
+from acker_protocol.operations import Ack, Operation
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, RECORD, encode_packed
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.integration.test_operations import ROWS, Row
 from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init, reset_timeout
@@ -22,7 +22,7 @@ E, F = 0xE1, 0xE2
 
 
 def packed(*ops: Document) -> bytes:
-    return encode_packed(decode_batch({"ops": list(ops)}, most=10_000))
+    return encode_packed(decode_batch({"ops": list(ops)}, max_operations=10_000))
 
 
 async def post(
@@ -151,7 +151,7 @@ async def test_a_timeout_beyond_the_dedupe_window_is_pointed_at(call: Caller, st
 
 async def test_too_many_records_and_too_many_bytes_are_too_large(call: Caller, store: Store) -> None:
     before = await dump(store)
-    message: Message = Ack(root_id=R, ack_val=E)
+    message: Operation = Ack(root_id=R, ack_val=E)
     for body in (encode_packed([message] * 10_001), encode_packed([message] * (4 * 1024 * 1024 // RECORD.size + 1))):
         answer = await post(call, body)
         assert (answer.status_code, answer.json()["code"]) == (413, "too_large")

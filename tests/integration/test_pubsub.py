@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from acker_service.delivery.couriers import Couriers
-from acker_service.delivery.posting import Poster
-from acker_service.domain.addresses import Allowed
-from acker_service.domain.callback import PubSub, Webhook
-from acker_service.domain.registration import register
-from acker_service.domain.terms import Terms
-from acker_service.store.store import Store
+from acker_service.delivery.config import DeliveryConfig
+from acker_service.delivery.egress import EgressPolicy
+from acker_service.delivery.supervisor import DeliverySupervisor
+from acker_service.delivery.webhook_client import WebhookClient
+from acker_service.store import Store
+from acker_service.topologies.callback import PubSub, Webhook
+from acker_service.topologies.registration import register_callback
 from redis.asyncio import Redis
 
 from tests.support.caller import Caller, init
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.anyio
 
 SPOUT = "orders"
 CHANNEL = "acker:default:orders"
-TERMS = Terms(wait_s=0.005, lease_ms=10_000)
+TERMS = DeliveryConfig(linger_s=0.005, lease_ms=10_000)
 
 
 @pytest.fixture(scope="module")
-def poster() -> Poster:
-    return Poster(allowed=Allowed())
+def poster() -> WebhookClient:
+    return WebhookClient(allowed=EgressPolicy())
 
 
 class Subscriber:
@@ -55,9 +55,9 @@ class Subscriber:
 @pytest.fixture
 async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
     """A subscriber whose subscription is confirmed: at the server that has the channel, in a cluster."""
-    subscriber, url = Subscriber(), (await store.server._primaries.of(CHANNEL)).url
+    subscriber, url = Subscriber(), (await store.redis._primaries.of(CHANNEL)).url
     async with Redis.from_url(url) as redis, redis.pubsub() as pubsub:
-        sharded = store.server.url.startswith("redis+cluster")
+        sharded = store.redis.url.startswith("redis+cluster")
         await (pubsub.ssubscribe(CHANNEL) if sharded else pubsub.subscribe(CHANNEL))
         assert (await pubsub.get_message(timeout=30))["type"].endswith("subscribe")
         listening = asyncio.create_task(subscriber.listen(pubsub))
@@ -68,16 +68,16 @@ async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
 
 
 @pytest.fixture
-async def couriers(store: Store, call: Caller, poster: Poster) -> AsyncIterator[Couriers]:
+async def couriers(store: Store, call: Caller, poster: WebhookClient) -> AsyncIterator[DeliverySupervisor]:
     await call.put_spout(SPOUT)
     await store.callbacks.change("default", SPOUT, _published)
-    couriers = Couriers(store, poster=poster, terms=TERMS, every=0.05)
+    couriers = DeliverySupervisor(store, poster=poster, terms=TERMS, every=0.05)
     yield couriers
     await couriers.stop()
 
 
 def _published(present: Any, now_ms: int) -> Any:
-    return register(PubSub(), present, now_ms=now_ms, make_secret=str)
+    return register_callback(PubSub(), present, now_ms=now_ms, make_secret=str)
 
 
 def eventually_told(subscriber: Subscriber, roots: list[int]) -> Any:
@@ -88,7 +88,7 @@ def eventually_told(subscriber: Subscriber, roots: list[int]) -> Any:
 
 
 async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
-    couriers: Couriers, call: Caller, subscriber: Subscriber
+    couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     await call.words(*[init(root) for root in range(4, 24, 4)])
     pulled = await call.completions()
@@ -100,7 +100,9 @@ async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
     assert await call.release(message["cursor"]) == 5
 
 
-async def test_what_ends_later_is_published_once(couriers: Couriers, call: Caller, subscriber: Subscriber) -> None:
+async def test_what_ends_later_is_published_once(
+    couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
+) -> None:
     couriers.start()
     for root in range(1, 9):
         await call.words(init(root))
@@ -108,18 +110,18 @@ async def test_what_ends_later_is_published_once(couriers: Couriers, call: Calle
     assert (await call.spout())["unread"] == 8
 
     async def counted() -> bool:
-        topology = await couriers.store.topologies.get("default")
-        return (await couriers.store.counts.read(topology)).deliveries["published"] == 8
+        topology = await couriers.store.registry.get("default")
+        return (await couriers.store.stats.read(topology)).deliveries["published"] == 8
 
     await eventually(counted)
     assert len(subscriber.messages) == 8
 
 
 async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside_it(
-    store: Store, couriers: Couriers, call: Caller, subscriber: Subscriber, poster: Poster
+    store: Store, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber, poster: WebhookClient
 ) -> None:
     await call.words(*[init(root) for root in range(4, 44, 4)])
-    small = Couriers(store, poster=poster, terms=replace(TERMS, most=4), every=0.05)
+    small = DeliverySupervisor(store, poster=poster, terms=replace(TERMS, max_batch=4), every=0.05)
     small.start()
     await eventually_told(subscriber, [*range(4, 44, 4)])
     await small.stop()
@@ -128,7 +130,7 @@ async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside
     assert len(await call.told(after=subscriber.messages[1]["cursor"])) == 2
 
 
-async def test_each_cursor_names_one_shard(couriers: Couriers, call: Caller, subscriber: Subscriber) -> None:
+async def test_each_cursor_names_one_shard(couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber) -> None:
     await call.words(*[init(root) for root in range(1, 9)])
     couriers.start()
     await eventually_told(subscriber, [*range(1, 9)])
@@ -137,18 +139,18 @@ async def test_each_cursor_names_one_shard(couriers: Couriers, call: Caller, sub
 
 
 async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
-    store: Store, couriers: Couriers, call: Caller, subscriber: Subscriber
+    store: Store, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     def posted(present: Any, now_ms: int) -> Any:
         nowhere = Webhook(url="http://127.0.0.1:1/")
-        return register(nowhere, present, now_ms=now_ms, make_secret=lambda: "whsec_" + "A" * 32)
+        return register_callback(nowhere, present, now_ms=now_ms, make_secret=lambda: "whsec_" + "A" * 32)
 
     await store.callbacks.change("default", SPOUT, posted)
     couriers.start()
     await call.words(init(1), init(2))
 
     async def failing() -> bool:
-        return "retry" in {fate for _, fate in store.meters.delivery.posts}  # type: ignore[misc]
+        return "retry" in {fate for _, fate in store.metrics.delivery.posts}  # type: ignore[misc]
 
     await eventually(failing)
     await store.callbacks.change("default", SPOUT, _published)

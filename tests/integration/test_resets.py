@@ -14,13 +14,13 @@ import pytest
 from acker_client import AsyncAcker, Unreachable
 from acker_client.subscription import Away
 from acker_client.wires import AsyncWire, Wire
-from acker_protocol.problems import StoreUnavailable
-from acker_service.delivery.posting import Bounds, Poster
-from acker_service.domain.addresses import Allowed, read_hosts
-from acker_service.domain.posts import Post
-from acker_service.domain.verdicts import Fate
-from acker_service.store import node
-from acker_service.store.node import Node, probe
+from acker_protocol.errors import StoreUnavailable
+from acker_service.delivery.egress import EgressPolicy, read_hosts
+from acker_service.delivery.payload import WebhookMessage
+from acker_service.delivery.response import ResultKind
+from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
+from acker_service.redis import node
+from acker_service.redis.node import Node, probe
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
@@ -93,13 +93,15 @@ async def test_a_request_to_it_is_tried_as_long_as_the_terms_say(port: int) -> N
 
 
 async def test_a_post_to_it_is_one_to_be_made_again(port: int) -> None:
-    poster = Poster(allowed=Allowed(networks=(), hosts=read_hosts("127.0.0.1")), bounds=Bounds(in_flight=TOGETHER))
-    letter = Post(message="1", body=b"{}", ids=("1",))
-    async with poster.destination(f"http://127.0.0.1:{port}/") as destination:
+    poster = WebhookClient(
+        allowed=EgressPolicy(networks=(), hosts=read_hosts("127.0.0.1")), bounds=RequestLimits(max_in_flight=TOGETHER)
+    )
+    letter = WebhookMessage(message_id="1", body=b"{}", ids=("1",))
+    async with poster.endpoint(f"http://127.0.0.1:{port}/") as destination:
 
         async def post() -> None:
             verdict = await destination.post(letter, secrets=())
-            assert verdict.fate is Fate.RETRY
+            assert verdict.kind is ResultKind.RETRY
             assert "unexpectedly" not in (verdict.error or "")
 
         await _often(post)

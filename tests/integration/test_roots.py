@@ -7,7 +7,7 @@ from typing import TypeVar
 import anyio
 import pytest
 from acker_protocol.ids import format_id
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.caller import Caller, Document, ack, fail, init
 from tests.support.dump import dump
@@ -41,7 +41,7 @@ async def waiting(store: Store, call: Caller, root: int = R) -> "asyncio.Task[Do
 
 
 def waiters(store: Store) -> int:
-    return sum(map(len, store.watch._roots._waiters.values()))
+    return sum(map(len, store.root_notifier._roots._waiters.values()))
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(ack(R, E), "acked"), (fail(R), "failed")], ids=["acked", "failed"])
@@ -57,8 +57,8 @@ async def test_who_waits_for_a_root_is_answered_when_it_is_over(
 async def test_who_waits_is_answered_at_a_timeout(call: Caller, store: Store) -> None:
     await call.post(init(R, E, message_timeout_ms=100))
     answer = await waiting(store, call)
-    topology = await store.topologies.get("default")
-    await eventually(lambda: store.ticks.tick(topology))
+    topology = await store.registry.get("default")
+    await eventually(lambda: store.expiry.expire(topology))
     assert (await soon(answer))["outcome"] == "timed_out"
 
 
@@ -119,14 +119,14 @@ async def test_all_roots_that_are_waited_for_are_looked_at_together(
     await call.words(*(init(root, E) for root in range(1, 41)))
     answers = [await waiting(store, call, root) for root in range(1, 41)]
     looks: list[int] = []
-    call_each = store.server.call_each
+    call_each = store.redis.call_each
 
     async def counted(function, calls):
         looks.append(sum(len(args[-1]) for _, args in calls))
         return await call_each(function, calls)
 
-    monkeypatch.setattr(store.server, "call_each", counted)
-    await store.hints.stop()
+    monkeypatch.setattr(store.redis, "call_each", counted)
+    await store.mailbox_notifier.stop()
 
     async def looked() -> bool:
         return len(looks) >= 3
@@ -139,20 +139,20 @@ async def test_all_roots_that_are_waited_for_are_looked_at_together(
 
 async def test_a_look_finds_the_roots_that_are_over_and_no_others(call: Caller, store: Store) -> None:
     await call.words(init(1, E), ack(2, E), init(3), init(4, E), fail(4))
-    topology = await store.topologies.get("default")
-    assert sorted(await store.watch._find_ended(topology, [1, 2, 3, 4, 5])) == [3, 4, 5]
+    topology = await store.registry.get("default")
+    assert sorted(await store.root_notifier._find_finished(topology, [1, 2, 3, 4, 5])) == [3, 4, 5]
 
 
 async def test_nobody_looks_when_nobody_waits(call: Caller, store: Store) -> None:
     await call.post(init(R, E))
     await call.root(R)
-    assert store.watch._task is None
+    assert store.root_notifier._task is None
     answer = await waiting(store, call)
     answer.cancel()
 
     async def rests() -> bool:
-        assert store.watch._task is not None
-        return store.watch._task.done()
+        assert store.root_notifier._task is not None
+        return store.root_notifier._task.done()
 
     await eventually(rests)
     assert waiters(store) == 0

@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
-from acker_protocol.problems import MEDIA_TYPE
+from acker_protocol.errors import MEDIA_TYPE
 from acker_service.__main__ import cli
-from acker_service.store.embedded import Embedded
+from acker_service.redis.embedded import EmbeddedServer
 from typer.testing import CliRunner
 
 from tests.support.caller import ack, fail, init, reset_timeout
@@ -221,7 +221,7 @@ def retryable(answer: httpx.Response) -> bool:
     return bool(problem["retryable"])
 
 
-def kill(store: Embedded) -> None:
+def kill(store: EmbeddedServer) -> None:
     os.kill(store.pid, signal.SIGKILL)
 
 

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.caller import Caller, ack, init
 from tests.support.redis_side import everywhere, flush

@@ -1,10 +1,10 @@
 """The pairs of incarnation and version: which calls a shard takes, and what is written only as it was read."""
 
 import pytest
-from acker_service.store import keys
-from acker_service.store.store import Store
-from acker_service.store.topologies import Topologies
-from acker_service.store.topology import Doom, Topology
+from acker_service.redis import keys
+from acker_service.store import Store
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.stamp import Deletion, Topology
 
 from tests.support.caller import Caller, ack, init
 from tests.support.redis_side import at
@@ -27,7 +27,7 @@ async def stamped(store: Store, stamp: str) -> None:
 
 async def asked(store: Store, named: str) -> list[bytes]:
     """Ask the shard for its counts, by a pair."""
-    return list(await store.server.call("acker_read_counts_v1", [SHARD], named))[:2]
+    return list(await store.redis.call("acker_read_counts_v1", [SHARD], named))[:2]
 
 
 def stale(stamp: str) -> list[bytes]:
@@ -37,7 +37,7 @@ def stale(stamp: str) -> list[bytes]:
 async def written(store: Store, read: str, *, config: str = "{}", above: str = "", digits: str = "cafe") -> list[bytes]:
     """Write the topology's configuration over the one that was read."""
     args = (read, config, digits, "orders", above)
-    return list(await store.server.call("acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
+    return list(await store.redis.call("acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
 
 
 async def field(store: Store, name: str) -> str:
@@ -64,53 +64,53 @@ async def test_a_shard_without_a_stamp_takes_no_pair(store: Store) -> None:
 
 
 async def test_a_shard_without_a_stamp_is_stamped(store: Store) -> None:
-    assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
+    assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
     assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
 
 
 async def test_stamping_leaves_a_higher_stamp_alone(store: Store) -> None:
     await stamped(store, pair(NEW, 2))
-    assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == stale(pair(NEW, 2))
+    assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == stale(pair(NEW, 2))
     assert await asked(store, pair(NEW, 1)) == stale(pair(NEW, 2))
 
 
 async def test_a_call_that_is_stale_applies_nothing(store: Store, call: Caller) -> None:
     """The library refuses it; that the service then tries again with what it reads is another matter."""
     await call.post(init(1, 9))
-    topology = await store.topologies.get("default")
+    topology = await store.registry.get("default")
     packed = b"\x02" + bytes(3) + b"\0" + (1).to_bytes(8, "big") + (9).to_bytes(8, "big") + bytes(9)
     args = (pair(topology.incarnation, 0), topology.settings, "", "", "", "", packed)
-    assert (await store.server.call("acker_apply_v1", [topology.shards[1]], *args))[0] == b"stale"
+    assert (await store.redis.call("acker_apply_v1", [topology.shards[1]], *args))[0] == b"stale"
     assert (await call.root(1))["ack_val"] == "0000000000000009"
 
 
 async def test_a_tombstone_refuses_every_version_of_its_incarnation(store: Store) -> None:
-    await store.server.call("acker_bury_v1", [SHARD], pair(NEW, 2))
+    await store.redis.call("acker_bury_v1", [SHARD], pair(NEW, 2))
     for version in (1, 2, 3):
         assert await asked(store, pair(NEW, version)) == stale(pair(NEW, 2) + "x")
-        assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, version)) == stale(pair(NEW, 2) + "x")
+        assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, version)) == stale(pair(NEW, 2) + "x")
 
 
 async def test_a_tombstone_gives_way_to_a_later_incarnation(store: Store) -> None:
-    await store.server.call("acker_bury_v1", [SHARD], pair(OLD, 2))
-    assert await store.server.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
+    await store.redis.call("acker_bury_v1", [SHARD], pair(OLD, 2))
+    assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
     assert await at(store, "PTTL", SHARD) == -1
 
 
 async def test_a_tombstone_stays_for_a_day(store: Store) -> None:
-    await store.server.call("acker_bury_v1", [SHARD], pair(NEW, 2))
+    await store.redis.call("acker_bury_v1", [SHARD], pair(NEW, 2))
     assert DAY_MS - 60_000 < await at(store, "PTTL", SHARD) <= DAY_MS
 
 
 async def test_a_shard_that_is_above_is_not_buried(store: Store) -> None:
     await stamped(store, pair(NEW, 1))
-    assert await store.server.call("acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
+    assert await store.redis.call("acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
     assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
 
 
 async def test_a_barrier_writes_at_the_place_of_its_key(store: Store) -> None:
     """So that waiting for it is waiting for all that was written there before."""
-    assert await store.server.call("acker_barrier_v1", [SHARD]) == [b"ok"]
+    assert await store.redis.call("acker_barrier_v1", [SHARD]) == [b"ok"]
     assert 20 * DAY_MS < await at(store, "PTTL", SHARD + ":barrier") <= 21 * DAY_MS
 
 
@@ -151,61 +151,61 @@ async def test_a_configuration_that_a_failover_lost_is_written_anew_above_its_sh
 async def test_a_topology_is_marked_only_as_it_was_read(store: Store) -> None:
     _, first = await written(store, "")
     _, second = await written(store, first.decode())
-    assert await store.server.call("acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
-    word, marked, mark = await store.server.call("acker_mark_topology_v1", [TOPOLOGY], second, "gone")
+    assert await store.redis.call("acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
+    word, marked, mark = await store.redis.call("acker_mark_topology_v1", [TOPOLOGY], second, "gone")
     assert (word, marked, mark[:5]) == (b"ok", second[:16] + b"0000000003", b"gone ")
 
 
 async def test_only_the_topology_that_was_marked_is_forgotten(store: Store) -> None:
     _, first = await written(store, "")
     _, second = await written(store, first.decode())
-    await store.server.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
+    await store.redis.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
     assert await field(store, "pair") == second.decode()
-    await store.server.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], second, "orders")
+    await store.redis.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], second, "orders")
     assert not await at(store, "EXISTS", TOPOLOGY)
 
 
 async def test_a_spout_task_is_written_only_over_the_one_that_was_read(store: Store) -> None:
     _, read = await written(store, "")
-    _, value = await store.server.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
-    assert await store.server.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
+    _, value = await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+    assert await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
     assert await at(store, "HGET", TASKS, "s") == value
 
 
 async def test_a_spout_task_is_marked_only_as_it_was_read(store: Store) -> None:
     _, read = await written(store, "")
-    _, value = await store.server.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+    _, value = await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
     marked = ([TOPOLOGY, TASKS], read, "s")
-    assert await store.server.call("acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
+    assert await store.redis.call("acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
     foreign = ([TOPOLOGY, TASKS], pair(OLD, 1), "s", value, "")
-    assert await store.server.call("acker_mark_spout_v1", *foreign) == stale(read.decode())
+    assert await store.redis.call("acker_mark_spout_v1", *foreign) == stale(read.decode())
     assert await at(store, "HGET", TASKS, "s") == value
-    assert await store.server.call("acker_mark_spout_v1", *marked, value, "") == [b"ok", read[:16] + b"0000000002"]
+    assert await store.redis.call("acker_mark_spout_v1", *marked, value, "") == [b"ok", read[:16] + b"0000000002"]
 
 
 async def test_a_shard_that_lost_its_stamp_is_stamped_again(store: Store, call: Caller) -> None:
     await call.post(init(1, 9))
-    topology = await store.topologies.get("default")
+    topology = await store.registry.get("default")
     for shard in topology.shards:
         await at(store, "DEL", shard)
     assert await call.word(ack(1, 9)) == "acked"
-    assert {(await at(store, "GET", shard)).decode() for shard in topology.shards} == {topology.pair}
+    assert {(await at(store, "GET", shard)).decode() for shard in topology.shards} == {topology.stamp}
 
 
 async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(store: Store, call: Caller) -> None:
     """The configuration is written and no shard stamped: the first call that names the new pair heals the shard."""
     await call.post(init(1, 9))
-    found = await store.topologies.get("default")
-    died = _Dying(store.server, window_ms=store.window_ms)
-    marked = await died.mark(found, Doom.PROBE)
-    await died.mark(marked, None)
+    found = await store.registry.get("default")
+    died = _Dying(store.redis, window_ms=store.window_ms)
+    marked = await died.set_deletion(found, Deletion.CHECKING)
+    await died.set_deletion(marked, None)
     before = await at(store, "GET", found.shards[1])
-    await store.topologies.read("default")
+    await store.registry.refresh("default")
     assert await call.word(ack(1, 9)) == "acked"
     assert before.decode() < (await at(store, "GET", found.shards[1])).decode()
 
 
-class _Dying(Topologies):
+class _Dying(TopologyRegistry):
     """Writes, and dies before it stamps."""
 
     async def stamp(self, topology: Topology) -> None:
@@ -216,5 +216,5 @@ async def test_a_configuration_that_is_lost_with_all_that_its_shards_hold_is_tol
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     await at(store, "DEL", keys.topology("default"))
-    await store.topologies.read("default")
+    await store.registry.refresh("default")
     assert "topology default is made anew: its configuration was lost" in caplog.text

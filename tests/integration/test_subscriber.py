@@ -16,8 +16,8 @@ import pytest
 from acker_client import Acker, AsyncAcker, Misuse, wires
 from acker_protocol import routes
 from acker_protocol.routes import IDEMPOTENCY_KEY
-from acker_service.store.embedded import Embedded
-from acker_service.store.store import Store
+from acker_service.redis.embedded import EmbeddedServer
+from acker_service.store import Store
 from redis import Redis
 
 from tests.support.caller import init
@@ -63,7 +63,7 @@ class Listener:
         """Listen from now on; comes back when the mailbox was read to its end, and what ends is told live."""
 
         async def run() -> None:
-            async for done in self.spout.pubsub(self.store.server.url):
+            async for done in self.spout.pubsub(self.store.redis.url):
                 self.told.append(str(done.message_id))
 
         async def live() -> bool:
@@ -215,7 +215,7 @@ async def test_what_is_published_twice_is_told_once_and_what_is_no_message_is_pa
     page = json.dumps(await listener.show(SPOUT, "completions")).encode()
     assert b"root_id" in page
     for message in (page, b"{", b"[1]", page):
-        await listener.store.server.publish(routes.channel(listener.topology, SPOUT), message)
+        await listener.store.redis.publish(routes.channel(listener.topology, SPOUT), message)
     await listener.end(1)
     await listener.is_told()
 
@@ -224,7 +224,7 @@ async def test_a_completion_whose_loop_body_raises_is_not_released(listener: Lis
     await listener.end(3)
 
     async def fail() -> None:
-        async with contextlib.aclosing(listener.spout.pubsub(listener.store.server.url)) as told:
+        async with contextlib.aclosing(listener.spout.pubsub(listener.store.redis.url)) as told:
             async for _ in told:
                 raise ZeroDivisionError
 
@@ -239,7 +239,7 @@ async def test_a_spout_task_with_a_webhook_has_no_subscriber(listener: Listener)
     path = routes.spout(listener.topology, SPOUT)
     assert (await asyncio.to_thread(listener.process.http.put, path, json={"callback": callback})).is_success
     with pytest.raises(Misuse, match="webhook"):
-        await anext(listener.spout.pubsub(listener.store.server.url))
+        await anext(listener.spout.pubsub(listener.store.redis.url))
 
 
 def test_a_program_of_threads_listens_likewise(process: AckerProcess, valkey_url: str) -> None:
@@ -272,13 +272,13 @@ def test_a_program_of_threads_listens_likewise(process: AckerProcess, valkey_url
 
 
 @pytest.fixture
-def own_process(tmp_path: Path, own_valkey: tuple[Embedded, str]) -> Iterator[AckerProcess]:
+def own_process(tmp_path: Path, own_valkey: tuple[EmbeddedServer, str]) -> Iterator[AckerProcess]:
     with acker_serve(tmp_path, "--redis-url", own_valkey[1], "--tick-ms", "50") as process:
         yield process
 
 
 def test_the_login_that_the_page_shows_may_listen_and_no_other_may(
-    own_valkey: tuple[Embedded, str], own_process: AckerProcess
+    own_valkey: tuple[EmbeddedServer, str], own_process: AckerProcess
 ) -> None:
     [shown] = re.findall(r"`ACL SETUSER shop (on [^`]*)`", PAGE.read_text(encoding="utf-8"))
     port = own_valkey[1].rpartition(":")[2]
@@ -300,14 +300,14 @@ def test_the_login_that_the_page_shows_may_listen_and_no_other_may(
 
 
 @pytest.fixture
-def own_valkey(tmp_path: Path) -> Iterator[tuple[Embedded, str]]:
+def own_valkey(tmp_path: Path) -> Iterator[tuple[EmbeddedServer, str]]:
     port = free_port()
     with valkey(tmp_path / "store", port=port) as server:
         yield server, f"redis://127.0.0.1:{port}"
 
 
 async def test_redis_is_killed_and_comes_back_and_nothing_is_missed(
-    own_valkey: tuple[Embedded, str], own_process: AckerProcess
+    own_valkey: tuple[EmbeddedServer, str], own_process: AckerProcess
 ) -> None:
     server, url = own_valkey
     listener = Listener(own_process, Store(url, window_ms=600_000), "default")

@@ -2,9 +2,9 @@
 
 import httpx
 import pytest
-from acker_service.domain.limits import Configuration
-from acker_service.store import keys
-from acker_service.store.store import Store
+from acker_service.redis import keys
+from acker_service.store import Store
+from acker_service.topologies.config import TopologyConfig
 
 from tests.support.caller import Caller, ack, fail, init, reset_timeout
 from tests.support.redis_side import now_ms
@@ -31,7 +31,7 @@ class Lapse:
 
     async def tick(self) -> int:
         """Tick once; gives how many roots ended."""
-        return await self._store.ticks.tick(await self._store.topologies.get("default"))
+        return await self._store.expiry.expire(await self._store.registry.get("default"))
 
     async def until_overdue(self, root: int) -> None:
         """Wait, without ticking, until a root's deadline is past."""
@@ -210,13 +210,13 @@ async def test_places_under_a_cap_are_freed_by_timeouts(call: Caller, lapse: Lap
 async def test_many_roots_in_one_bucket_all_time_out_once(api: httpx.AsyncClient, store: Store) -> None:
     """More than a tick reads in one call, and in one bucket more than it reads as a whole."""
     call = Caller(api, "narrow")
-    await store.topologies.write("narrow", lambda _: Configuration(ackers=1, buckets=1))
+    await store.registry.create_or_update("narrow", lambda _: TopologyConfig(ackers=1, buckets=1))
     roots = range(1, 3_001)
     await call.words(*[init(root, E, **SHORT) for root in roots])
-    topology = await store.topologies.get("narrow")
+    topology = await store.registry.get("narrow")
 
     async def told() -> bool:
-        await store.ticks.tick(topology)
+        await store.expiry.expire(topology)
         return (await call.show())["pending"] == 0
 
     await eventually(told)

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import flush
@@ -136,5 +136,5 @@ async def test_the_default_topology_gets_the_buckets_of_the_settings(valkey_url:
     await flush(store)
     replica = Store(valkey_url, window_ms=600_000, buckets=16)
     await replica.open()
-    assert (await store.topologies.read("default")).configuration.buckets == 16
+    assert (await store.registry.refresh("default")).config.buckets == 16
     await replica.close()

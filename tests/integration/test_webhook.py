@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 from acker_protocol.signature import verify
-from acker_service.delivery.couriers import Couriers
-from acker_service.delivery.posting import Bounds, Poster
-from acker_service.delivery.tick import Tick
-from acker_service.domain.addresses import Allowed
-from acker_service.domain.callback import Webhook
-from acker_service.domain.registration import register, resume
-from acker_service.domain.schedule import Schedule
-from acker_service.domain.terms import Terms
-from acker_service.store.store import Store
+from acker_service.delivery.config import DeliveryConfig
+from acker_service.delivery.egress import EgressPolicy
+from acker_service.delivery.schedule import Schedule
+from acker_service.delivery.supervisor import DeliverySupervisor
+from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
+from acker_service.roots.expiry_task import RootExpiryTask
+from acker_service.store import Store
+from acker_service.topologies.callback import Webhook
+from acker_service.topologies.registration import register_callback, resume
 
 from tests.support.caller import Caller, init
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "whsec_" + "A" * 32
 SPOUT = "orders"
-ALLOWED = Allowed(hosts=frozenset({"127.0.0.1"}))
-TERMS = Terms(wait_s=0.005, lease_ms=30_000, schedule=Schedule(delays_s=(0.05, 0.1, 0.2)))
+ALLOWED = EgressPolicy(hosts=frozenset({"127.0.0.1"}))
+TERMS = DeliveryConfig(linger_s=0.005, lease_ms=30_000, schedule=Schedule(delays_s=(0.05, 0.1, 0.2)))
 
 
 @pytest.fixture(scope="module")
-def poster() -> Poster:
-    bounds = Bounds(connect_s=20, post_s=20, retry_after_max_s=1)
-    return Poster(allowed=ALLOWED, bounds=bounds)
+def poster() -> WebhookClient:
+    bounds = RequestLimits(connect_timeout_s=20, request_timeout_s=20, retry_after_max_s=1)
+    return WebhookClient(allowed=ALLOWED, bounds=bounds)
 
 
 @pytest.fixture
@@ -49,21 +49,23 @@ def port(receiver: Receiver) -> Iterator[int]:
 class Hooks:
     """A service that delivers, and its callbacks."""
 
-    def __init__(self, store: Store, call: Caller, poster: Poster) -> None:
+    def __init__(self, store: Store, call: Caller, poster: WebhookClient) -> None:
         self.store, self.call, self.poster = store, call, poster
-        self._couriers: list[Couriers] = []
+        self._couriers: list[DeliverySupervisor] = []
 
     async def register(self, port: int, spout_task: str = SPOUT) -> None:
         url = f"http://127.0.0.1:{port}/hook"
 
         def change(present: Any, now_ms: int) -> Any:
-            return register(Webhook(url=url, secret=SECRET), present, now_ms=now_ms, make_secret=lambda: SECRET)
+            return register_callback(
+                Webhook(url=url, secret=SECRET), present, now_ms=now_ms, make_secret=lambda: SECRET
+            )
 
         await self.call.put_spout(spout_task)
         await self.store.callbacks.change("default", spout_task, change)
 
-    def deliver(self, **terms: Any) -> Couriers:
-        couriers = Couriers(self.store, poster=self.poster, terms=replace(TERMS, **terms), every=0.05)
+    def deliver(self, **terms: Any) -> DeliverySupervisor:
+        couriers = DeliverySupervisor(self.store, poster=self.poster, terms=replace(TERMS, **terms), every=0.05)
         couriers.start()
         self._couriers.append(couriers)
         return couriers
@@ -86,7 +88,7 @@ class Hooks:
 
 
 @pytest.fixture
-async def hooks(store: Store, call: Caller, poster: Poster) -> AsyncIterator[Hooks]:
+async def hooks(store: Store, call: Caller, poster: WebhookClient) -> AsyncIterator[Hooks]:
     hooks = Hooks(store, call, poster)
     yield hooks
     await hooks.stop()
@@ -123,7 +125,7 @@ async def test_what_ends_while_it_waits_is_delivered_at_once(hooks: Hooks, recei
 async def test_a_request_holds_no_more_than_it_may(hooks: Hooks, receiver: Receiver, port: int) -> None:
     await hooks.call.words(*[init(root) for root in range(1, 1_001)])
     await hooks.register(port)
-    hooks.deliver(most=70)
+    hooks.deliver(max_batch=70)
     await hooks.eventually_empty()
     assert sorted(told(receiver.received)) == [*range(1, 1_001)]
     assert max(len(it.document["data"]["completions"]) for it in receiver.received) <= 70
@@ -218,7 +220,7 @@ async def test_a_receiver_that_is_down_gets_all_when_it_is_back(hooks: Hooks, re
 
 
 async def _failures(hooks: Hooks) -> float:
-    posts = hooks.store.meters.delivery.posts["default", "retry"]
+    posts = hooks.store.metrics.delivery.posts["default", "retry"]
     return float(posts._value.get())
 
 
@@ -260,7 +262,7 @@ async def test_one_that_nothing_succeeded_for_long_for_is_paused_and_keeps_its_c
 
 async def test_a_receiver_that_hangs_does_not_delay_another(hooks: Hooks, receiver: Receiver, port: int) -> None:
     silent = Silent(b"")
-    hooks.poster = Poster(allowed=ALLOWED, bounds=Bounds(post_s=60))
+    hooks.poster = WebhookClient(allowed=ALLOWED, bounds=RequestLimits(request_timeout_s=60))
     async with met(silent) as hanging:
         await hooks.register(hanging, "hanging")
         await hooks.register(port)
@@ -307,9 +309,9 @@ async def test_several_workers_deliver_each_completion_once_while_all_goes_well(
     hooks: Hooks, receiver: Receiver, port: int
 ) -> None:
     await hooks.register(port)
-    hooks.deliver(most=10)
-    hooks.deliver(most=10)
-    hooks.deliver(most=10)
+    hooks.deliver(max_batch=10)
+    hooks.deliver(max_batch=10)
+    hooks.deliver(max_batch=10)
     for first in range(1, 401, 40):
         await hooks.call.words(*[init(root) for root in range(first, first + 40)])
     await hooks.eventually_empty()
@@ -343,7 +345,7 @@ async def test_a_topology_that_is_deleted_by_force_goes_when_all_was_delivered(
     await brief.put_spout(SPOUT, callback={"kind": "webhook", "url": f"http://127.0.0.1:{port}/"})
     await brief.words(init(1), init(2, 9))
     assert (await brief.http.delete("/v1/topologies/brief?force=true")).status_code == 202
-    tick = Tick(hooks.store, every=0.05)
+    tick = RootExpiryTask(hooks.store, every=0.05)
     tick.start()
     hooks.deliver()
 

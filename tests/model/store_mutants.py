@@ -2,7 +2,7 @@
 # fmt: off
 """The rules of the store that the law does not state, each broken on purpose, and the tests that notice."""
 
-from tests.support.mutant import LUA, STORE, Mutant
+from tests.support.mutant import LUA, SERVICE, Mutant
 
 Rule = tuple[str, str, str, str]
 """What the rule says, how it reads, how it is broken, and the test that notices."""
@@ -13,12 +13,12 @@ DELIVERIES = "tests/integration/test_deliveries.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
-LISTING = "tests/integration/test_listing.py::"
+LISTING = "tests/integration/test_pending_roots.py::"
 POLL = "tests/integration/test_long_poll.py::"
-READERS = "tests/integration/test_readers.py::"
+READERS = "tests/integration/test_read_coalescer.py::"
 NARROW = "tests/integration/test_full_mailbox.py::"
-DEPARTURES = "tests/integration/test_departures.py::"
-REMOVAL = "tests/integration/test_removal.py::"
+DEPARTURES = "tests/integration/test_spout_deletion.py::"
+REMOVAL = "tests/integration/test_topology_deletion.py::"
 REPEATS = "tests/integration/test_idempotency.py::"
 ROOTS = "tests/integration/test_roots.py::"
 SLICES = "tests/model/test_slices.py::"
@@ -28,7 +28,7 @@ TABLE = "tests/model/test_table.py::"
 TICK = "tests/model/test_tick.py::"
 TIME = "tests/integration/test_time.py::"
 TOPOLOGIES = "tests/integration/test_topologies.py::"
-TURNS = "tests/integration/test_turns.py::"
+TURNS = "tests/integration/test_batcher.py::"
 
 IN_ACKER: list[Rule] = [
     ("a lower pair is stale", "if not stamp or pair < stamp or", "if not stamp or", STAMPS + "test_a_lower_pair_is_stale_and_told_the_shards_own"),
@@ -268,23 +268,23 @@ IN_DEAD: list[Rule] = [
 ]
 
 IN_PYTHON: list[tuple[str, *Rule]] = [
-    ("removal.py", "a topology is counted again behind its mark", "        if busy := await self._busy(probed):", '        if busy := "":', REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
-    ("removal.py", "a busy topology is unmarked", "            await self._topologies.mark(probed, None)\n", "", REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
-    ("removal.py", "a forced deletion waits until all was released", "        if not await self._busy(topology):\n", "        if True:\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
-    ("removal.py", "a young mark is left to whoever set it", " > PATIENCE_MS:", " > -1:", DEPARTURES + "test_a_removal_at_work_is_not_taken_over"),
-    ("departures.py", "a spout task is counted again behind its mark", '"" if leave is Leave.DISCARD else await self._busy(topology, marked, leave)', '""', REMOVAL + "test_a_spout_task_stays_while_it_is_busy_and_goes_when_it_is_not"),
-    ("departures.py", "a busy spout task is unmarked", "            await self._mark(topology, marked, spout)\n", "", DEPARTURES + "test_a_busy_spout_task_goes_on"),
-    ("topologies.py", "a new topology is above the tombstones", "await self._tombstone(name, configuration))", '"")', REMOVAL + "test_an_incarnation_is_above_the_tombstones_of_the_old_one"),
-    ("topologies.py", "a shard without a stamp is stamped by what was read", "        if not stale.pair:\n            await self.stamp(renewed)\n        elif", "        if", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
-    ("fullness.py", "memory is full from nine tenths on", "FULL_FROM = 0.9", "FULL_FROM = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
-    ("survey.py", "a store without maxmemory is never full", "if most else 0.0", "if most else 1.0", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("survey.py", "the fullest server says how full the store is", "return max((_memory(info) for info in await self._server.ask_any(\"INFO\", \"memory\")), key=part_of)", "return 0, 0", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
-    ("fullness.py", "a mailbox is full from its bound on", "in suspected if counts.kept(index) >= self._mailbox_max", "in suspected if counts.kept(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("fullness.py", "a mailbox is suspected from its bound on", "                if counts.kept(index) >= self._mailbox_max", "                if counts.kept(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("fullness.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.kept(index) >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("fullness.py", "another policy lets no init in", "fault is not None or part_of", "part_of", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
-    ("caps.py", "the places that are taken are counted on every shard", "pending[index] += count", "pending[index] = count", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
-    ("caps.py", "a full mailbox is no room", "FULL if index in full else cap - count", "cap - count", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("topologies/deletion.py", "a topology is counted again behind its mark", "        if busy := await self._remaining(probed):", '        if busy := "":', REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
+    ("topologies/deletion.py", "a busy topology is unmarked", "            await self._topologies.set_deletion(probed, None)\n", "", REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
+    ("topologies/deletion.py", "a forced deletion waits until all was released", "        if not await self._remaining(topology):\n", "        if True:\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
+    ("topologies/deletion.py", "a young mark is left to whoever set it", " > DELETION_TIMEOUT_MS:", " > -1:", DEPARTURES + "test_a_removal_at_work_is_not_taken_over"),
+    ("topologies/spout_deletion.py", "a spout task is counted again behind its mark", '"" if leave is SpoutDeleteMode.DISCARD else await self._in_use(topology, marked, leave)', '""', REMOVAL + "test_a_spout_task_stays_while_it_is_busy_and_goes_when_it_is_not"),
+    ("topologies/spout_deletion.py", "a busy spout task is unmarked", "            await self._mark(topology, marked, spout)\n", "", DEPARTURES + "test_a_busy_spout_task_goes_on"),
+    ("topologies/registry.py", "a new topology is above the tombstones", "await self._tombstone(name, configuration))", '"")', REMOVAL + "test_an_incarnation_is_above_the_tombstones_of_the_old_one"),
+    ("topologies/registry.py", "a shard without a stamp is stamped by what was read", "        if not stale.stamp:\n            await self.stamp_shards(renewed)\n        elif", "        if", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
+    ("monitoring/backpressure.py", "memory is full from nine tenths on", "FULL_RATIO = 0.9", "FULL_RATIO = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
+    ("monitoring/snapshot.py", "a store without maxmemory is never full", "if most else 0.0", "if most else 1.0", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("monitoring/snapshot.py", "the fullest server says how full the store is", "return max((_memory(info) for info in await self._server.on_any_server(\"INFO\", \"memory\")), key=memory_ratio)", "return 0, 0", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
+    ("monitoring/backpressure.py", "a mailbox is full from its bound on", "in suspected if counts.stored(index) >= self._mailbox_max", "in suspected if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("monitoring/backpressure.py", "a mailbox is suspected from its bound on", "                if counts.stored(index) >= self._mailbox_max", "                if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("monitoring/backpressure.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.stored(index) >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("monitoring/backpressure.py", "another policy lets no init in", "fault is not None or memory_ratio", "memory_ratio", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
+    ("operations/pending_limit.py", "the places that are taken are counted on every shard", "pending[index] += count", "pending[index] = count", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
+    ("operations/pending_limit.py", "a full mailbox is no room", "FULL if index in full else cap - count", "cap - count", NARROW + "test_inits_are_refused_until_completions_were_released"),
 ]
 
 MUTANTS = [
@@ -303,4 +303,4 @@ MUTANTS = [
         ("dead", IN_DEAD),
     )
     for rule, old, new, test in rules
-] + [Mutant(rule=rule, path=STORE + name, old=old, new=new, tests=(test,)) for name, rule, old, new, test in IN_PYTHON]  # fmt: skip
+] + [Mutant(rule=rule, path=SERVICE + name, old=old, new=new, tests=(test,)) for name, rule, old, new, test in IN_PYTHON]  # fmt: skip

@@ -1,7 +1,7 @@
 """Listing roots by their age, on a clock that the test drives."""
 
-from acker_protocol.messages import Ack, Init
-from acker_service.domain.limits import Configuration
+from acker_protocol.operations import Ack, Init
+from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore
 
@@ -9,7 +9,7 @@ E = 0xE1
 
 
 def test_a_list_can_be_of_those_that_are_old_enough(driven_url: str) -> None:
-    driven = DrivenStore(driven_url, Configuration(ackers=2, buckets=4), window_ms=600_000)
+    driven = DrivenStore(driven_url, TopologyConfig(ackers=2, buckets=4), window_ms=600_000)
     for number in (1, 2, 3):
         driven.apply([Init(root_id=number, spout_task="s", ack_val=E), Ack(root_id=100 + number, ack_val=E)], None)
         driven.advance(1_000)

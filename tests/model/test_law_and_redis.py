@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from acker_protocol.messages import Ack, Completion, Fail, Init, Message, ResetTimeout
+from acker_protocol.operations import Ack, CompletionRecord, Fail, Init, Operation, ResetTimeout
 from acker_protocol.states import Finished, State, Tree
-from acker_service.domain.limits import Configuration
-from acker_service.store import library
-from acker_service.store.roots import Root
+from acker_service.redis import library
+from acker_service.roots.reading import RootView
+from acker_service.topologies.config import TopologyConfig
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -65,7 +65,7 @@ messages = st.one_of(
 requests = st.lists(messages, min_size=1, max_size=8)
 keys = st.sampled_from((None, "k1", "k2"))
 configurations = st.builds(
-    Configuration,
+    TopologyConfig,
     ackers=st.sampled_from((0, 1, 2, 3)),
     message_timeout_ms=st.sampled_from((300, 600)),
     progress_timeout_ms=st.sampled_from((None, 200)),
@@ -84,15 +84,15 @@ class LawAndRedis(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sent: list[tuple[list[Message], str | None]] = []
+        self.sent: list[tuple[list[Operation], str | None]] = []
 
     @initialize(configuration=configurations)
-    def begin(self, configuration: Configuration) -> None:
+    def begin(self, configuration: TopologyConfig) -> None:
         self.redis = DrivenStore(self.url, configuration, window_ms=WINDOW_MS, text=self.text)
         self.law = LawAcker(configuration, WINDOW_MS, START_MS)
 
     @rule(request=requests, key=keys)
-    def send(self, request: list[Message], key: str | None) -> None:
+    def send(self, request: list[Operation], key: str | None) -> None:
         self.sent.append((request, key))
         self._send(request, key)
 
@@ -135,7 +135,7 @@ class LawAndRedis(RuleBasedStateMachine):
         if hasattr(self, "redis"):
             self.redis.close()
 
-    def _send(self, request: list[Message], key: str | None) -> None:
+    def _send(self, request: list[Operation], key: str | None) -> None:
         assert self.redis.apply(request, key) == self.law.apply(request, key)
 
 
@@ -153,14 +153,14 @@ def _tree(tree: Tree) -> tuple[object, ...]:
     return (name, tree.ack_val, tree.outstanding, tree.started_ms, tree.due_ms, *told)
 
 
-def _read(root: Root) -> tuple[object, ...]:
+def _read(root: RootView) -> tuple[object, ...]:
     if root.state in "NF":
         return (root.state, root.outcome) if root.outcome else ("N",)
     told = (root.spout_task, root.message_id)
     return (root.state, root.ack_val, root.outstanding, root.started_ms, root.due_ms, *told)
 
 
-def _told(mailbox: list[Completion]) -> Counter[Completion]:
+def _told(mailbox: list[CompletionRecord]) -> Counter[CompletionRecord]:
     return Counter(mailbox)
 
 

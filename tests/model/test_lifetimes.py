@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from acker_protocol.messages import Ack, Fail, Init
-from acker_service.domain.limits import Configuration
+from acker_protocol.operations import Ack, Fail, Init
+from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore
 
@@ -15,7 +15,7 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def store(driven_url: str) -> Iterator[DrivenStore]:
     """A store whose roots lie in one bucket."""
-    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=1, retention_ms=DAY_MS), window_ms=60_000)
+    store = DrivenStore(driven_url, TopologyConfig(ackers=1, buckets=1, retention_ms=DAY_MS), window_ms=60_000)
     yield store
     store.close()
 

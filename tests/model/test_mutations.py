@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_protocol import repeats, tree
-from acker_service.store import library
+from acker_protocol import idempotency, tree
+from acker_service.redis import library
 from hypothesis import Phase
 
 from tests.model.test_law_and_redis import compare
@@ -155,7 +155,7 @@ def test_a_rule_broken_in_lua_is_noticed(driven_url: str, old: str, new: str) ->
 
 
 @pytest.mark.parametrize(
-    ("module", "old", "new"), [(tree, *m) for m in IN_THE_LAW] + [(repeats, *m) for m in IN_REPEATS]
+    ("module", "old", "new"), [(tree, *m) for m in IN_THE_LAW] + [(idempotency, *m) for m in IN_REPEATS]
 )
 def test_a_rule_broken_in_the_law_is_noticed(
     driven_url: str, monkeypatch: pytest.MonkeyPatch, module: types.ModuleType, old: str, new: str

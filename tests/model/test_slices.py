@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from acker_protocol.messages import Ack, Init, Word
-from acker_service.domain.limits import Configuration
+from acker_protocol.operations import Ack, Init, OperationState
+from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import START_MS, DrivenStore
 
 WINDOW_MS = 10_000
 RETENTION_MS = 4_000
-CONFIGURATION = Configuration(ackers=1, buckets=1, retention_ms=RETENTION_MS)
+CONFIGURATION = TopologyConfig(ackers=1, buckets=1, retention_ms=RETENTION_MS)
 
 
 @pytest.fixture
@@ -97,4 +97,4 @@ def test_an_acked_edge_is_forgotten_though_others_follow(store: DrivenStore) -> 
         store.advance(30_000)
     again = [Ack(root_id=1, ack_val=2, edge_id=edge) for edge in (1, 2, 3, 4, 256)]
     words = [word for word, _ in store.apply(again, None)[0]]
-    assert words == [Word.EARLY] * 4 + [Word.DUPLICATE]
+    assert words == [OperationState.EARLY] * 4 + [OperationState.DUPLICATE]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from acker_protocol.messages import Message
+from acker_protocol.operations import Operation
 from acker_protocol.states import Finished, Tree
 
 from tests.support.driven_store import DrivenStore
@@ -23,7 +23,7 @@ class LawUnderTest(LawAcker):
 
 def play(acker: LawUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
     words: list[str] = []
-    sent: dict[int, list[Message]] = {}
+    sent: dict[int, list[Operation]] = {}
     for number, step in enumerate(scenario.steps):
         if isinstance(step, Wait):
             acker.advance(step.ms)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 import pytest
-from acker_protocol.messages import Init
-from acker_service.domain.limits import Configuration
-from acker_service.store import library
+from acker_protocol.operations import Init
+from acker_service.redis import library
+from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore
 
@@ -15,7 +15,7 @@ ROOTS = 1_500
 @pytest.fixture(params=[1, 16, 4_096], ids=lambda buckets: f"{buckets} buckets")
 def spread(driven_url: str, request: pytest.FixtureRequest) -> Iterator[DrivenStore]:
     """A store whose roots lie in one overfull bucket, in a few, or each in its own."""
-    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=request.param), window_ms=60_000)
+    store = DrivenStore(driven_url, TopologyConfig(ackers=1, buckets=request.param), window_ms=60_000)
     yield store
     store.close()
 
@@ -47,7 +47,7 @@ def emit(store: DrivenStore, roots: Iterable[int], *, message_timeout_ms: int) -
 @pytest.fixture
 def one(driven_url: str) -> Iterator[DrivenStore]:
     """A store whose roots lie in one bucket."""
-    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=1), window_ms=60_000)
+    store = DrivenStore(driven_url, TopologyConfig(ackers=1, buckets=1), window_ms=60_000)
     yield store
     store.close()
 
@@ -55,7 +55,7 @@ def one(driven_url: str) -> Iterator[DrivenStore]:
 @pytest.fixture
 def many(driven_url: str) -> Iterator[DrivenStore]:
     """A store whose roots lie each in its own bucket."""
-    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=4_096), window_ms=60_000)
+    store = DrivenStore(driven_url, TopologyConfig(ackers=1, buckets=4_096), window_ms=60_000)
     yield store
     store.close()
 
@@ -120,7 +120,7 @@ def test_a_tick_leaves_an_overfull_bucket_to_be_walked(one: DrivenStore) -> None
 def test_a_tick_asks_for_no_more_when_all_that_is_due_has_to_be_walked(driven_url: str) -> None:
     """It would be called again and again, and never get past the overfull buckets."""
     text = library.source().replace("local OVERFULL = 1000", "local OVERFULL = 2")
-    store = DrivenStore(driven_url, Configuration(ackers=1, buckets=256), window_ms=60_000, text=text)
+    store = DrivenStore(driven_url, TopologyConfig(ackers=1, buckets=256), window_ms=60_000, text=text)
     emit(store, range(3 * 256), message_timeout_ms=100)
     store.advance(101)
     ended, more, *overfull = store.ask("acker_tick_v1", store.settings, 2_000)

@@ -11,7 +11,7 @@ import pika
 import pytest
 from acker_client import Acker, Done, Reject, Root, TupleDone, Undelivered
 from acker_client.sources.rabbitmq import Delivery, RabbitSource
-from acker_protocol.problems import UnknownTopology
+from acker_protocol.errors import UnknownTopology
 
 from examples.stage.acker import make_topology
 from examples.stage.broker import Broker, running_broker

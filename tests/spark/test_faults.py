@@ -13,7 +13,7 @@ import httpx
 import pytest
 from acker_client import calls
 from acker_client.errors import Unreachable
-from acker_protocol.messages import Ack
+from acker_protocol.operations import Ack
 from acker_spark import shipping
 from acker_spark.columns import EDGE, ROOT, unsigned
 from acker_spark.line import World

@@ -4,7 +4,7 @@ import threading
 
 import httpx
 import pytest
-from acker_protocol.messages import Init, Word
+from acker_protocol.operations import Init, OperationState
 from acker_spark import line
 from acker_spark.line import World
 
@@ -36,5 +36,5 @@ def test_requests_of_a_large_batch_are_on_their_way_together_and_answered_in_ord
     inits = [Init(root_id=at, spout_task="reader", ack_val=at, message_id=str(at)) for at in range(1, 9)]
     found = tracked.acker(world=World(transport=Together(2))).line
     found.topology()
-    assert [(one.message, one.word) for one in found.send(inits)] == [(init, Word.PENDING) for init in inits]
+    assert [(one.message, one.word) for one in found.send(inits)] == [(init, OperationState.PENDING) for init in inits]
     assert tracked.pending() == {str(at) for at in range(1, 9)}

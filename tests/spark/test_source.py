@@ -12,8 +12,8 @@ import pyspark_acker
 import pytest
 from acker_client.errors import Misuse
 from acker_protocol import routes
+from acker_protocol.errors import MailboxOwned, UnknownTopology
 from acker_protocol.ids import format_id
-from acker_protocol.problems import MailboxOwned, UnknownTopology
 from acker_spark.datasource import CompletionsReader, CompletionsSource
 from acker_spark.source_options import read_options
 from pyspark.sql import DataFrame, SparkSession

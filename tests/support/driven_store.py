@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from acker_protocol.messages import Completion, Message, Outcome, Word
-from acker_service.domain.limits import Configuration
-from acker_service.domain.standing import Latencies
-from acker_service.store import library
-from acker_service.store.cursors import read_cursor
-from acker_service.store.listing import read_places
-from acker_service.store.node import Argument
-from acker_service.store.request import Request
-from acker_service.store.roots import Root
-from acker_service.store.store import Store
-from acker_service.store.topology import Topology
+from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
+from acker_service.mailboxes.cursor import decode_cursor
+from acker_service.metrics.stats import LatencyHistogram
+from acker_service.operations.request import ApplyRequest
+from acker_service.redis import library
+from acker_service.redis.node import Argument
+from acker_service.roots.pending import decode_positions
+from acker_service.roots.reading import RootView
+from acker_service.store import Store
+from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.stamp import Topology
 
 from tests.support.redis_side import at, everywhere, flush
 
@@ -42,8 +42,8 @@ def driven_library(text: str) -> str:
 class Seen:
     """What can be seen of a topology: roots, all completions, pending and unread by spout task, and the totals."""
 
-    roots: list[Root]
-    mailbox: list[Completion]
+    roots: list[RootView]
+    mailbox: list[CompletionRecord]
     pending: dict[str, int]
     unread: dict[str, int]
     totals: dict[str, int]
@@ -52,13 +52,15 @@ class Seen:
 class DrivenStore:
     """One topology of a store, driven step by step from plain functions. Its clock stands still but for `advance`."""
 
-    def __init__(self, url: str, configuration: Configuration, *, window_ms: int, text: str | None = None) -> None:
+    def __init__(self, url: str, configuration: TopologyConfig, *, window_ms: int, text: str | None = None) -> None:
         self._runner = asyncio.Runner()
         self._store = Store(url, window_ms=window_ms)
         self.now_ms = START_MS
         self._runner.run(self._begin(configuration, driven_library(text or library.source())))
 
-    def apply(self, messages: Sequence[Message], key: str | None) -> tuple[list[tuple[Word, Outcome | None]], bool]:
+    def apply(
+        self, messages: Sequence[Operation], key: str | None
+    ) -> tuple[list[tuple[OperationState, Outcome | None]], bool]:
         """Apply a request; gives its answers and whether every shard knew it."""
         return self._runner.run(self._apply(messages, key))
 
@@ -71,11 +73,11 @@ class DrivenStore:
         """Tick once."""
         self._runner.run(self._tick())
 
-    def configure(self, configuration: Configuration) -> None:
+    def configure(self, configuration: TopologyConfig) -> None:
         """Change the topology, as another replica would: this one learns of it from the stamps."""
         self._runner.run(self._other_writes(configuration))
 
-    def root(self, root_id: int) -> Root:
+    def root(self, root_id: int) -> RootView:
         """Read a root."""
         return self._runner.run(self._read(root_id))
 
@@ -109,11 +111,11 @@ class DrivenStore:
         """Pending and unread by spout task, and the totals."""
         return self._runner.run(self._counts())
 
-    def latencies(self) -> dict[str, Latencies]:
+    def latencies(self) -> dict[str, LatencyHistogram]:
         """Complete latencies by outcome."""
         return self._runner.run(self._latencies())
 
-    def mailbox(self) -> list[Completion]:
+    def mailbox(self) -> list[CompletionRecord]:
         """All completions of all spout tasks."""
         return self._runner.run(self._mailbox())
 
@@ -122,35 +124,35 @@ class DrivenStore:
         self._runner.run(self._store.close())
         self._runner.close()
 
-    async def _begin(self, configuration: Configuration, text: str) -> None:
+    async def _begin(self, configuration: TopologyConfig, text: str) -> None:
         await flush(self._store)
         await self._set_clock()
         await everywhere(self._store, "FUNCTION LOAD", "REPLACE", text)
-        self._topology = await self._store.topologies.write("driven", lambda _: configuration)
+        self._topology = await self._store.registry.create_or_update("driven", lambda _: configuration)
 
     async def _apply(
-        self, messages: Sequence[Message], key: str | None
-    ) -> tuple[list[tuple[Word, Outcome | None]], bool]:
-        request = Request(endpoint="batch", messages=messages, key=key)
-        reply = await self._store.requests.apply(await self._current(), request)
-        return [(answer.word, answer.outcome) for answer in reply.answers], reply.repeated
+        self, messages: Sequence[Operation], key: str | None
+    ) -> tuple[list[tuple[OperationState, Outcome | None]], bool]:
+        request = ApplyRequest(endpoint="batch", operations=messages, key=key)
+        reply = await self._store.applier.apply(await self._current(), request)
+        return [(answer.state, answer.outcome) for answer in reply.results], reply.replayed
 
     async def _set_clock(self) -> None:
         await everywhere(self._store, "SET", CLOCK, self.now_ms)
         await everywhere(self._store, "EVAL", _EXPIRE, 0, self.now_ms)
 
     async def _tick(self) -> None:
-        await self._store.ticks.tick(await self._current())
+        await self._store.expiry.expire(await self._current())
 
-    async def _other_writes(self, configuration: Configuration) -> None:
-        other = Store(self._store.server.url, window_ms=self._store.window_ms)
-        await other.topologies.write("driven", lambda _: configuration)
+    async def _other_writes(self, configuration: TopologyConfig) -> None:
+        other = Store(self._store.redis.url, window_ms=self._store.window_ms)
+        await other.registry.create_or_update("driven", lambda _: configuration)
         await other.close()
 
     async def _current(self) -> Topology:
-        return await self._store.topologies.get("driven")
+        return await self._store.registry.get("driven")
 
-    async def _read(self, root_id: int) -> Root:
+    async def _read(self, root_id: int) -> RootView:
         return await self._store.roots.read(await self._current(), root_id)
 
     async def _seen(self, root_ids: Sequence[int]) -> Seen:
@@ -162,27 +164,27 @@ class DrivenStore:
 
     async def _list(self, older_than_ms: int) -> list[int]:
         topology = await self._current()
-        places = read_places(None, topology)
-        page = await self._store.listing.page(topology, places, older_than_ms=older_than_ms, limit=10_000)
+        places = decode_positions(None, topology)
+        page = await self._store.pending_roots.page(topology, places, older_than_ms=older_than_ms, limit=10_000)
         return [root.root_id for root in page.roots]
 
     async def _ask(self, function: str, args: Sequence[Argument]) -> list[Any]:
-        _, reply = await self._store.shards.ask(await self._current(), function, 0, *args)
+        _, reply = await self._store.shards.call(await self._current(), function, 0, *args)
         return reply
 
     async def _counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         topology = await self._current()
-        counts, spouts = await self._store.counts.read(topology), await self._store.spouts.read_all(topology)
+        counts, spouts = await self._store.stats.read(topology), await self._store.spouts.read_all(topology)
         pending = {name: counts.pending[spout.index] for name, spout in spouts.items()}
         unread = {name: counts.unread[spout.index] for name, spout in spouts.items()}
         return pending, unread, counts.totals
 
-    async def _latencies(self) -> dict[str, Latencies]:
-        return (await self._store.counts.read(await self._current())).latencies
+    async def _latencies(self) -> dict[str, LatencyHistogram]:
+        return (await self._store.stats.read(await self._current())).latencies
 
-    async def _mailbox(self) -> list[Completion]:
-        topology, told = await self._current(), list[Completion]()
+    async def _mailbox(self) -> list[CompletionRecord]:
+        topology, told = await self._current(), list[CompletionRecord]()
         for spout in (await self._store.spouts.read_all(topology)).values():
-            reading = await self._store.mailboxes.read(topology, spout, read_cursor(None, topology), 10_000)
+            reading = await self._store.mailboxes.read(topology, spout, decode_cursor(None, topology), 10_000)
             told.extend(reading.completions)
         return told

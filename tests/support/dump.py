@@ -1,6 +1,6 @@
 """Copies what a store holds, to see whether a call changed anything."""
 
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 from tests.support.redis_side import everywhere
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from acker_service.__main__ import cli
-from acker_service.delivery.posting import Destination
-from acker_service.store.deliveries import Deliveries
-from acker_service.store.shards import Shards
+from acker_service.delivery.leases import LeaseStore
+from acker_service.delivery.webhook_client import Endpoint
+from acker_service.topologies.shards import Shards
 
 
 def _always(*_: Any) -> bool:
@@ -26,11 +26,11 @@ def _settles(_: Any, __: Any, function: str, *___: Any) -> bool:
 
 
 _PLACES: dict[str, tuple[type, str, Callable[..., bool]]] = {
-    "take": (Deliveries, "take", _always),
-    "post": (Destination, "post", _always),
+    "take": (LeaseStore, "take", _always),
+    "post": (Endpoint, "post", _always),
     "settle a shard": (Shards, "ask", _settles),
-    "settle": (Deliveries, "settle", _always),
-    "leave": (Deliveries, "leave", _always),
+    "settle": (LeaseStore, "settle", _always),
+    "leave": (LeaseStore, "leave", _always),
 }
 STEPS = tuple(f"{when} {what}" for what in _PLACES for when in ("before", "after"))
 """All steps of the way of a completion to its webhook."""

@@ -4,43 +4,43 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from acker_protocol.messages import NOT_APPLIED, Ack, Completion, Init, Message, Outcome, Word
-from acker_protocol.repeats import repeat
+from acker_protocol.idempotency import replay_operation
+from acker_protocol.operations import NOT_ADMITTED, Ack, CompletionRecord, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, Tree
-from acker_protocol.tree import apply, expire, recall
-from acker_service.domain.limits import Configuration
-from acker_service.domain.routing import split
+from acker_protocol.tree import apply_operation, expire, forget_expired
+from acker_service.operations.routing import split
+from acker_service.topologies.config import TopologyConfig
 
-Answers = list[tuple[Word, Outcome | None]]
-_CHANGING = {Word.PENDING, Word.ACKED, Word.FAILED, Word.EARLY}
+Answers = list[tuple[OperationState, Outcome | None]]
+_CHANGING = {OperationState.PENDING, OperationState.ACKED, OperationState.FAILED, OperationState.EARLY}
 
 
 @dataclass
 class LawAcker:
     """What the store has to do, said by the law. ``window_ms`` is how long requests are remembered."""
 
-    configuration: Configuration
+    configuration: TopologyConfig
     window_ms: int
     now_ms: int
     roots: dict[int, State] = field(default_factory=dict)
-    mailbox: list[Completion] = field(default_factory=list)
+    mailbox: list[CompletionRecord] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     requests: dict[object, tuple[int, int]] = field(default_factory=dict)
 
-    def apply(self, messages: Sequence[Message], key: str | None) -> tuple[Answers, bool]:
+    def apply(self, messages: Sequence[Operation], key: str | None) -> tuple[Answers, bool]:
         """Apply a request; gives its answers and whether every shard knew it."""
-        answers: dict[int, tuple[Word, Outcome | None]] = {}
+        answers: dict[int, tuple[OperationState, Outcome | None]] = {}
         configuration = self.configuration
         parts = split(messages, shards=configuration.shards, capped=configuration.max_spout_pending)
         repeated = []
         for part in parts:
-            identity = (part.shard, key, tuple(messages[index] for index in part.given))
+            identity = (part.shard, key, tuple(messages[index] for index in part.request_order))
             seen = self._seen(identity) if key else None
             repeated.append(seen is not None)
-            for index in part.order:
+            for index in part.apply_order:
                 answers[index] = self._one(messages[index], seen)
             if key and seen is None:
-                self._remember(identity, messages, {index: answers[index] for index in part.order})
+                self._remember(identity, messages, {index: answers[index] for index in part.apply_order})
         return [answers[index] for index in range(len(messages))], bool(parts) and all(repeated)
 
     def tick(self) -> None:
@@ -54,29 +54,31 @@ class LawAcker:
 
     def state(self, root_id: int) -> State:
         """A root as it stands now."""
-        return recall(self.roots.get(root_id), now_ms=self.now_ms, rules=self.configuration.rules)
+        return forget_expired(self.roots.get(root_id), now_ms=self.now_ms, rules=self.configuration.rules)
 
     def pending(self, spout_task: str) -> int:
         """How many roots of a spout task are pending."""
         return sum(isinstance(state, Tree) and state.spout_task == spout_task for state in self.roots.values())
 
-    def _one(self, message: Message, seen: tuple[int, int] | None) -> tuple[Word, Outcome | None]:
+    def _one(self, message: Operation, seen: tuple[int, int] | None) -> tuple[OperationState, Outcome | None]:
         state = self.state(message.root_id)
         if seen is not None:
-            word = repeat(state, message, places_refused=seen[1])
+            word = replay_operation(state, message, refused_inits=seen[1])
             return word, state.outcome if isinstance(state, Finished) else None
-        step = apply(state, message, now_ms=self.now_ms, rules=self.configuration.rules, room=self._room(message))
+        step = apply_operation(
+            state, message, now_ms=self.now_ms, rules=self.configuration.rules, free_slots=self._room(message)
+        )
         self.roots[message.root_id] = step.state
         self.counts["unbalanced"] += step.unbalanced
         if step.completion:
             self._tell(step.completion)
-        return step.word, step.outcome if step.word is Word.FINISHED else None
+        return step.operation_state, step.outcome if step.operation_state is OperationState.FINISHED else None
 
-    def _room(self, message: Message) -> int | None:
+    def _room(self, message: Operation) -> int | None:
         cap = self.configuration.max_spout_pending
         return cap - self.pending(message.spout_task) if cap is not None and isinstance(message, Init) else None
 
-    def _tell(self, completion: Completion) -> None:
+    def _tell(self, completion: CompletionRecord) -> None:
         self.mailbox.append(completion)
         self.counts[completion.outcome] += 1
 
@@ -86,8 +88,10 @@ class LawAcker:
             return found
         return None
 
-    def _remember(self, identity: object, messages: Sequence[Message], answers: dict[int, tuple[Word, object]]) -> None:
-        refused = sum(word in NOT_APPLIED for word, _ in answers.values())
+    def _remember(
+        self, identity: object, messages: Sequence[Operation], answers: dict[int, tuple[OperationState, object]]
+    ) -> None:
+        refused = sum(word in NOT_ADMITTED for word, _ in answers.values())
         changed = [
             index
             for index, (word, _) in answers.items()

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
-from acker_service.store import library
+from acker_service.redis import library
 
 HOUSE = Path(__file__).parents[2]
-LUA = "service/src/acker_service/store/lua/"
-STORE = "service/src/acker_service/store/"
+LUA = "service/src/acker_service/redis/lua/"
+SERVICE = "service/src/acker_service/"
 
 
 @dataclass(frozen=True, kw_only=True)

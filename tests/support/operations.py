@@ -4,9 +4,9 @@ import struct
 from typing import Any
 
 from acker_protocol.ids import format_id
-from acker_protocol.messages import Ack, Fail, Init, Message, ResetTimeout
+from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import packed
-from acker_service.domain.columns import Columns, Operations
+from acker_service.operations.column_batch import ColumnBatch, Operations
 from hypothesis import strategies as st
 
 from tests.support import strategies
@@ -25,7 +25,7 @@ message_ids = st.none() | st.text(unicode, max_size=4) | st.sampled_from(("", "4
 reasons = st.none() | st.text(unicode, max_size=4) | st.sampled_from(("", "x" * 1_024, "😀" * 1_024))
 timeouts = st.none() | st.sampled_from((100, 30_000, DAYS_7))
 
-messages: st.SearchStrategy[Message] = st.one_of(
+messages: st.SearchStrategy[Operation] = st.one_of(
     st.builds(
         Init,
         root_id=ids,
@@ -69,11 +69,11 @@ documents = st.one_of(
 """Lawful operations: the edges of one never XOR to zero."""
 
 
-def read(operations: Operations, *, most: int = 10_000) -> list[Message]:
+def read(operations: Operations, *, most: int = 10_000) -> list[Operation]:
     """Give operations as messages, in whatever form they are."""
-    if not isinstance(operations, Columns):
+    if not isinstance(operations, ColumnBatch):
         return list(operations)
     raws = [string.encode() for string in operations.strings]
     header = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(operations), len(raws))
     lengths = struct.pack(f">{len(raws)}I", *map(len, raws))
-    return packed.decode_packed(b"".join((header, operations.records.tobytes(), lengths, *raws)), most=most)
+    return packed.decode_packed(b"".join((header, operations.records.tobytes(), lengths, *raws)), max_operations=most)

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from acker_service.store.node import Argument
-from acker_service.store.store import Store
+from acker_service.redis.node import Argument
+from acker_service.store import Store
 
 
 async def everywhere(store: Store, *command: Argument) -> list[Any]:
     """Run a plain command on every server."""
-    return await store.server.ask_all(*command)
+    return await store.redis.on_every_server(*command)
 
 
 async def at(store: Store, command: str, key: str | bytes, *args: Argument) -> Any:
     """Run a plain command where a key lives."""
-    return await store.server.read(command, key if isinstance(key, str) else key.decode(), *args)
+    return await store.redis.read(command, key if isinstance(key, str) else key.decode(), *args)
 
 
 async def flush(store: Store) -> None:
@@ -28,7 +28,7 @@ async def find(store: Store, pattern: str) -> list[str]:
 
 async def now_ms(store: Store, key: str) -> int:
     """Tell the time of the server that has a key."""
-    return await store.server.now_ms(key)
+    return await store.redis.now_ms(key)
 
 
 async def used_memory(store: Store) -> int:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from acker_protocol.messages import Ack, Fail, Init, Message, Outcome, ResetTimeout, Word
-from acker_service.domain.limits import Configuration
+from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState, Outcome, ResetTimeout
+from acker_service.topologies.config import TopologyConfig
 
-PLAIN = Configuration(message_timeout_ms=1_000, retention_ms=5_000)
+PLAIN = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000)
 ROOT = 0xA1
 NEIGHBOUR = ROOT + 4 * 4_096
 """A root in the same bucket."""
@@ -31,11 +31,11 @@ class Scenario:
     """Steps, each a message, several in one batch, or a `Wait`; the words expected; the completions expected."""
 
     name: str
-    steps: list[Message | list[Message] | Wait | Repeat]
+    steps: list[Operation | list[Operation] | Wait | Repeat]
     words: str
     told: list[tuple[Outcome, str | None]] = field(default_factory=list)
     left: str = "finished"
-    configuration: Configuration = PLAIN
+    configuration: TopologyConfig = PLAIN
 
 
 def init(*edges: int, **fields: object) -> Init:
@@ -57,10 +57,10 @@ def ack(edge: int, *children: int, **fields: object) -> Ack:
 FAIL = Fail(root_id=ROOT, reason="broken", component="bolt")
 RESET = ResetTimeout(root_id=ROOT)
 ACKED, FAILED, TIMED_OUT = (Outcome.ACKED, None), (Outcome.FAILED, "broken"), (Outcome.TIMED_OUT, None)
-DEDUPE = Configuration(message_timeout_ms=1_000, dedupe_window_ms=1_000, retention_ms=5_000)
-PROGRESS = Configuration(message_timeout_ms=1_000, progress_timeout_ms=300, retention_ms=5_000)
-CAPPED = Configuration(message_timeout_ms=1_000, retention_ms=5_000, max_spout_pending=1)
-NO_ACKERS = Configuration(ackers=0, retention_ms=5_000)
+DEDUPE = TopologyConfig(message_timeout_ms=1_000, dedupe_window_ms=1_000, retention_ms=5_000)
+PROGRESS = TopologyConfig(message_timeout_ms=1_000, progress_timeout_ms=300, retention_ms=5_000)
+CAPPED = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000, max_spout_pending=1)
+NO_ACKERS = TopologyConfig(ackers=0, retention_ms=5_000)
 OTHER_SPOUT, OTHER_MESSAGE = init(E1, spout_task="t"), init(E1, message_id="43")
 
 SCENARIOS = [
@@ -271,6 +271,6 @@ SCENARIOS = [
 ]
 
 
-def words_of(scenario: Scenario) -> list[Word]:
+def words_of(scenario: Scenario) -> list[OperationState]:
     """The words expected of a scenario."""
-    return [Word(word) for word in scenario.words.split()]
+    return [OperationState(word) for word in scenario.words.split()]

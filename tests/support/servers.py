@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from acker_service.store.embedded import Embedded
+from acker_service.redis.embedded import EmbeddedServer
 
 from examples.stage.ports import free_port
 
@@ -72,9 +72,9 @@ def run_acker(*arguments: str, **environment: str) -> "subprocess.CompletedProce
 
 
 @contextlib.contextmanager
-def valkey(folder: Path, *, port: int = 0) -> Iterator[Embedded]:
+def valkey(folder: Path, *, port: int = 0) -> Iterator[EmbeddedServer]:
     """Run a Valkey with its data in ``folder`` until the block is left."""
-    embedded = Embedded(folder, port=port)
+    embedded = EmbeddedServer(folder, port=port)
     asyncio.run(embedded.start())
     try:
         yield embedded

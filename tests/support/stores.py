@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_service.store.embedded import find_program
+from acker_service.redis.embedded import find_program
 
 from bench.servers import (
     COMMON,

@@ -2,7 +2,7 @@
 
 import string
 
-from acker_protocol.messages import Ack, Fail, Init, Message, ResetTimeout
+from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from hypothesis import strategies as st
 
 _LETTERS = string.ascii_letters + string.digits
@@ -35,4 +35,4 @@ acks = st.builds(
 )
 fails = st.builds(Fail, root_id=ids, reason=st.none() | texts, component=st.none() | names)
 resets = st.builds(ResetTimeout, root_id=ids, component=st.none() | names)
-messages: st.SearchStrategy[Message] = st.one_of(inits, acks, fails, resets)
+messages: st.SearchStrategy[Operation] = st.one_of(inits, acks, fails, resets)

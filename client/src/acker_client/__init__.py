@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from acker_protocol.messages import Outcome, Word
-from acker_protocol.problems import Conflict, Invalid, MailboxFull, MaxSpoutPending, Problem, StoreFull
+from acker_protocol.errors import Conflict, InvalidRequest, MailboxFull, MaxSpoutPending, ServiceError, StoreFull
+from acker_protocol.operations import OperationState, Outcome
 
 from acker_client.anchoring import Anchor, Anchors, topology_of
 from acker_client.batching import Batch
@@ -53,19 +53,20 @@ __all__ = [
     "Counts",
     "Done",
     "GivenUp",
-    "Invalid",
+    "InvalidRequest",
     "MailboxFull",
     "MaxSpoutPending",
     "Misuse",
     "NameTaken",
+    "OperationState",
     "Outcome",
-    "Problem",
     "Refused",
     "Reject",
     "Replay",
     "ReplayPolicy",
     "Retry",
     "Root",
+    "ServiceError",
     "Spout",
     "StoreFull",
     "TooManyAnchors",
@@ -73,7 +74,6 @@ __all__ = [
     "TupleDone",
     "Undelivered",
     "Unreachable",
-    "Word",
     "WrongAnswer",
     "WrongHeader",
     "topology_of",

@@ -88,21 +88,21 @@ def parse_anchors(text: str) -> Anchors:
     version, _, rest = text.strip().partition(" ")
     topology, _, listed = rest.partition(" ")
     if version != VERSION:
-        raise WrongHeader(f"{ANCHORS} must begin with version {VERSION}: {fields.shown(text)}")
+        raise WrongHeader(f"{ANCHORS} must begin with version {VERSION}: {fields.abbreviate(text)}")
     try:
         anchors = tuple(_anchor(item) for item in listed.split(","))
         if len(set(anchors)) < len(anchors):
             raise ValueError("must not name an anchor twice")
         return Anchors(topology=fields.name(topology), anchors=anchors)
     except (ValueError, TooManyAnchors) as fault:
-        raise WrongHeader(f"{ANCHORS} {fault}: {fields.shown(text)}") from None
+        raise WrongHeader(f"{ANCHORS} {fault}: {fields.abbreviate(text)}") from None
 
 
 def _found(headers: Headers) -> Anchors | None:
     try:
         values = list(_values(headers))
     except (TypeError, ValueError):
-        raise Misuse(f"headers must be a mapping or pairs, not {fields.shown(repr(headers))}") from None
+        raise Misuse(f"headers must be a mapping or pairs, not {fields.abbreviate(repr(headers))}") from None
     if len(values) > 1:
         raise WrongHeader(f"{ANCHORS} stands there {len(values)} times")
     return parse_anchors(values[0]) if values else None

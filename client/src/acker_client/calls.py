@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from acker_protocol import routes
-from acker_protocol.messages import Message, Word
+from acker_protocol.operations import Operation, OperationState
 from acker_protocol.wire.operations import encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 
@@ -28,7 +28,7 @@ class Call:
     body: bytes = b""
     content_type: str = "application/json"
     key: str | None = None
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Operation, ...] = ()
     wait_s: float = 0.0
 
     def headers(self) -> dict[str, str]:
@@ -41,11 +41,11 @@ class Call:
 class Answer:
     """What the service says to one operation."""
 
-    message: Message
-    word: Word
+    message: Operation
+    word: OperationState
 
 
-def write(topology: str, messages: Sequence[Message]) -> list[Call]:
+def write(topology: str, messages: Sequence[Operation]) -> list[Call]:
     """Freeze operations into requests, in order: one alone as a single call in JSON, more as packed batches."""
     if len(messages) == 1:
         return [_single(topology, messages[0])]
@@ -104,12 +104,12 @@ def release(topology: str, spout_task: str, *, cursor: str) -> Call:
     return _post(routes.release(topology, spout_task), _json({"cursor": cursor}))
 
 
-def _single(topology: str, message: Message) -> Call:
+def _single(topology: str, message: Operation) -> Call:
     operation = encode_operation(message)
     return _post(routes.operation(topology, operation.pop("op")), _json(operation), message)
 
 
-def _batches(topology: str, messages: Sequence[Message]) -> list[Call]:
+def _batches(topology: str, messages: Sequence[Operation]) -> list[Call]:
     """Halve a batch until its bytes are within the limit; ten thousand long message ids are not."""
     body = encode_packed(messages)
     if len(body) <= MAX_BYTES:
@@ -119,7 +119,7 @@ def _batches(topology: str, messages: Sequence[Message]) -> list[Call]:
     return _batches(topology, messages[:middle]) + _batches(topology, messages[middle:])
 
 
-def _post(path: str, body: bytes, *messages: Message) -> Call:
+def _post(path: str, body: bytes, *messages: Operation) -> Call:
     return Call(method="POST", path=path, body=body, key=uuid4().hex, messages=messages)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from acker_protocol.messages import Outcome
+from acker_protocol.operations import Outcome
 
 from acker_client import replies
 from acker_client.errors import WrongAnswer

@@ -3,8 +3,8 @@
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from acker_protocol.messages import REFUSED, Init
-from acker_protocol.place import read_place
+from acker_protocol.operations import REFUSED, Init
+from acker_protocol.redis_url import read_redis_url
 from acker_protocol.routes import channel
 
 from acker_client.batching import open_batch
@@ -99,7 +99,7 @@ class Emitting:
         """Begin to be told a spout task's completions by Redis. Raises `Misuse`."""
         task.refuse_parents()
         try:
-            place = read_place(redis_url)
+            place = read_redis_url(redis_url)
         except ValueError as fault:
             raise Misuse(str(fault)) from None
         station = Station(

@@ -13,24 +13,18 @@ The tree of errors (code, whether trying again helps)::
     ├── Unreachable        unreachable no: retried for as long as is safe, and what became of it is not known
     ├── Undelivered        undelivered no: acks that lingered could not be delivered, told to the next caller
     ├── BufferFull         buffer_full yes: too much is on its way, and the program does not want to wait
-    └── Refused            refused yes: operations of a batch that were not accepted, told one by one
-
-    Problem                what the service says, see ``acker_protocol.problems``
+    ├── Refused            refused yes: operations of a batch that were not accepted, told one by one
+    └── ServiceError       what the service answers, with subclasses: see ``acker_protocol.errors``
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.errors import AckerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from acker_client.calls import Answer
-
-
-class AckerError(Exception):
-    """Something that the client refuses or could not do."""
-
-    code: ClassVar[str] = "acker"
-    retryable: ClassVar[bool] = False
 
 
 class Misuse(AckerError):

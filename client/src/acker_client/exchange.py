@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from acker_protocol.problems import Problem
+from acker_protocol.errors import ServiceError
 
 from acker_client import calls, replies
 from acker_client.errors import AckerError, Unreachable
@@ -80,7 +80,7 @@ class Exchange:
     def _learn_window(self, call: "Call", *, since: float) -> Flow[None]:
         try:
             self._learn((yield from self._tries(calls.read_topology(self.topology), since=since)))
-        except (AckerError, Problem) as fault:
+        except (AckerError, ServiceError) as fault:
             raise _unreachable(call, fault) from fault
 
     def _learn(self, reply: Reply) -> None:

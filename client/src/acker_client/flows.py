@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from acker_protocol.messages import Word
+from acker_protocol.operations import OperationState
 
 from acker_client.batching import Batch, open_batch
 from acker_client.lingering import Lingering
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from acker_protocol.messages import Message
+    from acker_protocol.operations import Operation
 
     from acker_client.exchange import Exchange
     from acker_client.steps import Flow
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     OnReject = Callable[[Tuple, Reject], Any]
 
-Words = list[Word]
+Words = list[OperationState]
 """The answers to the operations of a verb, in their order; none where they are gathered and go out later."""
 
 OnError = Literal["fail", "redeliver"]
@@ -73,7 +73,7 @@ class Flows:
             yield from self.apply(tuple_.take_fails(str(error) or type(error).__name__))
         return verdict
 
-    def apply(self, messages: "Sequence[Message]") -> "Flow[Words]":
+    def apply(self, messages: "Sequence[Operation]") -> "Flow[Words]":
         """Apply inits or fails, behind what is on its way for their roots."""
         batch = open_batch(self)
         if batch is not None:
@@ -111,7 +111,7 @@ class Flows:
         yield Work(do=partial(self._on_reject, tuple_, reject))
         yield from self.executed(tuple_)
 
-    def _send(self, messages: "Sequence[Message]") -> "Flow[Words]":
+    def _send(self, messages: "Sequence[Operation]") -> "Flow[Words]":
         if not messages:
             return []
         answers = yield from place(self.exchange, messages)

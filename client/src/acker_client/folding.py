@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from acker_protocol.messages import Ack
+from acker_protocol.operations import Ack
 from acker_protocol.wire import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from acker_protocol.messages import Message
+    from acker_protocol.operations import Operation
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,23 +31,23 @@ class Gathered:
 
     def __init__(self) -> None:
         self.roots: set[int] = set()
-        self._messages: list[Message] = []
+        self._messages: list[Operation] = []
         self._folds: dict[int, _Fold] = {}
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def messages(self) -> "tuple[Message, ...]":
+    def messages(self) -> "tuple[Operation, ...]":
         """Give the operations gathered so far."""
         return tuple(self._messages)
 
-    def add(self, messages: "Iterable[Message]") -> None:
+    def add(self, messages: "Iterable[Operation]") -> None:
         """Take operations in as they are."""
         for message in messages:
             self._folds.pop(message.root_id, None)
             self._append(message)
 
-    def fold(self, messages: "Iterable[Message]") -> None:
+    def fold(self, messages: "Iterable[Operation]") -> None:
         """Take operations in, each ack into the fold of its root."""
         for message in messages:
             if isinstance(message, Ack) and message.edge_id is not None:
@@ -65,12 +65,12 @@ class Gathered:
         fold.edges.add(edge)
         self._messages[fold.at] = folded
 
-    def _append(self, message: "Message") -> None:
+    def _append(self, message: "Operation") -> None:
         self.roots.add(message.root_id)
         self._messages.append(message)
 
 
-def folded_in(before: "Message", ack: Ack) -> Ack | None:
+def folded_in(before: "Operation", ack: Ack) -> Ack | None:
     """Fold an ack into an earlier one of its root, None where the count would leave its 32 bits.
 
     The component stays if it is that of all.

@@ -10,12 +10,12 @@ from acker_client.steps import Alone, Aside, Flow, Hurry, Linger
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from acker_protocol.messages import Message
+    from acker_protocol.operations import Operation
 
     from acker_client.exchange import Exchange
     from acker_client.folding import Gathered
 
-    Take = Callable[[Gathered, Sequence[Message]], None]
+    Take = Callable[[Gathered, Sequence[Operation]], None]
 
 
 class Lingering:
@@ -50,14 +50,14 @@ class Lingering:
                 raise BufferFull(f"{len(self.outbox)} operations are on their way, and more are not taken in")
             yield Alone(flow=self.flush())
 
-    def gather(self, take: "Take", messages: "Sequence[Message]") -> Flow[None]:
+    def gather(self, take: "Take", messages: "Sequence[Operation]") -> Flow[None]:
         """Take acks in; they go out when they have lingered, or are many."""
         if self.outbox.gather(lambda gathered: take(gathered, messages)):
             yield from self._send_for_watcher()
         if self.outbox.due:
             yield Hurry()
 
-    def overtake(self, messages: "Sequence[Message]") -> Flow[None]:
+    def overtake(self, messages: "Sequence[Operation]") -> Flow[None]:
         """Send first what is on its way for the roots of these operations, so that the order stays."""
         if self.outbox.holds(messages):
             yield Alone(flow=self.flush())
@@ -97,9 +97,9 @@ class Lingering:
             raise
 
 
-def _add(gathered: "Gathered", messages: "Sequence[Message]") -> None:
+def _add(gathered: "Gathered", messages: "Sequence[Operation]") -> None:
     gathered.add(messages)
 
 
-def _fold(gathered: "Gathered", messages: "Sequence[Message]") -> None:
+def _fold(gathered: "Gathered", messages: "Sequence[Operation]") -> None:
     gathered.fold(messages)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict
 
-from acker_protocol.problems import UnknownSpout, UnknownTopology
+from acker_protocol.errors import UnknownSpout, UnknownTopology
 from acker_protocol.wire import fields
 
 from acker_client import arguments, calls

@@ -11,7 +11,7 @@ from acker_client.folding import Gathered
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from acker_protocol.messages import Message
+    from acker_protocol.operations import Operation
 
     from acker_client.calls import Call
 
@@ -63,7 +63,7 @@ class Outbox:
         """Whether so much is gathered that it is not to linger."""
         return len(self._gathered) >= self._batch_size
 
-    def holds(self, messages: "Sequence[Message]") -> bool:
+    def holds(self, messages: "Sequence[Operation]") -> bool:
         """Whether something of the same roots is on its way."""
         roots = {message.root_id for message in messages}
         with self._lock:
@@ -87,7 +87,7 @@ class Outbox:
         """Say that the watcher has been stopped: the next one who gathers sends for another."""
         self._watched = False
 
-    def freeze(self, write: "Callable[[Sequence[Message]], list[Call]]") -> None:
+    def freeze(self, write: "Callable[[Sequence[Operation]], list[Call]]") -> None:
         """Freeze what is gathered into requests; from now on they do not change."""
         with self._lock:
             if self._gathered:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from acker_protocol.ids import completion_id, parse_id
-from acker_protocol.messages import Outcome
+from acker_protocol.operations import Outcome
 
 from acker_client.completions import Done
 

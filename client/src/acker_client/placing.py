@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from acker_protocol.messages import NOT_APPLIED, REFUSED, Init, Message
-from acker_protocol.problems import known
+from acker_protocol.errors import known
+from acker_protocol.operations import NOT_ADMITTED, REFUSED, Init, Operation
 
 from acker_client import calls, replies
 from acker_client.calls import Answer
@@ -20,7 +20,7 @@ Written = tuple[list[Answer], float]
 """The answers to some operations, and for how many seconds the service asks to be left alone."""
 
 
-def place(exchange: "Exchange", messages: "Sequence[Message]") -> Flow[list[Answer]]:
+def place(exchange: "Exchange", messages: "Sequence[Operation]") -> Flow[list[Answer]]:
     """Write operations, and the inits that found no place again until they do or their time is over.
 
     Each further try is a new request with a new key: under the old one the service would repeat its refusal. The
@@ -50,7 +50,7 @@ def refuse_any(answers: "Iterable[Answer]") -> None:
         raise Refused(refused)
 
 
-def _write(exchange: "Exchange", messages: "Sequence[Message]") -> Flow[Written]:
+def _write(exchange: "Exchange", messages: "Sequence[Operation]") -> Flow[Written]:
     answers: list[Answer] = []
     asked_s = 0.0
     for call in calls.write(exchange.topology, messages):
@@ -64,14 +64,14 @@ def _worth_another_try(answers: "Sequence[Answer]", terms: "Terms", *, age_s: fl
     return [
         index
         for index, answer in enumerate(answers)
-        if answer.word in NOT_APPLIED and age_s < _patience_s(answer.message, terms)
+        if answer.word in NOT_ADMITTED and age_s < _patience_s(answer.message, terms)
     ]
 
 
-def _patience_s(message: Message, terms: "Terms") -> float:
+def _patience_s(message: Operation, terms: "Terms") -> float:
     timeout = message.message_timeout_ms if isinstance(message, Init) else None
     return min(terms.place_for_ms, timeout or terms.place_for_ms) / 1000
 
 
-def _named(message: Message) -> str:
+def _named(message: Operation) -> str:
     return f"message id {message.message_id!r}" if isinstance(message, Init) else f"root {message.root_id:016x}"

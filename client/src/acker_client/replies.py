@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from acker_protocol.messages import NOT_APPLIED, Init, Word
-from acker_protocol.problems import Problem, from_document
+from acker_protocol.errors import ServiceError, from_document
+from acker_protocol.operations import NOT_ADMITTED, Init, OperationState
 
 from acker_client.calls import Answer, Call
 from acker_client.errors import WrongAnswer
@@ -62,7 +62,7 @@ def read_answers(call: Call, reply: Reply) -> list[Answer]:
     words = found.get("results") if call.path.endswith("/batch") else [found.get("state", found.get("code"))]
     try:
         pairs = zip(call.messages, words or (), strict=True)
-        return [Answer(message=message, word=Word(word)) for message, word in pairs]
+        return [Answer(message=message, word=OperationState(word)) for message, word in pairs]
     except (TypeError, ValueError):
         raise WrongAnswer(f"{call.path} was not answered with one known word per operation") from None
 
@@ -83,12 +83,12 @@ def wait_s(reply: Reply) -> float:
     return float(reply.retry_after) if reply.retry_after.isascii() and reply.retry_after.isdigit() else 0.0
 
 
-def _refused_init(call: Call, problem: Problem | None) -> bool:
+def _refused_init(call: Call, problem: ServiceError | None) -> bool:
     single = len(call.messages) == 1 and isinstance(call.messages[0], Init)
-    return single and problem is not None and problem.code in NOT_APPLIED
+    return single and problem is not None and problem.code in NOT_ADMITTED
 
 
-def _problem_in(reply: Reply) -> Problem | None:
+def _problem_in(reply: Reply) -> ServiceError | None:
     """Read the problem document of a refusal; None where there is none, as from a proxy in between."""
     if reply.status < 400:
         return None

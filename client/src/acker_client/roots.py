@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING, TypedDict
 
 from acker_protocol.ids import SPOUT_EDGE, draw_id, format_id
-from acker_protocol.messages import Init, Message
+from acker_protocol.operations import Init, Operation
 from acker_protocol.wire import fields
 
 from acker_client import arguments
@@ -79,7 +79,7 @@ class Root:
             raise TupleDone(f"{self} has left its emit block and cannot be anchored to any more")
         return bear_child(self._parents(), topology=self.topology, name=name)
 
-    def take_init(self) -> "list[Message]":
+    def take_init(self) -> "list[Operation]":
         """Give the init, none where nothing is tracked; for an acker, it sends nothing."""
         return [
             Init(
@@ -112,6 +112,6 @@ def _checked(emission: Emission) -> Emission:
         "message_id": checked("message_id", fields.message_id, emission.get("message_id")),
         "message_timeout_ms": checked("message_timeout_ms", _timeout, emission.get("message_timeout_ms")),
         "progress_timeout_ms": checked(
-            "progress_timeout_ms", fields.or_zero(_timeout), emission.get("progress_timeout_ms")
+            "progress_timeout_ms", fields.allow_zero(_timeout), emission.get("progress_timeout_ms")
         ),
     }

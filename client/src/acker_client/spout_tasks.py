@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from acker_protocol.messages import Outcome
-from acker_protocol.problems import MaxSpoutPending, NotFound, Problem, UnknownSpout
+from acker_protocol.errors import MaxSpoutPending, NotFound, ServiceError, UnknownSpout
+from acker_protocol.operations import Outcome
 
 from acker_client import calls, replies
 from acker_client.errors import AckerError, Misuse
@@ -86,7 +86,7 @@ class SpoutTask:
             found = replies.document(reply)
         except NotFound:
             self.pending.suspect(root_id, Outcome.TIMED_OUT)
-        except (AckerError, Problem):
+        except (AckerError, ServiceError):
             self.pending.ask_again(root_id, at_s=now_s + GRACE_S)
         else:
             self._believe(root_id, found)

@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Any, Unpack
 
-from acker_protocol.problems import UnknownSpout, UnknownTopology
+from acker_protocol.errors import UnknownSpout, UnknownTopology
 
 from acker_client import calls, replies
 from acker_client.completions import read_message

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from acker_protocol.place import Kind, Place
+from acker_protocol.redis_url import Kind, RedisUrl
 
 from acker_client.steps import Flow, Work
 
 if TYPE_CHECKING:
-    from acker_protocol.place import Address
+    from acker_protocol.redis_url import Address
 
 MOST_MOVES = 5
 """A channel that is said to be elsewhere so often in a row is nowhere for now."""
@@ -54,7 +54,7 @@ class Station:
     """A channel, the Redis that publishes on it, and how long its servers have to answer."""
 
     url: str
-    place: Place
+    place: RedisUrl
     channel: str
     patience_s: float
 
@@ -146,7 +146,7 @@ class Subscription:
     def _urls(self) -> Flow[list[str]]:
         """Say where to ask: at the server, at some nodes of the cluster, or at the primary that a sentinel names."""
         place = self._station.place
-        if place.kind is Kind.ALONE:
+        if place.kind is Kind.STANDALONE:
             return [self._station.url]
         if place.kind is Kind.CLUSTER:
             return [place.url(address) for address in place.addresses]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from acker_protocol.messages import Ack, Fail, Message, ResetTimeout
+from acker_protocol.operations import Ack, Fail, Operation, ResetTimeout
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_client import arguments
@@ -53,7 +53,7 @@ class Tuple:
         self._refuse_done("anchored to")
         return self._parents
 
-    def take_acks(self) -> "list[Message]":
+    def take_acks(self) -> "list[Operation]":
         """End the tuple: one ack per anchor, with its edge id."""
         self._finish("acked")
         return [
@@ -67,14 +67,14 @@ class Tuple:
             for parent in self._parents
         ]
 
-    def take_fails(self, reason: str | None) -> "list[Message]":
+    def take_fails(self, reason: str | None) -> "list[Operation]":
         """End the tuple: one fail per root, with the reason cut to what the contract takes."""
         arguments.text("reason", reason)
         self._finish("failed")
         words = reason and reason.encode(errors="replace").decode()[:REASON_CHARACTERS]
         return [Fail(root_id=root, reason=words, component=self.component) for root in self._roots()]
 
-    def take_resets(self) -> "list[Message]":
+    def take_resets(self) -> "list[Operation]":
         """Give one reset of the timeout per root; the tuple stays in the hand."""
         self._refuse_done("given more time")
         return [ResetTimeout(root_id=root, component=self.component) for root in self._roots()]

@@ -9,7 +9,7 @@ from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypedDict, Unpack
 
-from acker_protocol.problems import MEDIA_TYPE, Invalid, MethodNotAllowed, Problem, TooLarge, Unauthorized
+from acker_protocol.errors import MEDIA_TYPE, InvalidRequest, MethodNotAllowed, ServiceError, TooLarge, Unauthorized
 from acker_protocol.signature import TOLERANCE_S, secret_key, verify
 
 from acker_client.asgi import Application, Receive, Scope, Send
@@ -25,7 +25,7 @@ WITHIN_S = 20.0
 _log = logging.getLogger(__name__)
 
 
-class WrongBatch(Invalid):
+class WrongBatch(InvalidRequest):
     """The body was signed, and holds no completions that can be read here."""
 
     status = 400
@@ -94,7 +94,7 @@ class Webhook:
             if body is None:
                 return
             again = await self._handle(self._batch(scope, body))
-        except Problem as problem:
+        except ServiceError as problem:
             await _send(send, problem.status, MEDIA_TYPE, problem.document())
         else:
             await _send(send, 200, "application/json", {"retry": again})

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from acker_protocol.messages import Completion, Fail, Init, Outcome, Word
+from acker_protocol.operations import CompletionRecord, Fail, Init, OperationState, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class TopologyRules:
     """What the law needs to know of a topology; durations in milliseconds, 0 meaning none.
 
     ``tracked`` is False for a topology without ackers: its inits are acked at once and nothing is remembered of a tree.
@@ -60,7 +60,7 @@ State = Tree | Finished | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Transition:
     """What came of a message: the state after it, the word that answers it, and the completion if it ended the root.
 
     ``outcome`` is set where the root has ended. ``unbalanced`` says that the ack val is zero while edges are
@@ -68,7 +68,7 @@ class Step:
     """
 
     state: State
-    word: Word
-    completion: Completion | None = None
+    operation_state: OperationState
+    completion: CompletionRecord | None = None
     outcome: Outcome | None = None
     unbalanced: bool = False

@@ -11,8 +11,8 @@ import uvloop
 
 from acker_service import VERSION
 from acker_service.key_commands import cli as key_commands
+from acker_service.metrics.logs import start_logging
 from acker_service.settings import Settings, read_settings
-from acker_service.telemetry.logs import start_logging
 
 cli = typer.Typer(name="acker", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 cli.add_typer(key_commands, name="key")
@@ -93,7 +93,7 @@ def serve(
 
 def _serve(settings: Settings) -> None:
     """Serve until told to stop. What serves takes a second to import, and the other commands do without it."""
-    from acker_service.serving import serve as serve_forever  # noqa: PLC0415
+    from acker_service.server import serve as serve_forever  # noqa: PLC0415
 
     with contextlib.suppress(asyncio.CancelledError):  # told to stop before it had begun
         uvloop.run(serve_forever(settings))

@@ -5,25 +5,22 @@ import asyncio
 from fastapi import APIRouter, FastAPI
 
 from acker_service import VERSION
-from acker_service.api import (
-    auth,
+from acker_service.http import auth, errors, http_metrics, load_shedding
+from acker_service.http.keys_file import configured_keys
+from acker_service.http.openapi import document
+from acker_service.http.routes import (
     callbacks,
     completions,
     dead_letters,
     health,
-    limits,
-    measuring,
     metrics,
     operations,
-    problems,
     roots,
     spouts,
     topologies,
 )
-from acker_service.api.openapi import document
-from acker_service.keys_file import configured_keys
 from acker_service.settings import Role, Settings
-from acker_service.store.store import Store
+from acker_service.store import Store
 
 
 def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastAPI:
@@ -42,11 +39,11 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
     auth.install(app, configured_keys(settings.keys_file))
     if settings.role is not Role.WORKER:
         document.install(app, max_batch=settings.max_batch)
-    door = store.meters.door
-    limits.install(app, settings.bounds, door)
-    problems.install(app)
-    measuring.install(app, door)
-    store.meters.built(VERSION)
+    door = store.metrics.http
+    load_shedding.install(app, settings.load_limits, door)
+    errors.install(app)
+    http_metrics.install(app, door)
+    store.metrics.built(VERSION)
     return app
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from acker_service.keys_file import entry
+from acker_service.http.keys_file import entry
 
 PREFIX = "acker_"
 """Begins every key, so that one that leaked is recognised."""

@@ -10,10 +10,10 @@ import platformdirs
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from acker_service.domain.addresses import read_hosts, read_networks
-from acker_service.domain.durability import Mode, read_durability
-from acker_service.domain.load import Bounds
-from acker_service.domain.schedule import read_schedule
+from acker_service.delivery.egress import read_hosts, read_networks
+from acker_service.delivery.schedule import read_schedule
+from acker_service.http.load_limits import LoadLimits
+from acker_service.redis.durability import Mode, read_durability
 
 DAY_MS = 86_400_000
 DEFAULT_SCHEDULE = "1,5,30,120,600,1800,7200,18000,36000,36000"
@@ -83,15 +83,15 @@ class Settings(BaseSettings):
         return self.redis_url is not None or self.store_port != 0
 
     @property
-    def bounds(self) -> Bounds:
+    def load_limits(self) -> LoadLimits:
         """What this process takes on at once."""
-        return Bounds(
-            in_flight=self.max_in_flight,
-            waiting=self.max_waiting,
-            in_flight_bytes=max(self.max_in_flight_bytes, self.max_body_bytes),
+        return LoadLimits(
+            max_in_flight=self.max_in_flight,
+            max_waiting=self.max_waiting,
+            max_in_flight_bytes=max(self.max_in_flight_bytes, self.max_body_bytes),
             body_timeout_s=self.body_timeout_s,
-            connections=self.max_connections,
-            head_bytes=self.max_header_bytes,
+            max_connections=self.max_connections,
+            max_header_bytes=self.max_header_bytes,
         )
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from acker_protocol.ids import derive_edge, draw_id
-from acker_protocol.messages import Ack, Fail, Init, Message, Word
+from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 
 from acker_spark.errors import AnotherQuery, NoRoom
 
@@ -33,10 +33,10 @@ def begin(line: "Line", options: "Options", claim: "Claim", deliveries: Sequence
     ours = _begin_leader(line, claim, leader)
     answers = line.send(others)
     _refuse_unplaced(answers)
-    if not ours and (held := [one for one in answers if one.word is Word.DUPLICATE]):
-        _refuse(line, claim, (answer.message for answer in answers if answer.word is Word.PENDING), leader)
+    if not ours and (held := [one for one in answers if one.word is OperationState.DUPLICATE]):
+        _refuse(line, claim, (answer.message for answer in answers if answer.word is OperationState.PENDING), leader)
         raise _another(held[0].message)
-    return sum(1 for answer in answers if answer.word is Word.PENDING) + (not ours)
+    return sum(1 for answer in answers if answer.word is OperationState.PENDING) + (not ours)
 
 
 def _begin_leader(line: "Line", claim: "Claim", leader: Init) -> bool:
@@ -44,18 +44,21 @@ def _begin_leader(line: "Line", claim: "Claim", leader: Init) -> bool:
     edge = _derived(claim, leader.root_id, "claim")
     first = replace(leader, ack_val=leader.ack_val ^ edge)
     begun, claimed = line.send([first, Ack(root_id=leader.root_id, ack_val=edge, edge_id=edge)])
-    if begun.word in (Word.DUPLICATE, Word.CONFLICT) and claimed.word is not Word.DUPLICATE:
+    if (
+        begun.word in (OperationState.DUPLICATE, OperationState.CONFLICT)
+        and claimed.word is not OperationState.DUPLICATE
+    ):
         line.send([Ack(root_id=leader.root_id, ack_val=edge, edge_id=draw_id()), *_planted(claim, leader)])
         raise _another(leader)
     _refuse_unplaced([begun])
-    if begun.word is Word.PENDING:
+    if begun.word is OperationState.PENDING:
         return False
     if line.root_is_known(_flag(claim, leader)):
         raise _another(leader)
     return True
 
 
-def _refuse(line: "Line", claim: "Claim", begun: Iterable[Message], leader: Init) -> None:
+def _refuse(line: "Line", claim: "Claim", begun: Iterable[Operation], leader: Init) -> None:
     """Let go what was begun for nothing.
 
     The flag first and by itself: a batch that was cut off here, run again, would take what had failed for its own work.
@@ -65,7 +68,7 @@ def _refuse(line: "Line", claim: "Claim", begun: Iterable[Message], leader: Init
     line.send(fails)
 
 
-def _planted(claim: "Claim", leader: Init) -> list[Message]:
+def _planted(claim: "Claim", leader: Init) -> list[Operation]:
     flag = _flag(claim, leader)
     return [Ack(root_id=flag, ack_val=flag, edge_id=flag)]
 
@@ -90,13 +93,13 @@ def _init(one: "Delivery", options: "Options") -> Init:
 
 def _refuse_unplaced(answers: Iterable["Answer"]) -> None:
     for answer in answers:
-        if answer.word in (Word.MAX_SPOUT_PENDING, Word.MAILBOX_FULL, Word.STORE_FULL):
+        if answer.word in (OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL):
             raise NoRoom(f"the roots of this batch found no place, up to the end of their time: {answer.word}")
-        if answer.word is Word.CONFLICT:
+        if answer.word is OperationState.CONFLICT:
             raise _another(answer.message)
 
 
-def _another(message: Message) -> AnotherQuery:
+def _another(message: Operation) -> AnotherQuery:
     named = f"message id {message.message_id!r}" if isinstance(message, Init) else f"root {message.root_id:016x}"
     return AnotherQuery(
         f"another query tracks these roots: that of {named} was begun elsewhere and is not done. Give each query a "

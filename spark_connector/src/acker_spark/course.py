@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from acker_protocol.messages import Fail, Message, ResetTimeout
+from acker_protocol.operations import Fail, Operation, ResetTimeout
 from pyspark.errors import PySparkException
 
 from acker_spark import beginning, origin, shipping
@@ -80,7 +80,7 @@ class Course:
                 heartbeat.beat()
             yield begun
 
-    def ship(self, deltas: Sequence[Message], *, begun: int, sent: int) -> None:
+    def ship(self, deltas: Sequence[Operation], *, begun: int, sent: int) -> None:
         """Ship the deltas of a batch, and tell what they were."""
         late = shipping.late(self.acker.line.send(deltas))
         if late:

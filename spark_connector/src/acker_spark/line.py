@@ -16,16 +16,16 @@ from acker_client.exchange import Exchange
 from acker_client.placing import place
 from acker_client.terms import Terms
 from acker_client.thread_driver import Driver
+from acker_protocol.errors import Conflict, UnknownRoot
 from acker_protocol.ids import format_id
-from acker_protocol.messages import Word
-from acker_protocol.problems import Conflict, UnknownRoot
+from acker_protocol.operations import OperationState
 
 from acker_spark.topology import Topology, learn
 
 if TYPE_CHECKING:
     import httpx
     from acker_client.steps import Flow
-    from acker_protocol.messages import Message
+    from acker_protocol.operations import Operation
 
     from acker_spark.options import Options
 
@@ -57,7 +57,7 @@ class Line:
         """Ask for the topology, which is made if it is not there. Raises `UnfitTopology`."""
         return self._driver.run(learn(self.exchange, self._options))
 
-    def send(self, messages: Sequence["Message"]) -> "list[Answer]":
+    def send(self, messages: Sequence["Operation"]) -> "list[Answer]":
         """Apply operations and give their answers, in order; inits that find no place wait for one.
 
         Only the first `PART` are applied in order: of more than these none may depend on another.
@@ -77,13 +77,15 @@ class Line:
         call = calls.post_to(self.exchange.topology, self._options.spout_task, url=url, secret=secret)
         self._driver.run(self.exchange.send(call))
 
-    def _placed(self, messages: Sequence["Message"]) -> "list[Answer]":
+    def _placed(self, messages: Sequence["Operation"]) -> "list[Answer]":
         try:
             return self._driver.run(place(self.exchange, messages))
         except Conflict as fault:
-            if len(messages) > 1 or fault.code != Word.CONFLICT:
+            if len(messages) > 1 or fault.code != OperationState.CONFLICT:
                 raise
-            return [Answer(message=messages[0], word=Word.CONFLICT)]  # alone it is raised, among others a word
+            return [
+                Answer(message=messages[0], word=OperationState.CONFLICT)
+            ]  # alone it is raised, among others a word
 
     def close(self) -> None:
         """Close the connections."""

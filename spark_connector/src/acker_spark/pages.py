@@ -8,7 +8,7 @@ from acker_client.connection import Reach
 from acker_client.exchange import Exchange
 from acker_client.terms import Terms
 from acker_client.thread_driver import Driver
-from acker_protocol.problems import UnknownSpout
+from acker_protocol.errors import UnknownSpout
 
 from acker_spark.source_options import SourceOptions
 

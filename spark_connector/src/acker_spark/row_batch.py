@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from acker_protocol.messages import Ack, Fail, Message
+from acker_protocol.operations import Ack, Fail, Operation
 
 from acker_spark.columns import ANCHORS, EDGE, MESSAGE, OWN, ROOT, need, unsigned
 from acker_spark.course import Course
@@ -30,7 +30,7 @@ class Standing:
     ended: int
     reason: str | None
 
-    def message(self) -> Message | None:
+    def message(self) -> Operation | None:
         """Write its delta, under the edge of this batch: it is applied once, however the batch is cut up.
 
         Where the root begins here that edge is in its tree, and ends with it.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from acker_protocol.messages import Ack, Fail, Message, Word
+from acker_protocol.operations import Ack, Fail, Operation, OperationState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Shipped:
     late: int
 
 
-def deltas(book: "Book") -> list[Message]:
+def deltas(book: "Book") -> list[Operation]:
     """Write the deltas of a batch: a root that failed fails and nothing else, every other edge is acked by its name.
 
     An ack before the fail could complete the tree. The edge is the name under which the acker dedupes: whatever a batch
@@ -47,4 +47,4 @@ def late(answers: "Iterable[Answer]") -> int:
     Only this batch can end its trees well, so the root had timed out or failed elsewhere; or the message came again,
     within the retention, when its tree was done.
     """
-    return sum(1 for answer in answers if answer.word is Word.FINISHED)
+    return sum(1 for answer in answers if answer.word is OperationState.FINISHED)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from acker_client import calls, replies
 from acker_protocol import routes
-from acker_protocol.problems import Forbidden, UnknownTopology
+from acker_protocol.errors import Forbidden, UnknownTopology
 
 from acker_spark.errors import NoRoom, UnfitTopology
 from acker_spark.options import HOUR_S

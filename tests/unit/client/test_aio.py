@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 import pytest
-from acker_client import Outcome, Reject, ReplayPolicy, TupleDone, Undelivered, Unreachable, Word
+from acker_client import OperationState, Outcome, Reject, ReplayPolicy, TupleDone, Undelivered, Unreachable
 from acker_client.testing import after
 
 from tests.support.waiting import eventually
@@ -81,7 +81,7 @@ async def test_a_request_of_unknown_fate_is_sent_again_with_its_key(async_acker,
 
 
 async def test_a_refused_init_is_sent_again_with_a_new_key(spout, service, time):
-    service.refusals += [Word.MAX_SPOUT_PENDING]
+    service.refusals += [OperationState.MAX_SPOUT_PENDING]
     await emit(spout, "42")
     assert len(set(service.keys("init"))) == 2
     assert time.slept == [1.0]
@@ -96,11 +96,11 @@ async def test_a_fate_that_stays_unknown_raises(spout, service):
 async def test_by_hand(async_acker, spout):
     one, two = (async_acker.tuple(headers, component="join") for headers in await emit(spout, "1", "2"))
     child = async_acker.anchor(one, two, name="pair")
-    assert await async_acker.reset_timeout(one) == [Word.PENDING]
-    assert await async_acker.ack(one) == [Word.PENDING]
-    assert await async_acker.fail(two, reason="no") == [Word.FAILED]
+    assert await async_acker.reset_timeout(one) == [OperationState.PENDING]
+    assert await async_acker.ack(one) == [OperationState.PENDING]
+    assert await async_acker.fail(two, reason="no") == [OperationState.FAILED]
     last = async_acker.tuple(child.headers(), component="store")
-    assert await async_acker.ack(last) == [Word.ACKED, Word.FINISHED]
+    assert await async_acker.ack(last) == [OperationState.ACKED, OperationState.FINISHED]
     with pytest.raises(TupleDone):
         await async_acker.ack(last)
 

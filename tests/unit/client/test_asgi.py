@@ -8,7 +8,7 @@ import pytest
 from acker_client import Misuse
 from acker_client.asgi import OPEN, TUPLE, AckerMiddleware
 from acker_client.hooks import async_add_anchors
-from acker_protocol.messages import Outcome
+from acker_protocol.operations import Outcome
 from acker_protocol.states import Finished
 
 pytestmark = pytest.mark.anyio

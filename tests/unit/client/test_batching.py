@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from acker_client import Invalid, MailboxFull, Refused, TupleDone, Word
+from acker_client import InvalidRequest, MailboxFull, OperationState, Refused, TupleDone
 from acker_client.calls import write
 from acker_client.testing import MemoryAcker, after
-from acker_protocol.messages import Ack, Init, Outcome
+from acker_protocol.operations import Ack, Init, Outcome
 from acker_protocol.wire.packed import decode_packed
 
 from tests.unit.client.conftest import met
@@ -56,7 +56,7 @@ def test_a_batch_whose_reply_was_lost_is_sent_again_as_the_same_bytes_and_applie
 
 
 def test_refused_inits_of_a_batch_are_sent_again_alone_in_a_new_request(acker, spout, service):
-    service.refusals += [Word.MAX_SPOUT_PENDING, Word.PENDING, Word.STORE_FULL]
+    service.refusals += [OperationState.MAX_SPOUT_PENDING, OperationState.PENDING, OperationState.STORE_FULL]
     with acker.batch() as batch:
         emit(spout, "1", "2", "3")
     assert ops(service) == [[("init", "1"), ("init", "2"), ("init", "3")], [("init", "1"), ("init", "3")]]
@@ -69,7 +69,7 @@ def test_refused_inits_of_a_batch_are_sent_again_alone_in_a_new_request(acker, s
 
 
 def test_inits_that_never_find_a_place_are_told_one_by_one(acker, spout, service):
-    service.refusals += [Word.PENDING] + [Word.MAILBOX_FULL] * 1_000
+    service.refusals += [OperationState.PENDING] + [OperationState.MAILBOX_FULL] * 1_000
     with pytest.raises(Refused, match=r"1 operations .* mailbox_full") as raised, acker.batch() as batch:
         emit(spout, "1", "2")
     assert [(answer.message.message_id, answer.word) for answer in raised.value.answers] == [("2", "mailbox_full")]
@@ -77,7 +77,7 @@ def test_inits_that_never_find_a_place_are_told_one_by_one(acker, spout, service
 
 
 def test_a_conflict_is_told_and_not_sent_again(acker, spout, service):
-    service.refusals += [Word.CONFLICT]
+    service.refusals += [OperationState.CONFLICT]
     with pytest.raises(Refused, match="conflict"), acker.batch():
         emit(spout, "1", "2")
     assert len(service.writes()) == 1
@@ -90,7 +90,7 @@ def test_a_batch_of_one_is_a_single_call(acker, spout, service):
 
 
 def test_a_batch_of_one_whose_init_is_refused_is_told_as_a_batch_is(acker, spout, service):
-    service.refusals += [Word.MAILBOX_FULL] * 1_000
+    service.refusals += [OperationState.MAILBOX_FULL] * 1_000
     with pytest.raises(Refused), acker.batch():
         emit(spout, "1")
     with pytest.raises(MailboxFull):
@@ -165,8 +165,8 @@ def test_another_thread_is_not_within_the_batch(acker, spout, service):
 
 
 def test_a_batch_that_is_not_valid_is_raised(acker, spout, service):
-    service.faults += [Invalid("message_timeout_ms is over the dedupe window", index=1)]
-    with pytest.raises(Invalid) as raised, acker.batch():
+    service.faults += [InvalidRequest("message_timeout_ms is over the dedupe window", index=1)]
+    with pytest.raises(InvalidRequest) as raised, acker.batch():
         emit(spout, "1", "2")
     assert raised.value.extra == {"index": 1}
 
@@ -174,7 +174,7 @@ def test_a_batch_that_is_not_valid_is_raised(acker, spout, service):
 def test_more_than_ten_thousand_operations_are_split_in_their_order():
     messages = [Ack(root_id=1, ack_val=edge, edge_id=edge) for edge in range(1, 20_002)]
     calls = write("default", messages)
-    assert [len(decode_packed(call.body, most=10_000)) for call in calls[:2]] == [10_000, 10_000]
+    assert [len(decode_packed(call.body, max_operations=10_000)) for call in calls[:2]] == [10_000, 10_000]
     assert len(calls[2].messages) == 1
     assert [message for call in calls for message in call.messages] == messages
 

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from acker_client import Done, Misuse, Outcome, WrongAnswer
 from acker_client.testing import after
-from acker_protocol.problems import Forbidden, MailboxOwned
+from acker_protocol.errors import Forbidden, MailboxOwned
 
 
 @pytest.fixture

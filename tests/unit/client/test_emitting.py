@@ -9,9 +9,9 @@ from acker_client import MailboxFull, MaxSpoutPending, Misuse, NameTaken, StoreF
 from acker_client.anchoring import read_anchors
 from acker_client.roots import spout_task
 from acker_client.testing import after
+from acker_protocol.errors import Conflict
 from acker_protocol.ids import SPOUT_EDGE, derive_edge
-from acker_protocol.messages import Word
-from acker_protocol.problems import Conflict
+from acker_protocol.operations import OperationState
 
 from tests.unit.client.conftest import met
 
@@ -87,7 +87,9 @@ def test_a_root_cannot_be_anchored_to_after_its_block(spout):
         root.anchor("late")
 
 
-@pytest.mark.parametrize("word", [Word.MAX_SPOUT_PENDING, Word.MAILBOX_FULL, Word.STORE_FULL])
+@pytest.mark.parametrize(
+    "word", [OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL]
+)
 def test_a_refused_init_is_sent_again_with_a_new_key_until_it_is_placed(spout, service, word):
     service.refusals += [word, word]
     emit(spout)
@@ -96,7 +98,7 @@ def test_a_refused_init_is_sent_again_with_a_new_key_until_it_is_placed(spout, s
 
 
 def test_a_refused_init_waits_as_long_as_the_service_asks(spout, service, time):
-    service.refusals += [Word.MAX_SPOUT_PENDING]
+    service.refusals += [OperationState.MAX_SPOUT_PENDING]
     emit(spout)
     assert time.slept == [1.0]
 
@@ -104,9 +106,9 @@ def test_a_refused_init_waits_as_long_as_the_service_asks(spout, service, time):
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        (Word.MAX_SPOUT_PENDING, MaxSpoutPending),
-        (Word.MAILBOX_FULL, MailboxFull),
-        (Word.STORE_FULL, StoreFull),
+        (OperationState.MAX_SPOUT_PENDING, MaxSpoutPending),
+        (OperationState.MAILBOX_FULL, MailboxFull),
+        (OperationState.STORE_FULL, StoreFull),
     ],
 )
 def test_an_init_that_finds_no_place_raises_the_refusal_after_its_message_timeout(spout, service, time, word, problem):
@@ -117,7 +119,7 @@ def test_an_init_that_finds_no_place_raises_the_refusal_after_its_message_timeou
 
 
 def test_an_init_is_sent_again_for_place_for_ms_at_most(connect, service, time):
-    service.refusals += [Word.MAILBOX_FULL] * 1_000
+    service.refusals += [OperationState.MAILBOX_FULL] * 1_000
     with connect(place_for_ms=2_000) as acker, pytest.raises(MailboxFull):
         emit(acker.spout("orders"), message_timeout_ms=60_000)
     assert 2.0 <= sum(time.slept) <= 7.0
@@ -125,7 +127,7 @@ def test_an_init_is_sent_again_for_place_for_ms_at_most(connect, service, time):
 
 def test_an_init_of_unknown_fate_keeps_its_key_and_takes_a_new_one_once_it_is_refused(spout, service):
     service.faults += [LOST]
-    service.refusals += [Word.MAX_SPOUT_PENDING]
+    service.refusals += [OperationState.MAX_SPOUT_PENDING]
     emit(spout)
     first, again, anew = service.keys("init")
     assert first == again != anew
@@ -150,7 +152,7 @@ def test_a_rate_limit_in_between_is_not_taken_for_a_refusal(spout, service):
 
 
 def test_a_conflict_is_raised(spout, service):
-    service.refusals += [Word.CONFLICT]
+    service.refusals += [OperationState.CONFLICT]
     with pytest.raises(Conflict):
         emit(spout)
     assert len(service.writes()) == 1

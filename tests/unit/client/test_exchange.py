@@ -2,9 +2,9 @@
 
 import httpx
 import pytest
-from acker_client import Acker, Misuse, Problem, Unreachable, WrongAnswer
+from acker_client import Acker, Misuse, ServiceError, Unreachable, WrongAnswer
 from acker_client.testing import after
-from acker_protocol.problems import Invalid, Overloaded, StoreUnavailable, UnknownTopology
+from acker_protocol.errors import InvalidRequest, Overloaded, StoreUnavailable, UnknownTopology
 
 LOST = httpx.ReadTimeout("lost")
 REFUSED = httpx.ConnectError("refused")
@@ -116,7 +116,9 @@ def test_a_write_is_not_sent_again_if_the_window_cannot_be_learnt(acker, service
     assert len(service.writes("ack")) == 1
 
 
-@pytest.mark.parametrize("problem", [Invalid("no"), UnknownTopology("no"), StoreUnavailable("no", retryable=False)])
+@pytest.mark.parametrize(
+    "problem", [InvalidRequest("no"), UnknownTopology("no"), StoreUnavailable("no", retryable=False)]
+)
 def test_a_problem_that_trying_again_does_not_help_is_raised_as_it_is(acker, service, problem):
     service.faults += [problem]
     with pytest.raises(type(problem), match="no"):
@@ -126,7 +128,7 @@ def test_a_problem_that_trying_again_does_not_help_is_raised_as_it_is(acker, ser
 
 def test_a_problem_of_an_unknown_code_is_still_a_problem(acker, service):
     service.faults += [httpx.Response(418, json={"code": "teapot", "detail": "short and stout"})]
-    with pytest.raises(Problem, match="short and stout"):
+    with pytest.raises(ServiceError, match="short and stout"):
         ack_one(acker)
 
 

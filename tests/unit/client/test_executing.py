@@ -4,11 +4,11 @@ import asyncio
 
 import httpx
 import pytest
-from acker_client import Misuse, Reject, Retry, TupleDone, Unreachable, Word, WrongHeader
-from acker_protocol.messages import Outcome
+from acker_client import Misuse, OperationState, Reject, Retry, TupleDone, Unreachable, WrongHeader
+from acker_protocol.operations import Outcome
 from acker_protocol.states import Finished
 
-PENDING, ACKED = [Word.PENDING], [Word.ACKED]
+PENDING, ACKED = [OperationState.PENDING], [OperationState.ACKED]
 
 
 @pytest.fixture

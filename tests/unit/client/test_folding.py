@@ -3,8 +3,8 @@
 from acker_client.folding import Gathered
 from acker_protocol import tree
 from acker_protocol.ids import draw_id
-from acker_protocol.messages import Ack, Fail, Init, Message, Outcome, ResetTimeout
-from acker_protocol.states import Finished, Rules
+from acker_protocol.operations import Ack, Fail, Init, Operation, Outcome, ResetTimeout
+from acker_protocol.states import Finished, TopologyRules
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ def ack(edge: int, *children: int, root: int = ROOT, component: str = "count") -
     return Ack(root_id=root, ack_val=val, outstanding=len(children) - 1, edge_id=edge, component=component)
 
 
-def folded(*messages: Message) -> tuple[Message, ...]:
+def folded(*messages: Operation) -> tuple[Operation, ...]:
     gathered = Gathered()
     gathered.fold(messages)
     return gathered.messages()
@@ -97,7 +97,7 @@ def ending(messages) -> tuple[Outcome | None, int]:
     """How a root ends by these operations, and its ack val if it does not."""
     state = None
     for message in messages:
-        state = tree.apply(state, message, now_ms=0, rules=Rules()).state
+        state = tree.apply_operation(state, message, now_ms=0, rules=TopologyRules()).state
     return (state.outcome, 0) if isinstance(state, Finished) else (None, state.ack_val if state else 0)
 
 

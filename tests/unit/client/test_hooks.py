@@ -9,7 +9,7 @@ from acker_client import NameTaken, TupleDone
 from acker_client.anchoring import read_anchors
 from acker_client.hooks import NAME, add_anchors, async_add_anchors, carry
 from acker_protocol.ids import derive_edge
-from acker_protocol.messages import Outcome
+from acker_protocol.operations import Outcome
 from acker_protocol.states import Finished
 
 BILLING = "http://billing.test/charges"

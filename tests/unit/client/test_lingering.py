@@ -7,10 +7,10 @@ import httpx
 import pytest
 from acker_client import BufferFull, TupleDone, Undelivered, Unreachable, exits
 from acker_client.testing import after
+from acker_protocol.errors import UnknownTopology
 from acker_protocol.ids import draw_id, format_id
-from acker_protocol.messages import Ack, Outcome
-from acker_protocol.problems import UnknownTopology
-from acker_protocol.states import Rules
+from acker_protocol.operations import Ack, Outcome
+from acker_protocol.states import TopologyRules
 
 from tests.support.waiting import eventually_true
 from tests.unit.client.conftest import met
@@ -67,7 +67,7 @@ def test_acks_of_several_roots_travel_in_one_packed_batch(lingering, service):
 
 
 def test_where_a_topology_dedupes_every_ack_goes_by_its_edge(lingering, service):
-    service.store.rules = Rules(dedupe_window_ms=60_000)
+    service.store.rules = TopologyRules(dedupe_window_ms=60_000)
     acker = lingering()
     tuples = [a_tuple(acker, edge=edge) for edge in (1, 2, 2)]
     for tuple_ in tuples:
@@ -267,7 +267,7 @@ def test_an_acker_that_cannot_learn_its_topology_leaves_the_tuple_as_it_was(conn
 def test_a_topology_that_begins_to_dedupe_is_noticed(lingering, service, time):
     acker = lingering()
     time.advance(61)
-    service.store.rules = Rules(dedupe_window_ms=60_000)
+    service.store.rules = TopologyRules(dedupe_window_ms=60_000)
     ack(acker, 2)
     acker.flush()
     ack(acker, 2)

@@ -2,12 +2,12 @@
 
 import httpx
 import pytest
-from acker_client import MaxSpoutPending, Misuse, Outcome, Word
+from acker_client import MaxSpoutPending, Misuse, OperationState, Outcome
 from acker_client.pending import GRACE_S
-from acker_protocol.problems import StoreUnavailable, UnknownTopology
-from acker_protocol.states import Rules
+from acker_protocol.errors import StoreUnavailable, UnknownTopology
+from acker_protocol.states import TopologyRules
 
-TIMEOUT_S = Rules().message_timeout_ms / 1000
+TIMEOUT_S = TopologyRules().message_timeout_ms / 1000
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_an_emit_waits_before_its_block_until_there_is_a_free_place(acker, share
     before = time.now_s
     with shared.emit(message_id="43"):
         assert 10 <= time.now_s - before <= 16
-    assert Word.MAX_SPOUT_PENDING not in service.refusals
+    assert OperationState.MAX_SPOUT_PENDING not in service.refusals
 
 
 def test_an_emit_that_finds_no_place_raises_before_its_block(connect, service):
@@ -105,7 +105,7 @@ def test_an_exception_in_the_block_gives_the_place_back(shared, service):
 
 def test_a_place_that_somebody_else_has_taken_is_waited_for_on_leaving_the_block(shared, service):
     service.store.max_spout_pending = 2
-    service.refusals += [Word.MAX_SPOUT_PENDING]
+    service.refusals += [OperationState.MAX_SPOUT_PENDING]
     emit(shared)
     assert len(service.writes("init")) == 2
 
@@ -162,7 +162,7 @@ def test_a_root_that_is_still_pending_is_asked_about_again_after_its_new_deadlin
 
 
 def test_a_finished_root_whose_completion_was_lost_is_told_with_its_outcome(acker, own, service, time):
-    service.store.rules = Rules(retention_ms=3_600_000)
+    service.store.rules = TopologyRules(retention_ms=3_600_000)
     with own.emit(message_id="42") as root:
         tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
     acker.ack(tuple_)
@@ -221,7 +221,7 @@ def test_a_shared_name_that_is_read_here_has_the_net_too(shared, service, time):
 
 
 def test_a_root_that_found_no_place_is_not_waited_for(acker, own, service):
-    service.refusals += [Word.STORE_FULL] * 1_000
+    service.refusals += [OperationState.STORE_FULL] * 1_000
     with pytest.raises(Exception, match="'42'"):
         emit(own)
     with pytest.raises(Exception, match="store_full"), acker.batch():

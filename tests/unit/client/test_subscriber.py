@@ -9,11 +9,11 @@ from acker_client import Misuse, wires
 from acker_client.pending import GRACE_S
 from acker_client.subscriber import EVERY_S, MOST_LIVE, MOST_TOLD
 from acker_client.subscription import Away
-from acker_protocol.problems import UnknownTopology
-from acker_protocol.states import Rules
+from acker_protocol.errors import UnknownTopology
+from acker_protocol.states import TopologyRules
 
 URL = "redis://127.0.0.1:1"
-TIMEOUT_S = Rules().message_timeout_ms / 1000
+TIMEOUT_S = TopologyRules().message_timeout_ms / 1000
 
 
 class Radio:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from acker_client.subscription import Away, Moved, Station, Subscription
 from acker_client.thread_driver import Driver
-from acker_protocol.place import read_place
+from acker_protocol.redis_url import read_redis_url
 
 CHANNEL = "acker:default:orders"
 SUBSCRIBED = [b"subscribe", CHANNEL.encode(), 1]
@@ -52,7 +52,7 @@ class Line:
 
 
 def subscription(servers: Servers, url: str = "redis://a:1") -> Subscription:
-    return Subscription(Station(url=url, place=read_place(url), channel=CHANNEL, patience_s=10), servers.open)
+    return Subscription(Station(url=url, place=read_redis_url(url), channel=CHANNEL, patience_s=10), servers.open)
 
 
 def perform(flow: Any) -> Any:

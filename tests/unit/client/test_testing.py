@@ -4,7 +4,7 @@ import httpx
 import pytest
 from acker_client import Acker, Done, Outcome
 from acker_client.testing import Clock, MemoryAcker, after
-from acker_protocol.problems import UnknownTopology
+from acker_protocol.errors import UnknownTopology
 
 
 def bill(acker: Acker) -> None:

@@ -6,7 +6,7 @@ import hmac
 import pytest
 from acker_client import Anchor, Anchors, Misuse, NameTaken, TooManyAnchors, TupleDone
 from acker_client.tuples import Tuple, anchor_child
-from acker_protocol.messages import Ack, Fail, ResetTimeout
+from acker_protocol.operations import Ack, Fail, ResetTimeout
 
 ROOT, EDGE = 0x1122334455667788, 0x99AABBCCDDEEFF00
 

@@ -1,6 +1,6 @@
 import pytest
-from acker_protocol.messages import Init, Outcome, Word
-from acker_protocol.states import Finished, Rules, Step, Tree
+from acker_protocol.operations import Init, OperationState, Outcome
+from acker_protocol.states import Finished, TopologyRules, Transition, Tree
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_a_new_tree_is_early_and_counts_from_zero() -> None:
 
 
 def test_the_rules_are_by_default_those_of_a_new_topology() -> None:
-    assert Rules() == Rules(
+    assert TopologyRules() == TopologyRules(
         message_timeout_ms=30_000, progress_timeout_ms=0, dedupe_window_ms=0, retention_ms=60_000, tracked=True
     )
 
 
 def test_a_step_says_nothing_of_an_end_unless_there_is_one() -> None:
-    step = Step(state=Finished(outcome=Outcome.ACKED, at_ms=1), word=Word.FINISHED)
+    step = Transition(state=Finished(outcome=Outcome.ACKED, at_ms=1), operation_state=OperationState.FINISHED)
     assert (step.completion, step.outcome, step.unbalanced) == (None, None, False)

@@ -5,16 +5,25 @@ from functools import reduce
 
 import pytest
 from acker_protocol.ids import fold
-from acker_protocol.messages import Ack, Completion, Fail, Init, Message, Outcome, ResetTimeout, Word
-from acker_protocol.states import Finished, Rules, State, Step, Tree
-from acker_protocol.tree import MAX_SPAN_MS, apply, expire, recall
+from acker_protocol.operations import (
+    Ack,
+    CompletionRecord,
+    Fail,
+    Init,
+    Operation,
+    OperationState,
+    Outcome,
+    ResetTimeout,
+)
+from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
+from acker_protocol.tree import MAX_SPAN_MS, apply_operation, expire, forget_expired
 from hypothesis import given
 from hypothesis import strategies as st
 
 NOW = 10_000
-RULES = Rules(message_timeout_ms=1_000, retention_ms=5_000)
-DEDUPE = Rules(message_timeout_ms=1_000, retention_ms=5_000, dedupe_window_ms=2_000)
-NO_ACKERS = Rules(message_timeout_ms=1_000, retention_ms=5_000, tracked=False)
+RULES = TopologyRules(message_timeout_ms=1_000, retention_ms=5_000)
+DEDUPE = TopologyRules(message_timeout_ms=1_000, retention_ms=5_000, dedupe_window_ms=2_000)
+NO_ACKERS = TopologyRules(message_timeout_ms=1_000, retention_ms=5_000, tracked=False)
 
 E1, E2, E3 = 0xB1, 0xB2, 0xB3
 INIT = Init(root_id=1, spout_task="orders", message_id="42", ack_val=E1, outstanding=1)
@@ -85,11 +94,13 @@ UNCHANGED = [
 ]
 
 
-def step(state: State, message: Message, rules: Rules = RULES, room: int | None = None, now_ms: int = NOW) -> Step:
-    return apply(state, message, now_ms=now_ms, rules=rules, room=room)
+def step(
+    state: State, message: Operation, rules: TopologyRules = RULES, room: int | None = None, now_ms: int = NOW
+) -> Transition:
+    return apply_operation(state, message, now_ms=now_ms, rules=rules, free_slots=room)
 
 
-def tree_after(*messages: Message, state: State = None, rules: Rules = RULES, now_ms: int = NOW) -> Tree:
+def tree_after(*messages: Operation, state: State = None, rules: TopologyRules = RULES, now_ms: int = NOW) -> Tree:
     after = reduce(lambda present, message: step(present, message, rules, now_ms=now_ms).state, messages, state)
     assert isinstance(after, Tree)
     return after
@@ -102,24 +113,26 @@ def named(state: State) -> str:
 
 
 @pytest.mark.parametrize(("before", "message", "word", "after"), TRANSITIONS)
-def test_a_message_is_answered_and_moves_the_root(before: str, message: Message, word: str, after: str) -> None:
+def test_a_message_is_answered_and_moves_the_root(before: str, message: Operation, word: str, after: str) -> None:
     done = step(STATES[before], message)
-    assert (done.word, named(done.state)) == (word, after)
+    assert (done.operation_state, named(done.state)) == (word, after)
 
 
 @pytest.mark.parametrize(("before", "message", "word", "after"), TRANSITIONS)
-def test_there_is_a_completion_exactly_where_a_root_ends(before: str, message: Message, word: str, after: str) -> None:
+def test_there_is_a_completion_exactly_where_a_root_ends(
+    before: str, message: Operation, word: str, after: str
+) -> None:
     ended = after == "finished" != before
     assert (step(STATES[before], message).completion is not None) == ended
 
 
 @pytest.mark.parametrize(("before", "message"), UNCHANGED)
-def test_what_has_no_effect_leaves_the_state_as_it_was(before: str, message: Message) -> None:
+def test_what_has_no_effect_leaves_the_state_as_it_was(before: str, message: Operation) -> None:
     assert step(STATES[before], message).state == STATES[before]
 
 
 @pytest.mark.parametrize("message", [INIT, ACK, FAIL, RESET])
-def test_a_finished_root_answers_with_its_outcome(message: Message) -> None:
+def test_a_finished_root_answers_with_its_outcome(message: Operation) -> None:
     assert step(FINISHED, message).outcome is Outcome.TIMED_OUT
 
 
@@ -146,21 +159,21 @@ def test_an_init_of_an_early_root_keeps_its_start_and_begins_its_timeout_anew() 
 
 def test_an_init_without_edges_is_acked_at_once() -> None:
     done = step(None, replace(INIT, ack_val=0, outstanding=0))
-    assert (done.word, done.state) == (Word.ACKED, Finished(outcome=Outcome.ACKED, at_ms=NOW))
+    assert (done.operation_state, done.state) == (OperationState.ACKED, Finished(outcome=Outcome.ACKED, at_ms=NOW))
 
 
 def test_an_init_after_all_its_acks_is_acked() -> None:
-    assert step(tree_after(ACK), INIT).word is Word.ACKED
+    assert step(tree_after(ACK), INIT).operation_state is OperationState.ACKED
 
 
 def test_an_init_after_a_fail_and_all_its_acks_has_failed() -> None:
-    assert step(tree_after(FAIL, ACK), INIT).word is Word.FAILED
+    assert step(tree_after(FAIL, ACK), INIT).operation_state is OperationState.FAILED
 
 
 def test_early_acks_that_cancel_to_zero_end_nothing() -> None:
     cancelled = tree_after(replace(ACK, outstanding=0), replace(ACK, outstanding=0))
     assert (cancelled.ack_val, cancelled.outstanding) == (0, 0)
-    assert step(cancelled, INIT).word is Word.PENDING
+    assert step(cancelled, INIT).operation_state is OperationState.PENDING
 
 
 @pytest.mark.parametrize(("own_ms", "deadline_ms"), [(None, NOW + 1_000), (200, NOW + 200), (60_000, NOW + 60_000)])
@@ -187,25 +200,25 @@ def test_the_progress_timeout_of_an_init_goes_before_that_of_the_topology_and_ze
 @pytest.mark.parametrize("room", [0, -1])
 def test_an_init_without_room_changes_nothing(state: State, room: int) -> None:
     done = step(state, INIT, room=room)
-    assert (done.word, done.state, done.completion) == (Word.MAX_SPOUT_PENDING, state, None)
+    assert (done.operation_state, done.state, done.completion) == (OperationState.MAX_SPOUT_PENDING, state, None)
 
 
 def test_an_init_takes_the_last_room() -> None:
-    assert step(None, INIT, room=1).word is Word.PENDING
+    assert step(None, INIT, room=1).operation_state is OperationState.PENDING
 
 
 @pytest.mark.parametrize(
     ("state", "init", "word"),
     [
-        (None, replace(INIT, ack_val=0, outstanding=0), Word.ACKED),
-        (EARLY_FAILED, INIT, Word.FAILED),
-        (PENDING, INIT, Word.DUPLICATE),
-        (PENDING, OTHER, Word.CONFLICT),
-        (FINISHED, INIT, Word.FINISHED),
+        (None, replace(INIT, ack_val=0, outstanding=0), OperationState.ACKED),
+        (EARLY_FAILED, INIT, OperationState.FAILED),
+        (PENDING, INIT, OperationState.DUPLICATE),
+        (PENDING, OTHER, OperationState.CONFLICT),
+        (FINISHED, INIT, OperationState.FINISHED),
     ],
 )
-def test_an_init_that_needs_no_room_is_not_refused_it(state: State, init: Init, word: Word) -> None:
-    assert step(state, init, room=0).word is word
+def test_an_init_that_needs_no_room_is_not_refused_it(state: State, init: Init, word: OperationState) -> None:
+    assert step(state, init, room=0).operation_state is word
 
 
 # What is XORed and counted --------------------------------------------------------------------------------------------
@@ -223,7 +236,7 @@ def test_an_ack_xors_its_value_in_and_counts_beside_it() -> None:
 @pytest.mark.parametrize("outstanding", [1, -1])
 def test_zero_with_edges_outstanding_stays_pending_and_is_unbalanced(outstanding: int) -> None:
     done = step(replace(LAST, outstanding=1 + outstanding), ACK)
-    assert (done.word, done.unbalanced) == (Word.PENDING, True)
+    assert (done.operation_state, done.unbalanced) == (OperationState.PENDING, True)
 
 
 def test_a_value_that_is_not_zero_is_not_unbalanced() -> None:
@@ -249,19 +262,25 @@ def test_a_count_once_left_out_or_past_32_bits_is_unknown(
 
 
 def test_with_an_unknown_count_zero_alone_decides() -> None:
-    assert step(replace(LAST, outstanding=None), ACK).word is Word.ACKED
+    assert step(replace(LAST, outstanding=None), ACK).operation_state is OperationState.ACKED
 
 
 @pytest.mark.parametrize(
-    ("state", "word"), [(None, Word.EARLY), (EARLY, Word.EARLY), (PENDING, Word.PENDING), (FINISHED, Word.FINISHED)]
+    ("state", "word"),
+    [
+        (None, OperationState.EARLY),
+        (EARLY, OperationState.EARLY),
+        (PENDING, OperationState.PENDING),
+        (FINISHED, OperationState.FINISHED),
+    ],
 )
-def test_an_ack_val_of_zero_has_no_effect(state: State, word: Word) -> None:
+def test_an_ack_val_of_zero_has_no_effect(state: State, word: OperationState) -> None:
     done = step(state, replace(ACK, ack_val=0), DEDUPE)
-    assert (done.word, done.state) == (word, state)
+    assert (done.operation_state, done.state) == (word, state)
 
 
 @st.composite
-def whole_trees(draw: st.DrawFn) -> list[Message]:
+def whole_trees(draw: st.DrawFn) -> list[Operation]:
     """All messages of one tree in any order. Its edges are single bits: as independent as random ids are."""
     edges = [1 << draw(st.integers(0, 3)) + 4 * number for number in range(draw(st.integers(0, 8)))]
     born = {edge: list[int]() for edge in (0, *edges)}
@@ -273,15 +292,17 @@ def whole_trees(draw: st.DrawFn) -> list[Message]:
 
 
 @given(whole_trees())
-def test_a_tree_is_acked_at_the_last_of_its_messages_in_whatever_order_and_not_before(messages: list[Message]) -> None:
+def test_a_tree_is_acked_at_the_last_of_its_messages_in_whatever_order_and_not_before(
+    messages: list[Operation],
+) -> None:
     *others, last = messages
-    assert step(tree_after(*others) if others else None, last).word is Word.ACKED
+    assert step(tree_after(*others) if others else None, last).operation_state is OperationState.ACKED
 
 
 @given(whole_trees())
-def test_a_tree_is_acked_by_its_values_alone_where_nobody_counts(messages: list[Message]) -> None:
+def test_a_tree_is_acked_by_its_values_alone_where_nobody_counts(messages: list[Operation]) -> None:
     *others, last = (replace(message, outstanding=None) for message in messages)  # type: ignore[type-var]
-    assert step(tree_after(*others) if others else None, last).word is Word.ACKED
+    assert step(tree_after(*others) if others else None, last).operation_state is OperationState.ACKED
 
 
 # Failing --------------------------------------------------------------------------------------------------------------
@@ -290,7 +311,7 @@ def test_a_tree_is_acked_by_its_values_alone_where_nobody_counts(messages: list[
 def test_a_fail_ends_a_pending_root_with_its_reason_and_component() -> None:
     done = step(PENDING, FAIL)
     assert done.state == Finished(outcome=Outcome.FAILED, at_ms=NOW)
-    assert done.completion == Completion(
+    assert done.completion == CompletionRecord(
         root_id=1,
         spout_task="orders",
         outcome=Outcome.FAILED,
@@ -310,7 +331,7 @@ def test_the_first_of_two_early_fails_is_told() -> None:
 
 def test_the_completion_of_an_acked_root_has_no_reason() -> None:
     done = step(LAST, ACK)
-    assert done.completion == Completion(
+    assert done.completion == CompletionRecord(
         root_id=1,
         spout_task="orders",
         outcome=Outcome.ACKED,
@@ -323,7 +344,7 @@ def test_the_completion_of_an_acked_root_has_no_reason() -> None:
 
 
 @pytest.mark.parametrize(("state", "message"), [(LAST, ACK), (PENDING, FAIL)])
-def test_the_message_that_ends_a_root_is_told_the_outcome(state: State, message: Message) -> None:
+def test_the_message_that_ends_a_root_is_told_the_outcome(state: State, message: Operation) -> None:
     done = step(state, message)
     assert isinstance(done.state, Finished)
     assert done.outcome is done.state.outcome
@@ -336,7 +357,7 @@ def test_the_message_that_ends_a_root_is_told_the_outcome(state: State, message:
 def test_an_edge_is_acked_once_where_the_topology_dedupes(state: State) -> None:
     once = tree_after(ACK, state=state, rules=DEDUPE)
     again = step(once, replace(ACK, ack_val=E1 ^ E3), DEDUPE)
-    assert (again.word, again.state) == (Word.DUPLICATE, once)
+    assert (again.operation_state, again.state) == (OperationState.DUPLICATE, once)
     assert once.edges == {(E1, NOW)}
 
 
@@ -347,7 +368,7 @@ def test_another_edge_is_no_duplicate() -> None:
 
 
 @pytest.mark.parametrize(("ack", "rules"), [(ACK, RULES), (replace(ACK, edge_id=None), DEDUPE)])
-def test_without_dedupe_or_without_a_named_edge_the_second_ack_undoes_the_first(ack: Ack, rules: Rules) -> None:
+def test_without_dedupe_or_without_a_named_edge_the_second_ack_undoes_the_first(ack: Ack, rules: TopologyRules) -> None:
     tree = tree_after(ack, ack, state=PENDING, rules=rules)
     assert (tree.ack_val, tree.outstanding, tree.edges) == (PENDING.ack_val, 0, frozenset())
 
@@ -362,7 +383,7 @@ def test_a_reset_gives_the_whole_message_timeout_again(own_ms: int | None, deadl
 
 
 @pytest.mark.parametrize("message", [ACK, RESET])
-def test_progress_moves_the_idle_deadline(message: Message) -> None:
+def test_progress_moves_the_idle_deadline(message: Operation) -> None:
     tree = tree_after(message, state=replace(PENDING, progress_timeout_ms=300, idle_deadline_ms=10_100))
     assert tree.idle_deadline_ms == NOW + 300
 
@@ -387,7 +408,7 @@ def test_time_ends_a_pending_root_once_its_deadline_has_passed_and_not_at_it() -
     assert expire(PENDING, now_ms=10_900) == (PENDING, None)
     state, completion = expire(PENDING, now_ms=10_901)
     assert state == Finished(outcome=Outcome.TIMED_OUT, at_ms=10_901)
-    assert completion == Completion(
+    assert completion == CompletionRecord(
         root_id=1,
         spout_task="orders",
         outcome=Outcome.TIMED_OUT,
@@ -417,19 +438,19 @@ def test_time_ends_nothing_else(state: State) -> None:
 
 
 def test_an_ack_after_the_deadline_and_before_the_tick_counts() -> None:
-    assert step(LAST, ACK, now_ms=10_950).word is Word.ACKED
+    assert step(LAST, ACK, now_ms=10_950).operation_state is OperationState.ACKED
 
 
 @pytest.mark.parametrize(
     ("now_ms", "remembered"), [(9_990, "finished"), (14_999, "finished"), (15_000, "unknown"), (99_999, "unknown")]
 )
 def test_an_outcome_is_remembered_for_its_slice_of_the_retention_and_the_next(now_ms: int, remembered: str) -> None:
-    assert named(recall(Finished(outcome=Outcome.ACKED, at_ms=9_990), now_ms=now_ms, rules=RULES)) == remembered
+    assert named(forget_expired(Finished(outcome=Outcome.ACKED, at_ms=9_990), now_ms=now_ms, rules=RULES)) == remembered
 
 
 @given(at_ms=st.integers(0, 10**6), later_ms=st.integers(0, 12_000))
 def test_an_outcome_is_remembered_for_the_retention_at_least_and_twice_that_at_most(at_ms: int, later_ms: int) -> None:
-    state = recall(Finished(outcome=Outcome.ACKED, at_ms=at_ms), now_ms=at_ms + later_ms, rules=RULES)
+    state = forget_expired(Finished(outcome=Outcome.ACKED, at_ms=at_ms), now_ms=at_ms + later_ms, rules=RULES)
     assert state is not None or later_ms > RULES.retention_ms
     assert state is None or later_ms < 2 * RULES.retention_ms
 
@@ -441,20 +462,20 @@ def test_a_root_id_used_again_after_the_retention_is_a_new_tree() -> None:
 
 def test_acked_edges_are_remembered_as_long_as_the_dedupe_window() -> None:
     tree = replace(PENDING, edges=frozenset({(E1, 9_900), (E2, 10_100), (E3, 12_100)}))
-    assert tree.edges == frozenset(tree_after(state=recall(tree, now_ms=11_900, rules=DEDUPE)).edges)
-    later = recall(tree, now_ms=12_200, rules=DEDUPE)
+    assert tree.edges == frozenset(tree_after(state=forget_expired(tree, now_ms=11_900, rules=DEDUPE)).edges)
+    later = forget_expired(tree, now_ms=12_200, rules=DEDUPE)
     assert later == replace(tree, edges=frozenset({(E2, 10_100), (E3, 12_100)}))
-    assert step(tree, ACK, DEDUPE, now_ms=12_200).word is Word.PENDING
+    assert step(tree, ACK, DEDUPE, now_ms=12_200).operation_state is OperationState.PENDING
 
 
 def test_edges_remembered_from_before_are_forgotten_where_the_topology_dedupes_no_more() -> None:
     tree = replace(PENDING, edges=frozenset({(E1, NOW)}))
-    assert recall(tree, now_ms=NOW, rules=RULES) == PENDING
+    assert forget_expired(tree, now_ms=NOW, rules=RULES) == PENDING
 
 
 @pytest.mark.parametrize("state", [None, EARLY, PENDING])
 def test_nothing_else_is_forgotten(state: State) -> None:
-    assert recall(state, now_ms=10**15, rules=DEDUPE) == state
+    assert forget_expired(state, now_ms=10**15, rules=DEDUPE) == state
 
 
 # Without ackers -------------------------------------------------------------------------------------------------------
@@ -462,17 +483,22 @@ def test_nothing_else_is_forgotten(state: State) -> None:
 
 def test_without_ackers_an_init_is_acked_at_once_and_told() -> None:
     done = step(None, INIT, NO_ACKERS, room=0)
-    assert (done.word, done.state) == (Word.ACKED, Finished(outcome=Outcome.ACKED, at_ms=NOW))
+    assert (done.operation_state, done.state) == (OperationState.ACKED, Finished(outcome=Outcome.ACKED, at_ms=NOW))
     assert done.completion is not None
     assert (done.completion.spout_task, done.completion.message_id, done.completion.started_ms) == ("orders", "42", NOW)
 
 
 @pytest.mark.parametrize("message", [ACK, FAIL, RESET])
-def test_without_ackers_everything_else_is_finished_and_leaves_nothing(message: Message) -> None:
+def test_without_ackers_everything_else_is_finished_and_leaves_nothing(message: Operation) -> None:
     done = step(None, message, NO_ACKERS)
-    assert (done.word, done.outcome, done.state, done.completion) == (Word.FINISHED, Outcome.ACKED, None, None)
+    assert (done.operation_state, done.outcome, done.state, done.completion) == (
+        OperationState.FINISHED,
+        Outcome.ACKED,
+        None,
+        None,
+    )
 
 
 def test_without_ackers_a_second_init_is_finished() -> None:
     done = step(step(None, INIT, NO_ACKERS).state, INIT, NO_ACKERS)
-    assert (done.word, done.outcome, done.completion) == (Word.FINISHED, Outcome.ACKED, None)
+    assert (done.operation_state, done.outcome, done.completion) == (OperationState.FINISHED, Outcome.ACKED, None)

@@ -7,8 +7,8 @@ import pytest
 from acker_client import Unreachable
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
-from acker_protocol.messages import Ack, Fail, Word
-from acker_protocol.states import Rules
+from acker_protocol.operations import Ack, Fail, OperationState
+from acker_protocol.states import TopologyRules
 from acker_spark.beginning import begin
 from acker_spark.deliveries import Claim, Delivery
 from acker_spark.errors import AnotherQuery, NoRoom
@@ -21,7 +21,7 @@ FIRST, OTHER = Claim(query_id="first", batch_id=3), Claim(query_id="other", batc
 
 @pytest.fixture
 def memory() -> MemoryAcker:
-    return MemoryAcker("orders", rules=Rules(dedupe_window_ms=3_600_000, retention_ms=3_600_000))
+    return MemoryAcker("orders", rules=TopologyRules(dedupe_window_ms=3_600_000, retention_ms=3_600_000))
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_root_that_is_not_the_first_and_another_spout_task_has_begun_is_refuse
 
 
 def test_roots_that_find_no_place_end_the_batch_in_words_and_not_never(memory: MemoryAcker, line: Line) -> None:
-    memory.refusals.extend([Word.MAX_SPOUT_PENDING] * 1_000)
+    memory.refusals.extend([OperationState.MAX_SPOUT_PENDING] * 1_000)
     with pytest.raises(NoRoom, match="max_spout_pending"):
         begin(line, OPTIONS, FIRST, batch(FIRST, 10, 20, 30))
 

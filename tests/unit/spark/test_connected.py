@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
-from acker_protocol.states import Rules
+from acker_protocol.states import TopologyRules
 from acker_spark import Acker, connected
 from acker_spark.line import Line, World
 
@@ -18,7 +18,7 @@ MEETING_S = 0.5
 @pytest.mark.parametrize("name", ["line", "pulse"])
 def test_two_queries_that_speak_first_at_once_share_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second one would never be closed."""
-    memory = MemoryAcker("orders", rules=Rules(dedupe_window_ms=60_000, retention_ms=60_000))
+    memory = MemoryAcker("orders", rules=TopologyRules(dedupe_window_ms=60_000, retention_ms=60_000))
     acker = Acker(
         url=URL, topology="orders", spout_task="r", message_timeout=30, world=World(transport=memory.transport())
     )

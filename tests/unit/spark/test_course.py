@@ -8,8 +8,8 @@ import httpx
 import pytest
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
-from acker_protocol.messages import Ack, ResetTimeout
-from acker_protocol.states import Rules
+from acker_protocol.operations import Ack, ResetTimeout
+from acker_protocol.states import TopologyRules
 from acker_spark import Acker, NoQueryId
 from acker_spark.course import Course, refuse_nameless
 from acker_spark.deliveries import Claim, Delivery
@@ -44,7 +44,7 @@ class Slow(httpx.BaseTransport):
 
 @pytest.fixture
 def memory() -> MemoryAcker:
-    return MemoryAcker("orders", rules=Rules(dedupe_window_ms=60_000, retention_ms=60_000))
+    return MemoryAcker("orders", rules=TopologyRules(dedupe_window_ms=60_000, retention_ms=60_000))
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Unpack
 
 import httpx
-from acker_protocol import problems, routes
-from acker_protocol.messages import REFUSED, Message, Word
-from acker_protocol.states import Rules, State
+from acker_protocol import errors, routes
+from acker_protocol.operations import REFUSED, Operation, OperationState
+from acker_protocol.states import State, TopologyRules
 from acker_protocol.wire.operations import VERBS, decode_batch, decode_json, decode_operation, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
 
@@ -54,7 +54,7 @@ class MemoryAcker:
         topology: str = "default",
         *,
         time: Clock | None = None,
-        rules: Rules | None = None,
+        rules: TopologyRules | None = None,
         max_spout_pending: int | None = None,
     ) -> None:
         self.topology = topology
@@ -63,8 +63,8 @@ class MemoryAcker:
         self.idempotency_window_ms: Any = 600_000
         self.requests: list[httpx.Request] = []
         self.faults: deque[Any] = deque()
-        self.store = MemoryStore(self.time, rules=rules or Rules(), max_spout_pending=max_spout_pending)
-        self.refusals: deque[Word] = self.store.refusals
+        self.store = MemoryStore(self.time, rules=rules or TopologyRules(), max_spout_pending=max_spout_pending)
+        self.refusals: deque[OperationState] = self.store.refusals
         self._lock = Lock()
 
     def transport(self) -> httpx.MockTransport:
@@ -95,7 +95,7 @@ class MemoryAcker:
         return [request.headers[routes.IDEMPOTENCY_KEY] for request in self.writes(verb)]
 
     @property
-    def applied(self) -> "Sequence[Message]":
+    def applied(self) -> "Sequence[Operation]":
         """The operations that were applied, in order."""
         return self.store.applied
 
@@ -117,7 +117,9 @@ class MemoryAcker:
     def _body(self, request: httpx.Request) -> Document:
         if request.headers.get("Content-Type") != CONTENT_TYPE:
             return decode_json(request.content)
-        return {"ops": [encode_operation(message) for message in decode_packed(request.content, most=MOST_OPS)]}
+        return {
+            "ops": [encode_operation(message) for message in decode_packed(request.content, max_operations=MOST_OPS)]
+        }
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         with self._lock:
@@ -130,10 +132,10 @@ class MemoryAcker:
         if isinstance(fault, httpx.Response):
             return fault
         try:
-            if isinstance(fault, problems.Problem):
+            if isinstance(fault, errors.ServiceError):
                 raise fault
             answer = self._answer(request)
-        except problems.Problem as problem:
+        except errors.ServiceError as problem:
             return _refusal(problem)
         if isinstance(fault, after):
             raise fault.error
@@ -143,9 +145,9 @@ class MemoryAcker:
         base, _, below = request.url.path.partition(f"{routes.topologies()}/")
         topology, *rest = below.split("/")
         if base or not below:
-            raise problems.NotFound("there is nothing at this address")
+            raise errors.NotFound("there is nothing at this address")
         if topology != self.topology or not self.exists:
-            raise problems.UnknownTopology(f"there is no topology {topology}")
+            raise errors.UnknownTopology(f"there is no topology {topology}")
         match request.method, rest:
             case "GET", []:
                 return self._facts()
@@ -156,7 +158,7 @@ class MemoryAcker:
                 return self._single(request, decode_operation(verb, decode_json(request.content)))
             case method, ["roots" | "spouts" as what, name, *more]:
                 return self.store.answer(method, (what, *more), name, _said(request))
-        raise problems.NotFound("there is nothing at this address")
+        raise errors.NotFound("there is nothing at this address")
 
     def _facts(self) -> Document:
         rules = self.store.rules
@@ -168,18 +170,18 @@ class MemoryAcker:
             "max_spout_pending": self.store.max_spout_pending,
         }
 
-    def _batch(self, request: httpx.Request) -> list[Message]:
+    def _batch(self, request: httpx.Request) -> list[Operation]:
         if request.headers["Content-Type"] == CONTENT_TYPE:
-            return decode_packed(request.content, most=MOST_OPS)
-        return decode_batch(decode_json(request.content), most=MOST_OPS)
+            return decode_packed(request.content, max_operations=MOST_OPS)
+        return decode_batch(decode_json(request.content), max_operations=MOST_OPS)
 
-    def _single(self, request: httpx.Request, message: Message) -> Document:
+    def _single(self, request: httpx.Request, message: Operation) -> Document:
         [word] = self._write(request, [message])
         if word in REFUSED:
-            raise problems.known()[word]("refused")
+            raise errors.known()[word]("refused")
         return {"root_id": f"{message.root_id:016x}", "state": word}
 
-    def _write(self, request: httpx.Request, messages: list[Message]) -> list[Word]:
+    def _write(self, request: httpx.Request, messages: list[Operation]) -> list[OperationState]:
         return self.store.write((request.url.path, request.headers[routes.IDEMPOTENCY_KEY], request.content), messages)
 
 
@@ -188,6 +190,6 @@ def _said(request: httpx.Request) -> "Mapping[str, Any]":
     return dict(request.url.params) | (decode_json(request.content) if request.content else {})
 
 
-def _refusal(problem: problems.Problem) -> httpx.Response:
+def _refusal(problem: errors.ServiceError) -> httpx.Response:
     headers = {"Retry-After": str(problem.extra.get("retry_after_s", 1))} if problem.status in (429, 503) else {}
     return httpx.Response(problem.status, json=problem.document(), headers=headers)

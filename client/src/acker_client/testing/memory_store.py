@@ -3,10 +3,10 @@
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from acker_protocol import problems, repeats, tree
+from acker_protocol import errors, idempotency, tree
 from acker_protocol.ids import format_id, parse_id
-from acker_protocol.messages import NOT_APPLIED, REFUSED, Completion, Init, Message, Word
-from acker_protocol.states import Finished, Rules, State, Tree
+from acker_protocol.operations import NOT_ADMITTED, REFUSED, CompletionRecord, Init, Operation, OperationState
+from acker_protocol.states import Finished, State, TopologyRules, Tree
 from acker_protocol.wire.completions import encode_completion
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ Identity = tuple[str, str, bytes]
 class MemoryStore:
     """One topology. Everything due is ended whenever somebody looks."""
 
-    def __init__(self, time: "Clock", *, rules: Rules, max_spout_pending: int | None) -> None:
+    def __init__(self, time: "Clock", *, rules: TopologyRules, max_spout_pending: int | None) -> None:
         self.time = time
         self.rules = rules
         self.max_spout_pending = max_spout_pending
-        self.refusals: deque[Word] = deque()
-        self.applied: list[Message] = []
+        self.refusals: deque[OperationState] = deque()
+        self.applied: list[Operation] = []
         self.released = 0
         self._told = 0
         self.empty()
@@ -40,15 +40,15 @@ class MemoryStore:
         self.mailboxes: dict[str, list[tuple[int, Document]]] = {}
         self._keys: dict[Identity, int] = {}
 
-    def write(self, identity: Identity, messages: list[Message]) -> list[Word]:
+    def write(self, identity: Identity, messages: list[Operation]) -> list[OperationState]:
         """Apply a request once; a repeat is answered without effect."""
         self.tick()
         if identity in self._keys:
             refused = self._keys[identity]
-            return [repeats.repeat(self.roots.get(m.root_id), m, places_refused=refused) for m in messages]
+            return [idempotency.replay_operation(self.roots.get(m.root_id), m, refused_inits=refused) for m in messages]
         words = [self._apply(message) for message in messages]
         if any(word not in REFUSED for word in words):
-            self._keys[identity] = sum(word in NOT_APPLIED for word in words)
+            self._keys[identity] = sum(word in NOT_ADMITTED for word in words)
         return words
 
     def answer(self, method: str, what: tuple[str, ...], name: str, said: "Mapping[str, Any]") -> Document:
@@ -65,7 +65,7 @@ class MemoryStore:
                 return self._read(name, said)
             case "POST", ("spouts", "completions", "release"):
                 return self._release(name, int(said["cursor"]))
-        raise problems.NotFound("there is nothing at this address")
+        raise errors.NotFound("there is nothing at this address")
 
     def pending(self, spout_task: str) -> int:
         """Count the pending roots of a spout task."""
@@ -77,37 +77,37 @@ class MemoryStore:
             self.roots[root_id], completion = tree.expire(state, now_ms=self.time.now_ms)
             self._tell(completion)
 
-    def _apply(self, message: Message) -> Word:
+    def _apply(self, message: Operation) -> OperationState:
         if isinstance(message, Init) and self.refusals:
             return self.refusals.popleft()
         room = self._room(message.spout_task) if isinstance(message, Init) else None
         state = self.roots.get(message.root_id)
-        step = tree.apply(state, message, now_ms=self.time.now_ms, rules=self.rules, room=room)
+        step = tree.apply_operation(state, message, now_ms=self.time.now_ms, rules=self.rules, free_slots=room)
         self.roots[message.root_id] = step.state
-        if step.word not in REFUSED:
+        if step.operation_state not in REFUSED:
             self.applied.append(message)
             if isinstance(message, Init):
                 self.mailboxes.setdefault(message.spout_task, [])
         self._tell(step.completion)
-        return step.word
+        return step.operation_state
 
     def _room(self, spout_task: str) -> int | None:
         return None if self.max_spout_pending is None else self.max_spout_pending - self.pending(spout_task)
 
-    def _tell(self, completion: Completion | None) -> None:
+    def _tell(self, completion: CompletionRecord | None) -> None:
         if completion is not None:
             self._told += 1
             told = encode_completion(completion, incarnation=INCARNATION)
             self.mailboxes.setdefault(completion.spout_task, []).append((self._told, told | {"new_field": 1}))
 
     def _root(self, root_id: int) -> Document:
-        match tree.recall(self.roots.get(root_id), now_ms=self.time.now_ms, rules=self.rules):
+        match tree.forget_expired(self.roots.get(root_id), now_ms=self.time.now_ms, rules=self.rules):
             case Finished(outcome=outcome):
                 return {"root_id": format_id(root_id), "state": "finished", "outcome": outcome}
             case Tree() as state:
                 word = "early" if state.spout_task is None else "pending"
                 return {"root_id": format_id(root_id), "state": word, "deadline_at_ms": state.deadline_ms}
-        raise problems.UnknownRoot(f"there is no root {format_id(root_id)}")
+        raise errors.UnknownRoot(f"there is no root {format_id(root_id)}")
 
     def _put_spout(self, name: str, said: "Mapping[str, Any]") -> Document:
         self.mailboxes.setdefault(name, [])
@@ -122,7 +122,7 @@ class MemoryStore:
 
     def _mailbox(self, spout_task: str) -> list[tuple[int, Document]]:
         if spout_task not in self.mailboxes:
-            raise problems.UnknownSpout(f"there is no spout task {spout_task}")
+            raise errors.UnknownSpout(f"there is no spout task {spout_task}")
         return self.mailboxes[spout_task]
 
     def _read(self, spout_task: str, said: "Mapping[str, Any]") -> Document:

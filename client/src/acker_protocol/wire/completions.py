@@ -3,10 +3,10 @@
 from typing import Any
 
 from acker_protocol.ids import completion_id, format_id
-from acker_protocol.messages import Completion
+from acker_protocol.operations import CompletionRecord
 
 
-def encode_completion(completion: Completion, *, incarnation: str) -> dict[str, Any]:
+def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict[str, Any]:
     """Write a completion of a topology's incarnation as its spout task is told it."""
     return {
         "id": completion_id(

@@ -66,11 +66,11 @@ def edges(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise ValueError("must be a list of edge ids")  # noqa: TRY004
     ids = tuple(identity(item) for item in value)
-    distinct(ids)
+    check_distinct(ids)
     return ids
 
 
-def distinct(ids: tuple[int, ...]) -> None:
+def check_distinct(ids: tuple[int, ...]) -> None:
     """Refuse edge ids of one operation that repeat or XOR to zero."""
     if len(set(ids)) < len(ids):
         raise ValueError("must not name an edge twice")
@@ -103,7 +103,7 @@ def integer(allowed: range) -> "Callable[[Any], int]":
     return check
 
 
-def or_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
+def allow_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
     """Make a check that also takes 0, which means none."""
 
     def checked(value: Any) -> int:
@@ -117,6 +117,6 @@ def or_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
     return checked
 
 
-def shown(value: str) -> str:
+def abbreviate(value: str) -> str:
     """Show a caller's text in an error, shortened."""
     return repr(value if len(value) <= 40 else value[:40] + "…")

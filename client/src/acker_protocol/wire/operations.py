@@ -3,9 +3,9 @@
 import json
 from typing import TYPE_CHECKING, Any
 
+from acker_protocol.errors import InvalidRequest
 from acker_protocol.ids import fold, format_id
-from acker_protocol.messages import Ack, Fail, Init, Message, ResetTimeout
-from acker_protocol.problems import Invalid
+from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import fields
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _CHECKS: "dict[str, Checks]" = {
         "outstanding": fields.integer(fields.OUTSTANDING),
         "message_id": fields.message_id,
         "message_timeout_ms": _timeout,
-        "progress_timeout_ms": fields.or_zero(_timeout),
+        "progress_timeout_ms": fields.allow_zero(_timeout),
     },
     "ack": _COMMON
     | {
@@ -45,17 +45,17 @@ def decode_json(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body.decode())
     except (ValueError, RecursionError) as fault:
-        raise Invalid(f"the body is not JSON: {fault}") from None
+        raise InvalidRequest(f"the body is not JSON: {fault}") from None
     if not isinstance(document, dict):
-        raise Invalid("the body must be a JSON object")
+        raise InvalidRequest("the body must be a JSON object")
     return document
 
 
-def decode_operation(verb: str, document: dict[str, Any]) -> Message:
+def decode_operation(verb: str, document: dict[str, Any]) -> Operation:
     """Read one operation. Raises `Invalid` that names the field."""
     values = check(document, _CHECKS[verb])
     if "root_id" not in values:
-        raise Invalid("root_id is missing")
+        raise InvalidRequest("root_id is missing")
     match verb:
         case "init":
             return _init(values)
@@ -67,32 +67,32 @@ def decode_operation(verb: str, document: dict[str, Any]) -> Message:
             return ResetTimeout(**values)
 
 
-def decode_batch(document: dict[str, Any], *, most: int) -> list[Message]:
+def decode_batch(document: dict[str, Any], *, max_operations: int) -> list[Operation]:
     """Read the operations of a batch, ``most`` at most. Raises `Invalid` with the index of the first malformed one."""
     ops = document.get("ops")
     if set(document) != {"ops"} or not isinstance(ops, list):
-        raise Invalid('the body must be {"ops": [...]} and nothing else')
-    if len(ops) > most:
-        raise Invalid(f"ops must hold at most {most} operations")
+        raise InvalidRequest('the body must be {"ops": [...]} and nothing else')
+    if len(ops) > max_operations:
+        raise InvalidRequest(f"ops must hold at most {max_operations} operations")
     return [_decode_one(index, op) for index, op in enumerate(ops)]
 
 
-def encode_operation(message: Message) -> dict[str, Any]:
+def encode_operation(operation: Operation) -> dict[str, Any]:
     """Write one operation in its compact form, with its ``op``; what is None is left out."""
-    match message:
+    match operation:
         case Init():
-            return _filled(op="init", **_ids(message), spout_task=message.spout_task, **_optional(message))
+            return _without_none(op="init", **_ids(operation), spout_task=operation.spout_task, **_optional(operation))
         case Ack():
-            return _filled(op="ack", **_ids(message), **_optional(message))
+            return _without_none(op="ack", **_ids(operation), **_optional(operation))
         case Fail():
-            return _filled(op="fail", **_ids(message), **_optional(message))
+            return _without_none(op="fail", **_ids(operation), **_optional(operation))
         case _:
-            return _filled(op="reset-timeout", **_ids(message), **_optional(message))
+            return _without_none(op="reset-timeout", **_ids(operation), **_optional(operation))
 
 
-def encode_batch(messages: "Iterable[Message]") -> bytes:
+def encode_batch(operations: "Iterable[Operation]") -> bytes:
     """Write a batch."""
-    ops = [encode_operation(message) for message in messages]
+    ops = [encode_operation(message) for message in operations]
     return json.dumps({"ops": ops}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -101,76 +101,76 @@ def check(document: dict[str, Any], checks: "Checks") -> dict[str, Any]:
     values = {}
     for key, value in document.items():
         if key not in checks:
-            raise Invalid(f"{fields.shown(key)} is not a field here")
+            raise InvalidRequest(f"{fields.abbreviate(key)} is not a field here")
         if value is not None:
             try:
                 values[key] = checks[key](value)
             except ValueError as fault:
-                raise Invalid(f"{key} {fault}") from None
+                raise InvalidRequest(f"{key} {fault}") from None
     return values
 
 
-def _decode_one(index: int, op: Any) -> Message:
+def _decode_one(index: int, op: Any) -> Operation:
     try:
         if not isinstance(op, dict):
-            raise Invalid("an operation must be a JSON object")
+            raise InvalidRequest("an operation must be a JSON object")
         verb = op.get("op")
         if not isinstance(verb, str) or verb not in _CHECKS:
-            raise Invalid(f"op must be one of {', '.join(VERBS)}")
+            raise InvalidRequest(f"op must be one of {', '.join(VERBS)}")
         return decode_operation(verb, {key: value for key, value in op.items() if key != "op"})
-    except Invalid as fault:
-        raise Invalid(f"ops[{index}]: {fault.detail}", index=index) from None
+    except InvalidRequest as fault:
+        raise InvalidRequest(f"ops[{index}]: {fault.detail}", index=index) from None
 
 
 def _init(values: dict[str, Any]) -> Init:
     if "spout_task" not in values:
-        raise Invalid("spout_task is missing")
+        raise InvalidRequest("spout_task is missing")
     if ("edges" in values) == ("ack_val" in values):
-        raise Invalid("an init takes either edges or ack_val")
+        raise InvalidRequest("an init takes either edges or ack_val")
     edges = values.pop("edges", None)
     if edges is None:
         return Init(**values)
-    _refuse_mixture(values)
+    _check_no_outstanding(values)
     return Init(ack_val=fold(edges), outstanding=len(edges), **values)
 
 
 def _ack(values: dict[str, Any]) -> Ack:
     if "ack_val" in values:
         if "children" in values:
-            raise Invalid("an ack takes either children or ack_val")
+            raise InvalidRequest("an ack takes either children or ack_val")
         return Ack(**values)
     if "edge_id" not in values:
-        raise Invalid("an ack takes either edge_id or ack_val")
-    _refuse_mixture(values)
+        raise InvalidRequest("an ack takes either edge_id or ack_val")
+    _check_no_outstanding(values)
     children = values.pop("children", ())
     edges = (values["edge_id"], *children)
     try:
-        fields.distinct(edges)
+        fields.check_distinct(edges)
     except ValueError as fault:
-        raise Invalid(f"edge_id and children {fault}") from None
+        raise InvalidRequest(f"edge_id and children {fault}") from None
     return Ack(ack_val=fold(edges), outstanding=len(children) - 1, **values)
 
 
-def _refuse_mixture(values: dict[str, Any]) -> None:
+def _check_no_outstanding(values: dict[str, Any]) -> None:
     if "outstanding" in values:
-        raise Invalid("outstanding goes with ack_val; named edges are counted")
+        raise InvalidRequest("outstanding goes with ack_val; named edges are counted")
 
 
-def _ids(message: Message) -> dict[str, str]:
-    ids = {"root_id": format_id(message.root_id)}
-    if isinstance(message, Init | Ack):
-        ids["ack_val"] = format_id(message.ack_val)
-    if isinstance(message, Ack) and message.edge_id is not None:
-        ids["edge_id"] = format_id(message.edge_id)
+def _ids(operation: Operation) -> dict[str, str]:
+    ids = {"root_id": format_id(operation.root_id)}
+    if isinstance(operation, Init | Ack):
+        ids["ack_val"] = format_id(operation.ack_val)
+    if isinstance(operation, Ack) and operation.edge_id is not None:
+        ids["edge_id"] = format_id(operation.edge_id)
     return ids
 
 
 _OPTIONAL = ("outstanding", "message_id", "message_timeout_ms", "progress_timeout_ms", "reason", "component")
 
 
-def _optional(message: Message) -> dict[str, Any]:
-    return {name: getattr(message, name, None) for name in _OPTIONAL}
+def _optional(operation: Operation) -> dict[str, Any]:
+    return {name: getattr(operation, name, None) for name in _OPTIONAL}
 
 
-def _filled(**members: Any) -> dict[str, Any]:
+def _without_none(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}

@@ -13,9 +13,9 @@ import struct
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
+from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.ids import format_id
-from acker_protocol.messages import Ack, Fail, Init, Message
-from acker_protocol.problems import Invalid, TooLarge
+from acker_protocol.operations import Ack, Fail, Init, Operation
 from acker_protocol.wire.operations import VERBS, decode_operation
 
 if TYPE_CHECKING:
@@ -42,43 +42,43 @@ _TEXTS = {INIT: "message_id", FAIL: "reason"}
 _GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GIVEN))
 
 
-def encode_packed(messages: "Iterable[Message]") -> bytes:
+def encode_packed(operations: "Iterable[Operation]") -> bytes:
     """Write a batch; equal strings are written once."""
     numbers: dict[str, int] = {}
-    records = [_record(message, numbers) for message in messages]
+    records = [_record(message, numbers) for message in operations]
     strings = [string.encode() for string in numbers]
     lengths = struct.pack(f">{len(strings)}I", *map(len, strings))
     return b"".join((HEADER.pack(MAGIC, VERSION, len(records), len(strings)), *records, lengths, *strings))
 
 
-def decode_packed(body: bytes, *, most: int) -> list[Message]:
+def decode_packed(body: bytes, *, max_operations: int) -> list[Operation]:
     """Read the operations of a batch, ``most`` at most.
 
     Raises `TooLarge`, and `Invalid` with the index of the first malformed operation where the fault is in one.
     """
-    operations, count = read_header(body, most=most)
+    operations, count = read_header(body, max_operations=max_operations)
     end = HEADER.size + operations * RECORD.size
     strings = _read_table(body, end, count)
     records = RECORD.iter_unpack(body[HEADER.size : end])
     return [_decode_one(index, record, strings) for index, record in enumerate(records)]
 
 
-def read_header(body: bytes, *, most: int) -> tuple[int, int]:
+def read_header(body: bytes, *, max_operations: int) -> tuple[int, int]:
     """Give how many records and strings a batch says it has, once there is room for them in its bytes.
 
     Raises `TooLarge`, `Invalid`.
     """
     if len(body) < HEADER.size:
-        raise Invalid(f"the body is shorter than the header of a packed batch, {HEADER.size} bytes")
+        raise InvalidRequest(f"the body is shorter than the header of a packed batch, {HEADER.size} bytes")
     magic, version, operations, strings = HEADER.unpack_from(body)
     if magic != MAGIC or version != VERSION:
-        raise Invalid(f"the body must begin with {MAGIC.decode()} and version {VERSION}")
-    if operations > most:
-        raise TooLarge(f"the batch has {operations} operations; at most {most} are taken")
+        raise InvalidRequest(f"the body must begin with {MAGIC.decode()} and version {VERSION}")
+    if operations > max_operations:
+        raise TooLarge(f"the batch has {operations} operations; at most {max_operations} are taken")
     if strings > operations * POINTERS:
-        raise Invalid(f"{operations} operations cannot point to {strings} strings")
+        raise InvalidRequest(f"{operations} operations cannot point to {strings} strings")
     if len(body) < HEADER.size + operations * RECORD.size + strings * LENGTH_BYTES:
-        raise Invalid(f"the body is too short for {operations} records and the lengths of {strings} strings")
+        raise InvalidRequest(f"the body is too short for {operations} records and the lengths of {strings} strings")
     return operations, strings
 
 
@@ -86,7 +86,7 @@ def _read_table(body: bytes, at: int, count: int) -> "Table":
     lengths = struct.unpack_from(f">{count}I", body, at)
     ends = list(accumulate(lengths, initial=at + count * LENGTH_BYTES))
     if ends[-1] != len(body):
-        raise Invalid(f"the strings end at byte {ends[-1]} and the body at {len(body)}")
+        raise InvalidRequest(f"the strings end at byte {ends[-1]} and the body at {len(body)}")
     return [_string(number, body[start:end]) for number, (start, end) in enumerate(pairwise(ends), 1)]
 
 
@@ -94,20 +94,20 @@ def _string(number: int, raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise Invalid(f"string {number} must be UTF-8") from None
+        raise InvalidRequest(f"string {number} must be UTF-8") from None
 
 
-def _decode_one(index: int, record: tuple[int, ...], strings: "Table") -> Message:
+def _decode_one(index: int, record: tuple[int, ...], strings: "Table") -> Operation:
     fields = dict(zip(_FIELDS, record, strict=True))
     op, flags = fields.pop("op"), fields.pop("flags")
     try:
         if not INIT <= op <= RESET_TIMEOUT:
-            raise Invalid(f"op must be from {INIT} to {RESET_TIMEOUT}")
+            raise InvalidRequest(f"op must be from {INIT} to {RESET_TIMEOUT}")
         if flags > OUTSTANDING_GIVEN + PROGRESS_GIVEN:
-            raise Invalid("flags must not hold other bits than 1 and 2")
+            raise InvalidRequest("flags must not hold other bits than 1 and 2")
         return decode_operation(VERBS[op - 1], _document(op, flags, fields, strings))
-    except Invalid as fault:
-        raise Invalid(f"ops[{index}]: {fault.detail}", index=index) from None
+    except InvalidRequest as fault:
+        raise InvalidRequest(f"ops[{index}]: {fault.detail}", index=index) from None
 
 
 def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> 
         given.add("ack_val")
     for name, _ in _GIVEN:
         if fields[name] and name not in given:
-            raise Invalid(f"{name} must be 0 without its flag")
+            raise InvalidRequest(f"{name} must be 0 without its flag")
     present = {name: value for name, value in fields.items() if value or name in given}
     document = {name: _READ.get(name, _number)(value, strings) for name, value in present.items()}
     if "text" in document and op in _TEXTS:
@@ -135,7 +135,7 @@ def _identity(value: int, _: "Table") -> str:
 
 def _pointed(number: int, strings: "Table") -> str:
     if number > len(strings):
-        raise Invalid(f"there is no string {number}, only {len(strings)}")
+        raise InvalidRequest(f"there is no string {number}, only {len(strings)}")
     return strings[number - 1]
 
 
@@ -144,22 +144,22 @@ _READ = dict.fromkeys(("root_id", "ack_val", "edge_id"), _identity) | dict.fromk
 )
 
 
-def _record(message: Message, numbers: dict[str, int]) -> bytes:
-    op, spout_task, text = _head(message)
-    flags = sum(flag for name, flag in _GIVEN if getattr(message, name, None) is not None)
-    values = [getattr(message, name, None) or 0 for name in _FIELDS[2:8]]
-    pointers = (_number_of(string, numbers) for string in (spout_task, text, message.component))
+def _record(operation: Operation, numbers: dict[str, int]) -> bytes:
+    op, spout_task, text = _head(operation)
+    flags = sum(flag for name, flag in _GIVEN if getattr(operation, name, None) is not None)
+    values = [getattr(operation, name, None) or 0 for name in _FIELDS[2:8]]
+    pointers = (_number_of(string, numbers) for string in (spout_task, text, operation.component))
     return RECORD.pack(op, flags, *values, *pointers)
 
 
-def _head(message: Message) -> tuple[int, str | None, str | None]:
-    match message:
+def _head(operation: Operation) -> tuple[int, str | None, str | None]:
+    match operation:
         case Init():
-            return INIT, message.spout_task, message.message_id
+            return INIT, operation.spout_task, operation.message_id
         case Ack():
             return ACK, None, None
         case Fail():
-            return FAIL, None, message.reason
+            return FAIL, None, operation.reason
         case _:
             return RESET_TIMEOUT, None, None
 

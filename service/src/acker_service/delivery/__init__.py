@@ -1,1 +1,1 @@
-"""The door out: timeouts, and completions on their way."""
+"""Delivers completions to callbacks: webhook and pub/sub."""

@@ -1,10 +1,10 @@
 import json
 
 import pytest
-from acker_protocol.messages import Completion, Outcome
+from acker_protocol.operations import CompletionRecord, Outcome
 from acker_protocol.wire.completions import encode_completion
 
-FAILED = Completion(
+FAILED = CompletionRecord(
     root_id=0xA1,
     spout_task="orders",
     outcome=Outcome.FAILED,
@@ -31,7 +31,7 @@ def test_a_completion_is_told_in_the_words_of_the_contract() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.ACKED, Outcome.TIMED_OUT])
 def test_what_a_completion_does_not_have_is_null(outcome: Outcome) -> None:
-    completion = Completion(
+    completion = CompletionRecord(
         root_id=0xA1,
         spout_task="orders",
         outcome=outcome,
@@ -47,7 +47,7 @@ def test_what_a_completion_does_not_have_is_null(outcome: Outcome) -> None:
 
 
 def test_a_completion_keeps_its_id_however_late_it_is_told() -> None:
-    later = Completion(
+    later = CompletionRecord(
         root_id=0xA1,
         spout_task="other",
         outcome=Outcome.FAILED,

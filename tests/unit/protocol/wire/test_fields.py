@@ -30,8 +30,8 @@ TAKEN: list[tuple[Check, Any, Any]] = [
     (fields.reason, "🦆" * 1_024, "🦆" * 1_024),
     (timeout, 100, 100),
     (timeout, 604_800_000, 604_800_000),
-    (fields.or_zero(timeout), 0, 0),
-    (fields.or_zero(timeout), 100, 100),
+    (fields.allow_zero(timeout), 0, 0),
+    (fields.allow_zero(timeout), 100, 100),
 ]
 REFUSED: list[tuple[Check, Any, str]] = [
     *((fields.text, value, "must be a string") for value in NOT_STRINGS),
@@ -67,7 +67,7 @@ REFUSED: list[tuple[Check, Any, str]] = [
     *((timeout, value, "must be an integer from 100 to 604800000") for value in (99, 604_800_001, 0, -1)),
     *((timeout, value, "must be an integer from 100 to 604800000") for value in (100.0, True, "100", [100])),
     *(
-        (fields.or_zero(timeout), value, "must be an integer from 100 to 604800000, or 0")
+        (fields.allow_zero(timeout), value, "must be an integer from 100 to 604800000, or 0")
         for value in (99, 0.0, False, "0")
     ),
 ]
@@ -105,7 +105,7 @@ def test_a_range_has_the_bounds_of_the_contract(allowed: range, least: int, most
 
 @pytest.mark.parametrize("ids", [(), (1,), (1, 2), (2**64 - 1, 1, 2)])
 def test_distinct_edges_pass(ids: tuple[int, ...]) -> None:
-    fields.distinct(ids)
+    fields.check_distinct(ids)
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_distinct_edges_pass(ids: tuple[int, ...]) -> None:
     ],
 )
 def test_a_callers_text_is_shown_shortened_and_escaped(value: str, text: str) -> None:
-    assert fields.shown(value) == text
+    assert fields.abbreviate(value) == text

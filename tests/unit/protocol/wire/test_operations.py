@@ -2,9 +2,9 @@ import json
 from typing import Any
 
 import pytest
+from acker_protocol.errors import InvalidRequest
 from acker_protocol.ids import fold, format_id
-from acker_protocol.messages import Ack, Fail, Init, Message, ResetTimeout
-from acker_protocol.problems import Invalid
+from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import fields
 from acker_protocol.wire.operations import (
     VERBS,
@@ -23,7 +23,7 @@ from tests.support.strategies import ids, messages, names
 R, E1, E2, E3 = "00000000000000a1", "00000000000000b1", "00000000000000b2", "00000000000000b3"
 CANCELLING = ["0000000000000001", "0000000000000002", "0000000000000003"]
 
-READ: list[tuple[str, dict[str, Any], Message]] = [
+READ: list[tuple[str, dict[str, Any], Operation]] = [
     (
         "init",
         {
@@ -129,13 +129,13 @@ NOT_JSON_OBJECTS: list[tuple[bytes, str]] = [
 ]
 
 
-def decoded(document: dict[str, Any]) -> Message:
+def decoded(document: dict[str, Any]) -> Operation:
     """Read an operation that says itself which it is."""
     return decode_operation(document["op"], {name: value for name, value in document.items() if name != "op"})
 
 
 @pytest.mark.parametrize(("verb", "document", "message"), READ)
-def test_an_operation_is_read_as_the_contract_says(verb: str, document: dict[str, Any], message: Message) -> None:
+def test_an_operation_is_read_as_the_contract_says(verb: str, document: dict[str, Any], message: Operation) -> None:
     assert decode_operation(verb, document) == message
 
 
@@ -143,23 +143,23 @@ def test_an_operation_is_read_as_the_contract_says(verb: str, document: dict[str
 def test_an_operation_of_another_form_is_invalid_and_the_fault_is_named(
     verb: str, document: dict[str, Any], why: str
 ) -> None:
-    with pytest.raises(Invalid) as refusal:
+    with pytest.raises(InvalidRequest) as refusal:
         decode_operation(verb, document)
     assert (refusal.value.detail, refusal.value.extra) == (why, {})
 
 
 @given(messages)
-def test_what_is_written_is_read_back(message: Message) -> None:
+def test_what_is_written_is_read_back(message: Operation) -> None:
     assert decoded(json.loads(json.dumps(encode_operation(message)))) == message
 
 
 @given(st.lists(messages, max_size=5))
-def test_a_batch_that_is_written_is_read_back(batch: list[Message]) -> None:
-    assert decode_batch(decode_json(encode_batch(batch)), most=5) == batch
+def test_a_batch_that_is_written_is_read_back(batch: list[Operation]) -> None:
+    assert decode_batch(decode_json(encode_batch(batch)), max_operations=5) == batch
 
 
 @given(messages)
-def test_an_operation_is_written_without_what_it_does_not_say(message: Message) -> None:
+def test_an_operation_is_written_without_what_it_does_not_say(message: Operation) -> None:
     document = encode_operation(message)
     assert None not in document.values()
     assert list(document)[:2] == ["op", "root_id"]
@@ -213,17 +213,17 @@ def test_a_batch_is_written_as_compact_utf_8() -> None:
     "document", [{}, {"ops": None}, {"ops": {}}, {"ops": "[]"}, {"ops": [], "results": []}, {"op": []}]
 )
 def test_a_batch_is_a_list_of_operations_and_nothing_else(document: dict[str, Any]) -> None:
-    with pytest.raises(Invalid) as refusal:
-        decode_batch(document, most=10)
+    with pytest.raises(InvalidRequest) as refusal:
+        decode_batch(document, max_operations=10)
     assert refusal.value.detail == 'the body must be {"ops": [...]} and nothing else'
 
 
 def test_a_batch_may_be_empty_and_holds_no_more_than_it_may() -> None:
     op = {"op": "fail", "root_id": R}
-    assert decode_batch({"ops": []}, most=2) == []
-    assert decode_batch({"ops": [op, op]}, most=2) == [Fail(root_id=0xA1)] * 2
-    with pytest.raises(Invalid, match="at most 2 operations"):
-        decode_batch({"ops": [op, op, op]}, most=2)
+    assert decode_batch({"ops": []}, max_operations=2) == []
+    assert decode_batch({"ops": [op, op]}, max_operations=2) == [Fail(root_id=0xA1)] * 2
+    with pytest.raises(InvalidRequest, match="at most 2 operations"):
+        decode_batch({"ops": [op, op, op]}, max_operations=2)
 
 
 @pytest.mark.parametrize(
@@ -240,21 +240,21 @@ def test_a_batch_may_be_empty_and_holds_no_more_than_it_may() -> None:
     ],
 )
 def test_the_first_malformed_operation_of_a_batch_is_named(op: Any, why: str) -> None:
-    with pytest.raises(Invalid) as refusal:
-        decode_batch({"ops": [{"op": "fail", "root_id": R}, op, {}]}, most=10)
+    with pytest.raises(InvalidRequest) as refusal:
+        decode_batch({"ops": [{"op": "fail", "root_id": R}, op, {}]}, max_operations=10)
     assert (refusal.value.detail, refusal.value.extra) == (f"ops[1]: {why}", {"index": 1})
 
 
 def test_a_batch_is_not_changed_by_reading_it() -> None:
     document = {"ops": [{"op": "init", "root_id": R, "spout_task": "s", "edges": [E1]}]}
     before = json.dumps(document)
-    decode_batch(document, most=1)
+    decode_batch(document, max_operations=1)
     assert json.dumps(document) == before
 
 
 @pytest.mark.parametrize(("body", "why"), NOT_JSON_OBJECTS, ids=lambda value: str(value)[:20])
 def test_a_body_that_is_no_json_object_is_invalid(body: bytes, why: str) -> None:
-    with pytest.raises(Invalid) as refusal:
+    with pytest.raises(InvalidRequest) as refusal:
         decode_json(body)
     assert refusal.value.detail.startswith(why)
 
@@ -270,5 +270,5 @@ def test_fields_are_checked_and_those_that_are_null_count_as_left_out() -> None:
 
 @pytest.mark.parametrize("value", [None, "abc"])
 def test_a_field_that_is_not_of_the_contract_is_invalid_even_if_null(value: str | None) -> None:
-    with pytest.raises(Invalid, match=r"^'cursr' is not a field here$"):
+    with pytest.raises(InvalidRequest, match=r"^'cursr' is not a field here$"):
         check({"cursr": value}, {"cursor": fields.text})

@@ -6,8 +6,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from acker_protocol.messages import Ack, Fail, Init, ResetTimeout
-from acker_protocol.problems import Invalid, TooLarge
+from acker_protocol.errors import InvalidRequest, TooLarge
+from acker_protocol.operations import Ack, Fail, Init, ResetTimeout
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import HEADER, MAGIC, RECORD, VERSION, decode_packed, encode_packed
 from hypothesis import given
@@ -41,7 +41,7 @@ def but(record: tuple[int, ...], **changed: int) -> tuple[int, ...]:
 
 @given(batches)
 def test_what_is_written_is_read_again(messages):
-    assert decode_packed(encode_packed(messages), most=MOST) == messages
+    assert decode_packed(encode_packed(messages), max_operations=MOST) == messages
 
 
 def test_equal_strings_are_written_once():
@@ -50,7 +50,7 @@ def test_equal_strings_are_written_once():
 
 
 def test_a_record_holds_each_kind_of_operation():
-    assert decode_packed(batch(INIT, ACK, FAIL, RESET, strings=(b"a",)), most=4) == [
+    assert decode_packed(batch(INIT, ACK, FAIL, RESET, strings=(b"a",)), max_operations=4) == [
         Init(root_id=7, ack_val=5, spout_task="a"),
         Ack(root_id=7, ack_val=5),
         Fail(root_id=7),
@@ -60,13 +60,13 @@ def test_a_record_holds_each_kind_of_operation():
 
 def test_flags_tell_a_zero_from_what_is_left_out():
     told = batch(but(INIT, flags=3), but(INIT, flags=1), but(INIT, flags=2), but(ACK, flags=1), strings=(b"a",))
-    inits = [message for message in decode_packed(told, most=4) if isinstance(message, Init)]
+    inits = [message for message in decode_packed(told, max_operations=4) if isinstance(message, Init)]
     assert [(init.outstanding, init.progress_timeout_ms) for init in inits] == [(0, 0), (0, None), (None, 0)]
-    assert decode_packed(told, most=4)[3] == Ack(root_id=7, ack_val=5, outstanding=0)
+    assert decode_packed(told, max_operations=4)[3] == Ack(root_id=7, ack_val=5, outstanding=0)
 
 
 def test_a_string_nobody_points_to_is_not_looked_at():
-    assert decode_packed(batch(ACK, strings=(b"not a name", b"")), most=1) == [Ack(root_id=7, ack_val=5)]
+    assert decode_packed(batch(ACK, strings=(b"not a name", b"")), max_operations=1) == [Ack(root_id=7, ack_val=5)]
 
 
 HEADERS = {
@@ -89,8 +89,8 @@ HEADERS = {
 
 @pytest.mark.parametrize(("body", "says"), HEADERS.values(), ids=HEADERS.keys())
 def test_a_body_of_another_layout_is_refused(body, says):
-    with pytest.raises(Invalid, match=says) as fault:
-        decode_packed(body, most=MOST)
+    with pytest.raises(InvalidRequest, match=says) as fault:
+        decode_packed(body, max_operations=MOST)
     assert fault.value.extra == {}
 
 
@@ -131,8 +131,8 @@ TABLE = (b"orders", b"no name", b"x" * 1_025)
 
 @pytest.mark.parametrize(("record", "says"), RECORDS.values(), ids=RECORDS.keys())
 def test_a_malformed_record_is_refused_and_pointed_at(record, says):
-    with pytest.raises(Invalid, match=says) as fault:
-        decode_packed(batch(INIT, record, record, strings=TABLE), most=MOST)
+    with pytest.raises(InvalidRequest, match=says) as fault:
+        decode_packed(batch(INIT, record, record, strings=TABLE), max_operations=MOST)
     assert fault.value.extra == {"index": 1}
     assert fault.value.detail.startswith("ops[1]: ")
 
@@ -140,7 +140,7 @@ def test_a_malformed_record_is_refused_and_pointed_at(record, says):
 def test_more_records_than_are_taken_are_too_large_whether_they_are_there_or_not():
     for body in (batch(*[ACK] * 3), HEADER.pack(MAGIC, VERSION, 3, 0)):
         with pytest.raises(TooLarge, match="3 operations; at most 2"):
-            decode_packed(body, most=2)
+            decode_packed(body, max_operations=2)
 
 
 @given(batches, st.data())
@@ -150,16 +150,16 @@ def test_whatever_the_bytes_they_are_read_or_refused(messages, data):
     body[at] = data.draw(st.integers(0, 255))
     body = body[: data.draw(st.just(len(body)) | st.integers(0, len(body)))]
     try:
-        decoded = decode_packed(bytes(body), most=MOST)
-    except (Invalid, TooLarge):
+        decoded = decode_packed(bytes(body), max_operations=MOST)
+    except (InvalidRequest, TooLarge):
         return
-    assert decode_packed(encode_packed(decoded), most=MOST) == decoded
+    assert decode_packed(encode_packed(decoded), max_operations=MOST) == decoded
 
 
 @pytest.mark.parametrize(("_title", "document", "digits"), VECTORS, ids=[title for title, *_ in VECTORS])
 def test_the_vectors_of_the_page_are_read_and_written(_title, document, digits):
-    messages = decode_batch(json.loads(document), most=MOST)
-    assert decode_packed(bytes.fromhex(digits), most=MOST) == messages
+    messages = decode_batch(json.loads(document), max_operations=MOST)
+    assert decode_packed(bytes.fromhex(digits), max_operations=MOST) == messages
     assert encode_packed(messages) == bytes.fromhex(digits)
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from acker_protocol.problems import Problem
+from acker_protocol.errors import ServiceError
 
 from acker_client.errors import AckerError, Misuse, Refused
 from acker_client.sources.rabbitmq.deliveries import Delivery, Held, Inbox
@@ -117,7 +117,7 @@ class RabbitSource:
                     waiting.popleft()
         except Refused as refused:
             self._give_back([f"{answer.message.root_id:016x}" for answer in refused.answers], refused)
-        except (AckerError, Problem) as fault:
+        except (AckerError, ServiceError) as fault:
             if isinstance(fault, Misuse) or self._fault is not None:
                 raise
             self._give_back(roots, fault)
@@ -163,7 +163,7 @@ class RabbitSource:
                         self._settle(done)
                 except Misuse:
                     raise
-                except (AckerError, Problem) as fault:
+                except (AckerError, ServiceError) as fault:
                     _log.warning("completions cannot be read: %s", fault)
                     self._ended.wait(POLL_MS / 1000)
         except BaseException as fault:  # noqa: BLE001 - told to who runs the source

@@ -1,0 +1,212 @@
+"""What can go wrong, as exceptions and as RFC 9457 problem documents.
+
+The tree of errors (code, HTTP status, whether trying again helps)::
+
+    AckerError                     the root of all errors, the client's too (see ``acker_client.errors``)
+    └── ServiceError               problem 500 no
+        ├── InvalidRequest         invalid 422 no
+        ├── Unauthorized           unauthorized 401 no
+        ├── Forbidden              forbidden 403 no
+        ├── NotFound               not_found 404 no
+        │   ├── UnknownTopology    unknown_topology 404 no
+        │   ├── UnknownRoot        unknown_root 404 no
+        │   └── UnknownSpout       unknown_spout 404 no
+        ├── MethodNotAllowed       method_not_allowed 405 no
+        ├── Conflict               conflict 409 no
+        │   ├── TopologyBusy       topology_busy 409 yes
+        │   ├── SpoutBusy          spout_busy 409 yes
+        │   ├── AckersFixed        ackers_fixed 409 no
+        │   └── MailboxOwned       mailbox_owned 409 no
+        ├── TooLarge               too_large 413 no
+        ├── UnsupportedMediaType   unsupported_media_type 415 no
+        ├── MaxSpoutPending        max_spout_pending 429 yes
+        ├── MailboxFull            mailbox_full 429 yes
+        ├── StoreFull              store_full 503 yes
+        ├── Overloaded             overloaded 503 yes
+        └── StoreUnavailable       store_unavailable 503 yes, but for a write see there
+"""
+
+from typing import Any, ClassVar
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class AckerError(Exception):
+    """The root of all errors of Acker: ``code`` is stable, ``retryable`` says whether trying again helps."""
+
+    code: ClassVar[str] = "acker"
+    retryable: bool = False
+
+
+class ServiceError(AckerError):
+    """An error that the service answers. ``detail`` says what failed, ``extra`` holds further members."""
+
+    code: ClassVar[str] = "problem"
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Something went wrong"
+    retryable_by_default: ClassVar[bool] = False
+
+    def __init__(self, detail: str, *, retryable: bool | None = None, **extra: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.retryable = self.retryable_by_default if retryable is None else retryable
+        self.extra = extra
+
+    def document(self) -> dict[str, Any]:
+        """Give the problem document, ready for JSON."""
+        return {
+            "type": f"urn:acker:problem:{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            "retryable": self.retryable,
+            **self.extra,
+        }
+
+
+class InvalidRequest(ServiceError):
+    """The request is not of the contract's form; in a batch, ``index`` names the operation."""
+
+    code, status, title = "invalid", 422, "The request is not valid"
+
+
+class Unauthorized(ServiceError):
+    """No key, or one that is not known."""
+
+    code, status, title = "unauthorized", 401, "A key is needed"
+
+
+class Forbidden(ServiceError):
+    """The key's scope or topologies do not allow this."""
+
+    code, status, title = "forbidden", 403, "The key does not allow this"
+
+
+class NotFound(ServiceError):
+    """There is nothing at this address."""
+
+    code, status, title = "not_found", 404, "There is nothing here"
+
+
+class UnknownTopology(NotFound):
+    """No topology has this name."""
+
+    code, title = "unknown_topology", "No such topology"
+
+
+class UnknownRoot(NotFound):
+    """The root is neither pending nor early nor remembered."""
+
+    code, title = "unknown_root", "No such root"
+
+
+class UnknownSpout(NotFound):
+    """No spout task has this name."""
+
+    code, title = "unknown_spout", "No such spout task"
+
+
+class MethodNotAllowed(ServiceError):
+    """The address is right, the method is not."""
+
+    code, status, title = "method_not_allowed", 405, "The method is not allowed here"
+
+
+class Conflict(ServiceError):
+    """The root is held by another spout task or message id."""
+
+    code, status, title = "conflict", 409, "The root is held by another emit"
+
+
+class TopologyBusy(Conflict):
+    """The topology has pending roots or unread completions, or is being deleted."""
+
+    code, title, retryable_by_default = "topology_busy", "The topology is busy", True
+
+
+class SpoutBusy(Conflict):
+    """The spout task has pending roots or unread completions."""
+
+    code, title, retryable_by_default = "spout_busy", "The spout task is busy", True
+
+
+class AckersFixed(Conflict):
+    """The number of ackers of a topology is fixed when it is made."""
+
+    code, title = "ackers_fixed", "The number of ackers is fixed"
+
+
+class MailboxOwned(Conflict):
+    """A webhook owns the mailbox; others may read, not release."""
+
+    code, title = "mailbox_owned", "A webhook owns the mailbox"
+
+
+class TooLarge(ServiceError):
+    """The body, or the batch, is over the limit."""
+
+    code, status, title = "too_large", 413, "The request is too large"
+
+
+class UnsupportedMediaType(ServiceError):
+    """The body is of a type that is not read here."""
+
+    code, status, title = "unsupported_media_type", 415, "The content type is not supported"
+
+
+class MaxSpoutPending(ServiceError):
+    """The spout task has as many pending roots as it may have."""
+
+    code, status, title, retryable_by_default = "max_spout_pending", 429, "Too many roots are pending", True
+
+
+class MailboxFull(ServiceError):
+    """The spout task's mailbox holds as many completions as it may."""
+
+    code, status, title, retryable_by_default = "mailbox_full", 429, "The mailbox is full", True
+
+
+class StoreFull(ServiceError):
+    """Redis has no memory left for new roots."""
+
+    code, status, title, retryable_by_default = "store_full", 503, "The store is full", True
+
+
+class Overloaded(ServiceError):
+    """The service has more to do than it can."""
+
+    code, status, title, retryable_by_default = "overloaded", 503, "The service is overloaded", True
+
+
+class StoreUnavailable(ServiceError):
+    """Redis did not answer, or not everywhere.
+
+    What became of a write is not known. With an idempotency key it may be sent again; without one only if it holds
+    no ack.
+    """
+
+    code, status, title, retryable_by_default = "store_unavailable", 503, "The store is not available", True
+
+
+def known() -> dict[str, type[ServiceError]]:
+    """Map every code to the class that states it; a subclass that a program adds has the code of its base."""
+    classes, found = [ServiceError], dict[str, type[ServiceError]]()
+    while classes:
+        cls = classes.pop()
+        found.setdefault(cls.code, cls)
+        classes.extend(cls.__subclasses__())
+    return found
+
+
+def from_document(document: dict[str, Any]) -> ServiceError:
+    """Make the exception that a problem document states.
+
+    A code that is not known gives a plain `ServiceError` that keeps the whole document in ``extra``.
+    """
+    cls = known().get(str(document.get("code")))
+    told = ServiceError("").document().keys() if cls else ("detail", "retryable")
+    cls = cls or ServiceError
+    extra = {name: value for name, value in document.items() if name not in told}
+    detail = document.get("detail", document.get("title", cls.title))
+    return cls(str(detail), retryable=bool(document.get("retryable")), **extra)

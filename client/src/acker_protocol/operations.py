@@ -1,0 +1,108 @@
+"""Knows the messages of the acker: the four operations, the words that answer them, the completion that ends a root."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How a root ended."""
+
+    ACKED = "acked"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+
+
+class OperationState(StrEnum):
+    """The answer to one operation."""
+
+    PENDING = "pending"
+    ACKED = "acked"
+    FAILED = "failed"
+    EARLY = "early"
+    FINISHED = "finished"
+    DUPLICATE = "duplicate"
+    UNKNOWN = "unknown"
+    CONFLICT = "conflict"
+    MAX_SPOUT_PENDING = "max_spout_pending"
+    MAILBOX_FULL = "mailbox_full"
+    STORE_FULL = "store_full"
+
+
+NOT_ADMITTED = frozenset({OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL})
+"""Words for an init that found no place; it changed nothing and may be sent again in a new request."""
+
+REFUSED = NOT_ADMITTED | {OperationState.CONFLICT}
+"""Words that do not count as accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Init:
+    """A spout task emitted a root.
+
+    ``ack_val`` is the XOR of its first edges, ``outstanding`` their number (None: unknown). Timeouts are in
+    milliseconds; None means the topology's, a progress timeout of 0 none.
+    """
+
+    root_id: int
+    spout_task: str
+    ack_val: int
+    outstanding: int | None = None
+    message_id: str | None = None
+    message_timeout_ms: int | None = None
+    progress_timeout_ms: int | None = None
+    component: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ack:
+    """A tuple is done: ``ack_val`` is its own edge id XOR those of all children born while it was processed.
+
+    ``outstanding`` is the number of children minus the number of edges acked (None: unknown). ``edge_id`` names the
+    edge, so that a topology that dedupes applies the ack once.
+    """
+
+    root_id: int
+    ack_val: int
+    outstanding: int | None = None
+    edge_id: int | None = None
+    component: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fail:
+    """A tuple failed, and with it the root."""
+
+    root_id: int
+    reason: str | None = None
+    component: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetTimeout:
+    """A root wants its full message timeout again, from now on."""
+
+    root_id: int
+    component: str | None = None
+
+
+Operation = Init | Ack | Fail | ResetTimeout
+"""One operation on one root."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRecord:
+    """The end of a root, as told to its spout task. Times are Unix milliseconds by the store's clock."""
+
+    root_id: int
+    spout_task: str
+    outcome: Outcome
+    message_id: str | None
+    reason: str | None
+    component: str | None
+    started_ms: int
+    at_ms: int
+
+    @property
+    def complete_latency_ms(self) -> int:
+        """From the root's first message to its end; never negative, even if the store's clock was set back."""
+        return max(0, self.at_ms - self.started_ms)

@@ -1,0 +1,88 @@
+"""Knows to which IP addresses callbacks may go.
+
+The callers of the acker choose the URLs of their webhooks, so the acker would be their hand inside its own network.
+Every address that is not for the public is refused, unless the operator allowed it.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+Network = IPv4Network | IPv6Network
+
+# The registries of special-purpose addresses (RFC 6890), and what carries an IPv4 address inside an IPv6 one: that
+# would be another spelling of an address that is refused. Written out, as Python's own lists differ by release.
+_KINDS = {
+    "unspecified": ("0.0.0.0/8", "::/128"),
+    "loopback": ("127.0.0.0/8", "::1/128"),
+    "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"),
+    "link-local": ("169.254.0.0/16", "fe80::/10"),
+    "carrier-grade NAT": ("100.64.0.0/10",),
+    "multicast": ("224.0.0.0/4", "ff00::/8"),
+    "mapped IPv4": ("::ffff:0:0/96", "::ffff:0:0:0/96"),
+    "compatible IPv4": ("::/96",),
+    "NAT64": ("64:ff9b::/96", "64:ff9b:1::/48"),
+    "Teredo": ("2001::/32",),
+    "6to4": ("192.88.99.0/24", "2002::/16"),
+    "documentation": ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
+    "benchmarking": ("198.18.0.0/15", "2001:2::/48"),
+    "reserved": ("192.0.0.0/24", "240.0.0.0/4", "2001::/23"),
+}
+_DENIED = [(ip_network(network), kind) for kind, networks in _KINDS.items() for network in networks]
+_PUBLIC_6 = IPv6Network("2000::/3")
+
+_LABEL = "[a-z0-9_-]{1,63}"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*|[0-9a-f]*:[0-9a-f:.]+", re.ASCII)
+# Only a name can end so: 127.0.0.1 and 0x7f.1 end in a digit or in what begins with one.
+_SUFFIX = re.compile(rf"(\.{_LABEL})*\.[a-z_][a-z0-9_-]{{0,62}}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EgressPolicy:
+    """What the operator allows besides the public addresses.
+
+    ``networks`` are taken as written: 10.0.0.0/8 does not allow ::ffff:10.0.0.1. A host of ``hosts`` may have any
+    address: ``hooks.internal`` is that very name as it stands in the URL, ``.internal`` every name below it, however
+    deep, but not ``internal`` itself. An IP address may stand there as well, in its usual spelling.
+    """
+
+    networks: tuple[Network, ...] = ()
+    hosts: frozenset[str] = frozenset()
+
+    def allows_host(self, host: str) -> bool:
+        """Whether the host of a URL is allowed by its name, whatever its addresses."""
+        host = host.lower().removesuffix(".")
+        return any(host == entry or (entry[0] == "." and host.endswith(entry)) for entry in self.hosts)
+
+    def denial(self, address: str) -> str | None:
+        """Say of what kind an IP address is if callbacks may not go there; None: they may."""
+        ip = ip_address(address)
+        if any(ip in network for network in self.networks):
+            return None
+        return _kind(ip)
+
+
+def read_networks(text: str) -> tuple[Network, ...]:
+    """Read networks in CIDR form, separated by commas. Raises ``ValueError``."""
+    return tuple(ip_network(entry) for entry in _entries(text))
+
+
+def read_hosts(text: str) -> frozenset[str]:
+    """Read host names and endings (with a dot before), separated by commas. Raises ``ValueError``."""
+    hosts = frozenset(entry.lower().removesuffix(".") for entry in _entries(text))
+    for host in hosts:
+        if not (_HOST.fullmatch(host) or _SUFFIX.fullmatch(host)):
+            raise ValueError(f"{host!r} is neither a host name nor an ending of host names, such as .internal")
+    return hosts
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _kind(ip: IPv4Address | IPv6Address) -> str | None:
+    for network, kind in _DENIED:
+        if ip in network:
+            return kind
+    # Of IPv6 only this part has been given out; the rest is reserved.
+    return "reserved" if ip.version == 6 and ip not in _PUBLIC_6 else None

@@ -1,1 +1,0 @@
-"""Decides, asks nobody: pure functions over plain values."""

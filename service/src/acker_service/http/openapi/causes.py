@@ -1,0 +1,39 @@
+"""Knows what may go wrong with an endpoint: what is its own, and what comes of where it stands."""
+
+from collections.abc import Iterator
+
+from acker_protocol.errors import (
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    ServiceError,
+    StoreUnavailable,
+    TooLarge,
+    Unauthorized,
+    UnknownSpout,
+    UnknownTopology,
+    UnsupportedMediaType,
+)
+
+from acker_service.http.load_shedding import UNLIMITED_PATHS
+from acker_service.http.openapi.described import Described
+from acker_service.http.openapi.shapes import Json
+
+_MAKES_A_SPOUT = "put_spout"
+
+
+def causes(path: str, operation: Json, described: Described) -> Iterator[type[ServiceError]]:
+    """Give all kinds of problems of an endpoint, some more than once."""
+    yield ServiceError
+    yield from described.problems
+    if path not in UNLIMITED_PATHS:
+        yield Overloaded
+    if "security" in operation:
+        yield from (Unauthorized, Forbidden, StoreUnavailable)
+    if "{topology}" in path:
+        yield from (InvalidRequest, NotFound, UnknownTopology)
+    if "{spout_task}" in path and operation["operationId"] != _MAKES_A_SPOUT:
+        yield UnknownSpout
+    if described.body:
+        yield from (TooLarge, UnsupportedMediaType)

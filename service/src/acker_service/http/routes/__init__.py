@@ -1,0 +1,1 @@
+"""The routes of the contract, one file per tag."""

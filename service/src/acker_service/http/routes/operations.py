@@ -1,0 +1,120 @@
+"""The door for operations: init, ack, fail, reset timeout, one by one and in batches."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from acker_protocol.errors import Conflict, InvalidRequest, MailboxFull, MaxSpoutPending, ServiceError, StoreFull
+from acker_protocol.ids import format_id
+from acker_protocol.operations import REFUSED, Operation, OperationState
+from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
+from acker_protocol.wire.fields import idempotency_key
+from acker_protocol.wire.operations import VERBS, decode_operation
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from acker_service.http import errors
+from acker_service.http.auth import needs, require_for
+from acker_service.http.bodies import JSON, content_type, read, read_json
+from acker_service.http.parameters import TopologyName
+from acker_service.operations import decoding
+from acker_service.operations.applier import Reply
+from acker_service.operations.column_batch import Operations
+from acker_service.operations.request import ApplyRequest as StoreRequest
+from acker_service.redis.codec import OperationResult
+from acker_service.store import Store
+from acker_service.topologies.config import first_timeout_over_dedupe_window
+
+Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY, description="Makes the request safe to repeat.")]
+Results = Annotated[Literal["all", "exceptions"], Query(description="All results, or only those not accepted.")]
+Handler = Callable[..., Awaitable[Any]]
+
+_REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
+    OperationState.CONFLICT: (Conflict, "the root is held by another spout task or another message id"),
+    OperationState.MAX_SPOUT_PENDING: (MaxSpoutPending, "the spout task has as many pending roots as it may"),
+    OperationState.MAILBOX_FULL: (MailboxFull, "the spout task's mailbox is full; read and release its completions"),
+    OperationState.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
+}
+
+
+def make_router(store: Store, *, max_body_bytes: int, max_batch: int) -> APIRouter:
+    """Make the routes of the operations."""
+    router = APIRouter(prefix="/v1/topologies/{topology}", tags=["operations"])
+    for verb in VERBS:
+        need, handler = needs("spout" if verb == "init" else "ack"), _single(store, verb, max_body_bytes)
+        router.add_api_route(f"/{verb}", handler, methods=["POST"], name=verb, dependencies=[need])
+    handler = _batch(store, max_body_bytes, max_batch)
+    router.add_api_route("/batch", handler, methods=["POST"], name="batch", dependencies=[needs("ack")])
+    return router
+
+
+def _single(store: Store, verb: str, most: int) -> Handler:
+    async def operate(topology: TopologyName, request: Request, key: Key = None) -> Response:
+        message = decode_operation(verb, await read_json(request, most=most))
+        reply = await _apply(store, topology, verb, [message], key)
+        response = _respond(message, reply.results[0])
+        _mark(response, reply)
+        return response
+
+    operate.__doc__ = f"Apply one {verb}."
+    return operate
+
+
+def _batch(store: Store, most: int, max_batch: int) -> Handler:
+    async def batch(topology: TopologyName, request: Request, key: Key = None, results: Results = "all") -> Response:
+        """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
+        kind = content_type(request, *decoding.CONTENT_TYPES)
+        operations = decoding.decode(kind, await read(request, most=most), max_operations=max_batch)
+        require_for(request, operations)
+        reply = await _apply(store, topology, "batch", operations, key)
+        response = Response(msgspec.json.encode(_results(reply, results)), media_type=JSON)
+        _mark(response, reply)
+        return response
+
+    return batch
+
+
+def _results(reply: Reply, wanted: str) -> dict[str, Any]:
+    refused = reply.refused
+    answer: dict[str, Any] = {"accepted": len(reply.codes) - len(refused)}
+    if wanted == "exceptions":
+        return answer | {"exceptions": [{"index": index, "state": word.value} for index, word in refused]}
+    return answer | {"results": [answer.state.value for answer in reply.results]}
+
+
+async def _apply(store: Store, name: str, endpoint: str, operations: Operations, key: str | None) -> Reply:
+    asked = StoreRequest(endpoint=endpoint, operations=operations, key=_checked(key))
+    try:
+        topology = await store.registry.get(name)
+    except ServiceError as problem:
+        problem.retryable = problem.retryable and asked.repeatable
+        raise
+    if (index := first_timeout_over_dedupe_window(operations, topology.config)) is not None:
+        where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
+        raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
+    return await store.applier.apply(topology, asked)
+
+
+def _checked(key: str | None) -> str | None:
+    try:
+        return None if key is None else idempotency_key(key)
+    except ValueError as fault:
+        raise InvalidRequest(f"{IDEMPOTENCY_KEY} {fault}") from None
+
+
+def _mark(response: Response, reply: Reply) -> None:
+    if reply.replayed:
+        response.headers[IDEMPOTENCY_REPLAYED] = "true"
+
+
+def _respond(message: Operation, answer: OperationResult) -> Response:
+    """Answer a single operation: with its state, or where it was refused with a problem."""
+    if answer.state in REFUSED:
+        kind, detail = _REFUSALS[answer.state]
+        return errors.respond(kind(detail, root_id=format_id(message.root_id)))
+    return Response(msgspec.json.encode(show_answer(message.root_id, answer)), media_type=JSON)
+
+
+def show_answer(root_id: int, answer: OperationResult) -> dict[str, Any]:
+    """Write what one operation is answered."""
+    state = {"root_id": format_id(root_id), "state": answer.state.value}
+    return state if answer.outcome is None else state | {"outcome": answer.outcome.value}

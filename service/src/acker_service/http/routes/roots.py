@@ -1,0 +1,111 @@
+"""The door for looking at roots, waiting for one, and failing one by hand."""
+
+import asyncio
+from typing import Annotated, Any
+
+from acker_protocol.errors import InvalidRequest, UnknownRoot
+from acker_protocol.ids import format_id, parse_id
+from acker_protocol.wire.fields import reason
+from acker_protocol.wire.operations import check
+from fastapi import APIRouter, Query, Request
+
+from acker_service.http.auth import needs
+from acker_service.http.bodies import read_json_if_any
+from acker_service.http.long_poll import LongPoll
+from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs
+from acker_service.http.routes.operations import show_answer
+from acker_service.roots.pending import decode_positions, encode_positions
+from acker_service.roots.reading import RootView
+from acker_service.store import Store
+from acker_service.topologies.stamp import Topology
+
+FORCED = "forced"
+"""How the reason of a fail by hand begins."""
+
+OlderThanMs = Annotated[int, Query(ge=0, le=2**53 - 1, description="Only roots of at least this age.")]
+ListCursor = Annotated[str | None, Query(description="The cursor of the page before; left out: the first page.")]
+
+_STATES = {"E": "early", "P": "pending", "F": "finished"}
+
+
+def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -> APIRouter:
+    """Make the routes of the roots; once ``stopping`` is set, nobody waits any more."""
+    router = APIRouter(prefix="/v1/topologies/{topology}/roots", tags=["roots"])
+
+    @router.get("", dependencies=[needs("ack")])
+    async def list_roots(
+        topology: TopologyName, older_than_ms: OlderThanMs = 0, limit: Limit = 100, cursor: ListCursor = None
+    ) -> dict[str, Any]:
+        """List pending roots, about nearest deadline first. A page may be short; the last one has no cursor."""
+
+        async def work(found: Topology) -> dict[str, Any]:
+            places = decode_positions(cursor, found)
+            page = await store.pending_roots.page(found, places, older_than_ms=older_than_ms, limit=limit)
+            return {"roots": [_show(root) for root in page.roots], "cursor": encode_positions(page.positions, found)}
+
+        return await store.registry.with_current(topology, work)
+
+    @router.get("/{root_id}", dependencies=[needs("ack")])
+    async def get_root(
+        request: Request, topology: TopologyName, root_id: RootId, wait_ms: WaitMs = 0
+    ) -> dict[str, Any]:
+        """Give a root as it stands, or wait until it is finished; of a finished one only its outcome is remembered."""
+        number = _parse(root_id)
+
+        async def look() -> RootView:
+            return await store.registry.with_current(topology, lambda found: store.roots.read(found, number))
+
+        if not wait_ms:
+            return _show(await look())
+        with store.root_notifier.waiting(await store.registry.get(topology), number) as waiter:
+            wait = LongPoll(request=request, stopping=stopping, seconds=wait_ms / 1000)
+            return _show(await wait.until(_is_over, look, waiter))
+
+    _add_fail(router, store, max_body_bytes)
+    return router
+
+
+def _add_fail(router: APIRouter, store: Store, most: int) -> None:
+    """Add the route by which an operator fails a root."""
+
+    @router.post("/{root_id}/fail", dependencies=[needs("admin")])
+    async def fail_root(topology: TopologyName, root_id: RootId, request: Request) -> dict[str, Any]:
+        """Fail a root by hand; its spout task is told a reason that begins with `forced`."""
+        values = check(await read_json_if_any(request, most=most), {"reason": reason})
+        told = f"{FORCED}: {values['reason']}" if "reason" in values else FORCED
+        number = _parse(root_id)
+        answer = await store.registry.with_current(topology, lambda found: store.roots.force_fail(found, number, told))
+        if answer is None:
+            raise _unknown(number)
+        return show_answer(number, answer)
+
+
+def _parse(root_id: str) -> int:
+    try:
+        return parse_id(root_id)
+    except ValueError as fault:
+        raise InvalidRequest(f"root_id {fault}") from None
+
+
+def _unknown(root_id: int) -> UnknownRoot:
+    return UnknownRoot(f"root {format_id(root_id)} is neither pending nor early nor remembered")
+
+
+def _is_over(root: RootView) -> bool:
+    return root.is_finished
+
+
+def _show(root: RootView) -> dict[str, Any]:
+    if root.state == "N":
+        raise _unknown(root.root_id)
+    state = {"root_id": format_id(root.root_id), "state": _STATES[root.state]}
+    if root.outcome is not None:
+        return state | {"outcome": root.outcome.value}
+    return state | {
+        "spout_task": root.spout_task,
+        "message_id": root.message_id,
+        "ack_val": format_id(root.ack_val),
+        "outstanding": root.outstanding,
+        "age_ms": max(0, root.now_ms - root.started_ms),
+        "deadline_at_ms": root.due_ms,
+    }

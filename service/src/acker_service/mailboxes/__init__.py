@@ -1,0 +1,1 @@
+"""Mailboxes: reading and releasing completions, cursors, waiting for new completions, dead letters."""

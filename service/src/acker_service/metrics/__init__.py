@@ -1,0 +1,1 @@
+"""Metrics and logs. The only package that imports prometheus_client."""

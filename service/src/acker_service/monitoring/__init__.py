@@ -1,0 +1,1 @@
+"""Watches the store: snapshots of its state, backpressure when it is full."""

@@ -1,0 +1,1 @@
+"""Applies operations: decodes a batch, splits it by shard, sends it to Redis, gathers the results."""

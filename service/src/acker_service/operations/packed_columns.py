@@ -1,0 +1,77 @@
+"""Decodes a packed batch into columns: its records are taken as they are, as one array."""
+
+from itertools import pairwise
+
+import numpy as np
+from acker_protocol.wire.packed import ACK, FAIL, HEADER, INIT, RESET_TIMEOUT, read_header
+from numpy.typing import NDArray
+
+from acker_service.operations import column_checks
+from acker_service.operations.column_batch import RECORDS, ColumnBatch
+
+_WORD = 4
+_FLAGS = 4
+"""Flags are below this; each says that a number is given that else has to be zero."""
+
+_ANY = {"op", "root_id", "component"}
+_OWN = {
+    **{(INIT, flags): _ANY | {"ack_val", "message_timeout_ms", "spout_task", "text"} for flags in range(_FLAGS)},
+    **{(ACK, flags): _ANY | {"ack_val", "edge_id"} for flags in range(2)},
+    (FAIL, 0): _ANY | {"text"},
+    (RESET_TIMEOUT, 0): _ANY,
+}
+"""What may be other than zero, by op and flags, besides what the flags say."""
+
+
+def decode(body: bytes, *, max_operations: int) -> ColumnBatch:
+    """Decode a batch of ``max_operations`` operations at most.
+
+    Raises ``ValueError`` where the reference refuses an operation or the table of strings, and the problem that the
+    reference raises where it refuses the header.
+    """
+    operations, strings = read_header(body, max_operations=max_operations)
+    records = np.frombuffer(body, RECORDS, operations, HEADER.size)
+    at = HEADER.size + records.nbytes
+    _check_zeros(records, np.frombuffer(body, np.uint32, records.nbytes // _WORD, HEADER.size))
+    lengths = np.frombuffer(body, ">u4", strings, at)
+    columns = ColumnBatch(records, _table(body[at + lengths.nbytes :], lengths))
+    column_checks.check(columns)
+    return columns
+
+
+def _zeros() -> NDArray[np.uint32]:
+    """Give, by op and flags, the bits of a record that have to be zero; all of them, where flags may not be so."""
+    bits = np.full(((RESET_TIMEOUT + 1) * _FLAGS, RECORDS.itemsize // _WORD), 2**32 - 1, np.uint32)
+    for (op, flags), own in _OWN.items():
+        given = {field for flag, field in ((1, "outstanding"), (2, "progress_timeout_ms")) if flags & flag}
+        for field in own | given:
+            bits[op * _FLAGS + flags, _words(field)] = 0
+    return bits
+
+
+def _words(field: str) -> slice:
+    """Give which words of a record a field takes; op and flags share one."""
+    assert RECORDS.fields is not None
+    kind, offset = RECORDS.fields[field][:2]
+    return slice(offset // _WORD, (offset + kind.itemsize - 1) // _WORD + 1)
+
+
+_ZEROS = _zeros()
+
+
+def _check_zeros(records: NDArray[np.void], words: NDArray[np.uint32]) -> None:
+    ops, flags = records["op"].astype(np.intp), records["flags"]
+    if (ops > RESET_TIMEOUT).any() or (flags >= _FLAGS).any():
+        raise ValueError("an op or a flag is unknown")
+    if (words.reshape(-1, _ZEROS.shape[1]) & _ZEROS[ops * _FLAGS + flags]).any():
+        raise ValueError("a field has to be zero")
+
+
+def _table(raw: bytes, lengths: NDArray[np.uint32]) -> list[str]:
+    ends = [0, *np.cumsum(lengths, dtype=np.uint64).tolist()]
+    if ends[-1] != len(raw):
+        raise ValueError("the strings do not fill the body")
+    if raw.isascii():
+        text = raw.decode()
+        return [text[start:end] for start, end in pairwise(ends)]
+    return [raw[start:end].decode() for start, end in pairwise(ends)]

@@ -1,0 +1,1 @@
+"""The driver: the only package that imports redis-py, spells keys or names a Lua function."""

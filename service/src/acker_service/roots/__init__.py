@@ -1,0 +1,1 @@
+"""Single roots: reading, listing, waiting for the end of one, expiry."""

@@ -1,1 +1,0 @@
-"""Remembers: the only room that speaks Redis."""

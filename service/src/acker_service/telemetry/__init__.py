@@ -1,1 +1,0 @@
-"""How the service tells of itself: its log and its metrics."""

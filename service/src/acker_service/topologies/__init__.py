@@ -1,0 +1,1 @@
+"""Topologies and their spout tasks: configuration, stamps, shards, deletion."""

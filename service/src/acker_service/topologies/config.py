@@ -1,0 +1,101 @@
+"""Knows what a topology may be configured to, and how a change of its configuration is merged."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from acker_protocol.errors import AckersFixed, InvalidRequest
+from acker_protocol.operations import Init
+from acker_protocol.states import TopologyRules
+from acker_protocol.wire import fields as checks
+from acker_protocol.wire.operations import check
+
+from acker_service.operations.column_batch import ColumnBatch, Operations
+
+MAX_SPOUT_PENDING = range(1, 2**31)
+
+_timeout = checks.integer(checks.TIMEOUT_MS)
+_CHECKS = {
+    "ackers": checks.integer(checks.ACKERS),
+    "message_timeout_ms": _timeout,
+    "progress_timeout_ms": checks.allow_zero(_timeout),
+    "max_spout_pending": checks.integer(MAX_SPOUT_PENDING),
+    "dedupe_window_ms": checks.allow_zero(_timeout),
+    "retention_ms": checks.integer(checks.RETENTION_MS),
+}
+
+
+BUCKETS = 4_096
+"""How many small hashes a shard has: enough for about 260,000 roots a shard at their cheapest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyConfig:
+    """How a topology behaves; durations in milliseconds. ``ackers`` and ``buckets`` are fixed when it is made.
+
+    ``buckets`` is the number of small hashes that a shard's roots are spread over; about 64 roots in each are cheapest.
+    """
+
+    ackers: int = 4
+    message_timeout_ms: int = 30_000
+    progress_timeout_ms: int | None = None
+    max_spout_pending: int | None = None
+    dedupe_window_ms: int = 0
+    retention_ms: int = 60_000
+    buckets: int = BUCKETS
+
+    @property
+    def shards(self) -> int:
+        """How many shards hold its roots: one an acker, and one that remembers the untracked roots of none."""
+        return max(1, self.ackers)
+
+    @property
+    def rules(self) -> TopologyRules:
+        """What the law needs to know of it."""
+        return TopologyRules(
+            message_timeout_ms=self.message_timeout_ms,
+            progress_timeout_ms=self.progress_timeout_ms or 0,
+            dedupe_window_ms=self.dedupe_window_ms,
+            retention_ms=self.retention_ms,
+            tracked=self.ackers > 0,
+        )
+
+    def public(self) -> dict[str, int | None]:
+        """What callers see and may change."""
+        return {name: value for name, value in asdict(self).items() if name in _CHECKS}
+
+
+def from_stored(document: dict[str, Any]) -> TopologyConfig:
+    """Read a configuration as it was stored; what a later release knows of it is passed over."""
+    return TopologyConfig(
+        **{name: value for name, value in document.items() if name in TopologyConfig.__dataclass_fields__}
+    )
+
+
+def merge(present: TopologyConfig | None, document: dict[str, Any], *, buckets: int) -> TopologyConfig:
+    """Give the configuration after a PUT: what it leaves out stays, null is the default.
+
+    ``present`` is None for a topology that is being made, with so many ``buckets`` a shard. Raises `Invalid`,
+    `AckersFixed`.
+    """
+    values = check(document, _CHECKS)
+    base = present or TopologyConfig(buckets=buckets)
+    defaults = {f.name: f.default for f in fields(TopologyConfig)}
+    reset = {name: defaults[name] for name, value in document.items() if value is None}
+    merged = TopologyConfig(**(asdict(base) | reset | values))
+    if present is not None and merged.ackers != present.ackers:
+        raise AckersFixed(f"the topology was made with {present.ackers} ackers; make a new one for {merged.ackers}")
+    if merged.dedupe_window_ms and merged.dedupe_window_ms < merged.message_timeout_ms:
+        raise InvalidRequest("dedupe_window_ms must be 0 or at least message_timeout_ms")
+    return merged
+
+
+def first_timeout_over_dedupe_window(operations: Operations, configuration: TopologyConfig) -> int | None:
+    """Give the index of the first init whose message timeout exceeds the dedupe window; None: there is no such."""
+    window = configuration.dedupe_window_ms
+    if not window:
+        return None
+    if isinstance(operations, ColumnBatch):
+        return next(iter(np.flatnonzero(operations.records["message_timeout_ms"] > window).tolist()), None)
+    inits = ((i, message) for i, message in enumerate(operations) if isinstance(message, Init))
+    return next((i for i, init in inits if (init.message_timeout_ms or 0) > window), None)

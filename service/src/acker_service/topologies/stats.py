@@ -1,0 +1,109 @@
+"""Knows how many roots are pending, how many completions unread, and how roots have ended so far."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from acker_protocol.operations import Outcome
+
+from acker_service.metrics.stats import CallbackBacklog, LatencyHistogram, TopologyStats
+from acker_service.topologies.shards import Shards
+from acker_service.topologies.stamp import Topology
+
+DELIVERY = ("delivered", "retried", "published", "dead", "discarded")
+TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoutCounts:
+    """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was made.
+
+    ``dropped`` are early roots that no init came for, ``unbalanced`` the times an ack val was zero with edges
+    outstanding; ``deliveries`` count completions, by what became of them. ``latencies`` are complete latencies, by
+    outcome; ``backlogs`` are of spout tasks with a callback, where they were looked at.
+    """
+
+    pending: Counter[int] = field(default_factory=Counter)
+    unread: Counter[int] = field(default_factory=Counter)
+    dead: Counter[int] = field(default_factory=Counter)
+    totals: dict[str, int] = field(default_factory=dict)
+    deliveries: dict[str, int] = field(default_factory=dict)
+    latencies: dict[str, LatencyHistogram] = field(default_factory=dict)
+    backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
+
+    def stored(self, index: int) -> int:
+        """How many completions are kept for a spout task: unread ones and dead letters."""
+        return self.unread[index] + self.dead[index]
+
+    @property
+    def stored_total(self) -> int:
+        """Likewise, over all spout tasks."""
+        return sum(self.unread.values()) + sum(self.dead.values())
+
+    def remaining(self, index: int) -> str:
+        """Say what is left of a spout task; empty if nothing is."""
+        return _describe_remaining(self.pending[index], self.unread[index], self.dead[index])
+
+    @property
+    def remaining_total(self) -> str:
+        """Likewise, over all spout tasks."""
+        return _describe_remaining(*(sum(counts.values()) for counts in (self.pending, self.unread, self.dead)))
+
+    @property
+    def topology_stats(self) -> TopologyStats:
+        """The same, over all spout tasks."""
+        return TopologyStats(
+            pending=sum(self.pending.values()),
+            unread=sum(self.unread.values()),
+            dead_letters=sum(self.dead.values()),
+            totals=self.totals,
+            deliveries=self.deliveries,
+            latencies=self.latencies,
+            backlogs=self.backlogs,
+        )
+
+
+class StatsReader:
+    """Reads counts."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+
+    async def read(self, topology: Topology) -> SpoutCounts:
+        """Add the counts of all shards up."""
+        _, shards = await self._shards.call_all(topology, "acker_read_counts_v1")
+        pending, unread, dead, fields = Counter[int](), Counter[int](), Counter[int](), Counter[str]()
+        for by_spout, unread_by_spout, dead_by_spout, ended in shards:
+            pending.update(read_counts(by_spout))
+            unread.update(read_counts(unread_by_spout))
+            dead.update(read_counts(dead_by_spout))
+            fields.update(_named(ended))
+        latencies = {outcome.value: _latencies(fields, outcome) for outcome in Outcome}
+        totals = {name: fields[name] + sum(_by_exponent(fields, name).values()) for name in TOTALS}
+        deliveries = {name: fields[name] for name in DELIVERY}
+        return SpoutCounts(
+            pending=pending, unread=unread, dead=dead, totals=totals, deliveries=deliveries, latencies=latencies
+        )
+
+
+def _describe_remaining(pending: int, unread: int, dead: int) -> str:
+    letters = f" and {dead} dead letters" if dead else ""
+    return f"{pending} pending roots and {unread} unread completions{letters}" if pending or unread or dead else ""
+
+
+def read_counts(flat: list[bytes]) -> dict[int, int]:
+    """Read a hash of counts by spout index."""
+    return {int(index): count for index, count in _named(flat).items()}
+
+
+def _latencies(fields: Mapping[str, int], outcome: Outcome) -> LatencyHistogram:
+    return LatencyHistogram(counts=_by_exponent(fields, outcome.value), sum_ms=fields.get(f"{outcome.value}_ms", 0))
+
+
+def _by_exponent(fields: Mapping[str, int], name: str) -> dict[int, int]:
+    head = f"{name}:"
+    return {int(field.removeprefix(head)): count for field, count in fields.items() if field.startswith(head)}
+
+
+def _named(flat: list[bytes]) -> dict[str, int]:
+    return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}

@@ -1,0 +1,218 @@
+"""Reading mailboxes for many at once: few round trips, and everybody gets what came before they asked."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+
+import anyio
+import pytest
+from acker_protocol.errors import StoreUnavailable, UnknownSpout
+from acker_service.mailboxes.cursor import decode_cursor
+from acker_service.mailboxes.read_coalescer import CALLS_PER_ROUND_TRIP, ReadCoalescer
+from acker_service.mailboxes.reading import MailboxReader, ReadResult
+from acker_service.redis import keys
+from acker_service.store import Store
+from acker_service.topologies.stamp import Topology
+from acker_service.wakeup import Wakeup
+
+from tests.support.caller import Caller, init
+from tests.support.redis_side import at
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+numbers = count(1_000)
+
+
+class Counted(MailboxReader):
+    """Mailboxes that count their round trips; ``between`` comes after each, before its answer."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.shards, store.metrics.operations)
+        self.round_trips: list[int] = []
+        self.between: Callable[[], object] = lambda: None
+
+    async def read_each(self, topology, wanted):
+        self.round_trips.append(len(wanted))
+        readings = await super().read_each(topology, wanted)
+        self.between()
+        return readings
+
+
+@pytest.fixture
+def mailboxes(store: Store) -> Counted:
+    return Counted(store)
+
+
+@pytest.fixture
+def readers(mailboxes: Counted) -> ReadCoalescer:
+    return ReadCoalescer(mailboxes)
+
+
+async def read(readers: ReadCoalescer, store: Store, spout_task: str = "s1", limit: int = 10) -> ReadResult:
+    topology = await store.registry.get("default")
+    spout = await store.spouts.get(topology, spout_task)
+    return await readers.read(topology, spout, decode_cursor(None, topology), limit)
+
+
+async def emit(call: Caller, count: int) -> None:
+    """Make so many spout tasks with a completion each."""
+    await call.words(*(init(n, spout_task=f"s{n}") for n in range(1, count + 1)))
+
+
+def roots(reading: ReadResult) -> list[int]:
+    return [done.root_id for done in reading.completions]
+
+
+async def test_equal_wishes_are_read_once(
+    call: Caller, store: Store, readers: ReadCoalescer, mailboxes: Counted
+) -> None:
+    await emit(call, 1)
+    readings = await asyncio.gather(*(read(readers, store) for _ in range(100)))
+    assert [roots(reading) for reading in readings] == [[1]] * 100
+    assert mailboxes.round_trips == [1]
+
+
+async def test_different_wishes_share_round_trips(
+    call: Caller, store: Store, readers: ReadCoalescer, mailboxes: Counted
+) -> None:
+    await emit(call, 50)
+    readings = await asyncio.gather(*(read(readers, store, f"s{n}") for n in range(1, 51)))
+    assert [roots(reading) for reading in readings] == [[n] for n in range(1, 51)]
+    assert sum(mailboxes.round_trips) == 50
+    assert max(mailboxes.round_trips) == CALLS_PER_ROUND_TRIP // 4
+
+
+async def test_a_wish_does_not_join_a_reading_that_was_sent_before_it(
+    call: Caller, store: Store, readers: ReadCoalescer, mailboxes: Counted
+) -> None:
+    await emit(call, 1)
+    late: list[asyncio.Task[ReadResult]] = []
+    mailboxes.between = lambda: late.append(asyncio.create_task(read(readers, store))) if not late else None
+    assert roots(await read(readers, store)) == [1]
+    await call.post(init(2, spout_task="s1"))
+    assert set(roots(await late[0])) >= {1}
+    assert mailboxes.round_trips == [1, 1]
+
+
+async def test_one_who_goes_away_takes_nothing_from_the_others(
+    call: Caller, store: Store, readers: ReadCoalescer, mailboxes: Counted
+) -> None:
+    await emit(call, 1)
+    gone, stays = (asyncio.create_task(read(readers, store)) for _ in range(2))
+    mailboxes.between = gone.cancel
+    with anyio.fail_after(20):
+        assert roots(await stays) == [1]
+    assert gone.cancelled()
+    assert mailboxes.round_trips == [1]
+
+
+async def test_all_are_told_of_a_fault_and_may_ask_again(
+    call: Caller, store: Store, readers: ReadCoalescer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await emit(call, 1)
+
+    async def fails(*_: object) -> list[object]:
+        raise StoreUnavailable("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.redis, "call_each", fails)
+        with anyio.fail_after(20):
+            answers = await asyncio.gather(*(read(readers, store) for _ in range(3)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
+    assert roots(await read(readers, store)) == [1]
+
+
+async def test_a_reading_says_whether_there_may_be_more(call: Caller, store: Store, readers: ReadCoalescer) -> None:
+    await call.words(*(init(n, spout_task="s1") for n in range(1, 6)))
+    assert (await read(readers, store, limit=4)).more
+    assert (await read(readers, store, limit=5)).more
+    assert not (await read(readers, store, limit=6)).more
+
+
+async def test_many_bytes_mean_that_there_may_be_more(call: Caller, store: Store, readers: ReadCoalescer) -> None:
+    for first in range(1, 1_201, 400):
+        words = await call.words(
+            *(init(n * 4, spout_task="s1", message_id="m" * 1_000) for n in range(first, first + 400))
+        )
+        assert set(words) == {"acked"}
+    assert (await read(readers, store, limit=10_000)).more
+
+
+async def test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip(
+    call: Caller, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await emit(call, 40)
+    await store.mailbox_notifier.stop()
+    topology = await store.registry.get("default")
+    calls: list[tuple[str, int]] = []
+    call_each = store.redis.call_each
+
+    async def counted(function, asked):
+        calls.append((function, len(asked)))
+        return await call_each(function, asked)
+
+    monkeypatch.setattr(store.redis, "call_each", counted)
+    waits = [store.mailbox_notifier.waiting(topology, await store.spouts.get(topology, f"s{n}")) for n in range(1, 41)]
+    waiters = [wait.__enter__() for wait in waits]
+    await store.mailbox_notifier._poll()
+    assert calls == [("acker_tips_v1", len(topology.shards))]
+    assert all(waiter._woken for waiter in waiters), "the first sweep cannot know what is news"
+    for waiter in waiters:
+        await waiter.wait(0)
+    await call.post(init(99, spout_task="s7"))
+    await store.mailbox_notifier._poll()
+    assert [n for n, waiter in enumerate(waiters, 1) if waiter._woken] == [7]
+
+
+async def test_a_sweep_wakes_who_waits_for_a_topology_that_has_gone(call: Caller, store: Store) -> None:
+    other = Caller(call.http, "other")
+    await other.put()
+    await other.post(init(1))
+    await store.mailbox_notifier.stop()
+    topology: Topology = await store.registry.get("other")
+    with store.mailbox_notifier.waiting(topology, await store.spouts.get(topology, "orders")) as waiter:
+        await store.mailbox_notifier._poll()
+        await waiter.wait(0)
+        await call.http.delete("/v1/topologies/other", params={"force": True, "discard": True})
+        await store.mailbox_notifier._poll()
+        assert waiter._woken
+
+
+async def test_one_who_follows_a_spout_task_that_was_removed_is_told_so_even_if_it_is_there_again(
+    call: Caller, store: Store
+) -> None:
+    await call.put_spout("orders")
+    async with store.followers.following(await store.registry.get("default"), "orders", None) as follower:
+        assert (await follower.read(10)).completions == []
+        await call.http.delete("/v1/topologies/default/spouts/orders")
+        await call.put_spout("orders")
+        with pytest.raises(UnknownSpout):
+            await follower.read(10)
+
+
+async def test_a_wake_between_two_waits_is_not_lost() -> None:
+    waiter = Wakeup()
+    waiter.wake()
+    with anyio.fail_after(20):
+        await waiter.wait(60)
+    await waiter.wait(0.01)
+
+
+async def test_a_hint_that_makes_no_sense_harms_nobody(call: Caller, store: Store) -> None:
+    await emit(call, 1)
+    topology = await store.registry.get("default")
+    _, sweeping = store.mailbox_notifier._tasks
+    sweeping.cancel()
+
+    async def heard() -> bool:
+        return bool(await at(store, "SPUBLISH", keys.hints("default", 0), "nonsense"))
+
+    with store.mailbox_notifier.waiting(topology, await store.spouts.get(topology, "s1")) as waiter:
+        await eventually(heard)
+
+        async def woken() -> bool:
+            await call.post(init(next(numbers), spout_task="s1"))
+            return waiter._woken
+
+        await eventually(woken)

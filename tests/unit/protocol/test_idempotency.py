@@ -1,0 +1,52 @@
+import pytest
+from acker_protocol.idempotency import replay_operation
+from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState, Outcome, ResetTimeout
+from acker_protocol.states import Finished, State, Tree
+
+INIT = Init(root_id=1, spout_task="orders", message_id="42", ack_val=5, outstanding=1)
+OTHER_SPOUT = Init(root_id=1, spout_task="refunds", message_id="42", ack_val=5, outstanding=1)
+OTHER_MESSAGE = Init(root_id=1, spout_task="orders", message_id="43", ack_val=5, outstanding=1)
+ACK, FAIL, RESET = Ack(root_id=1, ack_val=5, outstanding=-1), Fail(root_id=1), ResetTimeout(root_id=1)
+
+EARLY = Tree(root_id=1, started_ms=0, deadline_ms=1_000)
+PENDING = Tree(root_id=1, started_ms=0, deadline_ms=1_000, spout_task="orders", message_id="42", ack_val=5)
+FINISHED = Finished(outcome=Outcome.TIMED_OUT, at_ms=0)
+
+TABLE = {
+    "unknown": (None, {INIT: "duplicate", ACK: "duplicate", FAIL: "duplicate", RESET: "duplicate"}),
+    "early": (EARLY, {INIT: "duplicate", ACK: "early", FAIL: "early", RESET: "unknown"}),
+    "pending": (
+        PENDING,
+        {
+            INIT: "pending",
+            OTHER_SPOUT: "conflict",
+            OTHER_MESSAGE: "conflict",
+            ACK: "pending",
+            FAIL: "duplicate",
+            RESET: "pending",
+        },
+    ),
+    "finished": (FINISHED, {INIT: "finished", ACK: "finished", FAIL: "finished", RESET: "finished"}),
+}
+ROWS = [
+    pytest.param(state, message, OperationState(word), id=f"{name}-{type(message).__name__}-{word}")
+    for name, (state, words) in TABLE.items()
+    for message, word in words.items()
+]
+
+
+@pytest.mark.parametrize(("state", "message", "word"), ROWS)
+def test_a_repeat_is_answered_with_the_present_state(state: State, message: Operation, word: OperationState) -> None:
+    assert replay_operation(state, message, refused_inits=0) is word
+
+
+@pytest.mark.parametrize("state", [None, EARLY])
+def test_an_init_that_was_refused_a_place_is_told_so_again(state: State) -> None:
+    assert replay_operation(state, INIT, refused_inits=1) is OperationState.MAX_SPOUT_PENDING
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "word"), [row for row in ROWS if row.values[:2] not in ((None, INIT), (EARLY, INIT))]
+)
+def test_a_refused_place_changes_no_other_answer(state: State, message: Operation, word: OperationState) -> None:
+    assert replay_operation(state, message, refused_inits=1) is word

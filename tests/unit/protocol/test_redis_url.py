@@ -1,0 +1,63 @@
+import pytest
+from acker_protocol.redis_url import Kind, read_redis_url
+from acker_service.redis.discovery import make_discovery
+
+
+@pytest.mark.parametrize("url", ["redis://store", "rediss://user:pw@store:7000/2?ssl_cert_reqs=none", "unix:///run/s"])
+def test_one_server_is_reached_at_its_own_address(url: str) -> None:
+    assert read_redis_url(url).kind is Kind.STANDALONE
+
+
+def test_a_cluster_is_reached_at_some_of_its_nodes_each_with_the_same_login_and_options() -> None:
+    place = read_redis_url("rediss+cluster://user:p%40w@one,two:7000,[::1]:7001?ssl_ca_certs=/ca.pem")
+    assert place.kind is Kind.CLUSTER
+    assert place.addresses == (("one", 6379), ("two", 7000), ("::1", 7001))
+    assert [place.url(address) for address in place.addresses] == [
+        "rediss://user:p%40w@one:6379/0?ssl_ca_certs=%2Fca.pem",
+        "rediss://user:p%40w@two:7000/0?ssl_ca_certs=%2Fca.pem",
+        "rediss://user:p%40w@[::1]:7001/0?ssl_ca_certs=%2Fca.pem",
+    ]
+
+
+def test_sentinels_name_the_primary_and_may_have_a_login_of_their_own() -> None:
+    place = read_redis_url("redis+sentinel://:pw@one,two:7000/main/3?sentinel_password=s%2F")
+    assert (place.kind, place.name, place.database) == (Kind.SENTINEL, "main", "3")
+    assert place.sentinel_url(place.addresses[0]) == "redis://:s%2F@one:26379/"
+    assert place.url(("primary", 6379)) == "redis://:pw@primary:6379/3"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://store", "redis://"),
+        ("redis+mesh://store", "redis://"),
+        ("redis+redis://store", "redis://"),
+        ("store:6379", "redis://"),
+        ("redis+sentinel://one", "what the sentinels call"),
+        ("redis+cluster://one/2", "no databases"),
+        ("redis+cluster://one:seven", "no port"),
+        ("redis+cluster://:pw@", "names no host"),
+        ("redis+cluster://one,,two", "names no host"),
+        ("redis://store:70000", "no port"),
+        ("redis://store/abc", "no database"),
+        ("redis+sentinel://one/main/abc", "no database"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_in_words_without_its_password(url: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as told:
+        read_redis_url(url)
+    assert "pw" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://store?bogus=1", "bogus"),
+        ("rediss+cluster://store?bogus=1", "bogus"),
+        ("redis://store?decode_responses=true", "decode_responses"),
+        ("unix:///s?bogus=1", "bogus"),
+    ],
+)
+def test_an_option_that_is_none_or_changes_the_answers_is_refused_before_it_is_used(url: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make_discovery(url)

@@ -1,0 +1,68 @@
+"""Tests what is posted to a webhook."""
+
+import json
+
+from acker_protocol.operations import CompletionRecord, Outcome
+from acker_protocol.wire.completions import encode_completion
+from acker_service.delivery.payload import make_message, message_id
+from hypothesis import given
+from hypothesis import strategies as st
+
+IDS = st.lists(st.text("0123456789abcdef", min_size=32, max_size=32), min_size=1, max_size=5, unique=True)
+
+
+def told(root_id: int, at_ms: int = 1_790_000_000_007, message_id: str | None = None) -> dict:
+    completion = CompletionRecord(
+        root_id=root_id,
+        spout_task="s",
+        outcome=Outcome.ACKED,
+        message_id=message_id,
+        reason=None,
+        component=None,
+        started_ms=1_789_999_999_000,
+        at_ms=at_ms,
+    )
+    return encode_completion(completion, incarnation="1")
+
+
+def test_a_body_is_of_the_form_of_standard_webhooks():
+    completions = [told(1), told(2, message_id="ü\n")]
+    post = make_message(topology="t", spout_task="s-1", completions=completions)
+    assert json.loads(post.body) == {
+        "type": "completion.batch",
+        "timestamp": "2026-09-21T14:13:20.007Z",
+        "data": {"topology": "t", "spout_task": "s-1", "completions": completions},
+    }
+
+
+def test_a_post_knows_the_ids_in_it_in_their_order():
+    completions = [told(2), told(1)]
+    post = make_message(topology="t", spout_task="s", completions=completions)
+    assert post.ids == tuple(completion["id"] for completion in completions)
+    assert post.message_id == message_id(post.ids)
+
+
+def test_the_timestamp_is_of_the_youngest_completion():
+    completions = [told(1, at_ms=1_000), told(2, at_ms=1_790_000_000_000), told(3, at_ms=0)]
+    post = make_message(topology="t", spout_task="s", completions=completions)
+    assert json.loads(post.body)["timestamp"] == "2026-09-21T14:13:20.000Z"
+
+
+def test_the_same_completions_give_the_same_post():
+    first, second = (make_message(topology="t", spout_task="s", completions=[told(1), told(2)]) for _ in range(2))
+    assert first == second
+
+
+@given(IDS, st.randoms())
+def test_the_same_set_has_the_same_id_in_any_order(ids, random):
+    mixed = random.sample(ids, k=len(ids))
+    assert message_id(mixed) == message_id(ids) == message_id([*ids, ids[0]])
+
+
+@given(IDS, IDS)
+def test_another_set_has_another_id(ids, others):
+    assert (message_id(ids) == message_id(others)) == (set(ids) == set(others))
+
+
+def test_the_id_is_the_one_that_other_releases_make():
+    assert message_id(["b" * 32, "a" * 32]) == "msg_fa452324607b949e940869e4e87f2a26"

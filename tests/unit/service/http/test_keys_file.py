@@ -1,0 +1,186 @@
+"""Tests the file of keys."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acker_service.__main__ import cli
+from acker_service.http.access import Scope, authenticate, digest_of
+from acker_service.http.keys_file import KeysFile, configured_keys, entry, parse_keys
+from acker_service.settings import read_settings
+from typer.testing import CliRunner
+
+ORDERS = {"name": "orders", "sha256": digest_of("one").hex(), "scope": "spout", "topologies": ["orders", "returns"]}
+WATCHER = {"name": "watcher", "sha256": digest_of("two").hex(), "scope": "admin", "topologies": "*"}
+
+
+def text(*entries: Any, **more: Any) -> bytes:
+    return json.dumps({"keys": entries, **more}).encode()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "keys.json"
+    path.write_bytes(text(ORDERS))
+    return path
+
+
+def write(path: Path, content: bytes) -> None:
+    """Replace the file at once, as an editor or a cluster does."""
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+def test_keys_are_read_with_scope_and_topologies():
+    orders, watcher = parse_keys(text(ORDERS, WATCHER))
+    assert (orders.name, orders.digest, orders.scope) == ("orders", digest_of("one"), Scope.SPOUT)
+    assert orders.topologies == {"orders", "returns"}
+    assert (watcher.scope, watcher.topologies) == (Scope.ADMIN, None)
+
+
+def test_a_file_may_hold_no_key_and_then_lets_nobody_in():
+    assert parse_keys(text()) == ()
+
+
+def test_a_hash_may_be_written_in_capitals():
+    [key] = parse_keys(text(ORDERS | {"sha256": digest_of("one").hex().upper()}))
+    assert key.digest == digest_of("one")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "Invalid JSON"),
+        (b'{"keys": [', "Invalid JSON"),
+        (b"[]", "object"),
+        (b"{}", "keys: Field required"),
+        (text(ORDERS, version=2), "version: Extra inputs"),
+        (text(ORDERS | {"key": "one"}), "keys.0.key: Extra inputs"),
+        (text(ORDERS | {"scope": "root"}), "keys.0.scope: Input should be 'ack', 'spout' or 'admin'"),
+        (text(WATCHER, ORDERS | {"sha256": "one"}), "keys.1.sha256"),
+        (text(ORDERS | {"topologies": []}), "keys.0.topologies"),
+        (text(ORDERS | {"topologies": "orders"}), "keys.0.topologies"),
+        (text(ORDERS | {"topologies": ["*"]}), "keys.0.topologies"),
+        (text(ORDERS | {"name": "not a name"}), "keys.0.name"),
+        (text({"name": "orders"}), "keys.0.sha256: Field required"),
+        (text(ORDERS, WATCHER | {"name": "orders"}), "keys.1.name: orders has the name of another key"),
+        (text(ORDERS, WATCHER | {"sha256": ORDERS["sha256"]}), "keys.1.sha256: watcher has the sha256 of another key"),
+    ],
+)
+def test_whatever_is_wrong_is_told(content, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        parse_keys(content)
+
+
+def test_all_faults_are_told_at_once():
+    with pytest.raises(ValueError, match=r"keys\.0\.scope: .*; keys\.1\.topologies: ") as fault:
+        parse_keys(text(ORDERS | {"scope": "x"}, {name: WATCHER[name] for name in ("name", "sha256", "scope")}))
+    assert "\n" not in str(fault.value)
+
+
+def test_a_key_written_into_the_file_by_mistake_is_not_told():
+    with pytest.raises(ValueError, match="sha256") as fault:
+        parse_keys(text(ORDERS | {"sha256": "acker_secret", "key": "acker_secret"}))
+    assert "acker_secret" not in str(fault.value)
+
+
+def test_a_fault_names_the_file(path: Path):
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=str(path)):
+        configured_keys(path)
+
+
+def test_a_file_that_is_missing_is_a_fault(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"missing\.json: No such file"):
+        configured_keys(tmp_path / "missing.json")
+
+
+def test_no_file_is_no_keys():
+    assert configured_keys(None) is None
+
+
+class TestChanges:
+    def test_a_file_that_stays_is_not_read_again(self, path: Path):
+        file, taken = KeysFile(path), []
+        file.read()
+        file.look(taken.append)
+        assert taken == []
+
+    def test_a_file_that_changed_is_read_again(self, path: Path):
+        file, taken = KeysFile(path), []
+        file.read()
+        write(path, text(WATCHER))
+        file.look(taken.append)
+        file.look(taken.append)
+        assert [key.name for [key] in taken] == ["watcher"]
+
+    def test_a_file_changed_in_place_is_read_again(self, path: Path):
+        file, taken = KeysFile(path), []
+        file.read()
+        path.write_bytes(text(ORDERS | {"scope": "admin"}))
+        os.utime(path, ns=(0, 0))
+        file.look(taken.append)
+        assert [key.scope for [key] in taken] == ["admin"]
+
+    @pytest.mark.parametrize("content", [b"{", None])
+    def test_one_that_cannot_be_read_changes_nothing_and_is_told_once(self, path: Path, caplog, content):
+        file, taken = KeysFile(path), []
+        file.read()
+        path.unlink() if content is None else write(path, content)
+        file.look(taken.append)
+        file.look(taken.append)
+        assert taken == []
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        write(path, text(WATCHER))
+        file.look(taken.append)
+        assert len(taken) == 1
+
+
+class TestMaking:
+    def make(self, *arguments: str) -> Any:
+        return CliRunner().invoke(cli, ["key", "make", *arguments])
+
+    def test_a_key_is_printed_with_the_entry_that_lets_it_in(self):
+        made = self.make("--name", "orders", "--scope", "spout", "--topology", "orders", "--topology", "returns")
+        secret, line = made.stdout.splitlines()
+        key = authenticate(parse_keys(b'{"keys": [%s]}' % line.encode()), secret)
+        assert (key.name, key.scope, key.topologies) == ("orders", "spout", {"orders", "returns"})
+        assert secret not in line
+
+    def test_a_key_is_for_all_topologies_unless_some_are_named(self):
+        made = self.make("--name", "watcher", "--scope", "admin")
+        assert json.loads(made.stdout.splitlines()[1])["topologies"] == "*"
+
+    def test_a_key_is_256_random_bits(self):
+        secrets = {self.make("--name", "a", "--scope", "ack").stdout.splitlines()[0] for _ in range(5)}
+        assert len(secrets) == 5
+        assert {len(secret) for secret in secrets} == {len("acker_") + 43}
+
+    @pytest.mark.parametrize(
+        "arguments", [("a", "root"), ("a b", "ack"), ("a", "ack", "--topology", "*"), ("a", "ack", "--topology", "")]
+    )
+    def test_what_the_file_would_refuse_is_not_made(self, arguments):
+        name, scope, *more = arguments
+        made = self.make("--name", name, "--scope", scope, *more)
+        assert (made.exit_code, made.stdout) == (2, "")
+
+    def test_an_entry_holds_the_hash(self):
+        assert json.loads(entry("a", "one", scope="ack", topologies=[]))["sha256"] == digest_of("one").hex()
+
+
+class TestSettings:
+    def test_without_keys_only_this_machine_is_served(self):
+        with pytest.raises(ValueError, match="ACKER_KEYS_FILE"):
+            read_settings(host="0.0.0.0")
+
+    @pytest.mark.parametrize("options", [{"keys_file": "keys.json"}, {"open": True}])
+    def test_with_keys_or_if_told_so_others_are_served(self, options):
+        assert read_settings(host="0.0.0.0", **options).host == "0.0.0.0"
+
+    def test_there_is_always_room_for_the_largest_body(self):
+        assert read_settings(max_body_bytes=5_000, max_in_flight_bytes=4_999).load_limits.max_in_flight_bytes == 5_000
+        assert read_settings(max_body_bytes=5_000, max_in_flight_bytes=9_000).load_limits.max_in_flight_bytes == 9_000

@@ -1,0 +1,151 @@
+"""Tests what an application is spared: requests, bodies and waits beyond its bounds."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from acker_service.http import errors, load_shedding
+from acker_service.http.load_limits import LoadLimits
+from acker_service.http.load_shedding import waits
+from acker_service.metrics.registry import Metrics
+from fastapi import FastAPI, Request
+
+pytestmark = pytest.mark.anyio
+
+
+class Busy:
+    """An application that holds every request until told to let it go."""
+
+    def __init__(self, **bounds: Any) -> None:
+        self.app = FastAPI()
+        self.go = asyncio.Event()
+        self.entered = asyncio.Queue[str]()
+        for path in ("/work", "/livez", "/readyz", "/metrics", "/spouts/orders/completions"):
+            self.app.add_api_route(path, self.work, methods=["GET", "POST"])
+        load_shedding.install(self.app, LoadLimits(**bounds), Metrics().http)
+        errors.install(self.app)
+
+    async def work(self, request: Request) -> str:
+        body = await request.body() if request.method == "POST" else b""
+        self.entered.put_nowait(request.url.path)
+        await self.go.wait()
+        return str(len(body))
+
+
+@contextlib.asynccontextmanager
+async def held(busy: Busy, *paths: str, **more: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """Requests that are in the application until the block is left, then answered."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=busy.app), base_url="http://acker") as client:
+        method = "POST" if more else "GET"
+        tasks = [asyncio.create_task(client.request(method, path, **more)) for path in paths]
+        for _ in paths:
+            await busy.entered.get()
+        yield client
+        busy.go.set()
+        answers = await asyncio.gather(*tasks)
+        assert all(answer.is_success for answer in answers)
+
+
+LONG_POLL = "/spouts/orders/completions?wait_ms=1000"
+
+
+async def test_a_request_too_many_is_refused_at_once_and_may_be_sent_again():
+    async with held(busy := Busy(max_in_flight=2), "/work", "/work") as client:
+        refused = await client.post("/work", json={})
+        problem = refused.json()
+        assert (refused.status_code, problem["code"], problem["retryable"]) == (503, "overloaded", True)
+        assert (refused.headers["Retry-After"], problem["retry_after_ms"]) == ("1", 1000)
+        assert busy.entered.empty()
+
+
+async def test_an_answer_makes_place_for_the_next():
+    busy = Busy(max_in_flight=1)
+    async with held(busy, "/work"):
+        pass
+    async with held(busy, "/work"):
+        pass
+
+
+async def test_a_fault_makes_place_for_the_next():
+    busy = Busy(max_in_flight=1)
+    busy.go = None  # type: ignore[assignment]
+    transport = httpx.ASGITransport(app=busy.app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+        assert [(await client.get("/work")).status_code for _ in range(3)] == [500, 500, 500]
+
+
+async def test_who_watches_the_process_is_always_answered():
+    async with held(Busy(max_in_flight=1, max_waiting=0), "/work", "/livez", "/readyz", "/metrics"):
+        pass
+
+
+async def test_those_who_wait_have_places_of_their_own():
+    async with held(Busy(max_in_flight=1, max_waiting=2), "/work", LONG_POLL, LONG_POLL) as client:
+        assert (await client.get(LONG_POLL)).json()["code"] == "overloaded"
+        assert (await client.get("/spouts/orders/completions")).json()["code"] == "overloaded"
+
+
+async def test_those_who_work_leave_places_to_those_who_wait():
+    async with held(Busy(max_in_flight=1, max_waiting=1), LONG_POLL, "/work") as client:
+        assert (await client.get("/work")).json()["code"] == "overloaded"
+
+
+async def test_a_body_that_finds_no_room_is_refused():
+    async with held(Busy(max_in_flight_bytes=100), "/work", content=b"x" * 60) as client:
+        refused = await client.post("/work", content=b"x" * 41)
+        assert (refused.status_code, refused.json()["code"], refused.json()["retryable"]) == (503, "overloaded", True)
+
+
+async def test_room_is_given_back_with_the_answer():
+    busy = Busy(max_in_flight_bytes=100)
+    for _ in range(2):
+        async with held(busy, "/work", content=b"x" * 100):
+            pass
+
+
+async def test_a_body_refused_in_its_middle_gives_back_what_it_held():
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"x" * 60
+        yield b"x" * 60
+
+    busy = Busy(max_in_flight_bytes=100)
+    async with held(busy) as client:
+        assert (await client.post("/work", content=parts())).status_code == 503
+    async with held(busy, "/work", content=b"x" * 100):
+        pass
+
+
+async def test_a_body_that_does_not_come_is_refused_and_may_be_sent_again():
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"x"
+        await asyncio.Event().wait()
+
+    async with held(Busy(body_timeout_s=0.01)) as client:
+        refused = await client.post("/work", content=endless())
+        assert (refused.status_code, refused.json()["code"], refused.json()["retryable"]) == (422, "invalid", True)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "accept", "expected"),
+    [
+        ("GET", "/v1/topologies/t/spouts/s/completions?wait_ms=1", None, True),
+        ("GET", "/v1/topologies/t/spouts/s/completions?limit=5&wait_ms=30000", None, True),
+        ("GET", "/v1/topologies/t/spouts/s/completions?wait%5Fms=30", None, True),
+        ("GET", "/v1/topologies/t/spouts/s/completions?wait_ms=0", None, False),
+        ("GET", "/v1/topologies/t/spouts/s/completions?wait_ms=00", None, False),
+        ("GET", "/v1/topologies/t/spouts/s/completions", None, False),
+        ("GET", "/v1/topologies/t/spouts/s/completions", "text/event-stream", True),
+        ("GET", "/v1/topologies/t/roots/00000000000000a1?wait_ms=30000", None, True),
+        ("GET", "/v1/topologies/t/roots?wait_ms=30000", None, False),
+        ("GET", "/v1/topologies?wait_ms=30000", "text/event-stream", False),
+        ("POST", "/v1/topologies/t/spouts/s/completions?wait_ms=1", None, False),
+    ],
+)
+def test_only_what_can_wait_and_asks_to_counts_as_waiting(method, target, accept, expected):
+    path, _, query = target.partition("?")
+    headers = [] if accept is None else [(b"accept", accept.encode())]
+    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": headers}
+    assert waits(scope) is expected

@@ -1,0 +1,316 @@
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from acker_protocol.operations import (
+    Ack,
+    CompletionRecord,
+    Fail,
+    Init,
+    Operation,
+    OperationState,
+    Outcome,
+    ResetTimeout,
+)
+from acker_service.operations.routing import bucket_of
+from acker_service.redis.codec import (
+    EPOCH_MS,
+    Layout,
+    OperationResult,
+    decode_completions,
+    decode_results,
+    encode_operation,
+    fingerprint,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.strategies import ids, messages, names, texts
+
+LAYOUT = Layout(shards=4, buckets=4_096)
+ROOT = "00000000000000a1"
+BUCKET = "00000028"  # 0xa1 // 4
+
+
+def index_of(spout_task: str) -> int:
+    return {"orders": 7, "refunds": 2**32 - 1}.get(spout_task, 0)
+
+
+def packed(message: Operation) -> bytes:
+    return encode_operation(message, LAYOUT, index_of)
+
+
+# Written by hand from the head of lua/requests.lua; the hash of root and edge with `b2sum -l 64`.
+VECTORS: list[tuple[Operation, Sequence[str]]] = [
+    (
+        Init(root_id=0xA1, spout_task="orders", ack_val=0xB1, outstanding=1),
+        ["01", BUCKET, ROOT, "00000000000000b1", "00000001", "00", "00000007"],
+    ),
+    (
+        Init(root_id=0xA1, spout_task="refunds", ack_val=2**64 - 1),
+        ["01", BUCKET, ROOT, "ffffffffffffffff", "00000000", "01", "ffffffff"],
+    ),
+    (
+        Init(
+            root_id=0xA1,
+            spout_task="orders",
+            ack_val=0xB1,
+            outstanding=-2,
+            message_id="é",
+            message_timeout_ms=60_000,
+            progress_timeout_ms=0,
+            component="src",
+        ),
+        [
+            *("01", BUCKET, ROOT, "00000000000000b1", "fffffffe", "1e", "00000007"),
+            *("0000ea60", "00000000", "0002", "c3a9", "0003", "737263"),
+        ],
+    ),
+    (
+        Init(root_id=0xA1, spout_task="orders", ack_val=0xB1, outstanding=0, message_id="", progress_timeout_ms=100),
+        ["01", BUCKET, ROOT, "00000000000000b1", "00000000", "0c", "00000007", "00000064", "0000"],
+    ),
+    (
+        Ack(root_id=0xA1, ack_val=0xB1, outstanding=-1),
+        ["02", BUCKET, ROOT, "00000000000000b1", "ffffffff", "00", "00000000"],
+    ),
+    (
+        Ack(root_id=0xA1, ack_val=0, edge_id=0xB1, component="b"),
+        ["02", BUCKET, ROOT, "0000000000000000", "00000000", "31", "00000000", "0001", "62", "c4ecda09227941e9"],
+    ),
+    (Fail(root_id=0xA1), ["03", BUCKET, ROOT, "0000000000000000", "00000000", "00", "00000000"]),
+    (
+        Fail(root_id=0xA1, reason="no", component="b"),
+        ["03", BUCKET, ROOT, "0000000000000000", "00000000", "18", "00000000", "0002", "6e6f", "0001", "62"],
+    ),
+    (ResetTimeout(root_id=0xA1), ["04", BUCKET, ROOT, "0000000000000000", "00000000", "00", "00000000"]),
+    (
+        ResetTimeout(root_id=0xA1, component="b"),
+        ["04", BUCKET, ROOT, "0000000000000000", "00000000", "10", "00000000", "0001", "62"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "parts"), VECTORS)
+def test_an_operation_is_packed_as_the_library_reads_it(message: Operation, parts: Sequence[str]) -> None:
+    assert packed(message).hex() == "".join(parts)
+
+
+class Reader:
+    """Reads packed operations as lua/requests.lua does."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw, self.at = raw, 0
+
+    def take(self, form: str) -> tuple[Any, ...]:
+        found = struct.unpack_from(form, self.raw, self.at)
+        self.at += struct.calcsize(form)
+        return found
+
+    def text(self) -> str:
+        (length,) = self.take(">H")
+        (raw,) = self.take(f">{length}s")
+        return str(raw, "utf-8")
+
+    def operation(self) -> dict[str, Any]:
+        op, bucket, root, value, outstanding, flags, spout = self.take(">BIQQiBI")
+        return {
+            "op": op,
+            "bucket": bucket,
+            "root": root,
+            "value": value,
+            "outstanding": None if flags & 1 else outstanding,
+            "spout": spout,
+            "timeout": self.take(">I")[0] if flags & 2 else None,
+            "progress": self.take(">I")[0] if flags & 4 else None,
+            "first": self.text() if flags & 8 else None,
+            "second": self.text() if flags & 16 else None,
+            "has_edge": bool(flags & 32 and self.take(">Q")),
+        }
+
+
+def told(message: Operation) -> dict[str, Any]:
+    """What the library should read of a message."""
+    return {
+        "op": {Init: 1, Ack: 2, Fail: 3, ResetTimeout: 4}[type(message)],
+        "bucket": bucket_of(message.root_id, 4, 4_096),
+        "root": message.root_id,
+        "value": getattr(message, "ack_val", 0),
+        "outstanding": getattr(message, "outstanding", 0),
+        "spout": 0,
+        "timeout": getattr(message, "message_timeout_ms", None),
+        "progress": getattr(message, "progress_timeout_ms", None),
+        "first": getattr(message, "message_id", None)
+        if isinstance(message, Init)
+        else getattr(message, "reason", None),
+        "second": message.component,
+        "has_edge": getattr(message, "edge_id", None) is not None,
+    }
+
+
+@given(st.lists(messages, max_size=4))
+def test_operations_one_after_another_are_read_without_a_gap(request: list[Operation]) -> None:
+    reader = Reader(b"".join(encode_operation(message, LAYOUT, lambda _: 0) for message in request))
+    assert [reader.operation() for _ in request] == [told(message) for message in request]
+    assert reader.at == len(reader.raw)
+
+
+@given(st.tuples(messages, messages))
+def test_different_operations_are_packed_differently(pair: tuple[Operation, Operation]) -> None:
+    spouts = sorted({message.spout_task for message in pair if isinstance(message, Init)})
+    one, other = (encode_operation(message, LAYOUT, spouts.index) for message in pair)
+    assert (one == other) == (pair[0] == pair[1])
+
+
+# How a request is known again -----------------------------------------------------------------------------------------
+
+ACK, FAIL = packed(Ack(root_id=0xA1, ack_val=0xB1)), packed(Fail(root_id=0xA1))
+
+
+def test_an_identity_is_the_test_vector() -> None:
+    # printf 'batch\0key-1\0\x01\x02' | b2sum -l 96: 153ce626 ab46646883453737
+    assert fingerprint("batch", "key-1", b"\1\2", sets=1_024) == ("550", "3085415557224287692", "3085415557224287693")
+    assert fingerprint("batch", "key-1", b"\1\2", sets=16)[0] == "6"
+
+
+def test_the_same_request_is_known_again() -> None:
+    assert fingerprint("batch", "key-1", ACK + FAIL, sets=16) == fingerprint("batch", "key-1", ACK + FAIL, sets=16)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "key", "operations"),
+    [
+        ("batch", "key-2", ACK + FAIL),
+        ("ack", "key-1", ACK + FAIL),
+        ("batch", "key-1", FAIL + ACK),
+        ("batch", "key-1", ACK),
+        ("batch", "key-1", ACK + FAIL + FAIL),
+        ("batch", "key-1", packed(Ack(root_id=0xA1, ack_val=0xB2)) + FAIL),
+        ("batch", "key-1", packed(Ack(root_id=0xA1, ack_val=0xB1, outstanding=0)) + FAIL),
+        ("batch", "key-1", ACK + packed(Fail(root_id=0xA1, reason=""))),
+        ("batch", "key-", b"1" + ACK + FAIL),
+        ("batc", "hkey-1", ACK + FAIL),
+    ],
+)
+def test_another_key_endpoint_content_or_order_is_another_request(endpoint: str, key: str, operations: bytes) -> None:
+    one = fingerprint("batch", "key-1", ACK + FAIL, sets=2**32)
+    other = fingerprint(endpoint, key, operations, sets=2**32)
+    assert {*one}.isdisjoint(other)
+
+
+@given(
+    key=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=128), sets=st.integers(1, 9)
+)
+def test_the_hash_of_a_request_is_even_and_its_successor_a_signed_64_bit_integer_too(key: str, sets: int) -> None:
+    number, whole, partly = map(int, fingerprint("batch", key, ACK, sets=sets))
+    assert number in range(sets)
+    assert whole % 2 == 0
+    assert partly == whole + 1
+    assert 0 <= whole < partly < 2**63
+
+
+def test_hashes_spread_over_all_sets_and_all_bits() -> None:
+    found = [fingerprint("batch", f"key-{number}", ACK, sets=16) for number in range(400)]
+    assert {number for number, _, _ in found} == {str(number) for number in range(16)}
+    for bit in range(1, 62):
+        assert {int(whole) >> bit & 1 for _, whole, _ in found} == {0, 1}
+
+
+# What comes back ------------------------------------------------------------------------------------------------------
+
+
+def test_the_words_come_back_as_letters() -> None:
+    assert decode_results("pafeducmbsAFT") == [
+        OperationResult(OperationState.PENDING),
+        OperationResult(OperationState.ACKED),
+        OperationResult(OperationState.FAILED),
+        OperationResult(OperationState.EARLY),
+        OperationResult(OperationState.DUPLICATE),
+        OperationResult(OperationState.UNKNOWN),
+        OperationResult(OperationState.CONFLICT),
+        OperationResult(OperationState.MAX_SPOUT_PENDING),
+        OperationResult(OperationState.MAILBOX_FULL),
+        OperationResult(OperationState.STORE_FULL),
+        OperationResult(OperationState.FINISHED, Outcome.ACKED),
+        OperationResult(OperationState.FINISHED, Outcome.FAILED),
+        OperationResult(OperationState.FINISHED, Outcome.TIMED_OUT),
+    ]
+
+
+def test_every_word_has_a_letter_and_no_words_are_no_answers() -> None:
+    assert {answer.state for answer in decode_results("pafeducmbsAFT")} == {*OperationState}
+    assert decode_results("") == []
+
+
+def test_a_letter_that_no_word_has_is_a_fault() -> None:
+    with pytest.raises(KeyError):
+        decode_results("px")
+
+
+# Written by hand from the head of lua/completions.lua.
+ACKED = "00000000000000a10000000001000000000d00"
+FAILED = "ffffffffffffffff000000000001000000001d0002c3a900026e6f000162"
+
+
+def test_completions_are_unpacked_as_the_library_writes_them() -> None:
+    assert list(decode_completions(bytes.fromhex(ACKED + FAILED), "orders")) == [
+        CompletionRecord(
+            root_id=0xA1,
+            spout_task="orders",
+            outcome=Outcome.ACKED,
+            message_id=None,
+            reason=None,
+            component=None,
+            started_ms=1_577_836_800_001,
+            at_ms=1_577_836_800_013,
+        ),
+        CompletionRecord(
+            root_id=2**64 - 1,
+            spout_task="orders",
+            outcome=Outcome.FAILED,
+            message_id="é",
+            reason="no",
+            component="b",
+            started_ms=1_577_836_800_000,
+            at_ms=1_577_836_800_000 + 2**32,
+        ),
+    ]
+
+
+def test_an_empty_entry_has_no_completions() -> None:
+    assert list(decode_completions(b"", "orders")) == []
+
+
+def written(done: CompletionRecord) -> bytes:
+    """A completion as lua/completions.lua writes it."""
+    flags, tail = [Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT].index(done.outcome), b""
+    for flag, text in ((4, done.message_id), (8, done.reason), (16, done.component)):
+        if text is not None:
+            flags, tail = flags | flag, tail + struct.pack(">H", len(text.encode())) + text.encode()
+    times = b"".join((at - EPOCH_MS).to_bytes(5, "big") for at in (done.started_ms, done.at_ms))
+    return done.root_id.to_bytes(8, "big") + times + bytes([flags]) + tail
+
+
+times = st.integers(EPOCH_MS, EPOCH_MS + 2**40 - 1)
+completions = st.builds(
+    CompletionRecord,
+    root_id=ids,
+    spout_task=st.just("orders"),
+    outcome=st.sampled_from(Outcome),
+    message_id=st.none() | texts,
+    reason=st.none() | texts,
+    component=st.none() | names,
+    started_ms=times,
+    at_ms=times,
+)
+
+
+@given(st.lists(completions, max_size=5))
+def test_whatever_stands_in_an_entry_is_read_back_in_its_order(entry: list[CompletionRecord]) -> None:
+    assert list(decode_completions(b"".join(map(written, entry)), "orders")) == entry
+
+
+def test_times_have_room_for_decades() -> None:
+    assert EPOCH_MS == 1_577_836_800_000
+    assert EPOCH_MS + 2**40 > 2_600_000_000_000

@@ -1,0 +1,145 @@
+"""Tests what may be said of how completions reach a spout task."""
+
+import pytest
+from acker_protocol.errors import InvalidRequest
+from acker_protocol.signature import make_secret
+from acker_protocol.wire.operations import check
+from acker_service.topologies.callback import Address, PubSub, Webhook, read_address, read_callback
+
+URL = "https://hooks.example.com/acker"
+SECRET = make_secret()
+
+
+def test_a_webhook_has_a_url_and_may_have_a_secret():
+    assert read_callback({"kind": "webhook", "url": URL}) == Webhook(url=URL, secret=None)
+    assert read_callback({"kind": "webhook", "url": URL, "secret": None}) == Webhook(url=URL)
+    assert read_callback({"kind": "webhook", "url": URL, "secret": SECRET}) == Webhook(url=URL, secret=SECRET)
+
+
+def test_a_secret_does_not_show_where_a_webhook_is_printed():
+    assert SECRET not in repr(Webhook(url=URL, secret=SECRET))
+
+
+def test_pubsub_needs_no_more_than_its_kind():
+    assert read_callback({"kind": "pubsub"}) == PubSub()
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("https://x", "must be null or an object"),
+        ([], "must be null or an object"),
+        ({}, "kind must be webhook or pubsub"),
+        ({"kind": None}, "kind must be"),
+        ({"kind": ["webhook"]}, "kind must be"),
+        ({"kind": "smoke"}, "kind must be"),
+        ({"kind": "webhook"}, "url is missing"),
+        ({"kind": "webhook", "url": None}, "url is missing"),
+        ({"kind": "webhook", "url": 1}, "url must be a string"),
+        ({"kind": "webhook", "url": "\ud800"}, "url must be valid Unicode"),
+        ({"kind": "webhook", "url": "ftp://x/"}, "url must be an http or https URL"),
+        ({"kind": "webhook", "url": URL, "secret": 7}, "secret must be a string"),
+        ({"kind": "webhook", "url": URL, "secret": "whsec_short"}, "secret must be whsec_ and the base64"),
+        ({"kind": "webhook", "url": URL, "headers": {}}, "has no field 'headers' for its kind"),
+        ({"kind": "pubsub", "url": URL}, "has no field 'url' for its kind"),
+    ],
+)
+def test_anything_else_is_refused_by_name(document, said):
+    with pytest.raises(InvalidRequest, match=f"callback {said}"):
+        check({"callback": document}, {"callback": read_callback})
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme", "host", "port", "target"),
+    [
+        ("http://h", "http", "h", 80, "/"),
+        ("https://h", "https", "h", 443, "/"),
+        ("HTTPS://H.Example/", "https", "h.example", 443, "/"),
+        ("http://h:8080/a/b?c=d&e", "http", "h", 8080, "/a/b?c=d&e"),
+        ("http://h:/", "http", "h", 80, "/"),
+        ("http://h:00080/?", "http", "h", 80, "/?"),
+        ("http://h?c", "http", "h", 80, "/?c"),
+        ("http://h/a;b=%20%2F?c=/?", "http", "h", 80, "/a;b=%20%2F?c=/?"),
+        ("http://[2001:DB8::1]:81/", "http", "2001:db8::1", 81, "/"),
+        ("http://127.0.0.1/", "http", "127.0.0.1", 80, "/"),
+        ("http://2130706433/", "http", "2130706433", 80, "/"),
+        ("http://my_service.ns.svc.cluster.local.:1/", "http", "my_service.ns.svc.cluster.local.", 1, "/"),
+        ("http://xn--bcher-kva.example/", "http", "xn--bcher-kva.example", 80, "/"),
+        (f"http://{'a' * 63}/", "http", "a" * 63, 80, "/"),
+        ("http://h/" + "a" * 2_039, "http", "h", 80, "/" + "a" * 2_039),
+    ],
+)
+def test_a_url_is_read_into_where_it_leads(url, scheme, host, port, target):
+    assert read_address(url) == Address(scheme=scheme, host=host, port=port, target=target)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "visible ASCII"),
+        ("http://h/" + "a" * 2_040, "at most 2048 characters"),
+        ("http://h/ ", "visible ASCII"),
+        ("http://h/\tx", "visible ASCII"),
+        ("http://h/\r\nX: y", "visible ASCII"),
+        ("http://bücher.example/", "xn-- form"),
+        ("http://h\\@evil/", "visible ASCII"),
+        ("http://h/#", "no fragment"),
+        ("http://h/#a", "no fragment"),
+        ("h", "http or https"),
+        ("//h/", "http or https"),
+        ("/path", "http or https"),
+        ("http:/h", "http or https"),
+        ("http://", "http or https"),
+        ("http:///path", "http or https"),
+        ("file:///etc/passwd", "http or https"),
+        ("gopher://h/", "http or https"),
+        ("http+unix://h/", "http or https"),
+        ("http://[::1/", "a host name"),
+        ("http://u@h/", "no user"),
+        ("http://u:p@h/", "no user"),
+        ("http://@h/", "no user"),
+        ("http://:80/", "a host name"),
+        ("http://a..b/", "a host name"),
+        ("http://.a/", "a host name"),
+        ("http://a../", "a host name"),
+        ("http://a%00b/", "a host name"),
+        ("http://a*/", "a host name"),
+        (f"http://{'a' * 64}/", "a host name"),
+        (f"http://{'.'.join(['a' * 50] * 5)}/", "a host name"),
+        ("http://[h]/", "a host name"),
+        ("http://[1.2.3.4]/", "a host name"),
+        ("http://[:::]/", "a host name"),
+        ("http://[fe80::1%251]/", "a host name"),
+        ("http://[::1]x/", "a host name"),
+        ("http://x[::1]/", "a host name"),
+        ("http://::1/", "a host name"),
+        ("http://h:80:80/", "a host name"),
+        ("http://h:x/", "a host name"),
+        ("http://h:-1/", "a host name"),
+        ("http://h:0/", "a port from 1 to 65535"),
+        ("http://h:65536/", "a port from 1 to 65535"),
+        ("http://h:000080/", "a port from 1 to 65535"),
+    ],
+)
+def test_a_url_that_could_be_read_in_two_ways_or_says_too_much_is_refused(url, said):
+    with pytest.raises(ValueError, match="must"):
+        read_address(url)
+    with pytest.raises(ValueError, match=said):
+        read_address(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "authority", "name"),
+    [
+        ("http://h/", "h", "h"),
+        ("http://h:80/", "h", "h"),
+        ("http://h:443/", "h:443", "h"),
+        ("https://h:443/", "h", "h"),
+        ("https://h:80/", "h:80", "h"),
+        ("http://[::1]/", "[::1]", "::1"),
+        ("http://[::1]:8080/", "[::1]:8080", "::1"),
+        ("https://h.example.:8443/", "h.example:8443", "h.example"),
+    ],
+)
+def test_the_receiver_is_told_the_name_it_was_called_by(url, authority, name):
+    assert (read_address(url).authority, read_address(url).name) == (authority, name)
