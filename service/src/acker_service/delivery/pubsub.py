@@ -8,7 +8,7 @@ from acker_service.delivery.worker import DeliveryWorker
 class PubSubWorker(DeliveryWorker):
     """Publishes each completion once, as long as all goes well; more often when this process or the store dies."""
 
-    divides = False
+    splits_entries = False
 
     async def deliver(self, post: Lease, taken: ClaimedBatch) -> float:
         """Publish what was taken, in as many messages as that needs. Gives no rest."""

@@ -35,7 +35,7 @@ class DeliverySupervisor(PeriodicTask):
         self._worker = uuid.uuid4().hex
         self._running: dict[Mailbox, tuple[DeliveryWorker, asyncio.Task[None]]] = {}
 
-    async def visit(self, topology: Topology) -> None:
+    async def run_for(self, topology: Topology) -> None:
         """See to it that the couriers of a topology are those of its callbacks as they are now."""
         topology = await self.store.registry.refresh(topology.name)
         wanted = {(topology.incarnation, spout.index): spout for spout in await self._on(topology)}

@@ -17,14 +17,14 @@ class RootExpiryTask(PeriodicTask):
         super().__init__(store, every=every)
         self._noted_at = -math.inf
 
-    async def begin(self) -> None:
+    async def before_pass(self) -> None:
         """Note that somebody lets time pass."""
         now = time.monotonic()
         if now - self._noted_at >= NOTE_EVERY_S:
             await self.store.expiry.mark_worker_alive()
             self._noted_at = now
 
-    async def visit(self, topology: Topology) -> None:
+    async def run_for(self, topology: Topology) -> None:
         """End all that is overdue in a topology, or go on with its removal."""
         if topology.deletion:
             await self.store.topology_deleter.resume(await self.store.registry.refresh(topology.name))
