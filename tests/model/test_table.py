@@ -7,21 +7,21 @@ from acker_protocol.operations import Operation
 from acker_protocol.states import Finished, Tree
 
 from tests.support.driven_store import DrivenStore
-from tests.support.law_acker import LawAcker
+from tests.support.model_acker import ModelAcker
 from tests.support.scenarios import SCENARIOS, Repeat, Scenario, Wait, words_of
 
 WINDOW_MS = 60_000
 EVERY = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 
 
-class LawUnderTest(LawAcker):
+class ModelUnderTest(ModelAcker):
     """The law, driven as the store is."""
 
     def advance(self, ms: int) -> None:
         self.now_ms += ms
 
 
-def play(acker: LawUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
+def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
     words: list[str] = []
     sent: dict[int, list[Operation]] = {}
     for number, step in enumerate(scenario.steps):
@@ -41,7 +41,7 @@ def play(acker: LawUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
 
 @EVERY
 def test_by_the_law(scenario: Scenario) -> None:
-    acker = LawUnderTest(scenario.configuration, WINDOW_MS, 0)
+    acker = ModelUnderTest(scenario.configuration, WINDOW_MS, 0)
     assert play(acker, scenario) == words_of(scenario)
     assert [(done.outcome, done.reason) for done in acker.mailbox] == scenario.told
     state = acker.state(0xA1)

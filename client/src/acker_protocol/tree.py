@@ -1,17 +1,25 @@
-"""The acker's law: what one message, or time passing, does to one root. Pure; time is an argument.
+"""The state machine of a root: what one operation, or time passing, does to it. Pure; time is an argument.
 
-A root is in one of four states::
+::
 
-    None ──ack, fail──► early ──init──► pending ──► finished ──retention──► None
-      └──────────────────init────────────┘ ▲  │         ▲
-                                           └──┘ ack,    │ ack val 0 and none outstanding: acked
-                                           reset timeout│ fail, now or while early: failed
-                                                        │ deadline passed: timed out
-    early ──one message timeout without an init──► None (dropped, nobody to tell)
+    state \\ operation  Init                       Ack                        Fail      ResetTimeout
+    unknown            pending acked refused      early                      early     unknown
+    early              pending acked failed       early duplicate            early     unknown
+                       refused
+    pending            duplicate conflict         pending acked duplicate    failed    pending
+    finished           finished, with the outcome, whatever the operation
+    no ackers          acked refused              finished                   finished  finished
+    handler            init                       ack                        fail      reset_timeout
 
-A `Tree` without spout task is early, with one it is pending. The XOR is Storm's (``Acker.java``); what each message
-does out of order, repeated or late is Acker's own and is listed in docs/semantics.md. The same law is written in
-``acker_service/redis/lua/law.lua``; a stateful property test holds the two equal.
+Each cell has the states that answer an operation (`OperationState`); *refused* is one of `NOT_ADMITTED` and changes
+nothing. A root is unknown (None), early (a `Tree` without spout task: its init has not arrived), pending (a `Tree` with
+one) or `Finished`. Time moves it, too: `expire` times a pending root out and drops an early one, `forget_expired` makes
+a finished root unknown after its retention.
+
+The XOR is Storm's (``Acker.java``). What each operation does out of order, repeated or late is Acker's own and is listed
+in docs/semantics.md. ``acker_service/redis/lua/transitions.lua`` is the twin of this file, with the same functions under
+the same names in the same order; a stateful property test compares the two. `apply_operation`, `expire` and
+`forget_expired` are the API; the other functions are steps of these.
 """
 
 from dataclasses import replace
@@ -19,11 +27,13 @@ from dataclasses import replace
 from acker_protocol.operations import Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
 
+__all__ = ["MAX_SPAN_MS", "apply_operation", "expire", "forget_expired"]
+
 MAX_SPAN_MS = 2**32 - 1
-"""A deadline is at most this long after a root's first message (49 days), however often its timeout is reset."""
+"""A deadline is at most this long after a root's first operation (49 days), however often its timeout is reset."""
 
 _INT32 = range(-(2**31), 2**31)
-OPERATION_STATES = {
+_STATES = {
     Outcome.ACKED: OperationState.ACKED,
     Outcome.FAILED: OperationState.FAILED,
     Outcome.TIMED_OUT: OperationState.FINISHED,
@@ -33,7 +43,11 @@ OPERATION_STATES = {
 def apply_operation(
     state: State, operation: Operation, *, now_ms: int, rules: TopologyRules, free_slots: int | None = None
 ) -> Transition:
-    """Apply one message to a root; ``room`` is how many more pending roots its spout task may have (None: any)."""
+    """Apply one operation to the root that it names.
+
+    ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
+    init may have; None means no limit. An operation without effect gives the state back as it was.
+    """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
     if isinstance(state, Finished):
         return Transition(state=state, operation_state=OperationState.FINISHED, outcome=state.outcome)
@@ -50,63 +64,47 @@ def apply_operation(
             return reset_timeout(state, now_ms, rules)
 
 
-def expire(state: State, *, now_ms: int) -> tuple[State, CompletionRecord | None]:
-    """Let time pass: time out a pending root that is overdue, drop an early one (None, without a completion)."""
-    if not isinstance(state, Tree) or now_ms <= state.due_ms:
-        return state, None
-    if state.spout_task is None:
-        return None, None
-    step = finish(state, Outcome.TIMED_OUT, now_ms)
-    return step.state, step.completion
-
-
-def forget_expired(state: State, *, now_ms: int, rules: TopologyRules) -> State:
-    """Forget what is no longer remembered: outcomes after the retention, acked edges after the dedupe window."""
-    if isinstance(state, Finished):
-        return state if is_remembered(state.at_ms, now_ms, rules.retention_ms) else None
-    if isinstance(state, Tree) and state.edges:
-        edges = {e for e in state.edges if is_remembered(e[1], now_ms, rules.dedupe_window_ms)}
-        return replace(state, edges=frozenset(edges))
-    return state
-
-
-def apply_untracked(message: Operation, now_ms: int, rules: TopologyRules) -> Transition:
-    if not isinstance(message, Init):
+def apply_untracked(operation: Operation, now_ms: int, rules: TopologyRules) -> Transition:
+    """Apply an operation without ackers: an init is acked at once, every other operation finds its root finished."""
+    if not isinstance(operation, Init):
         return Transition(state=None, operation_state=OperationState.FINISHED, outcome=Outcome.ACKED)
-    tree = emit(new_tree(message, now_ms, rules), message, now_ms, rules)
+    tree = emit(new_tree(operation, now_ms, rules), operation, now_ms, rules)
     return finish(tree, Outcome.ACKED, now_ms)
 
 
-def init(state: Tree | None, init: Init, now_ms: int, rules: TopologyRules, free_slots: int | None) -> Transition:
+def init(state: Tree | None, operation: Init, now_ms: int, rules: TopologyRules, free_slots: int | None) -> Transition:
+    """Make an unknown or early root pending, unless it needs a slot and there is none."""
     if state is not None and state.spout_task is not None:
-        return Transition(
-            state=state, operation_state=OperationState.DUPLICATE if state.emitted_by(init) else OperationState.CONFLICT
-        )
-    step = resolve(emit(state or new_tree(init, now_ms, rules), init, now_ms, rules), now_ms)
-    if step.operation_state is OperationState.PENDING and free_slots is not None and free_slots <= 0:
+        same = state.emitted_by(operation)
+        return Transition(state=state, operation_state=OperationState.DUPLICATE if same else OperationState.CONFLICT)
+    transition = resolve(emit(state or new_tree(operation, now_ms, rules), operation, now_ms, rules), now_ms)
+    if transition.operation_state is OperationState.PENDING and free_slots is not None and free_slots <= 0:
         return Transition(state=state, operation_state=OperationState.MAX_SPOUT_PENDING)
-    return step
+    return transition
 
 
-def ack(state: Tree | None, ack: Ack, now_ms: int, rules: TopologyRules) -> Transition:
-    if not ack.ack_val:
+def ack(state: Tree | None, operation: Ack, now_ms: int, rules: TopologyRules) -> Transition:
+    """XOR an ack val in. An ack val of zero, or an edge that is remembered as acked, changes nothing."""
+    if not operation.ack_val:
         return Transition(state=state, operation_state=current_state(state))
-    tree = state or new_tree(ack, now_ms, rules)
+    tree = state or new_tree(operation, now_ms, rules)
     edges = tree.edges
-    if rules.dedupe_window_ms and ack.edge_id is not None:
-        if any(edge == ack.edge_id for edge, _ in edges):
+    if rules.dedupe_window_ms and operation.edge_id is not None:
+        if any(edge == operation.edge_id for edge, _ in edges):
             return Transition(state=state, operation_state=OperationState.DUPLICATE)
-        edges |= {(ack.edge_id, now_ms)}
+        edges |= {(operation.edge_id, now_ms)}
     tree = replace(touch_progress_deadline(tree, now_ms), edges=edges)
-    return resolve(xor_in(tree, ack.ack_val, ack.outstanding), now_ms)
+    return resolve(xor_in(tree, operation.ack_val, operation.outstanding), now_ms)
 
 
-def fail(state: Tree | None, fail: Fail, now_ms: int, rules: TopologyRules) -> Transition:
-    tree = state or new_tree(fail, now_ms, rules)
-    return resolve(replace(tree, failure=tree.failure or fail), now_ms)
+def fail(state: Tree | None, operation: Fail, now_ms: int, rules: TopologyRules) -> Transition:
+    """Fail a pending root; an early one remembers its first failure until its init arrives."""
+    tree = state or new_tree(operation, now_ms, rules)
+    return resolve(replace(tree, failure=tree.failure or operation), now_ms)
 
 
 def reset_timeout(state: Tree | None, now_ms: int, rules: TopologyRules) -> Transition:
+    """Give a pending root its whole message timeout again, from now on."""
     if state is None or state.spout_task is None:
         return Transition(state=state, operation_state=OperationState.UNKNOWN)
     timeout = state.message_timeout_ms or rules.message_timeout_ms
@@ -115,7 +113,7 @@ def reset_timeout(state: Tree | None, now_ms: int, rules: TopologyRules) -> Tran
 
 
 def resolve(tree: Tree, now_ms: int) -> Transition:
-    """Say what a changed tree has come to: the one place where a root is found to be done."""
+    """Give the transition to a changed tree, and finish it if it is done: the only place that does."""
     if tree.spout_task is None:
         return Transition(state=tree, operation_state=OperationState.EARLY)
     if tree.failure is not None:
@@ -126,6 +124,7 @@ def resolve(tree: Tree, now_ms: int) -> Transition:
 
 
 def finish(tree: Tree, outcome: Outcome, now_ms: int) -> Transition:
+    """End a pending tree with an outcome and its completion."""
     assert tree.spout_task is not None
     completion = CompletionRecord(
         root_id=tree.root_id,
@@ -139,56 +138,83 @@ def finish(tree: Tree, outcome: Outcome, now_ms: int) -> Transition:
     )
     return Transition(
         state=Finished(outcome=outcome, at_ms=now_ms),
-        operation_state=OPERATION_STATES[outcome],
+        operation_state=_STATES[outcome],
         outcome=outcome,
         completion=completion,
     )
 
 
-def new_tree(message: Operation, now_ms: int, rules: TopologyRules) -> Tree:
-    """Begin a tree at its first message, of any kind. Until its init has come it has one message timeout."""
-    return Tree(root_id=message.root_id, started_ms=now_ms, deadline_ms=now_ms + rules.message_timeout_ms)
+def new_tree(operation: Operation, now_ms: int, rules: TopologyRules) -> Tree:
+    """Begin a tree at the first operation on its root, of any kind. Its init has one message timeout to arrive."""
+    return Tree(root_id=operation.root_id, started_ms=now_ms, deadline_ms=now_ms + rules.message_timeout_ms)
 
 
-def emit(tree: Tree, init: Init, now_ms: int, rules: TopologyRules) -> Tree:
-    """Put into a tree what its init says."""
-    progress = rules.progress_timeout_ms if init.progress_timeout_ms is None else init.progress_timeout_ms
+def emit(tree: Tree, operation: Init, now_ms: int, rules: TopologyRules) -> Tree:
+    """Make a tree pending with the fields of its init."""
+    progress = rules.progress_timeout_ms if operation.progress_timeout_ms is None else operation.progress_timeout_ms
     tree = replace(
         tree,
-        spout_task=init.spout_task,
-        message_id=init.message_id,
-        message_timeout_ms=init.message_timeout_ms,
+        spout_task=operation.spout_task,
+        message_id=operation.message_id,
+        message_timeout_ms=operation.message_timeout_ms,
         progress_timeout_ms=progress,
-        deadline_ms=deadline_after(tree, now_ms, init.message_timeout_ms or rules.message_timeout_ms),
+        deadline_ms=deadline_after(tree, now_ms, operation.message_timeout_ms or rules.message_timeout_ms),
     )
-    return xor_in(touch_progress_deadline(tree, now_ms), init.ack_val, init.outstanding)
+    return xor_in(touch_progress_deadline(tree, now_ms), operation.ack_val, operation.outstanding)
 
 
 def xor_in(tree: Tree, ack_val: int, outstanding: int | None) -> Tree:
-    """XOR a value in; count beside it, unless this or an earlier message left the count out or it leaves 32 bits."""
+    """XOR a value into the ack val and add to the outstanding edges."""
     return replace(tree, ack_val=tree.ack_val ^ ack_val, outstanding=add_outstanding(tree.outstanding, outstanding))
 
 
 def add_outstanding(count: int | None, more: int | None) -> int | None:
+    """Add two counts; None if one is unknown or the sum leaves 32 bits."""
     if count is None or more is None:
         return None
     return count + more if count + more in _INT32 else None
 
 
 def touch_progress_deadline(tree: Tree, now_ms: int) -> Tree:
+    """Move the idle deadline of a tree that has a progress timeout."""
     if not tree.progress_timeout_ms:
         return tree
     return replace(tree, idle_deadline_ms=deadline_after(tree, now_ms, tree.progress_timeout_ms))
 
 
 def deadline_after(tree: Tree, now_ms: int, timeout_ms: int) -> int:
+    """Give the deadline of a timeout that begins now: not before the tree's start, and within ``MAX_SPAN_MS`` of it."""
     return tree.started_ms + min(max(now_ms + timeout_ms - tree.started_ms, 0), MAX_SPAN_MS)
 
 
 def current_state(state: Tree | None) -> OperationState:
+    """Give the state that answers an operation without effect on an unknown, early or pending root."""
     return OperationState.EARLY if state is None or state.spout_task is None else OperationState.PENDING
 
 
+def expire(state: State, *, now_ms: int) -> tuple[State, CompletionRecord | None]:
+    """Let time pass for one root: give its state and, if it timed out, its completion.
+
+    An overdue pending root becomes finished. An overdue early root is dropped: its state is None, without a completion.
+    """
+    if not isinstance(state, Tree) or now_ms <= state.due_ms:
+        return state, None
+    if state.spout_task is None:
+        return None, None
+    transition = finish(state, Outcome.TIMED_OUT, now_ms)
+    return transition.state, transition.completion
+
+
+def forget_expired(state: State, *, now_ms: int, rules: TopologyRules) -> State:
+    """Forget what expired: an outcome after the retention, acked edges after the dedupe window."""
+    if isinstance(state, Finished):
+        return state if is_remembered(state.at_ms, now_ms, rules.retention_ms) else None
+    if isinstance(state, Tree) and state.edges:
+        edges = {e for e in state.edges if is_remembered(e[1], now_ms, rules.dedupe_window_ms)}
+        return replace(state, edges=frozenset(edges))
+    return state
+
+
 def is_remembered(at_ms: int, now_ms: int, window_ms: int) -> bool:
-    """Whether something of then is remembered now: for its slice of one window's length and the whole next one."""
+    """Whether an event is still remembered: in its slice of one window's length and in the whole slice after it."""
     return window_ms > 0 and now_ms // window_ms - at_ms // window_ms <= 1

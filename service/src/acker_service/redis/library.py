@@ -14,7 +14,7 @@ FILES = (
     "acker",
     "record",
     "completions",
-    "law",
+    "transitions",
     "requests",
     "tick",
     "mailbox",

@@ -1,125 +1,148 @@
 #!lua name=acker
 --[[
-  The acker's law inside Redis. This library holds what acker_protocol/tree.py states; a stateful property test holds
-  the two equal. Files are joined in this order: acker (names, clock, stamp), record, completions, law, requests, tick,
-  mailbox, delivery, dead, roots, topologies, removal.
+  The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property test
+  compares the two. Files are joined in this order: acker (names, clock, stamp), record, completions, transitions,
+  requests, tick, mailbox, delivery, dead, roots, topologies, removal.
 
-  House rules: validate, then write, then never error. Replies are words or flat lists that begin with one. A changed
-  signature is a _v2 beside the _v1. No KEYS, no unbounded loop.
+  Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
+  signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
+  because Lua allows 200 local variables at a time. In all files, `call` is the state of one call (begin_call), `root` the
+  root that it works on (record.lua) and `op` the operation that it applies (requests.lua).
 
-  Keys. K = acker:{TOPOLOGY/SHARD} is the stamp and the only key without the incarnation in its name; all others of the
-  shard begin with K:INCARNATION: and share its hash tag. Times are Unix milliseconds unless said otherwise.
+  Keys. K = acker:{TOPOLOGY/SHARD} holds the stamp and is the only key without the incarnation in its name; all other keys
+  of the shard begin with K:INCARNATION: and share its hash tag. Times are Unix milliseconds unless another unit is given.
 
-    K         string  stamp: the pair of incarnation (16 hex digits) and version (10 digits); with an x behind it a
-                      tombstone, which stays for a day
+    K         string  stamp: incarnation (16 hex digits) and version (10 digits); a trailing x makes it a tombstone, which
+                      lasts one day
     r<b>      hash    bucket b of roots: root id (8 raw bytes) -> record (see record.lua); TTL 21 days as a backstop
-    x<b>      hash    what is too long for a record: root id -> message id, 'f' .. root id -> early failure
-    due       zset    bucket -> earliest deadline in it; a hint when to look, the record is the truth
+    x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure
+    due       zset    bucket -> earliest deadline in it; a hint when to look, the record decides
     f0:<b> f1:<b>     hash  outcomes by root id (A, F or T), in slices of one retention by its parity, expiring whole
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window
     p0:<n> p1:<n>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window
     pending   hash    spout index -> roots pending
     unread    hash    spout index -> completions not released
-    m<i>      stream  mailbox of spout index i: c = completions one after another (completions.lua), n = how many
-    heads     hash    spout index -> entry and count of the completions already released from that first entry
-    tips      hash    spout index -> newest entry, for whoever looks for news
-    retry<i>  zset    entry of m<i> -> when it is tried again; what failed together has one score and is tried together
-    tries<i>  hash    entry of m<i> -> how often it was tried
-    d<i>      stream  dead letters: n and c as in m<i>, a = tries, e = what went wrong last, t = when
-    begun     hash    spout index -> since when its callback is what it is
+    m<i>      stream  mailbox of spout index i: c = completions one after another (completions.lua), n = their number
+    heads     hash    spout index -> first entry and the number of its completions that are already released
+    tips      hash    spout index -> newest entry, for those who poll for new completions
+    retry<i>  zset    entry of m<i> -> time of its next try; entries that failed together share one score and one try
+    tries<i>  hash    entry of m<i> -> number of tries
+    d<i>      stream  dead letters: n and c as in m<i>, a = tries, e = last error, t = time
+    begun     hash    spout index -> epoch of its callback: the time of its last change
     sent      hash    spout index -> newest entry that was tried, or published
-    leases    hash    spout index -> worker that delivers, and until when nobody else may
-    failing   hash    spout index -> since when no delivery succeeded
+    leases    hash    spout index -> worker that delivers, and the end of its lease
+    failing   hash    spout index -> time of the first failure since the last success
     dead      hash    spout index -> completions in d<i>
-    used      hash    spout index -> when it was last emitted under or read
-    gone      set     indexes of removed spout tasks: what ends under them is told to nobody
-    counts    hash    dropped (early roots without an init), unbalanced (see the law); completions delivered, retried,
+    used      hash    spout index -> time of the last emit or read
+    gone      set     indexes of removed spout tasks: roots that end under them give no completion
+    counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
-                      timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms = all
-                      their latencies together
+                      timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms = the
+                      sum of their latencies
 
-    barrier   string  what was written last before replicas were waited for; K's own, without the incarnation
-    hints     channel INCARNATION and spout index whose mailbox has news; a shard channel, K's own likewise
-    none      never exists; K's own likewise (see refusal)
+    barrier   string  the last write before a wait for replicas; K's own, without the incarnation
+    hints     channel INCARNATION and spout index of a mailbox with new completions; a shard channel, K's own likewise
+    none      never exists; K's own likewise (see check_stamp)
 
-  All configuration lies in one slot, so that it is written in one step; with T = acker:{topologies}
+  The configuration of all topologies has one slot, so that one step can write it; with T = acker:{topologies}
 
     T                             set     the names of topologies
-    T:TOPOLOGY                    hash    pair, config (JSON), next (the next spout index), mark (see removal.lua)
-    T::ticked                     string  there while a worker lets time pass
-    T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, when it was made, document (JSON); spaces between
+    T:TOPOLOGY                    hash    pair (the stamp), config (JSON), next (the next spout index), mark (removal.lua)
+    T::ticked                     string  exists while a worker ticks
+    T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
 local VERSION = 6
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
--- Registers a function that Redis runs when its memory is full, too: all but those that make new roots, topologies or
--- spout tasks. At maxmemory Redis refuses every other function, even one that only frees or reads.
-local function provide(name, callback)
-  redis.register_function { function_name = name, callback = callback, flags = { 'allow-oom' } }
-end
-
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Checks a shard's stamp against the pair that a call names. Gives nil if the call may go on; else the reply that
--- refuses it, with the shard's own pair ('' where it has none). A higher pair is adopted: a PUT that died half-way heals.
--- In a cluster this also refuses a slot that is on its way to another server, before anything is written: Redis answers
--- a call that names a key which is here and one which is not with an error, and the second key here never exists. (The
--- keys that a call touches are not declared, so that Redis would else run it until it met the first one that has gone.)
-local function refusal(key, pair)
-  local stamp = redis.call('MGET', key, key .. ':none')[1]
-  if stamp == pair then return nil end
-  if not stamp or pair < stamp or pair:sub(1, 16) == stamp:sub(1, 16) and #stamp > #pair then
-    return { 'stale', stamp or '' }
+-- Gives the prefix of the keys of one incarnation of a shard.
+local function base_of(key, stamp)
+  return key .. ':' .. stamp:sub(1, 16) .. ':'
+end
+
+-- Compares a shard's stamp with the stamp of a call. Gives nil if they fit; else the reply that refuses the call, with
+-- the shard's own stamp ('' if it has none). A higher stamp is adopted: this heals a PUT that died half-way.
+-- In a cluster this also refuses a slot that is being moved to another server, before anything is written: Redis answers
+-- a command that names one key that exists here and one that does not with an error, and the second key never exists.
+-- (The keys of a call are not declared; without this check Redis would run it until it met the first key that has moved.)
+local function check_stamp(key, stamp)
+  local own = redis.call('MGET', key, key .. ':none')[1]
+  if own == stamp then return nil end
+  if not own or stamp < own or stamp:sub(1, 16) == own:sub(1, 16) and #own > #stamp then
+    return { 'stale', own or '' }
   end
-  redis.call('SET', key, pair)
+  redis.call('SET', key, stamp)
   return nil
 end
 
--- Opens a shard for one call: the names, the time and what the call gathers before it is closed.
-local function open(key, pair, settings)
-  local c = { base = key .. ':' .. pair:sub(1, 16) .. ':', incarnation = pair:sub(1, 16), now = clock() }
-  c.timeout, c.progress, c.dedupe, c.retention, c.window, c.tracked = struct.unpack('>I4I4I4I4I4B', settings)
-  c.finished = c.base .. 'f' .. math.floor(c.now / c.retention) % 2 .. ':'
-  c.due, c.hints, c.t = c.base .. 'due', key .. ':hints', {}
-  c.boxes, c.pending, c.counts, c.latencies, c.kept, c.emitted = {}, {}, {}, {}, {}, {}
-  return c
+-- Registers a function that Redis also runs at maxmemory: all but those that make new roots, topologies or spout tasks.
+-- At maxmemory Redis refuses every other function, even one that only frees or reads.
+local function register(name, callback)
+  redis.register_function { function_name = name, callback = callback, flags = { 'allow-oom' } }
 end
 
--- Lets a key vanish from a store that nobody serves any more: no timeout is longer than a third of this.
-local function backstop(c, key)
-  redis.call('PEXPIREAT', key, c.now + BACKSTOP_MS)
-end
-
-local function count(c, name, by)
-  c.counts[name] = (c.counts[name] or 0) + (by or 1)
-end
-
--- Makes a slice expire when it is remembered no longer: at the end of the window after its own. A slice that a longer
--- window wrote before keeps its later end; one that a shorter window wrote gets the later end of this one.
-local function keep(c, key, window)
-  if c.kept[key] then return end
-  c.kept[key] = true
-  if redis.call('PEXPIRETIME', key) < c.now + window then
-    redis.call('PEXPIREAT', key, (math.floor(c.now / window) + 2) * window - 1)
+-- Wraps a function of a shard: KEYS[1] is the shard, ARGV[1] the stamp. The wrapped function runs only if the stamp fits,
+-- and gets the shard's key, the prefix of its keys, and ARGV.
+local function on_shard(callback)
+  return function(keys, args)
+    local stale = check_stamp(keys[1], args[1])
+    if stale then return stale end
+    return callback(keys[1], base_of(keys[1], args[1]), args)
   end
 end
 
--- Input: KEYS[1] any key. Writes something at its place, for WAIT to wait for all that was written there before.
--- Output: {'ok'}
-provide('acker_barrier_v1', function(keys)
+local function register_on_shard(name, callback)
+  register(name, on_shard(callback))
+end
+
+-- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the settings:
+-- message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 0 without ackers.
+local function begin_call(key, base, args)
+  local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
+  call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window, call.tracked =
+    struct.unpack('>I4I4I4I4I4B', args[2])
+  call.outcome_slice = call.base .. 'f' .. math.floor(call.now / call.retention) % 2 .. ':'
+  call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
+  call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
+  call.sliced, call.emitted = {}, {}
+  return call
+end
+
+-- Lets a key expire in a store that nobody serves any more: no timeout is longer than a third of this.
+local function set_backstop_ttl(call, key)
+  redis.call('PEXPIREAT', key, call.now + BACKSTOP_MS)
+end
+
+local function count(call, name, by)
+  call.counts[name] = (call.counts[name] or 0) + (by or 1)
+end
+
+-- Makes a slice expire at the end of the window after its own. A slice that was written under a longer window keeps its
+-- later end; one that was written under a shorter window gets the later end of this one.
+local function expire_slice(call, key, window)
+  if call.sliced[key] then return end
+  call.sliced[key] = true
+  if redis.call('PEXPIRETIME', key) < call.now + window then
+    redis.call('PEXPIREAT', key, (math.floor(call.now / window) + 2) * window - 1)
+  end
+end
+
+-- Input: KEYS[1] any key. Writes to its slot, so that WAIT covers all earlier writes to that server. Output: {'ok'}
+register('acker_barrier_v1', function(keys)
   redis.call('SET', keys[1]:match('^[^}]*}') .. ':barrier', '', 'PX', BACKSTOP_MS)
   return { 'ok' }
 end)
 
-provide('acker_version', function() return VERSION end)
+register('acker_version', function() return VERSION end)
 
--- Input: KEYS[1] stamp; ARGV[1] pair. Stamps a shard that has no stamp or a lower one. Output: 'ok' or {'stale', pair}
-provide('acker_stamp_v1', function(keys, args)
+-- Input: KEYS[1] shard; ARGV[1] stamp. Stamps a shard that has no stamp or a lower one. Output: 'ok' or {'stale', stamp}
+register('acker_stamp_v1', function(keys, args)
   if redis.call('EXISTS', keys[1]) == 0 then redis.call('SET', keys[1], args[1]) end
-  return refusal(keys[1], args[1]) or { 'ok' }
+  return check_stamp(keys[1], args[1]) or { 'ok' }
 end)

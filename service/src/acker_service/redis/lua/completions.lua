@@ -1,33 +1,33 @@
 --[[
-  A completion as it lies in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01),
-  flags B (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component), then each text that is
-  there, in that order, as I2 and so many bytes.
+  A completion in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01), flags B (the
+  outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component), then in that order each text that has a
+  flag, as its length I2 and its bytes.
 ]]
 
 local OUTCOME = { A = 0, F = 1, T = 2 }
 local COUNTED = { A = 'acked', F = 'failed', T = 'timed_out' }
-local SUM = { A = 'acked_ms', F = 'failed_ms', T = 'timed_out_ms' }
-local MOST_EXPONENT = 23
+local LATENCY_SUM = { A = 'acked_ms', F = 'failed_ms', T = 'timed_out_ms' }
+local MAX_EXPONENT = 23
 
 local function exponent_of(latency)
   if latency <= 1 then return 0 end
   local _, exponent = math.frexp(latency - 1)
-  return exponent < MOST_EXPONENT and exponent or MOST_EXPONENT
+  return exponent < MAX_EXPONENT and exponent or MAX_EXPONENT
 end
 
--- Counts a completion by its outcome and complete latency. By numbers: names are made when the call closes.
-local function count_completion(c, outcome, latency)
-  local counted, exponent = c.latencies[outcome] or {}, exponent_of(latency)
-  c.latencies[outcome] = counted
+-- Counts a completion by outcome and complete latency. Keys are numbers here: `commit` makes the names, once a call.
+local function count_completion(call, outcome, latency)
+  local counted, exponent = call.latencies[outcome] or {}, exponent_of(latency)
+  call.latencies[outcome] = counted
   counted[exponent] = (counted[exponent] or 0) + 1
-  if latency > 0 then count(c, SUM[outcome], latency) end
+  if latency > 0 then count(call, LATENCY_SUM[outcome], latency) end
 end
 
--- An outcome's total is the sum of its latencies' counts: a root that ends alone costs one field more, not two.
-local function keep_latencies(c)
-  for outcome, counted in pairs(c.latencies) do
+-- Writes the counts by latency. An outcome's total is their sum, so that a single completion writes one field less.
+local function write_latencies(call)
+  for outcome, counted in pairs(call.latencies) do
     for exponent, change in pairs(counted) do
-      redis.call('HINCRBY', c.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)
+      redis.call('HINCRBY', call.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)
     end
   end
 end
@@ -37,59 +37,60 @@ local function add_text(flags, packed, flag, value)
   return flags + flag, packed .. struct.pack('>I2', #value) .. value
 end
 
--- Packs a failure as it is kept of an early root and as a completion carries it: flags, then the texts.
+-- Packs a failure as an early root stores it and as a completion carries it: flags, then the texts.
 local function pack_failure(reason, component)
   local flags, packed = add_text(0, '', 8, reason)
   flags, packed = add_text(flags, packed, 16, component)
   return string.char(flags) .. packed
 end
 
-local function read_failure(c, t)
-  return t.failure or redis.call('HGET', c.base .. 'x' .. t.bucket, 'f' .. t.root)
+local function read_failure(call, root)
+  return root.failure or redis.call('HGET', call.base .. 'x' .. root.bucket, 'f' .. root.id)
 end
 
-local function read_message_id(c, t)
-  return t.id or t.long and redis.call('HGET', c.base .. 'x' .. t.bucket, t.root) or nil
+local function read_message_id(call, root)
+  return root.message_id or root.message_id_is_long and redis.call('HGET', call.base .. 'x' .. root.bucket, root.id) or nil
 end
 
--- Ends a root: its completion goes into the box of its spout task, to be posted when the call closes.
-local function finish(c, t, outcome)
-  local flags, packed = add_text(OUTCOME[outcome], '', 4, read_message_id(c, t))
+-- Ends a root: collects its completion for its spout task; `commit` appends it to the mailbox.
+local function finish(call, root, outcome)
+  local flags, packed = add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))
   if outcome == 'F' then
-    local failure = read_failure(c, t) or string.char(0)
+    local failure = read_failure(call, root) or string.char(0)
     flags, packed = flags + failure:byte(), packed .. failure:sub(2)
   end
-  local box = c.boxes[t.spout] or {}
-  c.boxes[t.spout] = box
-  box[#box + 1] = struct.pack('>c8I5I5B', t.root, t.started - EPOCH, c.now - EPOCH, flags) .. packed
-  local room = t.placed and c.rooms and c.rooms[t.spout]
-  if room and room ~= MAILBOX_FULL then c.rooms[t.spout] = room + 1 end
-  t.state, t.outcome, t.dirty = 'F', outcome, true
-  count_completion(c, outcome, c.now - t.started)
+  local completions = call.completions_by_spout[root.spout] or {}
+  call.completions_by_spout[root.spout] = completions
+  completions[#completions + 1] =
+    struct.pack('>c8I5I5B', root.id, root.started - EPOCH, call.now - EPOCH, flags) .. packed
+  local free = root.holds_slot and call.free_slots and call.free_slots[root.spout]
+  if free and free ~= MAILBOX_FULL then call.free_slots[root.spout] = free + 1 end
+  root.state, root.outcome, root.dirty = 'F', outcome, true
+  count_completion(call, outcome, call.now - root.started)
 end
 
--- Whether a spout task was removed while roots of it were pending: nobody is told of them.
-local function is_gone(c, spout)
-  return redis.call('SISMEMBER', c.base .. 'gone', spout) == 1
+-- Whether a spout task was removed while roots of it were pending: those give no completion.
+local function is_gone(call, spout)
+  return redis.call('SISMEMBER', call.base .. 'gone', spout) == 1
 end
 
-local function post(c, spout, box)
-  local entry = redis.call('XADD', c.base .. 'm' .. spout, '*', 'n', #box, 'c', table.concat(box))
-  redis.call('HINCRBY', c.base .. 'unread', spout, #box)
-  redis.call('HSET', c.base .. 'tips', spout, entry)
-  redis.call('SPUBLISH', c.hints, c.incarnation .. ' ' .. spout)
+local function append_completions(call, spout, completions)
+  local entry = redis.call('XADD', call.base .. 'm' .. spout, '*', 'n', #completions, 'c', table.concat(completions))
+  redis.call('HINCRBY', call.base .. 'unread', spout, #completions)
+  redis.call('HSET', call.base .. 'tips', spout, entry)
+  redis.call('SPUBLISH', call.hints_channel, call.incarnation .. ' ' .. spout)
 end
 
--- Closes a call: posts the boxes, tells who waits, keeps the counts. One entry per spout task holds all that the call
--- ended, so a batch costs one append.
-local function close(c)
-  for spout, box in pairs(c.boxes) do
-    if not is_gone(c, spout) then post(c, spout, box) end
+-- Commits a call: appends completions to the mailboxes, publishes hints, writes counts. One entry per spout task holds all
+-- completions of the call, so that a batch costs one append.
+local function commit(call)
+  for spout, completions in pairs(call.completions_by_spout) do
+    if not is_gone(call, spout) then append_completions(call, spout, completions) end
   end
-  for spout, change in pairs(c.pending) do
-    if change ~= 0 and not is_gone(c, spout) then redis.call('HINCRBY', c.base .. 'pending', spout, change) end
+  for spout, change in pairs(call.pending) do
+    if change ~= 0 and not is_gone(call, spout) then redis.call('HINCRBY', call.base .. 'pending', spout, change) end
   end
-  for spout in pairs(c.emitted) do redis.call('HSET', c.base .. 'used', spout, c.now) end
-  keep_latencies(c)
-  for name, change in pairs(c.counts) do redis.call('HINCRBY', c.base .. 'counts', name, change) end
+  for spout in pairs(call.emitted) do redis.call('HSET', call.base .. 'used', spout, call.now) end
+  write_latencies(call)
+  for name, change in pairs(call.counts) do redis.call('HINCRBY', call.base .. 'counts', name, change) end
 end

@@ -1,118 +1,128 @@
 --[[
-  Requests: each a list of operations, applied once.
+  A request is a list of operations that is applied once.
 
-  An operation, big-endian: op B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket I4, root id c8, value to XOR 2 x i4,
+  An operation, big-endian: kind B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket I4, root id c8, value to XOR 2 x i4,
   outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress timeout
-  I4; 8 first text, I2 and so many bytes (message id, or reason); 16 second text (component); 32 hash of root and edge, 2 x
-  I4. Operations of one root stand together, so that its record is read and written once.
+  I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge, 2 x I4.
+  Operations of one root stand together, so that its record is read and written once.
 ]]
 
-local function read_text(ops, pos)
-  local length, at = struct.unpack('>I2', ops, pos)
-  return ops:sub(at, at + length - 1), at + length
-end
+do
+  local function read_text(ops, pos)
+    local length, at = struct.unpack('>I2', ops, pos)
+    return ops:sub(at, at + length - 1), at + length
+  end
 
-local function read_extras(o, flags, ops, pos)
-  o.timeout, o.progress, o.first, o.second, o.edge1 = nil, nil, nil, nil, nil
-  if flags % 2 == 1 then o.outstanding = nil end
-  if flags < 2 then return pos end
-  if bit.band(flags, 2) ~= 0 then o.timeout, pos = struct.unpack('>I4', ops, pos) end
-  if bit.band(flags, 4) ~= 0 then o.progress, pos = struct.unpack('>I4', ops, pos) end
-  if bit.band(flags, 8) ~= 0 then o.first, pos = read_text(ops, pos) end
-  if bit.band(flags, 16) ~= 0 then o.second, pos = read_text(ops, pos) end
-  if bit.band(flags, 32) ~= 0 then o.edge1, o.edge2, pos = struct.unpack('>I4I4', ops, pos) end
-  return pos
-end
+  local function read_optional(op, flags, ops, pos)
+    op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil
+    if flags % 2 == 1 then op.outstanding = nil end
+    if flags < 2 then return pos end
+    if bit.band(flags, 2) ~= 0 then op.message_timeout, pos = struct.unpack('>I4', ops, pos) end
+    if bit.band(flags, 4) ~= 0 then op.progress_timeout, pos = struct.unpack('>I4', ops, pos) end
+    if bit.band(flags, 8) ~= 0 then op.text, pos = read_text(ops, pos) end
+    if bit.band(flags, 16) ~= 0 then op.component, pos = read_text(ops, pos) end
+    if bit.band(flags, 32) ~= 0 then op.edge_high, op.edge_low, pos = struct.unpack('>I4I4', ops, pos) end
+    return pos
+  end
 
--- Runs through the operations of one request by `law` (obey or repeated). Gives their words in one string.
-local function run(c, law, ops)
-  local t, o, words, n, pos, size = c.t, {}, {}, 0, 1, #ops
-  local op, bucket, root, flags
-  t.root = nil
-  while pos <= size do
-    op, bucket, root, o.high, o.low, o.outstanding, flags, o.spout, pos = struct.unpack('>BI4c8i4i4i4BI4', ops, pos)
-    pos = read_extras(o, flags, ops, pos)
-    if root ~= t.root then
-      put_down(c, t)
-      take_up(c, t, root, bucket)
+  -- Runs `handler` (apply_operation or replay_operation) on each operation of a request. Gives their codes in one string.
+  local function run(call, handler, ops)
+    local root, op, codes, n, pos, size = call.root, {}, {}, 0, 1, #ops
+    local kind, bucket, root_id, flags
+    root.id = nil
+    while pos <= size do
+      kind, bucket, root_id, op.high, op.low, op.outstanding, flags, op.spout, pos =
+        struct.unpack('>BI4c8i4i4i4BI4', ops, pos)
+      pos = read_optional(op, flags, ops, pos)
+      if root_id ~= root.id then
+        save_root(call, root)
+        load_root(call, root, root_id, bucket)
+      end
+      n = n + 1
+      codes[n] = handler(call, root, op, kind)
+      call.changed = call.changed or root.dirty
     end
-    n = n + 1
-    words[n] = law(c, t, o, op)
-    c.applied = c.applied or t.dirty
+    save_root(call, root)
+    return table.concat(codes)
   end
-  put_down(c, t)
-  return table.concat(words)
-end
 
--- Whether a request was applied before; if so, c.places_refused says whether its first run refused an init a place.
-local function applied_before(c, set, whole, partly)
-  if set == '' then return false end
-  for slice = 0, 1 do
-    local found = redis.call('SMISMEMBER', c.base .. 's' .. slice .. ':' .. set, whole, partly)
-    if found[1] == 1 or found[2] == 1 then
-      c.places_refused = found[2] == 1
-      return true
+  -- Whether a request was applied before. call.had_refusals then says whether its first run refused an init.
+  local function was_applied(call, set, hash, partial_hash)
+    if set == '' then return false end
+    for slice = 0, 1 do
+      local found = redis.call('SMISMEMBER', call.base .. 's' .. slice .. ':' .. set, hash, partial_hash)
+      if found[1] == 1 or found[2] == 1 then
+        call.had_refusals = found[2] == 1
+        return true
+      end
     end
+    return false
   end
-  return false
-end
 
-local function remember(c, set, whole, partly, words)
-  if set == '' or not c.applied then return end
-  local key = c.base .. 's' .. math.floor(c.now / c.window) % 2 .. ':' .. set
-  redis.call('SADD', key, words:find('[bms]') and partly or whole)
-  keep(c, key, c.window)
-end
-
-local function read_rooms(packed)
-  if packed == '' then return nil end
-  local rooms, pos = {}, 1
-  while pos <= #packed do
-    local spout, room
-    spout, room, pos = struct.unpack('>I4i4', packed, pos)
-    rooms[spout] = room
+  local function remember(call, set, hash, partial_hash, codes)
+    if set == '' or not call.changed then return end
+    local key = call.base .. 's' .. math.floor(call.now / call.idempotency_window) % 2 .. ':' .. set
+    redis.call('SADD', key, codes:find('[bms]') and partial_hash or hash)
+    expire_slice(call, key, call.idempotency_window)
   end
-  return rooms
-end
 
-local function write_rooms(rooms)
-  local packed = {}
-  for spout, room in pairs(rooms or {}) do packed[#packed + 1] = struct.pack('>I4i4', spout, room) end
-  return table.concat(packed)
-end
-
---[[
-  Applies requests, one after the other, in one atomic step.
-
-  Input   KEYS[1] stamp
-          ARGV[1] pair  [2] settings (see open)  [3] rooms: spout index I4 and room i4 of each capped spout task, or ''
-          then per request: the set its key hash belongs to ('' without a key), the hash (even, decimal), the hash plus
-          one (what is kept where an init found no place), its operations
-  Output  {'ok', rooms left, per request '+' (applied) or '=' (a repeat) and its words} or {'stale', pair}
-]]
-local function apply(keys, args, full)
-  local no = refusal(keys[1], args[1])
-  if no then return no end
-  local c = open(keys[1], args[1], args[2])
-  c.rooms, c.full = read_rooms(args[3]), full
-  local reply = { 'ok', '' }
-  for i = 4, #args, 4 do
-    if applied_before(c, args[i], args[i + 1], args[i + 2]) then
-      reply[#reply + 1] = '=' .. run(c, repeated, args[i + 3])
-    else
-      c.applied = false
-      local words = run(c, obey, args[i + 3])
-      remember(c, args[i], args[i + 1], args[i + 2], words)
-      reply[#reply + 1] = '+' .. words
+  local function read_free_slots(packed)
+    if packed == '' then return nil end
+    local free_slots, pos = {}, 1
+    while pos <= #packed do
+      local spout, free
+      spout, free, pos = struct.unpack('>I4i4', packed, pos)
+      free_slots[spout] = free
     end
+    return free_slots
   end
-  close(c)
-  reply[2] = write_rooms(c.rooms)
-  return reply
+
+  local function write_free_slots(free_slots)
+    local packed = {}
+    for spout, free in pairs(free_slots or {}) do packed[#packed + 1] = struct.pack('>I4i4', spout, free) end
+    return table.concat(packed)
+  end
+
+  --[[
+    Applies requests, one after the other, in one atomic step.
+
+    Input   KEYS[1] shard
+            ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL: none,
+            its mailbox is full) of each capped spout task, or ''
+            then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
+            (stored instead where an init was refused), its operations
+    Output  {'ok', free slots left, per request '+' (applied) or '=' (replayed) and its codes} or {'stale', stamp}
+  ]]
+  local function apply(key, base, args, store_full)
+    local call = begin_call(key, base, args)
+    call.free_slots, call.store_full = read_free_slots(args[3]), store_full
+    local reply = { 'ok', '' }
+    for i = 4, #args, 4 do
+      if was_applied(call, args[i], args[i + 1], args[i + 2]) then
+        reply[#reply + 1] = '=' .. run(call, replay_operation, args[i + 3])
+      else
+        call.changed = false
+        local codes = run(call, apply_operation, args[i + 3])
+        remember(call, args[i], args[i + 1], args[i + 2], codes)
+        reply[#reply + 1] = '+' .. codes
+      end
+    end
+    commit(call)
+    reply[2] = write_free_slots(call.free_slots)
+    return reply
+  end
+
+  local function apply_all(key, base, args)
+    return apply(key, base, args, false)
+  end
+
+  local function apply_without_inits(key, base, args)
+    return apply(key, base, args, true)
+  end
+
+  -- For calls with inits: without allow-oom, so that Redis refuses the whole call when its memory is full.
+  redis.register_function('acker_apply_v1', on_shard(apply_all))
+
+  -- For all other calls, and for one with inits that was refused for memory: its inits get store_full.
+  register_on_shard('acker_apply_full_v1', apply_without_inits)
 end
-
--- For calls that hold inits: Redis refuses it as a whole when its memory is full.
-redis.register_function('acker_apply_v1', function(keys, args) return apply(keys, args, false) end)
-
--- For all other calls, and for one with inits that was refused for memory: its inits answer store_full.
-provide('acker_apply_full_v1', function(keys, args) return apply(keys, args, true) end)

@@ -1,98 +1,100 @@
 --[[
-  The tick: time passes. Buckets whose score is past are looked through; overdue roots are timed out, early ones without
-  an init dropped, and the bucket scored anew. Any number of replicas may tick: each step is atomic.
+  The tick lets time pass: it scans buckets whose score is past, times out overdue roots, drops early ones without an init,
+  and gives the bucket its new score. Any number of replicas may tick: each step is atomic.
 ]]
 
 local OVERFULL = 1000
-local MOST_BUCKETS = 256
-local LEASE_MS = 5000
 
--- Ends a root that is overdue. Gives the deadline of one that is not.
-local function expire(c, t, bucket, root, raw)
-  t.root, t.bucket, t.key, t.stored, t.failure = root, bucket, c.base .. 'r' .. bucket, true, nil
-  read_record(t, raw)
-  if c.now <= due(t) then return due(t) end
-  t.was_pending, t.placed = t.state == 'P', false
-  if t.state == 'P' then
-    finish(c, t, 'T')
-    put_down(c, t)
-  else
-    remove_record(c, t)
-    count(c, 'dropped')
-  end
-  c.ended = c.ended + 1
-  return nil
-end
+do
+  local MAX_BUCKETS = 256
+  local LEASE_MS = 5000
 
-local function look_through(c, bucket, fields)
-  local earliest
-  for i = 1, #fields, 2 do
-    local left = expire(c, c.t, bucket, fields[i], fields[i + 1])
-    if left and (not earliest or left < earliest) then earliest = left end
-  end
-  return earliest
-end
-
-local function visit(c, bucket)
-  local key = c.base .. 'r' .. bucket
-  local earliest = look_through(c, bucket, redis.call('HGETALL', key))
-  if not earliest then return redis.call('ZREM', c.due, bucket) end
-  redis.call('ZADD', c.due, earliest, bucket)
-  backstop(c, key)
-  backstop(c, c.base .. 'x' .. bucket)
-end
-
---[[
-  Input   KEYS[1] stamp; ARGV[1] pair  [2] settings  [3] how many records to read at most, about
-  Output  {'ok', roots ended, 1 if more is due, overfull buckets that are due and have to be walked ...}
-]]
-local function tick(keys, args)
-  local no = refusal(keys[1], args[1])
-  if no then return no end
-  local c = open(keys[1], args[1], args[2])
-  local reply, budget = { 'ok', 0, 0 }, tonumber(args[3])
-  c.ended = 0
-  local due_now = redis.call('ZRANGE', c.due, '-inf', '(' .. c.now, 'BYSCORE', 'LIMIT', 0, MOST_BUCKETS)
-  for _, bucket in ipairs(due_now) do
-    local size = redis.call('HLEN', c.base .. 'r' .. bucket)
-    if size > OVERFULL then
-      reply[#reply + 1] = bucket
-    elseif budget > 0 then
-      visit(c, bucket)
-      budget = budget - size - 1
+  -- Ends a root that is overdue. Gives the deadline of one that is not.
+  local function expire(call, root, bucket, root_id, raw)
+    root.id, root.bucket, root.key, root.stored, root.failure = root_id, bucket, call.base .. 'r' .. bucket, true, nil
+    read_record(root, raw)
+    if call.now <= due_ms(root) then return due_ms(root) end
+    root.was_pending, root.holds_slot = root.state == 'P', false
+    if root.state == 'P' then
+      finish(call, root, 'T')
+      save_root(call, root)
+    else
+      remove_record(call, root)
+      count(call, 'dropped')
     end
+    call.finished_count = call.finished_count + 1
+    return nil
   end
-  close(c)
-  local walked = #reply - 3
-  reply[2], reply[3] = c.ended, (budget <= 0 or #due_now == MOST_BUCKETS and walked < MOST_BUCKETS) and 1 or 0
-  return reply
-end
 
---[[
-  Walks an overfull bucket, a piece a call. The first call scores the bucket a lease ahead, so that it comes due again if
-  the walker dies; roots that arrive meanwhile score it lower themselves. The last call scores it by what the walk found.
-
-  Input   KEYS[1] stamp; ARGV[1] pair  [2] settings  [3] bucket  [4] cursor, 0 to begin  [5] earliest deadline found, or ''
-  Output  {'ok', roots ended, cursor ('0' at the end), earliest deadline found or ''}
-]]
-local function walk(keys, args)
-  local no = refusal(keys[1], args[1])
-  if no then return no end
-  local c = open(keys[1], args[1], args[2])
-  local bucket, earliest = args[3], tonumber(args[5])
-  c.ended = 0
-  if args[4] == '0' then redis.call('ZADD', c.due, c.now + LEASE_MS, bucket) end
-  local scan = redis.call('HSCAN', c.base .. 'r' .. bucket, args[4], 'COUNT', OVERFULL)
-  local found = look_through(c, bucket, scan[2])
-  if found and (not earliest or found < earliest) then earliest = found end
-  if scan[1] == '0' and earliest then redis.call('ZADD', c.due, 'LT', earliest, bucket) end
-  if scan[1] == '0' then
-    backstop(c, c.base .. 'r' .. bucket)
-    backstop(c, c.base .. 'x' .. bucket)
+  local function expire_bucket(call, bucket, fields)
+    local earliest
+    for i = 1, #fields, 2 do
+      local deadline = expire(call, call.root, bucket, fields[i], fields[i + 1])
+      if deadline and (not earliest or deadline < earliest) then earliest = deadline end
+    end
+    return earliest
   end
-  close(c)
-  return { 'ok', c.ended, scan[1], earliest and string.format('%.0f', earliest) or '' }
-end
 
-provide('acker_tick_v1', tick)
-provide('acker_walk_v1', walk)
+  local function expire_small_bucket(call, bucket)
+    local key = call.base .. 'r' .. bucket
+    local earliest = expire_bucket(call, bucket, redis.call('HGETALL', key))
+    if not earliest then return redis.call('ZREM', call.due_key, bucket) end
+    redis.call('ZADD', call.due_key, earliest, bucket)
+    set_backstop_ttl(call, key)
+    set_backstop_ttl(call, call.base .. 'x' .. bucket)
+  end
+
+  --[[
+    Expires the small buckets that are due.
+
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] records to read, approximate limit
+    Output  {'ok', roots ended, 1 if more is due, overfull buckets that are due and need scan_bucket ...}
+  ]]
+  local function tick(key, base, args)
+    local call = begin_call(key, base, args)
+    local reply, budget = { 'ok', 0, 0 }, tonumber(args[3])
+    call.finished_count = 0
+    local due_now = redis.call('ZRANGE', call.due_key, '-inf', '(' .. call.now, 'BYSCORE', 'LIMIT', 0, MAX_BUCKETS)
+    for _, bucket in ipairs(due_now) do
+      local size = redis.call('HLEN', call.base .. 'r' .. bucket)
+      if size > OVERFULL then
+        reply[#reply + 1] = bucket
+      elseif budget > 0 then
+        expire_small_bucket(call, bucket)
+        budget = budget - size - 1
+      end
+    end
+    commit(call)
+    local overfull = #reply - 3
+    local more = budget <= 0 or #due_now == MAX_BUCKETS and overfull < MAX_BUCKETS
+    reply[2], reply[3] = call.finished_count, more and 1 or 0
+    return reply
+  end
+
+  --[[
+    Scans an overfull bucket, one part per call. The first call scores the bucket one lease ahead, so that it is due again if
+    the caller dies; roots that arrive meanwhile lower the score themselves. The last call writes the earliest deadline found.
+
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] cursor, 0 to begin  [5] earliest deadline found, or ''
+    Output  {'ok', roots ended, cursor ('0' at the end), earliest deadline found or ''}
+  ]]
+  local function scan_bucket(key, base, args)
+    local call = begin_call(key, base, args)
+    local bucket, earliest = args[3], tonumber(args[5])
+    call.finished_count = 0
+    if args[4] == '0' then redis.call('ZADD', call.due_key, call.now + LEASE_MS, bucket) end
+    local scan = redis.call('HSCAN', call.base .. 'r' .. bucket, args[4], 'COUNT', OVERFULL)
+    local found = expire_bucket(call, bucket, scan[2])
+    if found and (not earliest or found < earliest) then earliest = found end
+    if scan[1] == '0' and earliest then redis.call('ZADD', call.due_key, 'LT', earliest, bucket) end
+    if scan[1] == '0' then
+      set_backstop_ttl(call, call.base .. 'r' .. bucket)
+      set_backstop_ttl(call, call.base .. 'x' .. bucket)
+    end
+    commit(call)
+    return { 'ok', call.finished_count, scan[1], earliest and string.format('%.0f', earliest) or '' }
+  end
+
+  register_on_shard('acker_tick_v1', tick)
+  register_on_shard('acker_walk_v1', scan_bucket)
+end

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from tests.support.driven_store import START_MS, DrivenStore
-from tests.support.law_acker import LawAcker
+from tests.support.model_acker import ModelAcker
 
 WINDOW_MS = 1_500
 ROOTS = (1, 2, 3, 4, 2**64 - 1)
@@ -76,7 +76,7 @@ configurations = st.builds(
 )
 
 
-class LawAndRedis(RuleBasedStateMachine):
+class ModelAndRedis(RuleBasedStateMachine):
     """Drives both with the same requests and the same time, and compares all that can be seen."""
 
     url: str
@@ -89,7 +89,7 @@ class LawAndRedis(RuleBasedStateMachine):
     @initialize(configuration=configurations)
     def begin(self, configuration: TopologyConfig) -> None:
         self.redis = DrivenStore(self.url, configuration, window_ms=WINDOW_MS, text=self.text)
-        self.law = LawAcker(configuration, WINDOW_MS, START_MS)
+        self.model = ModelAcker(configuration, WINDOW_MS, START_MS)
 
     @rule(request=requests, key=keys)
     def send(self, request: list[Operation], key: str | None) -> None:
@@ -103,12 +103,12 @@ class LawAndRedis(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from((1, 50, 199, 200, 201, 300, 600, 1_000, 1_500, 3_000, 40_000)))
     def let_time_pass(self, ms: int) -> None:
-        self.law.now_ms += ms
+        self.model.now_ms += ms
         self.redis.advance(ms)
 
     @rule()
     def tick(self) -> None:
-        self.law.tick()
+        self.model.tick()
         self.redis.tick()
 
     @rule(
@@ -117,26 +117,26 @@ class LawAndRedis(RuleBasedStateMachine):
         max_spout_pending=st.sampled_from((None, 1, 3)),
     )
     def another_replica_changes_the_topology(self, **changes: Any) -> None:
-        self.law.configuration = replace(self.law.configuration, **changes)
-        self.redis.configure(self.law.configuration)
+        self.model.configuration = replace(self.model.configuration, **changes)
+        self.redis.configure(self.model.configuration)
 
     @invariant()
     def all_that_is_seen_is_equal(self) -> None:
         seen = self.redis.seen(ROOTS)
-        assert [_read(root) for root in seen.roots] == [_seen(self.law.state(root_id)) for root_id in ROOTS]
-        assert _told(seen.mailbox) == _told(self.law.mailbox)
+        assert [_read(root) for root in seen.roots] == [_seen(self.model.state(root_id)) for root_id in ROOTS]
+        assert _told(seen.mailbox) == _told(self.model.mailbox)
         assert {name: count for name, count in seen.pending.items() if count} == {
-            name: count for name in SPOUTS if (count := self.law.pending(name))
+            name: count for name in SPOUTS if (count := self.model.pending(name))
         }
-        assert sum(seen.unread.values()) == len(self.law.mailbox)
-        assert +Counter(seen.totals) == +self.law.counts
+        assert sum(seen.unread.values()) == len(self.model.mailbox)
+        assert +Counter(seen.totals) == +self.model.counts
 
     def teardown(self) -> None:
         if hasattr(self, "redis"):
             self.redis.close()
 
     def _send(self, request: list[Operation], key: str | None) -> None:
-        assert self.redis.apply(request, key) == self.law.apply(request, key)
+        assert self.redis.apply(request, key) == self.model.apply(request, key)
 
 
 def _seen(state: State) -> tuple[object, ...]:
@@ -166,7 +166,7 @@ def _told(mailbox: list[CompletionRecord]) -> Counter[CompletionRecord]:
 
 def compare(url: str, *, examples: int, text: str, phases: Sequence[Phase] = tuple(Phase)) -> None:
     """Run the comparison with this text of the library."""
-    machine = type("Machine", (LawAndRedis,), {"url": url, "text": text})
+    machine = type("Machine", (ModelAndRedis,), {"url": url, "text": text})
     run_state_machine_as_test(
         machine,
         settings=settings(

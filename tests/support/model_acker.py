@@ -16,7 +16,7 @@ _CHANGING = {OperationState.PENDING, OperationState.ACKED, OperationState.FAILED
 
 
 @dataclass
-class LawAcker:
+class ModelAcker:
     """What the store has to do, said by the law. ``window_ms`` is how long requests are remembered."""
 
     configuration: TopologyConfig

@@ -1,0 +1,197 @@
+--[[
+  The state machine of a root: what one operation does to it. Twin of acker_protocol/tree.py, with the same functions
+  under the same names in the same order; a stateful property test compares the two.
+
+    state \ operation  Init                       Ack                        Fail      ResetTimeout
+    unknown            pending acked refused      early                      early     unknown
+    early              pending acked failed       early duplicate            early     unknown
+                       refused
+    pending            duplicate conflict         pending acked duplicate    failed    pending
+    finished           finished, with the outcome, whatever the operation
+    no ackers          acked refused              finished                   finished  finished
+    handler            init                       ack                        fail      reset_timeout
+
+  Codes of root.state: N unknown, E early, P pending, F finished. Codes of an answer: p pending, a acked, f failed,
+  e early, d duplicate, u unknown, c conflict; A, F, T finished with that outcome; refused is m max_spout_pending,
+  b mailbox_full or s store_full. finish is in completions.lua, expire in tick.lua; slices of keys forget what expired.
+  Only here, at the end: the checks of an init's admission and of an acked edge, which Redis keeps in keys.
+
+  op is the operation. Its kind (1 init, 2 ack, 3 fail, 4 reset timeout) is an argument of its own; high and low are the
+  value to XOR, outstanding is nil if unknown, text is the message id or the reason, edge_high and edge_low are the hash
+  of root and edge.
+]]
+
+local apply_operation, replay_operation
+
+do
+  local MAX_SPAN = 4294967295
+  local INIT, FAIL, RESET_TIMEOUT = 1, 3, 4
+  local TRANSITIONS
+
+  local apply_untracked, init, ack, fail, reset_timeout
+  local resolve, new_tree, emit, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
+  local admission_refusal, full_refusal, would_finish, emitted_by, check_and_remember_edge
+
+  -- Applies one operation to a root. Gives the code of the answer.
+  function apply_operation(call, root, op, kind)
+    if root.state == 'F' then return root.outcome end
+    if call.tracked == 0 then return apply_untracked(call, root, op, kind) end
+    return TRANSITIONS[kind](call, root, op)
+  end
+
+  -- Without ackers an init is acked at once; every other operation finds its root finished.
+  function apply_untracked(call, root, op, kind)
+    if kind ~= INIT then return 'A' end
+    local code = full_refusal(call, op)
+    if code then return code end
+    new_tree(call, root)
+    root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true
+    finish(call, root, 'A')
+    return 'a'
+  end
+
+  function init(call, root, op)
+    if root.state == 'P' then return emitted_by(call, root, op) and 'd' or 'c' end
+    local code = admission_refusal(call, root, op)
+    if code then return code end
+    if root.state == 'N' then new_tree(call, root) end
+    emit(call, root, op)
+    return resolve(call, root)
+  end
+
+  function ack(call, root, op)
+    if op.high == 0 and op.low == 0 then return current_state(root) end
+    if call.dedupe_window > 0 and op.edge_high and check_and_remember_edge(call, root, op) then return 'd' end
+    if root.state == 'N' then new_tree(call, root) end
+    touch_progress_deadline(call, root)
+    xor_in(root, op)
+    return resolve(call, root)
+  end
+
+  function fail(call, root, op)
+    if root.state == 'N' then new_tree(call, root) end
+    if not root.failed then root.failed, root.failure = true, pack_failure(op.text, op.component) end
+    return resolve(call, root)
+  end
+
+  function reset_timeout(call, root)
+    if root.state ~= 'P' then return 'u' end
+    root.deadline, root.dirty = deadline_after(call, root, root.message_timeout or call.message_timeout), true
+    touch_progress_deadline(call, root)
+    return 'p'
+  end
+
+  -- Gives the code for a changed root, and finishes it if it is done: the only place that does.
+  function resolve(call, root)
+    root.dirty = true
+    if root.state == 'E' then return 'e' end
+    if root.failed then
+      finish(call, root, 'F')
+      return 'f'
+    end
+    if root.high ~= 0 or root.low ~= 0 then return 'p' end
+    if root.outstanding and root.outstanding ~= 0 then
+      count(call, 'unbalanced')
+      return 'p'
+    end
+    finish(call, root, 'A')
+    return 'a'
+  end
+
+  -- Begins a tree at the first operation on its root, of any kind.
+  function new_tree(call, root)
+    root.state, root.high, root.low, root.outstanding, root.spout = 'E', 0, 0, 0, 0
+    root.started, root.deadline, root.failed = call.now, call.now + call.message_timeout, false
+    root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
+    root.message_id, root.message_id_is_long = nil, false
+  end
+
+  -- Makes a tree pending with the fields of its init.
+  function emit(call, root, op)
+    root.state, root.spout, root.message_id, call.emitted[op.spout] = 'P', op.spout, op.text, true
+    root.message_timeout, root.progress_timeout = op.message_timeout, op.progress_timeout or call.progress_timeout
+    if root.progress_timeout == 0 then root.progress_timeout = nil end
+    root.deadline = deadline_after(call, root, root.message_timeout or call.message_timeout)
+    touch_progress_deadline(call, root)
+    xor_in(root, op)
+  end
+
+  function xor_in(root, op)
+    root.high, root.low = bit.bxor(root.high, op.high), bit.bxor(root.low, op.low)
+    root.outstanding = add_outstanding(root.outstanding, op.outstanding)
+  end
+
+  -- Adds two counts; nil if one is unknown or the sum leaves 32 bits.
+  function add_outstanding(a, b)
+    local sum = a and b and a + b
+    return sum and sum >= -2147483648 and sum <= 2147483647 and sum or nil
+  end
+
+  function touch_progress_deadline(call, root)
+    if root.progress_timeout then root.idle_deadline = deadline_after(call, root, root.progress_timeout) end
+  end
+
+  function deadline_after(call, root, timeout)
+    return root.started + math.min(math.max(call.now + timeout - root.started, 0), MAX_SPAN)
+  end
+
+  function current_state(root)
+    return root.state == 'P' and 'p' or 'e'
+  end
+
+  -- Takes a free slot for an init, or gives the code that refuses it.
+  function admission_refusal(call, root, op)
+    local code = full_refusal(call, op)
+    if code or not call.free_slots or would_finish(root, op) then return code end
+    if (call.free_slots[op.spout] or 0) <= 0 then return 'm' end
+    call.free_slots[op.spout], root.holds_slot = call.free_slots[op.spout] - 1, true
+    return nil
+  end
+
+  function full_refusal(call, op)
+    if call.store_full then return 's' end
+    return call.free_slots and call.free_slots[op.spout] == MAILBOX_FULL and 'b' or nil
+  end
+
+  -- Whether this init would finish the root at once, so that it needs no slot.
+  function would_finish(root, op)
+    if root.state == 'N' then return op.high == 0 and op.low == 0 and (op.outstanding or 0) == 0 end
+    if root.failed then return true end
+    local zero = bit.bxor(root.high, op.high) == 0 and bit.bxor(root.low, op.low) == 0
+    return zero and (add_outstanding(root.outstanding, op.outstanding) or 0) == 0
+  end
+
+  -- Whether this init is the one that made the root pending: the same spout task and the same message id.
+  function emitted_by(call, root, op)
+    return root.spout == op.spout and read_message_id(call, root) == op.text
+  end
+
+  -- Whether this edge of this root was acked before; remembers it if not. The start of the tree is mixed in, so that a root
+  -- id that is used again has no acked edges. 53 bits: a number here holds no more exactly.
+  function check_and_remember_edge(call, root, op)
+    local started = root.state == 'N' and call.now or root.started
+    local low = bit.bxor(op.edge_low, started % 4294967296) % 4294967296
+    local member = string.format('%.0f', bit.band(op.edge_high, 0x1FFFFF) * 4294967296 + low)
+    local set = ':' .. root.bucket * 4 + math.floor(op.edge_high / 1073741824)
+    if redis.call('SISMEMBER', call.base .. 'p0' .. set, member) == 1 then return true end
+    if redis.call('SISMEMBER', call.base .. 'p1' .. set, member) == 1 then return true end
+    local key = call.base .. 'p' .. math.floor(call.now / call.dedupe_window) % 2 .. set
+    redis.call('SADD', key, member)
+    expire_slice(call, key, call.dedupe_window)
+    return false
+  end
+
+  TRANSITIONS = { init, ack, fail, reset_timeout }
+
+  -- Answers an operation of a request that was applied before, without effect (acker_protocol/idempotency.py).
+  function replay_operation(call, root, op, kind)
+    if root.state == 'F' then return root.outcome end
+    if kind == INIT then
+      if root.state == 'P' then return emitted_by(call, root, op) and 'p' or 'c' end
+      return call.had_refusals and 'm' or 'd'
+    end
+    if root.state == 'N' then return 'd' end
+    if root.state == 'E' then return kind == RESET_TIMEOUT and 'u' or 'e' end
+    return kind == FAIL and 'd' or 'p'
+  end
+end
