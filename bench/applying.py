@@ -19,8 +19,8 @@ from pathlib import Path
 from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.operations import decoding
-from acker_service.operations.column_batch import Operations
-from acker_service.operations.request import ApplyRequest
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.store import Store
 
@@ -42,9 +42,14 @@ async def singles(store: Store) -> None:
     """Inits of 50 roots and their last acks, each in a request of its own."""
     roots = [_id() for _ in range(50)]
     await asyncio.gather(
-        *(_apply(store, [Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders")]) for root in roots)
+        *(
+            _apply(store, ListBatch([Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders")]))
+            for root in roots
+        )
     )
-    await asyncio.gather(*(_apply(store, [Ack(root_id=root, ack_val=root, outstanding=-1)]) for root in roots))
+    await asyncio.gather(
+        *(_apply(store, ListBatch([Ack(root_id=root, ack_val=root, outstanding=-1)])) for root in roots)
+    )
 
 
 async def measure() -> dict[str, tuple[float, float]]:
@@ -70,7 +75,7 @@ async def _measure(way: Callable[[Store], Awaitable[None]], store: Store) -> tup
     return statistics.median(cpus), statistics.median(walls)
 
 
-async def _apply(store: Store, operations: Operations) -> None:
+async def _apply(store: Store, operations: OperationBatch) -> None:
     topology = await store.registry.get("default")
     await store.applier.apply(topology, ApplyRequest(endpoint="batch", operations=operations))
 

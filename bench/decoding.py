@@ -13,9 +13,8 @@ from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.http.bodies import JSON
 from acker_service.operations import decoding
-from acker_service.operations.column_batch import Operations
-from acker_service.operations.request import ApplyRequest
-from acker_service.operations.routing import split
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
 
@@ -71,10 +70,10 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:  
 
 def _measure(messages: Sequence[Operation], rounds: int) -> dict[str, Series]:
     packed, json = encode_packed(messages), encode_batch(messages)
-    ways: dict[str, Callable[[], Operations]] = {
+    ways: dict[str, Callable[[], OperationBatch]] = {
         "packed": lambda: decoding.decode(CONTENT_TYPE, packed, max_operations=BATCH),
         "JSON": lambda: decoding.decode(JSON, json, max_operations=BATCH),
-        "JSON, reference codec": lambda: decoding.decode_json_batch(json, max_operations=BATCH),
+        "JSON, reference codec": lambda: ListBatch(decoding.decode_json_batch(json, max_operations=BATCH)),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
@@ -83,15 +82,15 @@ def _measure(messages: Sequence[Operation], rounds: int) -> dict[str, Series]:
     return {name: Series.of(values) for name, values in taken.items()}
 
 
-def _once(decode: Callable[[], Operations]) -> float:
+def _once(decode: Callable[[], OperationBatch]) -> float:
     began = time.thread_time()
     _arguments(decode())
     return (time.thread_time() - began) * 1e6
 
 
-def _arguments(operations: Operations) -> None:
+def _arguments(operations: OperationBatch) -> None:
     request = ApplyRequest(endpoint="batch", operations=operations, key="key")
-    parts = split(operations, shards=TOPOLOGY.layout.shards, capped=None)
+    parts = operations.split(TOPOLOGY.layout, capped=False)
     request.shard_requests(parts, TOPOLOGY, SPOUT_TASKS)
 
 

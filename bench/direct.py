@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import redis
-from acker_service.operations.batcher import APPLY, ShardRequest
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batcher import APPLY
 from acker_service.operations.column_batch import ColumnBatch
-from acker_service.operations.request import ApplyRequest
-from acker_service.operations.routing import split
-from acker_service.redis.codec import fingerprint
+from acker_service.redis.codec import ShardRequest, fingerprint
 from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
@@ -94,7 +93,7 @@ class Direct:
         )
 
     def _packed(self, batch: ColumnBatch) -> dict[int, ShardRequest]:
-        parts = split(batch, shards=self.topology.layout.shards, capped=None)
+        parts = batch.split(self.topology.layout, capped=False)
         return ApplyRequest(endpoint="batch", operations=batch).shard_requests(parts, self.topology, self._indexes)
 
     def _pipe(self, calls: Sequence[Call]) -> list[Any]:

@@ -26,7 +26,7 @@ PURE_SERVICE = (
         "delivery/retry",
         "delivery/schedule",
     ),
-    *("http/access", "http/load_limits", "metrics/stats", "operations/column_batch", "operations/routing"),
+    *("http/access", "http/load_limits", "metrics/stats", "operations/batch", "operations/column_batch"),
     *("redis/durability", "topologies/callback", "topologies/config", "topologies/registration"),
 )
 """The pure modules of the service: functions over plain values."""

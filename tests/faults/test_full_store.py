@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_service.mailboxes.cursor import decode_cursor
-from acker_service.operations.request import ApplyRequest
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batch import ListBatch
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
@@ -42,7 +43,7 @@ def init(root_id: int) -> Init:
 async def send(
     store: Store, topology: Topology, *messages: Operation, key: str | None = None
 ) -> Sequence[OperationState]:
-    reply = await store.applier.apply(topology, ApplyRequest(endpoint="batch", operations=messages, key=key))
+    reply = await store.applier.apply(topology, ApplyRequest(endpoint="batch", operations=ListBatch(messages), key=key))
     return [answer.state for answer in reply.results]
 
 

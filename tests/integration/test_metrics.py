@@ -20,7 +20,8 @@ from acker_service.http import auth
 from acker_service.http.access import Key, Scope, digest_of
 from acker_service.http.sse import Events
 from acker_service.monitoring import snapshot
-from acker_service.operations.request import ApplyRequest
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batch import ListBatch
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.roots.expiry_task import RootExpiryTask
 from acker_service.settings import Settings
@@ -108,7 +109,7 @@ async def as_packed(call: Caller, _: Store) -> None:
 
 async def as_messages(_: Caller, store: Store) -> None:
     """As a batch that only the reference codec takes."""
-    request = ApplyRequest(endpoint="batch", operations=decode_batch({"ops": MIXED}, max_operations=100))
+    request = ApplyRequest(endpoint="batch", operations=ListBatch(decode_batch({"ops": MIXED}, max_operations=100)))
     await store.applier.apply(await store.registry.get("default"), request)
 
 
@@ -177,7 +178,7 @@ async def test_the_histogram_of_complete_latencies_holds_every_completion(call: 
     topology = await other.registry.refresh("default")
     await call.words(*(init(root, E, **SHORT) for root in range(1, 6)), *(init(root, E) for root in range(6, 40)))
     await other.applier.apply(
-        topology, ApplyRequest(endpoint="batch", operations=decode_batch({"ops": FAILS}, max_operations=100))
+        topology, ApplyRequest(endpoint="batch", operations=ListBatch(decode_batch({"ops": FAILS}, max_operations=100)))
     )
     await call.words(*(ack(root, E) for root in range(20, 40)))
     await eventually(lambda: all_ended(call, other))

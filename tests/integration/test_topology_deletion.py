@@ -5,7 +5,8 @@ import pytest
 from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Ack, Init
 from acker_service.app import make_app
-from acker_service.operations.request import ApplyRequest
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batch import ListBatch
 from acker_service.redis import keys
 from acker_service.settings import Settings
 from acker_service.store import Store
@@ -279,7 +280,7 @@ async def test_what_is_half_applied_is_never_told_as_not_done(
         store, "HSET", keys.topology("orders"), "pair", marked.stamp, "mark", f"force {marked.deletion_started_ms}"
     )
     with pytest.raises(StoreUnavailable) as told:
-        await store.applier.apply(found, ApplyRequest(endpoint="batch", operations=messages))
+        await store.applier.apply(found, ApplyRequest(endpoint="batch", operations=ListBatch(messages)))
     assert not told.value.retryable
     assert (await store.roots.read(marked, 2)).ack_val == 5
 

@@ -8,7 +8,8 @@ from typing import Any
 from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
 from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.metrics.stats import LatencyHistogram
-from acker_service.operations.request import ApplyRequest
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batch import ListBatch
 from acker_service.redis import library
 from acker_service.redis.node import Argument
 from acker_service.roots.pending import decode_positions
@@ -133,7 +134,7 @@ class DrivenStore:
     async def _apply(
         self, messages: Sequence[Operation], key: str | None
     ) -> tuple[list[tuple[OperationState, Outcome | None]], bool]:
-        request = ApplyRequest(endpoint="batch", operations=messages, key=key)
+        request = ApplyRequest(endpoint="batch", operations=ListBatch(messages), key=key)
         reply = await self._store.applier.apply(await self._current(), request)
         return [(answer.state, answer.outcome) for answer in reply.results], reply.replayed
 

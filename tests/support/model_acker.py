@@ -8,7 +8,8 @@ from acker_protocol.idempotency import replay_operation
 from acker_protocol.operations import NOT_ADMITTED, Ack, CompletionRecord, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, Tree
 from acker_protocol.tree import apply_operation, expire, forget_expired
-from acker_service.operations.routing import split
+from acker_service.operations.batch import ListBatch
+from acker_service.redis.codec import Layout
 from acker_service.topologies.config import TopologyConfig
 
 Answers = list[tuple[OperationState, Outcome | None]]
@@ -31,7 +32,8 @@ class ModelAcker:
         """Apply a request; gives its answers and whether every shard knew it."""
         answers: dict[int, tuple[OperationState, Outcome | None]] = {}
         configuration = self.configuration
-        parts = split(messages, shards=configuration.shards, capped=configuration.max_spout_pending)
+        layout = Layout(shards=configuration.shards, buckets=configuration.buckets)
+        parts = ListBatch(messages).split(layout, capped=configuration.max_spout_pending is not None)
         repeated = []
         for part in parts:
             identity = (part.shard, key, tuple(messages[index] for index in part.request_order))

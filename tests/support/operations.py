@@ -6,7 +6,8 @@ from typing import Any
 from acker_protocol.ids import format_id
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import packed
-from acker_service.operations.column_batch import ColumnBatch, Operations
+from acker_service.operations.batch import ListBatch, OperationBatch
+from acker_service.operations.column_batch import ColumnBatch
 from hypothesis import strategies as st
 
 from tests.support import strategies
@@ -69,10 +70,11 @@ documents = st.one_of(
 """Lawful operations: the edges of one never XOR to zero."""
 
 
-def read(operations: Operations, *, most: int = 10_000) -> list[Operation]:
+def read(operations: OperationBatch, *, most: int = 10_000) -> list[Operation]:
     """Give operations as messages, in whatever form they are."""
-    if not isinstance(operations, ColumnBatch):
-        return list(operations)
+    if isinstance(operations, ListBatch):
+        return list(operations.operations)
+    assert isinstance(operations, ColumnBatch)
     raws = [string.encode() for string in operations.strings]
     header = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(operations), len(raws))
     lengths = struct.pack(f">{len(raws)}I", *map(len, raws))

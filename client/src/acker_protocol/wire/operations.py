@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     Checks = dict[str, Callable[[Any], Any]]
 
+CONTENT_TYPE = "application/json"
+
 _timeout = fields.integer(fields.TIMEOUT_MS)
 _COMMON: "Checks" = {"root_id": fields.identity, "component": fields.name}
 _CHECKS: "dict[str, Checks]" = {

@@ -9,7 +9,7 @@ from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
 from acker_service.http.access import Key, Scope, authenticate, authorize
-from acker_service.operations.column_batch import Operations, contains
+from acker_service.operations.batch import OperationBatch
 
 
 def install(app: FastAPI, keys: Sequence[Key] | None) -> None:
@@ -45,9 +45,9 @@ def require(request: Request, scope: Scope) -> None:
     authorize(request.state.key, scope, request.path_params.get("topology"))
 
 
-def require_for(request: Request, operations: Operations) -> None:
+def require_for(request: Request, operations: OperationBatch) -> None:
     """Ask for what a batch needs beyond `ack`: an init needs `spout`. Raises `Forbidden`."""
-    if contains(operations, Init):
+    if operations.contains(Init):
         require(request, Scope.SPOUT)
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from acker_protocol.errors import TooLarge, UnsupportedMediaType
-from acker_protocol.wire.operations import decode_json
+from acker_protocol.wire.operations import CONTENT_TYPE, decode_json
 from fastapi import Request
 
-JSON = "application/json"
+JSON = CONTENT_TYPE
 
 
 async def read_json(request: Request, *, most: int) -> dict[str, Any]:

@@ -1,23 +1,21 @@
-"""Applies requests to the roots of a topology, once each."""
+"""Applies requests to the roots of a topology, each part exactly once."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from acker_protocol.errors import ServiceError, StoreUnavailable, TopologyBusy
-from acker_protocol.operations import REFUSED, OperationState
+from acker_protocol.operations import REFUSED, Ack, OperationState
 
 from acker_service.metrics.operations import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
-from acker_service.operations import operation_metrics
-from acker_service.operations.batcher import APPLY, APPLY_WITHOUT_INITS, Applied, ApplyBatcher
+from acker_service.operations.batch import OperationBatch, ShardPart
+from acker_service.operations.batcher import APPLY, APPLY_WITHOUT_INITS, ApplyBatcher
 from acker_service.operations.pending_limit import PendingLimiter
-from acker_service.operations.request import ApplyRequest
-from acker_service.operations.routing import ShardPart, split
 from acker_service.redis import codec
 from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import OperationResult
+from acker_service.redis.codec import Applied, OperationResult, ShardRequest
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import UNREGISTERED, SpoutRegistry
@@ -25,27 +23,61 @@ from acker_service.topologies.stamp import Deletion, StaleStamp, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRequest:
+    """Operations that came to one endpoint, under one idempotency key (None: without one)."""
+
+    endpoint: str
+    operations: OperationBatch
+    key: str | None = None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the request may be sent again when its result is unknown: it has a key, or no ack."""
+        return self.key is not None or not self.operations.contains(Ack)
+
+    def shard_requests(
+        self, parts: Iterable[ShardPart], topology: Topology, spout_indexes: Mapping[str, int]
+    ) -> dict[int, ShardRequest]:
+        """Encode parts of the request, by shard.
+
+        A fingerprint hashes the names of spout tasks and not their indexes, which may differ when the request is
+        sent again.
+        """
+        encode = self.operations.encoder(topology.layout, spout_indexes)
+        if self.key is None:
+            return {part.shard: ShardRequest(operations=encode(part.apply_order)) for part in parts}
+        hashes = {name: codec.name_hash(name) for name in spout_indexes}
+        encode_named = self.operations.encoder(topology.layout, hashes) if hashes else encode
+        requests: dict[int, ShardRequest] = {}
+        for part in parts:
+            named = encode_named(part.request_order)
+            known_by = codec.fingerprint(self.endpoint, self.key, named, sets=topology.seen_sets)
+            requests[part.shard] = ShardRequest(operations=encode(part.apply_order), fingerprint=known_by)
+        return requests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a request was answered, a letter an operation; ``repeated`` if every shard knew it from before."""
+    """The results of a request, a code for each operation; ``replayed`` if every shard had applied it before."""
 
     codes: str
     replayed: bool
 
     @property
     def results(self) -> list[OperationResult]:
-        """One answer an operation."""
+        """The result of each operation."""
         return codec.decode_results(self.codes)
 
     @property
     def refused(self) -> list[tuple[int, OperationState]]:
-        """Which operations were refused, and how."""
+        """The indexes and states of the operations that were refused."""
         if codec.REFUSED_CODES.isdisjoint(self.codes):
             return []
-        return [(index, answer.state) for index, answer in enumerate(self.results) if answer.state in REFUSED]
+        return [(index, result.state) for index, result in enumerate(self.results) if result.state in REFUSED]
 
 
 ShardResults = dict[int, tuple[ShardPart, Applied]]
-"""What of a request has been applied, by shard."""
+"""The parts of a request that have been applied, by shard."""
 
 
 class Applier:
@@ -53,88 +85,90 @@ class Applier:
 
     def __init__(
         self,
-        server: RedisClient,
-        topologies: TopologyRegistry,
+        redis: RedisClient,
+        registry: TopologyRegistry,
         shards: Shards,
         spouts: SpoutRegistry,
-        fullness: Backpressure,
-        meters: OperationMetrics,
+        backpressure: Backpressure,
+        metrics: OperationMetrics,
     ) -> None:
-        self._topologies, self._spouts, self._fullness, self._meters = topologies, spouts, fullness, meters
-        self._turns, self._caps = ApplyBatcher(server), PendingLimiter(server, shards)
+        self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
+        self._batcher, self._limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
-        """Apply a request.
+        """Apply a request; parts for shards with a stale stamp again, by the configuration that holds there.
 
-        Raises `StoreUnavailable` if a shard did not answer, or is not known to have done its part; ``retryable`` says
+        Raises `StoreUnavailable` if a shard did not answer, or may not have applied its part; ``retryable`` says
         whether the request may be sent again.
         """
-        done: ShardResults = {}
+        results: ShardResults = {}
         try:
-            await self._apply(topology, request, done)
-        except ServiceError as fault:
-            if done or isinstance(fault, StoreUnavailable):
-                raise StoreUnavailable(fault.detail, retryable=request.repeatable) from fault
+            for _ in retries(topology):
+                topology = await self._wait_until_admitted(topology, request)
+                try:
+                    await self._apply_remaining(topology, request, results)
+                    break
+                except StaleStamp as stale:
+                    topology = await self._registry.refresh_after(topology, stale)
+        except ServiceError as error:
+            if results or isinstance(error, StoreUnavailable):
+                raise StoreUnavailable(error.detail, retryable=request.is_repeatable) from error
             raise
         finally:
-            operation_metrics.record(self._meters, topology.name, request.operations, done.values())
-        repeated = bool(done) and all(applied.replayed for _, applied in done.values())
-        return Reply(codes=_codes_in_order(done, len(request.operations)), replayed=repeated)
-
-    async def _apply(self, topology: Topology, request: ApplyRequest, done: ShardResults) -> None:
-        """Apply the parts of a request; those of stale shards again, by the configuration that holds there now."""
-        for _ in retries(topology):
-            topology = await self._wait_until_admitted(topology, request)
-            try:
-                indexes = await self._spouts.ensure(topology, request.spout_tasks)
-                await self._apply_remaining(topology, request, indexes, done)
-            except StaleStamp as stale:
-                topology = await self._topologies.refresh_after(topology, stale)
-            else:
-                return
+            self._record(topology.name, request.operations, results)
+        replayed = bool(results) and all(applied.replayed for _, applied in results.values())
+        return Reply(codes=_codes_in_order(results, len(request.operations)), replayed=replayed)
 
     async def _wait_until_admitted(self, topology: Topology, request: ApplyRequest) -> Topology:
-        """Let a request with inits wait for a topology that may be going. Raises `TopologyBusy` if it will go."""
-        while topology.deletion is Deletion.DELETING or (topology.deletion and request.spout_tasks):
+        """Wait while a topology is being deleted, with inits also while it may be. Raises `TopologyBusy`."""
+        while topology.deletion is Deletion.DELETING or (topology.deletion and request.operations.spout_tasks):
             if topology.deletion is Deletion.DRAINING:
                 raise TopologyBusy(f"topology {topology.name} is being deleted and takes no more inits")
-            topology = await self._topologies.wait_for_deletion(topology)
+            topology = await self._registry.wait_for_deletion(topology)
         return topology
 
-    async def _apply_remaining(
-        self, topology: Topology, request: ApplyRequest, indexes: dict[str, int], done: ShardResults
-    ) -> None:
-        """Apply the parts that are not done; what is done stays done if another shard is stale. Raises `Stale`."""
-        cap = topology.config.max_spout_pending
-        parts = split(request.operations, shards=topology.layout.shards, capped=cap)
-        rest = {part.shard: part for part in parts if part.shard not in done}
-        packed = request.shard_requests(rest.values(), topology, indexes)
-        full = await self._fullness.full_mailboxes(topology, indexes.values())
-        no_room = self._fullness.is_store_full or UNREGISTERED in indexes.values()
-        function = APPLY if indexes and not no_room else APPLY_WITHOUT_INITS
-        if (cap is not None or full) and indexes:
-            async for shard, applied in self._caps.apply(topology, indexes, packed, function, full):
-                done[shard] = (rest[shard], applied)
+    async def _apply_remaining(self, topology: Topology, request: ApplyRequest, results: ShardResults) -> None:
+        """Apply the parts without a result; the results of other shards stay if one is stale. Raises `StaleStamp`."""
+        indexes = await self._spouts.ensure(topology, set(request.operations.spout_tasks))
+        capped = topology.config.max_spout_pending is not None
+        parts = request.operations.split(topology.layout, capped=capped)
+        remaining = {part.shard: part for part in parts if part.shard not in results}
+        requests = request.shard_requests(remaining.values(), topology, indexes)
+        full = await self._backpressure.full_mailboxes(topology, indexes.values())
+        store_full = self._backpressure.is_store_full or UNREGISTERED in indexes.values()
+        function = APPLY if indexes and not store_full else APPLY_WITHOUT_INITS
+        if (capped or full) and indexes:
+            async for shard, applied in self._limiter.apply(topology, indexes, requests, function, full):
+                results[shard] = (remaining[shard], applied)
             return
-        calls = [self._turns.apply(topology, shard, function, own) for shard, own in packed.items()]
-        results = await asyncio.gather(*calls, return_exceptions=True)
-        for part, result in zip(rest.values(), results, strict=True):
-            if isinstance(result, Applied):
-                done[part.shard] = (part, result)
-        _raise_first(results)
+        calls = [self._batcher.apply(topology, shard, function, own) for shard, own in requests.items()]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        for part, outcome in zip(remaining.values(), outcomes, strict=True):
+            if isinstance(outcome, Applied):
+                results[part.shard] = (part, outcome)
+        _raise_first(outcomes)
+
+    def _record(self, topology: str, operations: OperationBatch, results: ShardResults) -> None:
+        """Count the operations that the shards applied, and apart those that they replayed."""
+        for part, applied in results.values():
+            for kind, state, count in operations.count_by_kind_and_state(part, applied.codes):
+                if applied.replayed:
+                    self._metrics.repeated[topology, kind].inc(count)
+                else:
+                    self._metrics.operations[topology, kind, state].inc(count)
 
 
-def _codes_in_order(done: ShardResults, count: int) -> str:
-    """Put the letters that the shards answered in the order of the request."""
-    letters = np.zeros(count, np.uint8)
-    for part, applied in done.values():
-        letters[np.asarray(part.apply_order)] = np.frombuffer(applied.codes.encode(), np.uint8)
-    return letters.tobytes().decode()
+def _codes_in_order(results: ShardResults, count: int) -> str:
+    """Put the codes of all shards in the order of the request."""
+    codes = np.zeros(count, np.uint8)
+    for part, applied in results.values():
+        codes[np.asarray(part.apply_order)] = np.frombuffer(applied.codes.encode(), np.uint8)
+    return codes.tobytes().decode()
 
 
-def _raise_first(results: Sequence[Applied | BaseException]) -> None:
-    """Raise the first fault; a problem before a stale shard, which is only tried again."""
+def _raise_first(outcomes: Sequence[Applied | BaseException]) -> None:
+    """Raise the first error; a `ServiceError` before a stale stamp, which is only retried."""
     for kind in (StoreUnavailable, ServiceError, BaseException):
-        for result in results:
-            if isinstance(result, kind):
-                raise result
+        for outcome in outcomes:
+            if isinstance(outcome, kind):
+                raise outcome

@@ -1,7 +1,7 @@
-"""Knows how the calls of one turn of the event loop share one call a shard.
+"""Sends the requests of one turn of the event loop together: one call for each shard.
 
-A program that sends single operations over many connections would else pay one round trip to Redis for each. Every
-request keeps its own key and its own answer; they are applied one after the other.
+A program that sends single operations over many connections would otherwise pay a round trip to Redis for each. Every
+request keeps its own key and its own result; Redis applies them one after the other.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from acker_protocol.errors import StoreFull
 
 from acker_service.redis.client import RedisClient
+from acker_service.redis.codec import Applied, ShardRequest, decode_applied
 from acker_service.redis.node import Argument
 from acker_service.topologies.stamp import Topology, unwrap
 
@@ -18,28 +19,7 @@ APPLY, APPLY_WITHOUT_INITS = "acker_apply_v1", "acker_apply_full_v1"
 """The functions that apply requests: Redis refuses the first when its memory is full; the second refuses all inits."""
 
 MAX_CALL_BYTES = 4 * 1024 * 1024
-"""A shared call is not made larger than this; a single request may be."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What became of a request in one shard: its words, and whether the shard knew it from before."""
-
-    codes: str
-    replayed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardRequest:
-    """A request's part for one shard: its packed operations, and how the shard knows it again (`packing.identify`)."""
-
-    operations: bytes
-    fingerprint: tuple[str, str, str] = ("", "", "")
-
-    @property
-    def args(self) -> tuple[Argument, ...]:
-        """The part as arguments of an apply function."""
-        return *self.fingerprint, self.operations
+"""The limit of a shared call; a single request may be larger."""
 
 
 @dataclass(slots=True)
@@ -50,17 +30,18 @@ class _PendingCall:
 
 
 class ApplyBatcher:
-    """Gathers the requests of one turn of the event loop and sends them together."""
+    """Collects the requests of one turn of the event loop and sends them together."""
 
-    def __init__(self, server: RedisClient) -> None:
-        self._server = server
+    def __init__(self, redis: RedisClient) -> None:
+        self._redis = redis
         self._calls: dict[tuple[str, str, bytes, str], list[_PendingCall]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def apply(self, topology: Topology, shard: int, function: str, request: ShardRequest) -> Applied:
         """Apply a request's part to a shard.
 
-        The call goes on if the caller is cancelled: it may have reached Redis. Raises `Stale`, `StoreUnavailable`.
+        The call goes on if the caller is cancelled: Redis may have received it. Raises `StaleStamp`,
+        `StoreUnavailable`.
         """
         loop = asyncio.get_running_loop()
         if not self._calls:
@@ -69,52 +50,40 @@ class ApplyBatcher:
         if not calls or calls[-1].size + len(request.operations) > MAX_CALL_BYTES:
             calls.append(_PendingCall())
         call = calls[-1]
-        answer: asyncio.Future[Applied] = loop.create_future()
+        result: asyncio.Future[Applied] = loop.create_future()
         call.requests.append(request)
-        call.results.append(answer)
+        call.results.append(result)
         call.size += len(request.operations)
-        return await answer
+        return await result
 
     def _send(self) -> None:
-        gathered, self._calls = self._calls, {}
-        for (key, pair, settings, function), calls in gathered.items():
+        pending, self._calls = self._calls, {}
+        for (key, stamp, settings, function), calls in pending.items():
             for call in calls:
-                task = asyncio.create_task(self._run(call, key, pair, settings, function))
+                task = asyncio.create_task(self._run(call, key, stamp, settings, function))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, call: _PendingCall, key: str, pair: str, settings: bytes, function: str) -> None:
-        args: list[Argument] = [pair, settings, ""]
+    async def _run(self, call: _PendingCall, key: str, stamp: str, settings: bytes, function: str) -> None:
+        args: list[Argument] = [stamp, settings, ""]
         for request in call.requests:
             args.extend(request.args)
         try:
-            reply = unwrap(key, await apply_or_refuse_inits(self._server, function, key, args))
-        except Exception as fault:  # noqa: BLE001 - every fault goes to those who wait
-            for answer in call.results:
-                _resolve(answer, fault)
+            _, *replies = unwrap(key, await apply_or_refuse_inits(self._redis, function, key, args))
+        except Exception as error:  # noqa: BLE001 - every caller that waits gets the error
+            for result in call.results:
+                if not result.done():
+                    result.set_exception(error)
             return
-        for answer, words in zip(call.results, reply[1:], strict=True):
-            _resolve(answer, decode_applied(words))
+        for result, reply in zip(call.results, replies, strict=True):
+            if not result.done():
+                result.set_result(decode_applied(reply))
 
 
-async def apply_or_refuse_inits(server: RedisClient, function: str, key: str, args: Sequence[Argument]) -> list[bytes]:
-    """Call an apply function; if Redis has no memory for it, the one that refuses inits and does all the rest."""
+async def apply_or_refuse_inits(redis: RedisClient, function: str, key: str, args: Sequence[Argument]) -> list[bytes]:
+    """Call an apply function; if Redis has no memory for it, the one that refuses inits and applies all the rest."""
     try:
-        reply: list[bytes] = await server.call(function, [key], *args)
+        reply: list[bytes] = await redis.call(function, [key], *args)
     except StoreFull:
-        reply = await server.call(APPLY_WITHOUT_INITS, [key], *args)
+        reply = await redis.call(APPLY_WITHOUT_INITS, [key], *args)
     return reply
-
-
-def decode_applied(reply: bytes) -> Applied:
-    """Read what one request was answered."""
-    return Applied(codes=reply[1:].decode(), replayed=reply[:1] == b"=")
-
-
-def _resolve(answer: asyncio.Future[Applied], result: Applied | Exception) -> None:
-    if answer.done():
-        return
-    if isinstance(result, Exception):
-        answer.set_exception(result)
-    else:
-        answer.set_result(result)

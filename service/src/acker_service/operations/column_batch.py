@@ -1,13 +1,18 @@
-"""Knows the operations of a batch as columns: one array for all of them, so that none is taken up by itself."""
+"""The batch of operations as columns: one array holds all of them, and no operation becomes an object."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from acker_protocol.operations import Ack, Init, Operation
+from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import packed
 from numpy.typing import NDArray
+
+from acker_service.operations.batch import KINDS, STATES, Encode, KindStateCounts, OperationBatch, ShardPart
+from acker_service.redis.codec import Layout
+from acker_service.redis.column_codec import ColumnEncoder
 
 RECORDS = np.dtype(
     [
@@ -29,10 +34,20 @@ RECORDS = np.dtype(
 RAW_RECORD = np.dtype(f"V{RECORDS.itemsize}")
 """A record as plain bytes: many are copied fifteen times faster than field by field."""
 
+_OPS: Mapping[type[Operation], int] = {
+    Init: packed.INIT,
+    Ack: packed.ACK,
+    Fail: packed.FAIL,
+    ResetTimeout: packed.RESET_TIMEOUT,
+}
+_KINDS = {op: KINDS[kind] for kind, op in _OPS.items()}
+_CODES = 128
+"""Codes are characters below this."""
+
 
 @dataclass(frozen=True, eq=False)
-class ColumnBatch:
-    """Operations, checked where they came in: records, and the strings that they point to, counted from 1."""
+class ColumnBatch(OperationBatch):
+    """A batch as columns: checked records, and the strings that they point to by numbers from 1."""
 
     records: NDArray[np.void]
     strings: Sequence[str]
@@ -41,28 +56,80 @@ class ColumnBatch:
         return len(self.records)
 
     @cached_property
-    def spout_tasks(self) -> frozenset[str]:
+    def spout_tasks(self) -> Set[str]:
         """The spout tasks that the inits name."""
         return frozenset(self.strings[number - 1] for number in self.used_strings("spout_task"))
 
     def used_strings(self, *fields: str) -> list[int]:
         """Give the numbers of the strings that these fields point to, each once."""
-        pointed = np.zeros(len(self.strings) + 1, bool)
+        is_used = np.zeros(len(self.strings) + 1, bool)
         for field in fields:
-            pointed[self.records[field]] = True
-        pointed[0] = False
-        numbers: list[int] = np.flatnonzero(pointed).tolist()
+            is_used[self.records[field]] = True
+        is_used[0] = False
+        numbers: list[int] = np.flatnonzero(is_used).tolist()
         return numbers
 
+    def contains(self, kind: type[Init] | type[Ack]) -> bool:
+        """Say whether any operation is of this kind."""
+        return bool((self.records["op"] == _OPS[kind]).any())
 
-Operations = Sequence[Operation] | ColumnBatch
-"""What came in together: messages, or columns of them. Everything holds for either form alike."""
+    def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:
+        """Divide the batch among the shards."""
+        if not len(self):
+            return []
+        roots = self.records["root_id"].astype(np.uint64)
+        order = _group_by_root(roots, self.records["op"] == packed.INIT if capped else None)
+        shards = layout.shard_of(roots[order]).astype(np.uint8)  # at most 128; small numbers are sorted fastest
+        by_shard = np.argsort(shards, kind="stable")
+        pieces = np.split(by_shard, _starts(shards[by_shard])[1:])
+        pieces.sort(key=lambda piece: int(piece[0]))
+        return [_part(int(shards[piece[0]]), order[piece]) for piece in pieces]
 
-_OPS = {Init: packed.INIT, Ack: packed.ACK}
+    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int]) -> Encode:
+        """Encode all operations for Redis."""
+        by_number = np.zeros(len(self.strings) + 1, np.uint32)
+        for number in self.used_strings("spout_task"):
+            by_number[number] = spout_indexes[self.strings[number - 1]]
+        return ColumnEncoder(self.records, self.strings, layout, by_number).encode
+
+    def first_timeout_over(self, window_ms: int) -> int | None:
+        """Give the index of the first init whose message timeout exceeds a dedupe window."""
+        if not window_ms:
+            return None
+        return next(iter(np.flatnonzero(self.records["message_timeout_ms"] > window_ms).tolist()), None)
+
+    def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:
+        """Count the operations of a part by kind and state."""
+        ops = self.records["op"][np.asarray(part.apply_order, np.intp)].astype(np.intp)
+        counts = np.bincount(ops * _CODES + np.frombuffer(codes.encode(), np.uint8))
+        for combined in np.flatnonzero(counts).tolist():
+            op, code = divmod(combined, _CODES)
+            yield _KINDS[op], STATES[chr(code)], int(counts[combined])
 
 
-def contains(operations: Operations, kind: type[Init] | type[Ack]) -> bool:
-    """Say whether any operation is of this kind."""
-    if isinstance(operations, ColumnBatch):
-        return bool((operations.records["op"] == _OPS[kind]).any())
-    return any(isinstance(message, kind) for message in operations)
+def _part(shard: int, order: NDArray[np.intp]) -> ShardPart:
+    """Make a part; two equal orders are one object."""
+    by_index = np.sort(order)
+    return ShardPart(
+        shard=shard, request_order=by_index, apply_order=by_index if np.array_equal(by_index, order) else order
+    )
+
+
+def _group_by_root(roots: NDArray[np.uint64], inits: NDArray[np.bool] | None) -> NDArray[np.intp]:
+    """Order the indexes by root; ``inits`` marks the inits where pending roots are capped."""
+    count = len(roots)
+    if inits is None and len(_starts(np.sort(roots))) == count:
+        return np.arange(count)
+    by_root = np.argsort(roots, kind="stable")
+    starts = _starts(roots[by_root])
+    ranks = by_root[starts]
+    if inits is not None:
+        first_inits = np.minimum.reduceat(np.where(inits, np.arange(count), count)[by_root], starts)
+        ranks = np.where(first_inits == count, ranks, first_inits + count)
+    positions = np.argsort(np.argsort(ranks))
+    return by_root[np.argsort(np.repeat(positions, np.diff(starts, append=count)), kind="stable")]
+
+
+def _starts(values: NDArray[Any]) -> NDArray[np.intp]:
+    """Give where each run of equal values begins."""
+    return np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))

@@ -1,4 +1,4 @@
-"""Knows how one field of many operations is put into their records at once."""
+"""Builds the records of a batch column by column."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -8,28 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = Sequence[Any]
-"""A field of many operations; None where one leaves it out."""
+"""One field of many operations; None where an operation leaves it out."""
 
 Records = NDArray[np.void]
 Where = NDArray[np.intp]
 
 
 class StringTable:
-    """The strings of a batch, and the numbers by which records point to them."""
+    """Numbers the strings of a batch, from 1; records point to them by these numbers."""
 
     def __init__(self) -> None:
         self.strings: list[str] = []
-        self._names: dict[str | None, int] = {None: 0}
+        self._numbers: dict[str | None, int] = {None: 0}
 
     def names(self, column: Column) -> list[int]:
-        """Give the numbers of names, of which a batch has few."""
-        for name in set(column) - self._names.keys():
+        """Give the numbers of names; equal names have one number, for a batch has few."""
+        for name in set(column) - self._numbers.keys():
             self.strings.append(name)
-            self._names[name] = len(self.strings)
-        return [self._names[name] for name in column]
+            self._numbers[name] = len(self.strings)
+        return [self._numbers[name] for name in column]
 
     def texts(self, column: Column) -> NDArray[np.uint32]:
-        """Give the numbers of texts, which are all different."""
+        """Give the numbers of texts; each has its own, for texts differ."""
         numbers, where = np.zeros(len(column), np.uint32), given(column)
         numbers[where] = np.arange(len(where)) + len(self.strings) + 1
         self.strings.extend(select(column, where))
@@ -47,24 +47,24 @@ def given(column: Column) -> Where:
 
 
 def select(column: Sequence[Any], where: Where) -> Sequence[Any]:
-    """Give what stands at these indexes."""
+    """Give the values at these indexes."""
     return column if len(where) == len(column) else [column[index] for index in where.tolist()]
 
 
 def all_in_range(numbers: NDArray[Any], allowed: range) -> bool:
-    """Say whether all numbers are in a range. (``in`` would walk along it for a number of numpy's.)"""
+    """Say whether all numbers are in a range. (``in`` would search it step by step for a number of numpy's.)"""
     return bool((numbers >= allowed.start).all() and (numbers < allowed.stop).all())
 
 
 def put_ids(records: Records, field: str, column: Column) -> Where:
-    """Put ids of 16 characters where they are given; says where. Raises ``ValueError`` for other than hex digits."""
+    """Put ids of 16 hex digits where they are given, and give where. Raises ``ValueError`` for other characters."""
     where = given(column)
     records[field][where] = _ids(select(column, where))
     return where
 
 
 def put_integers(records: Records, field: str, column: Column, allowed: range) -> Where:
-    """Put numbers where they are given; says where. Raises ``ValueError`` for others than of the range."""
+    """Put numbers where they are given, and give where. Raises ``ValueError`` for one out of range."""
     where = given(column)
     if len(where):
         numbers = np.array(select(column, where))
@@ -79,11 +79,11 @@ def put_edges(records: Records, where: Where, lists: Sequence[list[str]]) -> Non
     if any(len(set(edges)) < len(edges) for edges in lists):
         raise ValueError("an edge is named twice")
     counts = np.array(list(map(len, lists)), np.int64)
-    edges, some = _ids(list(chain.from_iterable(lists))), counts > 0
+    edges, has_edges = _ids(list(chain.from_iterable(lists))), counts > 0
     folds = np.zeros(len(lists), np.uint64)
     if len(edges):
-        folds[some] = np.bitwise_xor.reduceat(edges, (np.cumsum(counts) - counts)[some])
-    if not (edges.all() and folds[some].all()):
+        folds[has_edges] = np.bitwise_xor.reduceat(edges, (np.cumsum(counts) - counts)[has_edges])
+    if not (edges.all() and folds[has_edges].all()):
         raise ValueError("an edge is zero, or edges XOR to zero")
     records["ack_val"][where], records["outstanding"][where] = folds, counts
 
@@ -91,7 +91,7 @@ def put_edges(records: Records, where: Where, lists: Sequence[list[str]]) -> Non
 def _ids(texts: Sequence[str]) -> NDArray[np.uint64]:
     """Read ids of 16 characters each. Raises ``ValueError`` for other than lowercase hex digits."""
     joined = "".join(texts)
-    raw = bytes.fromhex(joined)  # which skips spaces and takes capitals
+    raw = bytes.fromhex(joined)  # skips spaces and takes capitals
     if len(raw) != 8 * len(texts) or joined != joined.lower():
         raise ValueError("an id is not of lowercase hex digits")
     return np.frombuffer(raw, ">u8").astype(np.uint64)

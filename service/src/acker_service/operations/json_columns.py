@@ -1,4 +1,4 @@
-"""Decodes a JSON batch into columns: no operation becomes a message of its own."""
+"""Decodes a JSON batch into columns."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -69,7 +69,7 @@ _decoder = msgspec.json.Decoder(_Batch)
 
 
 def decode(body: bytes, *, max_operations: int) -> ColumnBatch:
-    """Decode a batch of ``max_operations`` operations at most. Raises ``ValueError`` for all that is not lawful."""
+    """Decode a batch of ``max_operations`` operations at most. Raises ``ValueError`` for what it does not take."""
     ops = _decoder.decode(body).ops
     if len(ops) > max_operations:
         raise ValueError("the batch is too large")
@@ -82,9 +82,9 @@ def decode(body: bytes, *, max_operations: int) -> ColumnBatch:
             own["op"] = kind.code
             fill(own, _fields(kind, select(ops, where)), strings)
             records.view(RAW_RECORD)[where] = own.view(RAW_RECORD)
-    columns = ColumnBatch(records, strings.strings)
-    column_checks.check(columns)
-    return columns
+    batch = ColumnBatch(records, strings.strings)
+    column_checks.check(batch)
+    return batch
 
 
 def _fields(kind: type[_Operation], ops: "Sequence[_Operation]") -> _Fields:
@@ -120,7 +120,7 @@ def _fill_ack(records: Records, fields: _Fields, strings: StringTable) -> None:
 
 
 def _children(fields: _Fields) -> Column:
-    """Give the children of each ack, none included; None for an ack that has done the XOR and names none."""
+    """Give the children of each ack, or an empty list; None for an ack that gives the XOR and names no children."""
     if None not in fields["ack_val"]:
         return fields["children"]
     rows = zip(fields["ack_val"], fields["children"], strict=True)
@@ -138,7 +138,10 @@ def _fill(records: Records, fields: _Fields, strings: StringTable) -> None:
 
 
 def _fill_sums(records: Records, fields: _Fields, lists: Column) -> Where:
-    """Put ack vals and counts, given or from the edges named in ``lists``; says where these are. One form each."""
+    """Put ack vals and counts, as given or from the edges in ``lists``, and give where it has edges.
+
+    Each operation takes one of the two forms. Raises ``ValueError`` for both or none.
+    """
     compact, named = put_ids(records, "ack_val", fields["ack_val"]), given(lists)
     counted = put_integers(records, "outstanding", fields["outstanding"], OUTSTANDING)
     forms = np.zeros(len(records), np.uint8)

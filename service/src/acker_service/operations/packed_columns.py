@@ -1,4 +1,4 @@
-"""Decodes a packed batch into columns: its records are taken as they are, as one array."""
+"""Decodes a packed batch into columns: its records become one array without a copy."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from acker_service.operations.column_batch import RECORDS, ColumnBatch
 
 _WORD = 4
 _FLAGS = 4
-"""Flags are below this; each says that a number is given that else has to be zero."""
+"""Flags are below this; each says that a number is given which otherwise has to be zero."""
 
 _ANY = {"op", "root_id", "component"}
 _OWN = {
@@ -20,27 +20,27 @@ _OWN = {
     (FAIL, 0): _ANY | {"text"},
     (RESET_TIMEOUT, 0): _ANY,
 }
-"""What may be other than zero, by op and flags, besides what the flags say."""
+"""The fields that may be other than zero, by op and flags, besides those of the flags themselves."""
 
 
 def decode(body: bytes, *, max_operations: int) -> ColumnBatch:
     """Decode a batch of ``max_operations`` operations at most.
 
-    Raises ``ValueError`` where the reference refuses an operation or the table of strings, and the problem that the
-    reference raises where it refuses the header.
+    Raises ``ValueError`` where the reference codec refuses an operation or the table of strings, and the error of the
+    reference codec where that refuses the header.
     """
     operations, strings = read_header(body, max_operations=max_operations)
     records = np.frombuffer(body, RECORDS, operations, HEADER.size)
     at = HEADER.size + records.nbytes
     _check_zeros(records, np.frombuffer(body, np.uint32, records.nbytes // _WORD, HEADER.size))
     lengths = np.frombuffer(body, ">u4", strings, at)
-    columns = ColumnBatch(records, _table(body[at + lengths.nbytes :], lengths))
-    column_checks.check(columns)
-    return columns
+    batch = ColumnBatch(records, _read_strings(body[at + lengths.nbytes :], lengths))
+    column_checks.check(batch)
+    return batch
 
 
 def _zeros() -> NDArray[np.uint32]:
-    """Give, by op and flags, the bits of a record that have to be zero; all of them, where flags may not be so."""
+    """Give, by op and flags, the bits of a record that have to be zero; all of them where an op has no such flags."""
     bits = np.full(((RESET_TIMEOUT + 1) * _FLAGS, RECORDS.itemsize // _WORD), 2**32 - 1, np.uint32)
     for (op, flags), own in _OWN.items():
         given = {field for flag, field in ((1, "outstanding"), (2, "progress_timeout_ms")) if flags & flag}
@@ -50,7 +50,7 @@ def _zeros() -> NDArray[np.uint32]:
 
 
 def _words(field: str) -> slice:
-    """Give which words of a record a field takes; op and flags share one."""
+    """Give the 32-bit words of a record that a field is in; op and flags share one."""
     assert RECORDS.fields is not None
     kind, offset = RECORDS.fields[field][:2]
     return slice(offset // _WORD, (offset + kind.itemsize - 1) // _WORD + 1)
@@ -67,7 +67,7 @@ def _check_zeros(records: NDArray[np.void], words: NDArray[np.uint32]) -> None:
         raise ValueError("a field has to be zero")
 
 
-def _table(raw: bytes, lengths: NDArray[np.uint32]) -> list[str]:
+def _read_strings(raw: bytes, lengths: NDArray[np.uint32]) -> list[str]:
     ends = [0, *np.cumsum(lengths, dtype=np.uint64).tolist()]
     if ends[-1] != len(raw):
         raise ValueError("the strings do not fill the body")

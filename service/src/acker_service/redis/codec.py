@@ -1,25 +1,71 @@
-"""Knows the bytes in which operations go to Redis, and what comes back (see lua/requests.lua, lua/completions.lua)."""
+"""Encodes what operations send to Redis and decodes what Redis returns.
+
+The layouts are those of lua/requests.lua and lua/completions.lua; no other Python module spells them.
+"""
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, TypeVar
 
-from acker_protocol import operations
-from acker_protocol.operations import Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
+import numpy as np
+from acker_protocol.operations import REFUSED, Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
+from acker_protocol.wire import packed
 from numpy.typing import NDArray
-
-from acker_service.operations.routing import bucket_of
 
 IntOrArray = TypeVar("IntOrArray", int, NDArray[Any])
 
+Indexes = Sequence[int] | NDArray[np.intp]
+"""Indexes of operations in their batch."""
+
 EPOCH_MS = 1_577_836_800_000
+"""Redis counts the times of completions from 2020-01-01."""
 
 _BITS_64 = 2**64 - 1
-_OP = struct.Struct(">BIQQiBI")
-_DONE = struct.Struct(">Q5s5sB")
+
+
+class OperationFlag(IntEnum):
+    """Bits of an operation's flags: what follows its fixed fields, in this order, but for the first.
+
+    An ``IntEnum``: an ``IntFlag`` makes a new object of every ``|``, which the hot path pays for.
+    """
+
+    OUTSTANDING_UNKNOWN = 1
+    MESSAGE_TIMEOUT = 2
+    PROGRESS_TIMEOUT = 4
+    TEXT = 8
+    COMPONENT = 16
+    EDGE_HASH = 32
+
+
+OPERATION_FIELDS = (
+    ("op", "B"),
+    ("bucket", "I"),
+    ("root_id", "Q"),
+    ("ack_val", "Q"),
+    ("outstanding", "i"),
+    ("flags", "B"),
+    ("spout_index", "I"),
+)
+"""The fixed fields of an operation, big-endian: names and codes of one byte, which `struct` and numpy share."""
+
+_OPERATION = struct.Struct(">" + "".join(code for _, code in OPERATION_FIELDS))
+_NUMBER = struct.Struct(">I")
+_TEXT_LENGTH = struct.Struct(">H")
+_FREE_SLOTS = struct.Struct(">Ii")
+
+_COMPLETION = struct.Struct(">Q5s5sB")
+"""The fixed fields of a completion: root id, start and end in milliseconds since `EPOCH_MS`, flags."""
+_OUTCOME_MASK = 3
 _OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT)
+_COMPLETION_TEXTS = (4, 8, 16)
+"""The flags of the texts that follow a completion, in this order: message id, reason, component."""
+
+OUTCOMES = {"A": Outcome.ACKED, "F": Outcome.FAILED, "T": Outcome.TIMED_OUT}
+"""The outcomes by the codes in which Redis keeps them."""
+
 _STATES = {
     "p": OperationState.PENDING,
     "a": OperationState.ACKED,
@@ -32,89 +78,173 @@ _STATES = {
     "b": OperationState.MAILBOX_FULL,
     "s": OperationState.STORE_FULL,
 }
-REFUSED_CODES = frozenset(letter for letter, word in _STATES.items() if word in operations.REFUSED)
-"""The letters that tell of a refusal."""
-
-OUTCOMES = {"A": Outcome.ACKED, "F": Outcome.FAILED, "T": Outcome.TIMED_OUT}
-"""The outcomes by the letters in which Redis keeps them."""
+REFUSED_CODES = frozenset(code for code, state in _STATES.items() if state in REFUSED)
+"""The codes of refused operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """What one operation is answered."""
+    """The result of one operation; ``outcome`` is that of a root that had finished before."""
 
     state: OperationState
     outcome: Outcome | None = None
 
 
+RESULTS = {code: OperationResult(state) for code, state in _STATES.items()} | {
+    code: OperationResult(OperationState.FINISHED, outcome) for code, outcome in OUTCOMES.items()
+}
+"""The results by the codes in which Redis gives them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a topology's roots are laid out: so many shards of so many buckets."""
+    """How a topology's roots are spread: over ``shards``, and within each shard over ``buckets``, small hashes."""
 
     shards: int
     buckets: int
 
+    def shard_of(self, root_id: IntOrArray) -> IntOrArray:
+        """The shards of roots, of one or of an array of them."""
+        return root_id % self.shards
 
-def encode_operation(message: Operation, layout: Layout, index_of: Callable[[str], int]) -> bytes:
-    """Write one operation; ``index_of`` gives the index of a spout task."""
-    bucket = bucket_of(message.root_id, layout.shards, layout.buckets)
-    match message:
+    def bucket_of(self, root_id: IntOrArray) -> IntOrArray:
+        """The buckets of roots within their shards, likewise."""
+        return root_id // self.shards % self.buckets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What a shard remembers a request by: ``set`` is the set that remembers it, ``hash`` its even hash.
+
+    The set holds ``partial_hash`` instead where the request's first run refused inits.
+    """
+
+    set: int
+    hash: int
+    partial_hash: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardRequest:
+    """A request's part for one shard: encoded operations, and under an idempotency key its fingerprint."""
+
+    operations: bytes
+    fingerprint: Fingerprint | None = None
+
+    @property
+    def args(self) -> tuple[str, str, str, bytes]:
+        """The part as arguments of an apply function."""
+        if (known := self.fingerprint) is None:
+            return "", "", "", self.operations
+        return str(known.set), str(known.hash), str(known.partial_hash), self.operations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """The result of a request in one shard: a code for each operation; ``replayed`` if the shard applied it before."""
+
+    codes: str
+    replayed: bool
+
+
+UNLIMITED = 2**30
+"""More slots than a spout task uses: for one without a cap."""
+
+_MAILBOX_FULL = -(2**31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeSlots:
+    """How many more roots a spout task may have pending; none while its mailbox is full."""
+
+    spout_index: int
+    slots: int
+    mailbox_full: bool = False
+
+
+def encode_free_slots(spouts: Iterable[FreeSlots]) -> bytes:
+    """Encode the free slots of spout tasks."""
+    return b"".join(
+        _FREE_SLOTS.pack(spout.spout_index, _MAILBOX_FULL if spout.mailbox_full else spout.slots) for spout in spouts
+    )
+
+
+def encode_operation(operation: Operation, layout: Layout, index_of: Callable[[str], int]) -> bytes:
+    """Encode one operation; ``index_of`` gives the index of a spout task."""
+    ack_val, spout_index = 0, 0
+    outstanding: int | None = 0
+    match operation:
         case Init():
-            flags, extras = _init_extras(message)
-            spout = index_of(message.spout_task)
-            return _pack(1, bucket, message, message.ack_val, message.outstanding, flags, spout, extras)
+            op, ack_val, outstanding = packed.INIT, operation.ack_val, operation.outstanding
+            spout_index = index_of(operation.spout_task)
+            flags, extras = _add_texts(*_encode_timeouts(operation), operation.message_id, operation.component)
         case Ack():
-            flags, extras = _ack_extras(message)
-            return _pack(2, bucket, message, message.ack_val, message.outstanding, flags, 0, extras)
+            op, ack_val, outstanding = packed.ACK, operation.ack_val, operation.outstanding
+            flags, extras = _add_texts(0, b"", None, operation.component)
+            if operation.edge_id is not None:
+                flags |= OperationFlag.EDGE_HASH
+                extras += edge_hash(operation.root_id, operation.edge_id).to_bytes(8, "big")
         case Fail():
-            flags, extras = _texts(0, b"", message.reason, message.component)
-            return _pack(3, bucket, message, 0, 0, flags, 0, extras)
+            op = packed.FAIL
+            flags, extras = _add_texts(0, b"", operation.reason, operation.component)
         case _:
-            flags, extras = _texts(0, b"", None, message.component)
-            return _pack(4, bucket, message, 0, 0, flags, 0, extras)
+            op = packed.RESET_TIMEOUT
+            flags, extras = _add_texts(0, b"", None, operation.component)
+    if outstanding is None:
+        flags, outstanding = flags | OperationFlag.OUTSTANDING_UNKNOWN, 0
+    bucket = layout.bucket_of(operation.root_id)
+    return _OPERATION.pack(op, bucket, operation.root_id, ack_val, outstanding, flags, spout_index) + extras
+
+
+def encode_text(text: str) -> bytes:
+    """Encode a text: its length in bytes, then UTF-8."""
+    raw = text.encode()
+    return _TEXT_LENGTH.pack(len(raw)) + raw
 
 
 def name_hash(name: str) -> int:
-    """Give 32 bits that stand for a name wherever its index must not: in what a request is known by."""
+    """Give 32 bits that replace a spout task's index in a fingerprint: its index may change between two tries."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), "big")
 
 
 def edge_hash(root_id: IntOrArray, edge_id: IntOrArray) -> IntOrArray:
     """Hash a root and an edge into 64 bits, of integers or of arrays of them.
 
-    Edges of one root never meet: every step can be undone. (The steps are the finalizer of SplitMix64.)
+    Two edges of one root never collide: every step can be undone. (The steps are the finalizer of SplitMix64.)
     """
     return _mix(_mix(root_id) ^ edge_id)
 
 
-def fingerprint(endpoint: str, key: str, operations: bytes, *, sets: int) -> tuple[str, str, str]:
-    """Name a request in a shard: the set that remembers it, its hash, and the hash if inits were refused a place.
+def fingerprint(endpoint: str, key: str, operations: bytes, *, sets: int) -> Fingerprint:
+    """Hash a request's part for a shard, which spreads its fingerprints over so many ``sets``.
 
-    ``operations`` are all that go to the shard, in the order in which the caller gave them. The hash has 61 bits; it is
-    even and small enough that its successor is a 64-bit integer too.
+    ``operations`` are all that go to the shard, in the order of the request. The hash has 61 bits; it is even, and its
+    successor is a signed 64-bit integer too.
     """
     digest = hashlib.blake2b(f"{endpoint}\0{key}\0".encode() + operations, digest_size=12).digest()
-    whole = int.from_bytes(digest[4:], "big") >> 2 & ~1
-    return str(int.from_bytes(digest[:4], "big") % sets), str(whole), str(whole + 1)
+    even = int.from_bytes(digest[4:], "big") >> 2 & ~1
+    return Fingerprint(set=int.from_bytes(digest[:4], "big") % sets, hash=even, partial_hash=even + 1)
 
 
-def decode_results(words: str) -> list[OperationResult]:
-    """Read the words that answer a request's operations."""
-    return [RESULTS[letter] for letter in words]
+def decode_applied(reply: bytes) -> Applied:
+    """Decode the result of one request of an apply function."""
+    return Applied(codes=reply[1:].decode(), replayed=reply[:1] == b"=")
 
 
-def decode_completions(packed: bytes, spout_task: str) -> Iterator[CompletionRecord]:
-    """Read the completions of one entry in the mailbox of a spout task."""
-    at = 0
-    while at < len(packed):
-        root_id, started, ended, flags = _DONE.unpack_from(packed, at)
-        message_id, at = _read_text(packed, at + _DONE.size, flags & 4)
-        reason, at = _read_text(packed, at, flags & 8)
-        component, at = _read_text(packed, at, flags & 16)
+def decode_results(codes: str) -> list[OperationResult]:
+    """Decode the results of operations."""
+    return [RESULTS[code] for code in codes]
+
+
+def decode_completions(entry: bytes, spout_task: str) -> Iterator[CompletionRecord]:
+    """Decode the completions of one entry in the mailbox of a spout task."""
+    for completion, texts in _walk(entry):
+        root_id, started, ended, flags = _COMPLETION.unpack_from(completion)
+        message_id, reason, component = (None if text is None else text.decode() for text in texts)
         yield CompletionRecord(
             root_id=root_id,
             spout_task=spout_task,
-            outcome=_OUTCOMES[flags & 3],
+            outcome=_OUTCOMES[flags & _OUTCOME_MASK],
             message_id=message_id,
             reason=reason,
             component=component,
@@ -123,21 +253,25 @@ def decode_completions(packed: bytes, spout_task: str) -> Iterator[CompletionRec
         )
 
 
-RESULTS = {letter: OperationResult(word) for letter, word in _STATES.items()} | {
-    letter: OperationResult(OperationState.FINISHED, outcome) for letter, outcome in OUTCOMES.items()
-}
-"""The answers by the letters in which Redis gives them."""
+def split_completions(entry: bytes) -> Iterator[bytes]:
+    """Divide an entry into its completions, each as it is encoded."""
+    return (completion for completion, _ in _walk(entry))
 
 
-def split_completions(packed: bytes) -> Iterator[bytes]:
-    """Divide an entry into its completions, each as it is packed."""
+def _walk(entry: bytes) -> Iterator[tuple[bytes, list[bytes | None]]]:
+    """Give each completion of an entry as it is encoded, and its texts."""
     start = 0
-    while start < len(packed):
-        at, flags = start + _DONE.size, packed[start + _DONE.size - 1]
-        for flag in (4, 8, 16):
-            if flags & flag:
-                at += 2 + int.from_bytes(packed[at : at + 2], "big")
-        yield packed[start:at]
+    while start < len(entry):
+        at = start + _COMPLETION.size
+        flags, texts = entry[at - 1], list[bytes | None]()
+        for flag in _COMPLETION_TEXTS:
+            if not flags & flag:
+                texts.append(None)
+                continue
+            (length,) = _TEXT_LENGTH.unpack_from(entry, at)
+            at += _TEXT_LENGTH.size + length
+            texts.append(entry[at - length : at])
+        yield entry[start:at], texts
         start = at
 
 
@@ -148,40 +282,18 @@ def _mix(value: IntOrArray) -> IntOrArray:
     return value
 
 
-def _pack(
-    op: int, bucket: int, message: Operation, value: int, outstanding: int | None, flags: int, spout: int, extras: bytes
-) -> bytes:
-    if outstanding is None:
-        flags, outstanding = flags | 1, 0
-    return _OP.pack(op, bucket, message.root_id, value, outstanding, flags, spout) + extras
-
-
-def _init_extras(init: Init) -> tuple[int, bytes]:
+def _encode_timeouts(init: Init) -> tuple[int, bytes]:
     flags, extras = 0, b""
     if init.message_timeout_ms is not None:
-        flags, extras = 2, struct.pack(">I", init.message_timeout_ms)
+        flags, extras = OperationFlag.MESSAGE_TIMEOUT, _NUMBER.pack(init.message_timeout_ms)
     if init.progress_timeout_ms is not None:
-        flags, extras = flags | 4, extras + struct.pack(">I", init.progress_timeout_ms)
-    return _texts(flags, extras, init.message_id, init.component)
-
-
-def _ack_extras(ack: Ack) -> tuple[int, bytes]:
-    flags, extras = _texts(0, b"", None, ack.component)
-    if ack.edge_id is not None:
-        flags, extras = flags | 32, extras + edge_hash(ack.root_id, ack.edge_id).to_bytes(8, "big")
+        flags, extras = flags | OperationFlag.PROGRESS_TIMEOUT, extras + _NUMBER.pack(init.progress_timeout_ms)
     return flags, extras
 
 
-def _texts(flags: int, extras: bytes, first: str | None, second: str | None) -> tuple[int, bytes]:
-    for flag, text in ((8, first), (16, second)):
-        if text is not None:
-            raw = text.encode()
-            flags, extras = flags | flag, extras + struct.pack(">H", len(raw)) + raw
+def _add_texts(flags: int, extras: bytes, text: str | None, component: str | None) -> tuple[int, bytes]:
+    if text is not None:
+        flags, extras = flags | OperationFlag.TEXT, extras + encode_text(text)
+    if component is not None:
+        flags, extras = flags | OperationFlag.COMPONENT, extras + encode_text(component)
     return flags, extras
-
-
-def _read_text(packed: bytes, at: int, present: int) -> tuple[str | None, int]:
-    if not present:
-        return None, at
-    (length,) = struct.unpack_from(">H", packed, at)
-    return packed[at + 2 : at + 2 + length].decode(), at + 2 + length

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from acker_protocol.errors import NotFound, ServiceError
 
 from acker_service.background import cancel_and_wait
-from acker_service.operations.routing import bucket_of, shard_of
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.stamp import Topology
@@ -81,14 +80,14 @@ class RootNotifier:
             return list(roots)
 
     async def _find_finished(self, topology: Topology, roots: Sequence[int]) -> list[int]:
-        shards, buckets = topology.layout.shards, topology.layout.buckets
-        own: list[list[int]] = [[] for _ in range(shards)]
+        layout = topology.layout
+        own: list[list[int]] = [[] for _ in range(layout.shards)]
         for root_id in roots:
-            own[shard_of(root_id, shards)].append(root_id)
+            own[layout.shard_of(root_id)].append(root_id)
         ended: list[int] = []
         for start in range(0, max(map(len, own)), MAX_ROOTS):
             some = [mine[start : start + MAX_ROOTS] for mine in own]
-            packed = [(b"".join(_WHERE.pack(bucket_of(r, shards, buckets), r) for r in mine),) for mine in some]
+            packed = [(b"".join(_WHERE.pack(layout.bucket_of(r), r) for r in mine),) for mine in some]
             topology, replies = await self._shards.call_many(topology, "acker_ended_v1", packed)
             for mine, (reply,) in zip(some, replies, strict=True):
                 ended += [root_id for root_id, over in zip(mine, reply, strict=True) if over == ord("1")]

@@ -7,14 +7,15 @@ from typing import Any
 from acker_protocol.operations import Outcome
 
 from acker_service.metrics.operations import OperationMetrics
-from acker_service.operations.operation_metrics import FORCED_FAIL
-from acker_service.operations.routing import bucket_of, shard_of
 from acker_service.redis import codec
 from acker_service.redis.codec import OperationResult
 from acker_service.redis.node import Argument
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.stamp import Topology
+
+FORCED_FAIL = "forced_fail"
+"""The kind of operation under which metrics count the fails of an operator."""
 
 ROOT_FIELDS = 7
 """With so many values Lua shows an early or pending root."""
@@ -72,8 +73,7 @@ class RootReader:
     async def _ask(
         self, topology: Topology, function: str, root_id: int, *args: Argument
     ) -> tuple[Topology, list[Any]]:
-        shards, buckets = topology.layout.shards, topology.layout.buckets
-        shard, bucket = shard_of(root_id, shards), bucket_of(root_id, shards, buckets)
+        shard, bucket = topology.layout.shard_of(root_id), topology.layout.bucket_of(root_id)
         where = (topology.settings, bucket, root_id.to_bytes(8, "big"))
         return await self._shards.call(topology, function, shard, *where, *args)
 

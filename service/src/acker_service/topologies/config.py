@@ -3,14 +3,10 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import numpy as np
 from acker_protocol.errors import AckersFixed, InvalidRequest
-from acker_protocol.operations import Init
 from acker_protocol.states import TopologyRules
 from acker_protocol.wire import fields as checks
 from acker_protocol.wire.operations import check
-
-from acker_service.operations.column_batch import ColumnBatch, Operations
 
 MAX_SPOUT_PENDING = range(1, 2**31)
 
@@ -88,14 +84,3 @@ def merge(present: TopologyConfig | None, document: dict[str, Any], *, buckets: 
     if merged.dedupe_window_ms and merged.dedupe_window_ms < merged.message_timeout_ms:
         raise InvalidRequest("dedupe_window_ms must be 0 or at least message_timeout_ms")
     return merged
-
-
-def first_timeout_over_dedupe_window(operations: Operations, configuration: TopologyConfig) -> int | None:
-    """Give the index of the first init whose message timeout exceeds the dedupe window; None: there is no such."""
-    window = configuration.dedupe_window_ms
-    if not window:
-        return None
-    if isinstance(operations, ColumnBatch):
-        return next(iter(np.flatnonzero(operations.records["message_timeout_ms"] > window).tolist()), None)
-    inits = ((i, message) for i, message in enumerate(operations) if isinstance(message, Init))
-    return next((i for i, init in inits if (init.message_timeout_ms or 0) > window), None)

@@ -2,6 +2,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from acker_protocol.operations import (
     Ack,
@@ -13,17 +14,25 @@ from acker_protocol.operations import (
     Outcome,
     ResetTimeout,
 )
-from acker_service.operations.routing import bucket_of
 from acker_service.redis.codec import (
     EPOCH_MS,
+    UNLIMITED,
+    Applied,
+    Fingerprint,
+    FreeSlots,
     Layout,
     OperationResult,
+    ShardRequest,
+    decode_applied,
     decode_completions,
     decode_results,
+    edge_hash,
+    encode_free_slots,
     encode_operation,
     fingerprint,
+    split_completions,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.strategies import ids, messages, names, texts
@@ -39,6 +48,39 @@ def index_of(spout_task: str) -> int:
 
 def packed(message: Operation) -> bytes:
     return encode_operation(message, LAYOUT, index_of)
+
+
+# Where a root is stored -----------------------------------------------------------------------------------------------
+
+
+@given(root_id=ids, shards=st.integers(1, 128), buckets=st.integers(1, 4_096))
+def test_a_root_lives_in_one_of_the_shards_and_one_of_their_buckets(root_id: int, shards: int, buckets: int) -> None:
+    layout = Layout(shards=shards, buckets=buckets)
+    assert layout.shard_of(root_id) in range(shards)
+    assert layout.bucket_of(root_id) in range(buckets)
+
+
+def test_roots_that_follow_each_other_fill_all_shards_and_all_buckets_alike() -> None:
+    layout = Layout(shards=3, buckets=4)
+    places = [(layout.shard_of(root), layout.bucket_of(root)) for root in range(12)]
+    assert sorted(places) == [(shard, bucket) for shard in range(3) for bucket in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("root_id", "shard", "bucket"), [(1, 1, 0), (4, 0, 1), (0xA1, 1, 40), (2**64 - 1, 3, (2**62 - 1) % 4_096)]
+)
+def test_a_root_stays_where_it_was_put_by_earlier_releases(root_id: int, shard: int, bucket: int) -> None:
+    assert (LAYOUT.shard_of(root_id), LAYOUT.bucket_of(root_id)) == (shard, bucket)
+
+
+@given(root_id=ids)
+def test_an_array_of_roots_lies_where_each_of_them_does(root_id: int) -> None:
+    roots = np.array([root_id, 1], np.uint64)
+    assert LAYOUT.shard_of(roots).tolist() == [LAYOUT.shard_of(root_id), 1]
+    assert LAYOUT.bucket_of(roots).tolist() == [LAYOUT.bucket_of(root_id), 0]
+
+
+# How operations are written -------------------------------------------------------------------------------------------
 
 
 # Written by hand from the head of lua/requests.lua; the hash of root and edge with `b2sum -l 64`.
@@ -134,7 +176,7 @@ def told(message: Operation) -> dict[str, Any]:
     """What the library should read of a message."""
     return {
         "op": {Init: 1, Ack: 2, Fail: 3, ResetTimeout: 4}[type(message)],
-        "bucket": bucket_of(message.root_id, 4, 4_096),
+        "bucket": message.root_id // 4 % 4_096,
         "root": message.root_id,
         "value": getattr(message, "ack_val", 0),
         "outstanding": getattr(message, "outstanding", 0),
@@ -170,8 +212,15 @@ ACK, FAIL = packed(Ack(root_id=0xA1, ack_val=0xB1)), packed(Fail(root_id=0xA1))
 
 def test_an_identity_is_the_test_vector() -> None:
     # printf 'batch\0key-1\0\x01\x02' | b2sum -l 96: 153ce626 ab46646883453737
-    assert fingerprint("batch", "key-1", b"\1\2", sets=1_024) == ("550", "3085415557224287692", "3085415557224287693")
-    assert fingerprint("batch", "key-1", b"\1\2", sets=16)[0] == "6"
+    known_by = fingerprint("batch", "key-1", b"\1\2", sets=1_024)
+    assert known_by == Fingerprint(set=550, hash=3085415557224287692, partial_hash=3085415557224287693)
+    request = ShardRequest(operations=b"\1\2", fingerprint=known_by)
+    assert request.args == ("550", "3085415557224287692", "3085415557224287693", b"\1\2")
+    assert fingerprint("batch", "key-1", b"\1\2", sets=16).set == 6
+
+
+def test_a_request_without_a_key_has_no_identity() -> None:
+    assert ShardRequest(operations=b"\1\2").args == ("", "", "", b"\1\2")
 
 
 def test_the_same_request_is_known_again() -> None:
@@ -196,25 +245,63 @@ def test_the_same_request_is_known_again() -> None:
 def test_another_key_endpoint_content_or_order_is_another_request(endpoint: str, key: str, operations: bytes) -> None:
     one = fingerprint("batch", "key-1", ACK + FAIL, sets=2**32)
     other = fingerprint(endpoint, key, operations, sets=2**32)
-    assert {*one}.isdisjoint(other)
+    assert {one.set, one.hash, one.partial_hash}.isdisjoint((other.set, other.hash, other.partial_hash))
 
 
 @given(
     key=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=128), sets=st.integers(1, 9)
 )
 def test_the_hash_of_a_request_is_even_and_its_successor_a_signed_64_bit_integer_too(key: str, sets: int) -> None:
-    number, whole, partly = map(int, fingerprint("batch", key, ACK, sets=sets))
-    assert number in range(sets)
-    assert whole % 2 == 0
-    assert partly == whole + 1
-    assert 0 <= whole < partly < 2**63
+    known_by = fingerprint("batch", key, ACK, sets=sets)
+    assert known_by.set in range(sets)
+    assert known_by.hash % 2 == 0
+    assert known_by.partial_hash == known_by.hash + 1
+    assert 0 <= known_by.hash < known_by.partial_hash < 2**63
 
 
 def test_hashes_spread_over_all_sets_and_all_bits() -> None:
     found = [fingerprint("batch", f"key-{number}", ACK, sets=16) for number in range(400)]
-    assert {number for number, _, _ in found} == {str(number) for number in range(16)}
+    assert {each.set for each in found} == {*range(16)}
     for bit in range(1, 62):
-        assert {int(whole) >> bit & 1 for _, whole, _ in found} == {0, 1}
+        assert {each.hash >> bit & 1 for each in found} == {0, 1}
+
+
+@given(st.integers(1, 2**64 - 1), st.integers(1, 2**64 - 1), st.integers(1, 2**64 - 1))
+@example(1, 1, 2)
+def test_edges_of_one_root_never_have_the_same_hash(root, edge, other):
+    assert (edge_hash(root, edge) == edge_hash(root, other)) == (edge == other)
+    assert 0 <= edge_hash(root, edge) < 2**64
+
+
+def test_a_pair_is_hashed_by_the_finalizer_of_splitmix64():
+    """From zero, SplitMix64 gives this number first: the finalizer of its first step."""
+    assert edge_hash(0, 0x9E3779B97F4A7C15) == 0xE220A8397B1DCDAF
+    assert edge_hash(1, 2) == edge_hash(0, edge_hash(0, 1) ^ 2)
+
+
+def test_pairs_that_are_alike_differ_in_about_half_of_all_bits():
+    hashes = [edge_hash(root, edge) for root in range(1, 65) for edge in range(1, 65)]
+    hashes += [edge_hash(root, root) for root in range(65, 129)]
+    assert len(set(hashes)) == len(hashes)
+    for bit in range(64):
+        ones = sum(value >> bit & 1 for value in hashes)
+        assert 0.4 < ones / len(hashes) < 0.6
+
+
+# How many slots are free ----------------------------------------------------------------------------------------------
+
+
+def test_free_slots_are_packed_as_the_library_reads_them() -> None:
+    spouts = [FreeSlots(spout_index=7, slots=3), FreeSlots(spout_index=2**32 - 1, slots=UNLIMITED)]
+    assert encode_free_slots(spouts).hex() == "0000000700000003ffffffff40000000"
+    assert encode_free_slots([FreeSlots(spout_index=1, slots=-2)]).hex() == "00000001fffffffe"
+    assert encode_free_slots([]) == b""
+
+
+def test_a_full_mailbox_is_not_the_same_as_no_slots() -> None:
+    full, none = FreeSlots(spout_index=1, slots=5, mailbox_full=True), FreeSlots(spout_index=1, slots=0)
+    assert encode_free_slots([full]).hex() == "0000000180000000"
+    assert encode_free_slots([none]).hex() == "0000000100000000"
 
 
 # What comes back ------------------------------------------------------------------------------------------------------
@@ -241,6 +328,11 @@ def test_the_words_come_back_as_letters() -> None:
 def test_every_word_has_a_letter_and_no_words_are_no_answers() -> None:
     assert {answer.state for answer in decode_results("pafeducmbsAFT")} == {*OperationState}
     assert decode_results("") == []
+
+
+def test_a_request_that_the_shard_knew_comes_back_as_replayed() -> None:
+    assert decode_applied(b"+pa") == Applied(codes="pa", replayed=False)
+    assert decode_applied(b"=pa") == Applied(codes="pa", replayed=True)
 
 
 def test_a_letter_that_no_word_has_is_a_fault() -> None:
@@ -309,6 +401,7 @@ completions = st.builds(
 @given(st.lists(completions, max_size=5))
 def test_whatever_stands_in_an_entry_is_read_back_in_its_order(entry: list[CompletionRecord]) -> None:
     assert list(decode_completions(b"".join(map(written, entry)), "orders")) == entry
+    assert list(split_completions(b"".join(map(written, entry)))) == [*map(written, entry)]
 
 
 def test_times_have_room_for_decades() -> None:

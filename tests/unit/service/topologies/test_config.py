@@ -3,11 +3,8 @@ from typing import Any
 
 import pytest
 from acker_protocol.errors import AckersFixed, InvalidRequest
-from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.states import TopologyRules
-from acker_service.topologies.config import TopologyConfig, first_timeout_over_dedupe_window, from_stored, merge
-
-from tests.support.columns import columns_of
+from acker_service.topologies.config import TopologyConfig, from_stored, merge
 
 OTHER = TopologyConfig(
     ackers=8,
@@ -18,11 +15,6 @@ OTHER = TopologyConfig(
     retention_ms=10_000,
     buckets=64,
 )
-DEDUPE = TopologyConfig(dedupe_window_ms=60_000)
-
-
-def init(message_timeout_ms: int | None) -> Init:
-    return Init(root_id=1, spout_task="s", ack_val=1, message_timeout_ms=message_timeout_ms)
 
 
 def test_a_topology_is_by_default_as_the_contract_says() -> None:
@@ -150,23 +142,3 @@ def test_a_change_may_not_take_the_message_timeout_past_the_dedupe_window(docume
 def test_a_dedupe_window_of_zero_or_as_long_as_the_message_timeout_is_allowed(document: dict[str, Any]) -> None:
     merged = merge(OTHER, document, buckets=16)
     assert merged.public() == OTHER.public() | {name: value or 0 for name, value in document.items()}
-
-
-@pytest.mark.parametrize(
-    ("configuration", "messages", "index"),
-    [
-        (TopologyConfig(), [init(604_800_000)], None),
-        (DEDUPE, [], None),
-        (DEDUPE, [init(None), init(60_000), Ack(root_id=1, ack_val=1)], None),
-        (DEDUPE, [init(60_001)], 0),
-        (DEDUPE, [init(60_000), Ack(root_id=1, ack_val=1), init(60_001), init(70_000)], 2),
-    ],
-)
-def test_the_first_init_whose_timeout_exceeds_the_dedupe_window_is_found(
-    configuration: TopologyConfig, messages: list[Operation], index: int | None
-) -> None:
-    assert (
-        first_timeout_over_dedupe_window(messages, configuration)
-        == first_timeout_over_dedupe_window(columns_of(messages), configuration)
-        == index
-    )

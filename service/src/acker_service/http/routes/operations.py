@@ -17,12 +17,10 @@ from acker_service.http.auth import needs, require_for
 from acker_service.http.bodies import JSON, content_type, read, read_json
 from acker_service.http.parameters import TopologyName
 from acker_service.operations import decoding
-from acker_service.operations.applier import Reply
-from acker_service.operations.column_batch import Operations
-from acker_service.operations.request import ApplyRequest as StoreRequest
+from acker_service.operations.applier import ApplyRequest, Reply
+from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.redis.codec import OperationResult
 from acker_service.store import Store
-from acker_service.topologies.config import first_timeout_over_dedupe_window
 
 Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY, description="Makes the request safe to repeat.")]
 Results = Annotated[Literal["all", "exceptions"], Query(description="All results, or only those not accepted.")]
@@ -50,7 +48,7 @@ def make_router(store: Store, *, max_body_bytes: int, max_batch: int) -> APIRout
 def _single(store: Store, verb: str, most: int) -> Handler:
     async def operate(topology: TopologyName, request: Request, key: Key = None) -> Response:
         message = decode_operation(verb, await read_json(request, most=most))
-        reply = await _apply(store, topology, verb, [message], key)
+        reply = await _apply(store, topology, verb, ListBatch([message]), key)
         response = _respond(message, reply.results[0])
         _mark(response, reply)
         return response
@@ -81,14 +79,14 @@ def _results(reply: Reply, wanted: str) -> dict[str, Any]:
     return answer | {"results": [answer.state.value for answer in reply.results]}
 
 
-async def _apply(store: Store, name: str, endpoint: str, operations: Operations, key: str | None) -> Reply:
-    asked = StoreRequest(endpoint=endpoint, operations=operations, key=_checked(key))
+async def _apply(store: Store, name: str, endpoint: str, operations: OperationBatch, key: str | None) -> Reply:
+    asked = ApplyRequest(endpoint=endpoint, operations=operations, key=_checked(key))
     try:
         topology = await store.registry.get(name)
     except ServiceError as problem:
-        problem.retryable = problem.retryable and asked.repeatable
+        problem.retryable = problem.retryable and asked.is_repeatable
         raise
-    if (index := first_timeout_over_dedupe_window(operations, topology.config)) is not None:
+    if (index := operations.first_timeout_over(topology.config.dedupe_window_ms)) is not None:
         where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
     return await store.applier.apply(topology, asked)
