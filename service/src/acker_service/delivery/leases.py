@@ -74,9 +74,9 @@ class ClaimedBatch:
     more: bool = False
     """Whether further entries may be due now."""
     failing: Collection[int] = ()
-    """The shards without a success since their last failure."""
+    """The shards that recorded failures and no success since."""
     failing_ms: int | None = None
-    """Since when the first of them is failing."""
+    """When the first of these failures was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

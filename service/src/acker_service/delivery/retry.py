@@ -1,7 +1,4 @@
-"""Selects the completions of one delivery, and decides when a failed one is retried or becomes a dead letter.
-
-The retry delays follow the example of Standard Webhooks, with jitter.
-"""
+"""Selects the completions of one delivery, and decides when a failed one is retried or becomes a dead letter."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
