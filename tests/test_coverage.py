@@ -19,12 +19,10 @@ SERVICE = HOUSE / "service/src/acker_service"
 TESTS = HOUSE / "tests/unit"
 PURE_SERVICE = (
     *(
-        "delivery/config",
         "delivery/egress",
         "delivery/payload",
         "delivery/response",
         "delivery/retry",
-        "delivery/schedule",
     ),
     *("http/access", "http/load_limits", "metrics/stats", "operations/batch", "operations/column_batch"),
     *("redis/durability", "topologies/callback", "topologies/config", "topologies/registration"),

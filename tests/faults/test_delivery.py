@@ -88,8 +88,8 @@ class Spout:
         assert {(data["topology"], data["spout_task"]) for data in posts} <= {(self.topology, "orders")}
         return [(done["id"], int(done["root_id"], 16)) for data in posts for done in data["completions"]]
 
-    def assert_all_told(self, *, within: float = 60.0) -> None:
-        """Every root was told, each under one id, and nothing is left."""
+    def assert_all_delivered(self, *, within: float = 60.0) -> None:
+        """Every root was delivered under one id, and nothing is left."""
         eventually_true(lambda: self.left == (0, 0), within=within)
         assert sorted(root for _, root in set(self.posted)) == self.ended
 
@@ -140,7 +140,7 @@ def spout(service: Service, receiver: Receiver, hook: str) -> Iterator[Spout]:
     spout = Spout(service.api, receiver, topology)
     spout.register(hook)
     spout.end(3)
-    spout.assert_all_told()
+    spout.assert_all_delivered()
     yield spout
     service.trap.unlink(missing_ok=True)
     assert service.api.http.delete(f"{spout.base}?force=true&discard=true").is_success
@@ -152,32 +152,32 @@ def test_another_worker_takes_over_from_one_that_dies_at_a_step(step: str, spout
     spout.end(32)
     eventually_true(lambda: sum(worker.process.poll() is None for worker in service.workers) == 1, within=30)
     assert not service.trap.exists()
-    spout.assert_all_told()
+    spout.assert_all_delivered()
     spout.end(1)
-    spout.assert_all_told()
+    spout.assert_all_delivered()
 
 
-@pytest.mark.parametrize("step", ["after take", "after post", "before settle a shard"])
+@pytest.mark.parametrize("step", ["after claim", "after post", "before settle a shard"])
 def test_a_worker_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on(
     step: str, spout: Spout, service: Service
 ) -> None:
-    """It stands still with the lease in its hand."""
+    """It stands still while it holds the lease."""
     service.trap.write_text(f"{step} SIGSTOP")
     spout.end(8)
     try:
         eventually_true(lambda: sum(stands_still(worker.process.pid) for worker in service.workers) == 1, within=30)
         assert not service.trap.exists()
-        spout.assert_all_told()
+        spout.assert_all_delivered()
         spout.end(8)
-        spout.assert_all_told()
+        spout.assert_all_delivered()
     finally:
         for worker in service.workers:
             thaw(worker.process.pid)
     spout.end(8)
-    spout.assert_all_told()
+    spout.assert_all_delivered()
 
 
-@pytest.mark.parametrize("step", ["after take", "after post", "after settle a shard"])
+@pytest.mark.parametrize("step", ["after claim", "after post", "after settle a shard"])
 def test_a_process_that_dies_at_a_step_delivers_the_rest_when_it_is_started_again(
     step: str, tmp_path: Path, receiver: Receiver, hook: str
 ) -> None:
@@ -188,14 +188,14 @@ def test_a_process_that_dies_at_a_step_delivers_the_rest_when_it_is_started_agai
         spout = Spout(acker, receiver)
         spout.register(hook)
         spout.end(3)
-        spout.assert_all_told()
+        spout.assert_all_delivered()
         trap.write_text(f"{step} SIGKILL")
         spout.try_to_end(range(4, 36))
         acker.process.wait(60)
         acker.start()
         acker.wait_until_ready()
         spout.end(32)
-        spout.assert_all_told()
+        spout.assert_all_delivered()
 
 
 def test_a_receiver_that_is_killed_and_comes_back_gets_all(tmp_path: Path, receiver: Receiver) -> None:
@@ -204,11 +204,11 @@ def test_a_receiver_that_is_killed_and_comes_back_gets_all(tmp_path: Path, recei
         with served(receiver, port=port):
             spout.register(f"http://127.0.0.1:{port}/")
             spout.end(8)
-            spout.assert_all_told()
+            spout.assert_all_delivered()
         spout.end(8)
         eventually_true(lambda: 'acker_webhook_posts_total{fate="retry"' in acker.http.get("/metrics").text, within=30)
         with served(receiver, port=port):
-            spout.assert_all_told()
+            spout.assert_all_delivered()
 
 
 @pytest.fixture
@@ -230,9 +230,9 @@ def test_a_store_that_is_killed_and_comes_back_loses_nothing(
         eventually_true(lambda: receiver.received)
         _kill(server)
         asyncio.run(server.start())
-        spout.assert_all_told()
+        spout.assert_all_delivered()
         spout.end(1)
-        spout.assert_all_told()
+        spout.assert_all_delivered()
 
 
 def test_a_store_that_comes_back_empty_delivers_again_within_seconds(
@@ -244,13 +244,13 @@ def test_a_store_that_comes_back_empty_delivers_again_within_seconds(
         spout = Spout(acker, receiver)
         spout.register(hook)
         spout.end(1)
-        spout.assert_all_told()
+        spout.assert_all_delivered()
         _kill(server)
         shutil.rmtree(tmp_path / "store" / "appendonlydir")
         asyncio.run(server.start())
         eventually_true(lambda: spout.try_to_register(hook), within=60)
         spout.end(1)
-        spout.assert_all_told(within=25)
+        spout.assert_all_delivered(within=25)
 
 
 def test_a_process_that_is_told_to_stop_settles_what_it_is_sending(
@@ -266,7 +266,7 @@ def test_a_process_that_is_told_to_stop_settles_what_it_is_sending(
         assert acker.terminate(within=60) == 0
         acker.start()
         acker.wait_until_ready()
-        spout.assert_all_told()
+        spout.assert_all_delivered()
     assert len(spout.posted) == len(set(spout.posted))
 
 

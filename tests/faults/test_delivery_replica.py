@@ -20,7 +20,10 @@ pytestmark = pytest.mark.timeout(300)
 
 BASE = "/v1/topologies/default"
 FEW = "only 0 of 1 replicas have it"
-WAITS, LATER = f"delivery for default/orders waits: {FEW}", f"the webhook of default/orders took is noted later: {FEW}"
+WAITS, LATER = (
+    f"delivery for default/orders waits: {FEW}",
+    f"what the webhook of default/orders took is settled later: {FEW}",
+)
 OPTIONS = (
     *("--durability", "replica:1", "--tick-ms", "50"),
     *("--callback-allow-hosts", "127.0.0.1", "--callback-schedule-s", ",".join(["0.2"] * 100)),
@@ -55,7 +58,7 @@ class Stage:
         return self.acker.http.post(f"{BASE}/batch", json=ops, headers={IDEMPOTENCY_KEY: key}).status_code
 
     @property
-    def told(self) -> list[int]:
+    def delivered(self) -> list[int]:
         """The roots whose completions came, each as often as it did."""
         posts = [it.document["data"]["completions"] for it in self.receiver.received]
         return [int(done["root_id"], 16) for completions in posts for done in completions]
@@ -82,7 +85,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         eventually_true(lambda: acker.http.put(**put).is_success, within=60)  # the replica is waited for but a second
         stage = Stage(acker, replica, receiver)
         eventually_true(lambda: stage.end(1) == 200, within=60)
-        eventually_true(lambda: set(stage.told) == {1} and stage.is_settled(), within=60)
+        eventually_true(lambda: set(stage.delivered) == {1} and stage.is_settled(), within=60)
         try:
             yield stage
         finally:
@@ -93,18 +96,18 @@ def test_what_ends_while_the_replica_is_frozen_is_delivered_once_it_has_it(stage
     freeze(stage.replica.process.pid)
     assert stage.end(2, 3) == 503
     eventually_true(lambda: stage.says(WAITS), within=60)
-    assert set(stage.told) == {1}
+    assert set(stage.delivered) == {1}
     thaw(stage.replica.process.pid)
     eventually_true(lambda: stage.end(2, 3) == 200, within=60)
-    eventually_true(lambda: set(stage.told) == {1, 2, 3} and stage.is_settled(), within=60)
+    eventually_true(lambda: set(stage.delivered) == {1, 2, 3} and stage.is_settled(), within=60)
 
 
 def test_what_was_delivered_while_the_replica_froze_is_settled_once_it_has_that(stage: Stage) -> None:
     stage.receiver.armed_for = stage.replica
     assert stage.end(2) in {200, 503}
     eventually_true(lambda: stage.says(LATER), within=60)
-    assert 2 in stage.told
+    assert 2 in stage.delivered
     thaw(stage.replica.process.pid)
     eventually_true(stage.is_settled, within=60)
     eventually_true(lambda: stage.end(3) == 200, within=60)
-    eventually_true(lambda: set(stage.told) == {1, 2, 3} and stage.is_settled(), within=60)
+    eventually_true(lambda: set(stage.delivered) == {1, 2, 3} and stage.is_settled(), within=60)

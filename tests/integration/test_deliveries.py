@@ -1,4 +1,4 @@
-"""What is to be delivered: taken by one worker at a time, tried again together, settled once."""
+"""Entries are claimed by one worker at a time, retried together and settled once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import EntryResult, MailboxEntry, Settlement, settle
-from acker_service.delivery.schedule import Schedule
+from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, settle
 from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.store import Store
 from acker_service.topologies.callback import Webhook
@@ -27,13 +26,14 @@ SPOUT = "orders"
 
 
 class Worker:
-    """Delivers for one spout task, step by step; its clock stands still."""
+    """Delivers for one spout task step by step, with a clock of its own."""
 
-    def __init__(self, store: Store, name: str, *, topology: str = "default", most: int = 500) -> None:
-        self.store, self.name, self.topology, self.most, self.divides = store, name, topology, most, True
+    def __init__(self, store: Store, name: str, *, topology: str = "default") -> None:
+        self.store, self.name, self.topology = store, name, topology
+        self.max_batch, self.splits_entries = 500, True
         self.now_ms = START_MS
 
-    async def post(self) -> Lease:
+    async def lease(self) -> Lease:
         topology = await self.store.registry.refresh(self.topology)
         spout = await self.store.spouts.read(topology, SPOUT)
         return Lease(
@@ -41,33 +41,33 @@ class Worker:
             spout=spout,
             worker=self.name,
             lease_ms=60_000,
-            max_batch=self.most,
-            splits_entries=self.divides,
+            max_batch=self.max_batch,
+            splits_entries=self.splits_entries,
         )
 
-    async def take(self) -> ClaimedBatch:
-        return await self.store.leases.claim(await self.post(), self.now_ms)
+    async def claim(self) -> ClaimedBatch:
+        return await self.store.leases.claim(await self.lease(), self.now_ms)
 
-    async def settle(self, taken: ClaimedBatch, verdict: DeliveryResult, *, success: bool | None = None) -> None:
-        settlements = list(settle(taken.entries, verdict, TWICE, now_ms=self.now_ms, draw=0.5))
+    async def settle(self, claimed: ClaimedBatch, result: DeliveryResult, *, success: bool | None = None) -> None:
+        settlements = list(settle(claimed.entries, result, TWICE, now_ms=self.now_ms, draw=0.5))
         if success is None:
-            success = len(verdict.retry_ids) < len(ids(taken))
+            success = len(result.retry_ids) < len(ids(claimed))
         await self.store.leases.settle(
-            await self.post(), taken, settlements, success=success, error=verdict.error or ""
+            await self.lease(), claimed, settlements, success=success, error=result.error or ""
         )
 
-    async def fail(self, taken: ClaimedBatch) -> None:
+    async def fail(self, claimed: ClaimedBatch) -> None:
         await self.settle(
-            taken, DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids(taken)), error="answered 500")
+            claimed, DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids(claimed)), error="answered 500")
         )
 
 
-def ids(taken: ClaimedBatch) -> list[str]:
-    return [piece.id for entry in taken.entries for piece in entry.completions]
+def ids(claimed: ClaimedBatch) -> list[str]:
+    return [completion.id for entry in claimed.entries for completion in entry.completions]
 
 
 def roots(entries: Sequence[MailboxEntry]) -> list[int]:
-    return sorted(int(piece.document["root_id"], 16) for entry in entries for piece in entry.completions)
+    return sorted(int(completion.document["root_id"], 16) for entry in entries for completion in entry.completions)
 
 
 DONE = DeliveryResult(kind=ResultKind.DONE)
@@ -84,84 +84,86 @@ def _registered(present: Any, now_ms: int) -> Any:
     return register_callback(Webhook(url=URL, secret=SECRET), present, now_ms=now_ms, make_secret=lambda: SECRET)
 
 
-async def test_what_was_taken_stays_in_the_mailbox_until_it_is_settled(worker: Worker, call: Caller) -> None:
+async def test_what_was_claimed_stays_in_the_mailbox_until_it_is_settled(worker: Worker, call: Caller) -> None:
     await call.words(*[init(root) for root in range(1, 9)])
-    taken = await worker.take()
-    assert roots(taken.entries) == [*range(1, 9)]
+    claimed = await worker.claim()
+    assert roots(claimed.entries) == [*range(1, 9)]
     assert len(await call.told()) == 8
-    assert roots((await worker.take()).entries) == [*range(1, 9)]
-    await worker.settle(taken, DONE)
+    assert roots((await worker.claim()).entries) == [*range(1, 9)]
+    await worker.settle(claimed, DONE)
     assert await call.told() == []
     assert (await call.spout())["unread"] == 0
-    assert not (await worker.take()).entries
+    assert not (await worker.claim()).entries
 
 
-async def test_what_is_taken_is_told_like_a_pull_tells_it(worker: Worker, call: Caller) -> None:
+async def test_what_is_claimed_has_the_form_of_a_pull(worker: Worker, call: Caller) -> None:
     await call.words(init(1, message_id="42"))
     pulled = (await call.completions())["completions"]
-    assert [piece.document for entry in (await worker.take()).entries for piece in entry.completions] == pulled
+    assert [
+        completion.document for entry in (await worker.claim()).entries for completion in entry.completions
+    ] == pulled
 
 
 async def test_settling_again_changes_nothing(worker: Worker, call: Caller) -> None:
     await call.words(init(1), init(2))
-    taken = await worker.take()
+    claimed = await worker.claim()
     for _ in range(3):
-        await worker.settle(taken, DONE)
+        await worker.settle(claimed, DONE)
     assert (await call.spout())["unread"] == 0
-    assert (await worker.store.stats.read((await worker.post()).topology)).deliveries["delivered"] == 2
+    assert (await worker.store.stats.read((await worker.lease()).topology)).deliveries["delivered"] == 2
 
 
 async def test_a_failure_that_comes_after_the_success_of_another_worker_changes_nothing(
     worker: Worker, call: Caller
 ) -> None:
     await call.words(init(1))
-    taken = await worker.take()
-    await worker.settle(taken, DONE)
-    await worker.fail(taken)
+    claimed = await worker.claim()
+    await worker.settle(claimed, DONE)
+    await worker.fail(claimed)
     worker.now_ms += 3_600_000
-    assert not (await worker.take()).entries
+    assert not (await worker.claim()).entries
     assert (await call.spout())["unread"] == 0
 
 
 async def test_one_worker_at_a_time_has_the_lease_and_may_give_it_back(worker: Worker, call: Caller) -> None:
     other = Worker(worker.store, "two")
     await call.words(init(1))
-    assert (await worker.take()).entries
-    held = await other.take()
+    assert (await worker.claim()).entries
+    held = await other.claim()
     assert (held.entries, 0 < (held.leased_for_ms or 0) <= 60_000) == ((), True)
-    await worker.store.leases.release_lease(await worker.post())
-    assert (await other.take()).entries
-    assert (await worker.take()).leased_for_ms is not None
+    await worker.store.leases.release_lease(await worker.lease())
+    assert (await other.claim()).entries
+    assert (await worker.claim()).leased_for_ms is not None
 
 
 async def test_nobody_gives_back_the_lease_of_another(worker: Worker) -> None:
     other = Worker(worker.store, "two")
-    await worker.take()
-    await worker.store.leases.release_lease(await other.post())
-    assert (await other.take()).leased_for_ms is not None
+    await worker.claim()
+    await worker.store.leases.release_lease(await other.lease())
+    assert (await other.claim()).leased_for_ms is not None
 
 
 async def test_a_lease_that_is_past_is_anothers(worker: Worker) -> None:
-    await worker.store.leases.claim(replace(await worker.post(), lease_ms=0), START_MS)
-    assert (await Worker(worker.store, "two").take()).leased_for_ms is None
+    await worker.store.leases.claim(replace(await worker.lease(), lease_ms=0), START_MS)
+    assert (await Worker(worker.store, "two").claim()).leased_for_ms is None
 
 
 async def test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set(worker: Worker, call: Caller) -> None:
     await call.words(*[init(root) for root in range(1, 9)])
-    taken = await worker.take()
-    await worker.fail(taken)
+    claimed = await worker.claim()
+    await worker.fail(claimed)
     await call.words(init(9))
-    fresh = await worker.take()
+    fresh = await worker.claim()
     assert roots(fresh.entries) == [9]
     await worker.settle(fresh, DONE)
-    idle = await worker.take()
+    idle = await worker.claim()
     assert (list(idle.entries), idle.due_ms) == ([], START_MS + 1_000)
     worker.now_ms += 999
-    assert not (await worker.take()).entries
+    assert not (await worker.claim()).entries
     worker.now_ms += 1
-    again = await worker.take()
+    again = await worker.claim()
     assert again.is_retry
-    assert ids(again) == ids(taken)
+    assert ids(again) == ids(claimed)
     assert {entry.attempts for entry in again.entries} == {1}
 
 
@@ -169,32 +171,32 @@ async def test_sets_that_failed_apart_are_tried_apart(worker: Worker, call: Call
     sets = []
     for first in (1, 11):
         await call.words(*[init(root) for root in range(first, first + 6)])
-        taken = await worker.take()
-        sets.append(roots(taken.entries))
-        await worker.fail(taken)
+        claimed = await worker.claim()
+        sets.append(roots(claimed.entries))
+        await worker.fail(claimed)
         worker.now_ms += 10
     worker.now_ms += 3_600_000
     seen = []
     for _ in sets:
-        taken = await worker.take()
-        seen.append(roots(taken.entries))
-        await worker.settle(taken, DONE)
+        claimed = await worker.claim()
+        seen.append(roots(claimed.entries))
+        await worker.settle(claimed, DONE)
     assert seen == sets == [[*range(1, 7)], [*range(11, 17)]]
 
 
 async def test_what_a_receiver_asks_for_again_is_all_that_is_left(worker: Worker, call: Caller) -> None:
     await call.words(*[init(root) for root in range(4, 44, 4)])
-    taken = await worker.take()
-    left = tuple(ids(taken)[3:5])
-    await worker.settle(taken, DeliveryResult(kind=ResultKind.PART, retry_ids=left, error="asked"))
+    claimed = await worker.claim()
+    left = tuple(ids(claimed)[3:5])
+    await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=left, error="asked"))
     assert (await call.spout())["unread"] == 2
-    assert not (await worker.take()).entries
+    assert not (await worker.claim()).entries
     worker.now_ms += 1_000
-    again = await worker.take()
+    again = await worker.claim()
     assert ids(again) == [*left]
     await worker.settle(again, DONE)
     assert (await call.spout())["unread"] == 0
-    totals = (await worker.store.stats.read((await worker.post()).topology)).deliveries
+    totals = (await worker.store.stats.read((await worker.lease()).topology)).deliveries
     assert (totals["delivered"], totals["retried"]) == (10, 2)
 
 
@@ -202,24 +204,24 @@ async def test_parts_that_wait_for_their_next_try_hide_nothing_fresh(worker: Wor
     """Parts become entries of their own behind what is fresh; ever more of them are passed over."""
     for root in range(4, 400, 8):
         await call.words(init(root), init(root + 4))
-        taken = await worker.take()
-        assert roots(taken.entries) == [root, root + 4]
-        await worker.settle(taken, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(taken)[0],), error="asked"))
+        claimed = await worker.claim()
+        assert roots(claimed.entries) == [root, root + 4]
+        await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(claimed)[0],), error="asked"))
     await call.words(init(1_000))
-    assert roots((await worker.take()).entries) == [1_000]
+    assert roots((await worker.claim()).entries) == [1_000]
 
 
 async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, call: Caller) -> None:
     await call.words(*[init(root) for root in range(1, 6)])
-    for _ in range(TWICE.tries):
-        await worker.fail(await worker.take())
+    for _ in range(TWICE.max_attempts):
+        await worker.fail(await worker.claim())
         worker.now_ms += 10_000
-    assert not (await worker.take()).entries
+    assert not (await worker.claim()).entries
     shown = await call.spout()
     assert (shown["unread"], shown["dead_letters"]) == (0, 5)
-    post = await worker.post()
-    read = await worker.store.dead_letters.read(post.topology, post.spout, decode_cursor(None, post.topology), 3)
-    rest = await worker.store.dead_letters.read(post.topology, post.spout, read.cursor, 100)
+    lease = await worker.lease()
+    read = await worker.store.dead_letters.read(lease.topology, lease.spout, decode_cursor(None, lease.topology), 3)
+    rest = await worker.store.dead_letters.read(lease.topology, lease.spout, read.cursor, 100)
     letters = [*read.letters, *rest.letters]
     assert (len(read.letters), sorted(it.completion.root_id for it in letters)) == (3, [1, 2, 3, 4, 5])
     assert {(it.attempts, it.error) for it in letters} == {(3, "answered 500")}
@@ -228,52 +230,54 @@ async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, cal
 async def dead(worker: Worker, call: Caller) -> Lease:
     """Let five completions become dead letters."""
     await call.words(*[init(root) for root in range(1, 6)])
-    for _ in range(TWICE.tries):
-        await worker.fail(await worker.take())
+    for _ in range(TWICE.max_attempts):
+        await worker.fail(await worker.claim())
         worker.now_ms += 10_000
-    return await worker.post()
+    return await worker.lease()
 
 
 async def test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried(worker: Worker, call: Caller) -> None:
-    post = await dead(worker, call)
-    assert await worker.store.dead_letters.replay(post.topology, post.spout) == 5
+    lease = await dead(worker, call)
+    assert await worker.store.dead_letters.replay(lease.topology, lease.spout) == 5
     shown = await call.spout()
     assert (shown["unread"], shown["dead_letters"]) == (5, 0)
-    taken = await worker.take()
-    assert (roots(taken.entries), {entry.attempts for entry in taken.entries}) == ([1, 2, 3, 4, 5], {0})
+    claimed = await worker.claim()
+    assert (roots(claimed.entries), {entry.attempts for entry in claimed.entries}) == ([1, 2, 3, 4, 5], {0})
 
 
 async def test_dead_letters_that_are_discarded_are_counted(worker: Worker, call: Caller) -> None:
-    post = await dead(worker, call)
-    assert await worker.store.dead_letters.discard(post.topology, post.spout) == 5
+    lease = await dead(worker, call)
+    assert await worker.store.dead_letters.discard(lease.topology, lease.spout) == 5
     assert (await call.spout())["dead_letters"] == 0
-    totals = (await worker.store.stats.read(post.topology)).deliveries
+    totals = (await worker.store.stats.read(lease.topology)).deliveries
     assert (totals["dead"], totals["discarded"]) == (5, 5)
 
 
 async def test_a_large_entry_is_divided_and_nothing_of_it_is_lost(worker: Worker, call: Caller) -> None:
-    worker.most = 100
+    worker.max_batch = 100
     await call.words(*[init(root, message_id="x" * (root % 90), spout_task=SPOUT) for root in range(4, 4_004, 4)])
     seen: list[int] = []
-    while (taken := await worker.take()).entries or taken.more:
-        assert len(ids(taken)) <= 100
-        seen += roots(taken.entries)
-        await worker.settle(taken, DONE)
+    while (claimed := await worker.claim()).entries or claimed.more:
+        assert len(ids(claimed)) <= 100
+        seen += roots(claimed.entries)
+        await worker.settle(claimed, DONE)
     assert sorted(seen) == [*range(4, 4_004, 4)]
     assert (await call.spout())["unread"] == 0
 
 
-@pytest.mark.parametrize("most", [500, 4])
-async def test_what_was_released_of_an_entry_before_is_not_delivered(worker: Worker, call: Caller, most: int) -> None:
-    worker.most = most
+@pytest.mark.parametrize("max_batch", [500, 4])
+async def test_what_was_released_of_an_entry_before_is_not_delivered(
+    worker: Worker, call: Caller, max_batch: int
+) -> None:
+    worker.max_batch = max_batch
     await worker.store.callbacks.change("default", SPOUT, lambda *_: None)
     await call.words(*[init(root) for root in range(4, 44, 4)])
     await call.release((await call.completions(limit=3))["cursor"])
     await worker.store.callbacks.change("default", SPOUT, _registered)
     seen: list[int] = []
-    while (taken := await worker.take()).entries or taken.more:
-        seen += roots(taken.entries)
-        await worker.settle(taken, DONE)
+    while (claimed := await worker.claim()).entries or claimed.more:
+        seen += roots(claimed.entries)
+        await worker.settle(claimed, DONE)
     assert seen == [*range(16, 44, 4)]
     assert (await call.spout())["unread"] == 0
 
@@ -283,90 +287,90 @@ async def test_a_part_of_what_was_released_in_part_counts_right(worker: Worker, 
     await call.words(*[init(root) for root in range(4, 44, 4)])
     await call.release((await call.completions(limit=3))["cursor"])
     await worker.store.callbacks.change("default", SPOUT, _registered)
-    taken = await worker.take()
-    await worker.settle(taken, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(taken)[0],), error="asked"))
+    claimed = await worker.claim()
+    await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(claimed)[0],), error="asked"))
     assert (await call.spout())["unread"] == 1
 
 
 async def test_a_callback_that_was_led_elsewhere_begins_anew(worker: Worker, call: Caller) -> None:
     await call.words(init(1), init(2))
-    old = await worker.post()
-    taken = await worker.take()
-    await worker.fail(taken)
+    old = await worker.lease()
+    claimed = await worker.claim()
+    await worker.fail(claimed)
 
     def elsewhere(present: Any, now_ms: int) -> Any:
         return register_callback(Webhook(url=URL + "2"), present, now_ms=now_ms, make_secret=lambda: SECRET)
 
     await worker.store.callbacks.change("default", SPOUT, elsewhere)
-    again = await worker.take()
+    again = await worker.claim()
     assert (roots(again.entries), {entry.attempts for entry in again.entries}) == ([1, 2], {0})
     with pytest.raises(TopologyChanged):
         await worker.store.leases.claim(old, worker.now_ms)
     with pytest.raises(CallbackSuperseded):
-        await worker.store.leases.claim(replace(old, topology=(await worker.post()).topology), worker.now_ms)
+        await worker.store.leases.claim(replace(old, topology=(await worker.lease()).topology), worker.now_ms)
 
 
 async def test_a_failure_of_the_old_callback_does_not_put_off_the_new_one(worker: Worker, call: Caller) -> None:
     await call.words(init(1), init(2))
-    old, taken = await worker.post(), await worker.take()
+    old, claimed = await worker.lease(), await worker.claim()
 
     def elsewhere(present: Any, now_ms: int) -> Any:
         return register_callback(Webhook(url=URL + "2"), present, now_ms=now_ms, make_secret=lambda: SECRET)
 
     await worker.store.callbacks.change("default", SPOUT, elsewhere)
-    assert roots((await worker.take()).entries) == [1, 2]
-    failed = DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids(taken)), error="answered 500")
-    settlements = list(settle(taken.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
-    await worker.store.leases.settle(old, taken, settlements, success=False, error="answered 500")
-    again = await worker.take()
+    assert roots((await worker.claim()).entries) == [1, 2]
+    failed = DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids(claimed)), error="answered 500")
+    settlements = list(settle(claimed.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
+    await worker.store.leases.settle(old, claimed, settlements, success=False, error="answered 500")
+    again = await worker.claim()
     assert (roots(again.entries), again.failing_ms) == ([1, 2], None)
 
 
 async def test_of_a_callback_that_was_resumed_all_is_tried_at_once(worker: Worker, call: Caller) -> None:
     await call.words(init(1), init(2))
-    await worker.fail(await worker.take())
+    await worker.fail(await worker.claim())
     change = worker.store.callbacks.change
     await change("default", SPOUT, lambda present, _: deactivate(present, CallbackStatus.PAUSED, "answered 500"))  # type: ignore[arg-type]
     await change("default", SPOUT, lambda present, now_ms: resume(present, now_ms=now_ms))  # type: ignore[arg-type]
-    assert roots((await worker.take()).entries) == [1, 2]
+    assert roots((await worker.claim()).entries) == [1, 2]
 
 
 async def test_since_when_nothing_succeeded_is_remembered_until_something_does(worker: Worker, call: Caller) -> None:
     await call.words(*[init(root) for root in range(1, 9)])
-    taken = await worker.take()
-    await worker.fail(taken)
+    claimed = await worker.claim()
+    await worker.fail(claimed)
     worker.now_ms += 1_000
-    again = await worker.take()
+    again = await worker.claim()
     assert again.failing_ms is not None
     await worker.settle(again, DONE)
-    assert (await worker.take()).failing_ms is None
+    assert (await worker.claim()).failing_ms is None
 
 
 async def test_a_success_on_one_shard_is_one_for_all(worker: Worker, call: Caller) -> None:
     await call.words(init(4))
-    await worker.fail(await worker.take())
+    await worker.fail(await worker.claim())
     await call.words(init(1))
-    taken = await worker.take()
-    assert roots(taken.entries) == [1]
-    await worker.settle(taken, DONE)
-    assert (await worker.take()).failing_ms is None
+    claimed = await worker.claim()
+    assert roots(claimed.entries) == [1]
+    await worker.settle(claimed, DONE)
+    assert (await worker.claim()).failing_ms is None
 
 
-async def test_what_is_published_stays_and_is_taken_once(worker: Worker, call: Caller) -> None:
-    worker.most, worker.divides = 4, False
+async def test_what_is_published_stays_and_is_claimed_once(worker: Worker, call: Caller) -> None:
+    worker.max_batch, worker.splits_entries = 4, False
     await call.words(*[init(root) for root in range(4, 44, 4)])
-    taken = await worker.take()
-    assert [len(entry.completions) for entry in taken.entries] == [10]
-    sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in taken.entries]
-    await worker.store.leases.settle(await worker.post(), taken, sent, success=None)
-    assert not (await worker.take()).entries
+    claimed = await worker.claim()
+    assert [len(entry.completions) for entry in claimed.entries] == [10]
+    sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in claimed.entries]
+    await worker.store.leases.settle(await worker.lease(), claimed, sent, success=None)
+    assert not (await worker.claim()).entries
     assert len(await call.told()) == (await call.spout())["unread"] == 10
 
 
 async def test_a_spout_task_that_is_removed_leaves_nothing_behind(worker: Worker, call: Caller) -> None:
     await dead(worker, call)
     await call.words(*[init(root) for root in range(11, 20)])
-    await worker.fail(await worker.take())
+    await worker.fail(await worker.claim())
     answer = await call.http.delete(f"/v1/topologies/default/spouts/{SPOUT}")
     assert (answer.status_code, "dead letters" in answer.json()["detail"]) == (409, True)
     assert (await call.http.delete(f"/v1/topologies/default/spouts/{SPOUT}?discard=true")).status_code == 204
@@ -378,6 +382,6 @@ async def test_dead_letters_fill_a_mailbox(worker: Worker, call: Caller) -> None
     await dead(worker, call)
     narrow = Store(worker.store.redis.url, window_ms=600_000, mailbox_max=5)
     await narrow.backpressure.refresh()
-    post = await worker.post()
-    assert await narrow.backpressure.full_mailboxes(post.topology, [post.spout.index]) == {post.spout.index}
+    lease = await worker.lease()
+    assert await narrow.backpressure.full_mailboxes(lease.topology, [lease.spout.index]) == {lease.spout.index}
     await narrow.close()

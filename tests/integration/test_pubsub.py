@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from acker_service.delivery.config import DeliveryConfig
 from acker_service.delivery.egress import EgressPolicy
+from acker_service.delivery.retry import DeliveryConfig
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
 from acker_service.store import Store
@@ -18,22 +18,23 @@ from acker_service.topologies.registration import register_callback
 from redis.asyncio import Redis
 
 from tests.support.caller import Caller, init
+from tests.support.delivery import make_supervisor
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
 SPOUT = "orders"
 CHANNEL = "acker:default:orders"
-TERMS = DeliveryConfig(linger_s=0.005, lease_ms=10_000)
+CONFIG = DeliveryConfig(linger_s=0.005, lease_ms=10_000)
 
 
 @pytest.fixture(scope="module")
-def poster() -> WebhookClient:
-    return WebhookClient(allowed=EgressPolicy())
+def webhook_client() -> WebhookClient:
+    return WebhookClient(egress_policy=EgressPolicy())
 
 
 class Subscriber:
-    """One who subscribed to a channel."""
+    """A subscriber of a channel."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -68,32 +69,32 @@ async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
 
 
 @pytest.fixture
-async def couriers(store: Store, call: Caller, poster: WebhookClient) -> AsyncIterator[DeliverySupervisor]:
+async def supervisor(store: Store, call: Caller, webhook_client: WebhookClient) -> AsyncIterator[DeliverySupervisor]:
     await call.put_spout(SPOUT)
-    await store.callbacks.change("default", SPOUT, _published)
-    couriers = DeliverySupervisor(store, poster=poster, terms=TERMS, every=0.05)
-    yield couriers
-    await couriers.stop()
+    await store.callbacks.change("default", SPOUT, _register_pubsub)
+    supervisor = make_supervisor(store, webhook_client=webhook_client, config=CONFIG)
+    yield supervisor
+    await supervisor.stop()
 
 
-def _published(present: Any, now_ms: int) -> Any:
+def _register_pubsub(present: Any, now_ms: int) -> Any:
     return register_callback(PubSub(), present, now_ms=now_ms, make_secret=str)
 
 
-def eventually_told(subscriber: Subscriber, roots: list[int]) -> Any:
-    async def told() -> bool:
+def eventually_published(subscriber: Subscriber, roots: list[int]) -> Any:
+    async def published() -> bool:
         return subscriber.roots == roots
 
-    return eventually(told, within=30)
+    return eventually(published, within=30)
 
 
 async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
-    couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     await call.words(*[init(root) for root in range(4, 24, 4)])
     pulled = await call.completions()
-    couriers.start()
-    await eventually_told(subscriber, [*range(4, 24, 4)])
+    supervisor.start()
+    await eventually_published(subscriber, [*range(4, 24, 4)])
     [message] = subscriber.messages
     assert message == pulled
     assert (await call.spout())["unread"] == 5
@@ -101,57 +102,59 @@ async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
 
 
 async def test_what_ends_later_is_published_once(
-    couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    store: Store, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
-    couriers.start()
+    supervisor.start()
     for root in range(1, 9):
         await call.words(init(root))
-        await eventually_told(subscriber, [*range(1, root + 1)])
+        await eventually_published(subscriber, [*range(1, root + 1)])
     assert (await call.spout())["unread"] == 8
 
     async def counted() -> bool:
-        topology = await couriers.store.registry.get("default")
-        return (await couriers.store.stats.read(topology)).deliveries["published"] == 8
+        topology = await store.registry.get("default")
+        return (await store.stats.read(topology)).deliveries["published"] == 8
 
     await eventually(counted)
     assert len(subscriber.messages) == 8
 
 
 async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside_it(
-    store: Store, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber, poster: WebhookClient
+    store: Store, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber, webhook_client: WebhookClient
 ) -> None:
     await call.words(*[init(root) for root in range(4, 44, 4)])
-    small = DeliverySupervisor(store, poster=poster, terms=replace(TERMS, max_batch=4), every=0.05)
+    small = make_supervisor(store, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
     small.start()
-    await eventually_told(subscriber, [*range(4, 44, 4)])
+    await eventually_published(subscriber, [*range(4, 44, 4)])
     await small.stop()
     assert [len(message["completions"]) for message in subscriber.messages] == [4, 4, 2]
     assert await call.release(subscriber.messages[0]["cursor"]) == 4
     assert len(await call.told(after=subscriber.messages[1]["cursor"])) == 2
 
 
-async def test_each_cursor_names_one_shard(couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber) -> None:
+async def test_each_cursor_names_one_shard(
+    supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
+) -> None:
     await call.words(*[init(root) for root in range(1, 9)])
-    couriers.start()
-    await eventually_told(subscriber, [*range(1, 9)])
+    supervisor.start()
+    await eventually_published(subscriber, [*range(1, 9)])
     released = [await call.release(message["cursor"]) for message in subscriber.messages]
     assert released == [2, 2, 2, 2]
 
 
 async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
-    store: Store, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    store: Store, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
-    def posted(present: Any, now_ms: int) -> Any:
+    def to_webhook(present: Any, now_ms: int) -> Any:
         nowhere = Webhook(url="http://127.0.0.1:1/")
         return register_callback(nowhere, present, now_ms=now_ms, make_secret=lambda: "whsec_" + "A" * 32)
 
-    await store.callbacks.change("default", SPOUT, posted)
-    couriers.start()
+    await store.callbacks.change("default", SPOUT, to_webhook)
+    supervisor.start()
     await call.words(init(1), init(2))
 
     async def failing() -> bool:
-        return "retry" in {fate for _, fate in store.metrics.delivery.posts}  # type: ignore[misc]
+        return "retry" in {kind for _, kind in store.metrics.delivery.posts}  # type: ignore[misc]
 
     await eventually(failing)
-    await store.callbacks.change("default", SPOUT, _published)
-    await eventually_told(subscriber, [1, 2])
+    await store.callbacks.change("default", SPOUT, _register_pubsub)
+    await eventually_published(subscriber, [1, 2])

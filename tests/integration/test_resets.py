@@ -93,16 +93,17 @@ async def test_a_request_to_it_is_tried_as_long_as_the_terms_say(port: int) -> N
 
 
 async def test_a_post_to_it_is_one_to_be_made_again(port: int) -> None:
-    poster = WebhookClient(
-        allowed=EgressPolicy(networks=(), hosts=read_hosts("127.0.0.1")), bounds=RequestLimits(max_in_flight=TOGETHER)
+    client = WebhookClient(
+        egress_policy=EgressPolicy(networks=(), hosts=read_hosts("127.0.0.1")),
+        limits=RequestLimits(max_in_flight=TOGETHER),
     )
-    letter = WebhookMessage(message_id="1", body=b"{}", ids=("1",))
-    async with poster.endpoint(f"http://127.0.0.1:{port}/") as destination:
+    message = WebhookMessage(message_id="1", body=b"{}", ids=("1",))
+    async with client.endpoint(f"http://127.0.0.1:{port}/") as endpoint:
 
         async def post() -> None:
-            verdict = await destination.post(letter, secrets=())
-            assert verdict.kind is ResultKind.RETRY
-            assert "unexpectedly" not in (verdict.error or "")
+            result = await endpoint.post(message, secrets=())
+            assert result.kind is ResultKind.RETRY
+            assert "unexpectedly" not in (result.error or "")
 
         await _often(post)
 
@@ -115,14 +116,14 @@ async def test_what_does_not_speak_redis_is_a_fault_like_any_other(login: str, s
     with serving(lambda connection: _say(connection, said)) as port:
         url = f"redis://{login}127.0.0.1:{port}/0"
         server = Node(url)
-        for fault, call in (
+        for error, call in (
             (RedisError, lambda: server.run([("PING",), ("PING",)])),
             (StoreUnavailable, lambda: server.command("PING")),
             (StoreUnavailable, server.load),
             (StoreUnavailable, lambda: server.listen(["channel"], print)),
             (RedisError, lambda: probe(url, "PING")),
         ):
-            with pytest.raises(fault):
+            with pytest.raises(error):
                 await call()
         await server.close()
 
@@ -152,11 +153,11 @@ def _subscribed_here(wire: Wire) -> None:
         wire.close()
 
 
-async def _always(fault: type[Exception], call: Callable[[], Awaitable[object]]) -> None:
+async def _always(error: type[Exception], call: Callable[[], Awaitable[object]]) -> None:
     """See every one of many calls end with such a fault."""
 
     async def ask() -> None:
-        with pytest.raises(fault):
+        with pytest.raises(error):
             await call()
 
     await _often(ask)

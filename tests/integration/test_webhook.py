@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from acker_protocol.signature import verify
-from acker_service.delivery.config import DeliveryConfig
 from acker_service.delivery.egress import EgressPolicy
-from acker_service.delivery.schedule import Schedule
+from acker_service.delivery.retry import DeliveryConfig, Schedule
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.roots.expiry_task import RootExpiryTask
@@ -18,6 +17,7 @@ from acker_service.topologies.callback import Webhook
 from acker_service.topologies.registration import register_callback, resume
 
 from tests.support.caller import Caller, init
+from tests.support.delivery import make_supervisor
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
 from tests.support.waiting import eventually
 
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.anyio
 SECRET = "whsec_" + "A" * 32
 SPOUT = "orders"
 ALLOWED = EgressPolicy(hosts=frozenset({"127.0.0.1"}))
-TERMS = DeliveryConfig(linger_s=0.005, lease_ms=30_000, schedule=Schedule(delays_s=(0.05, 0.1, 0.2)))
+CONFIG = DeliveryConfig(linger_s=0.005, lease_ms=30_000, schedule=Schedule(delays_s=(0.05, 0.1, 0.2)))
 
 
 @pytest.fixture(scope="module")
-def poster() -> WebhookClient:
-    bounds = RequestLimits(connect_timeout_s=20, request_timeout_s=20, retry_after_max_s=1)
-    return WebhookClient(allowed=ALLOWED, bounds=bounds)
+def webhook_client() -> WebhookClient:
+    limits = RequestLimits(connect_timeout_s=20, request_timeout_s=20, retry_after_max_s=1)
+    return WebhookClient(egress_policy=ALLOWED, limits=limits)
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def port(receiver: Receiver) -> Iterator[int]:
 class Hooks:
     """A service that delivers, and its callbacks."""
 
-    def __init__(self, store: Store, call: Caller, poster: WebhookClient) -> None:
-        self.store, self.call, self.poster = store, call, poster
-        self._couriers: list[DeliverySupervisor] = []
+    def __init__(self, store: Store, call: Caller, webhook_client: WebhookClient) -> None:
+        self.store, self.call, self.webhook_client = store, call, webhook_client
+        self._supervisors: list[DeliverySupervisor] = []
 
     async def register(self, port: int, spout_task: str = SPOUT) -> None:
         url = f"http://127.0.0.1:{port}/hook"
@@ -64,15 +64,15 @@ class Hooks:
         await self.call.put_spout(spout_task)
         await self.store.callbacks.change("default", spout_task, change)
 
-    def deliver(self, **terms: Any) -> DeliverySupervisor:
-        couriers = DeliverySupervisor(self.store, poster=self.poster, terms=replace(TERMS, **terms), every=0.05)
-        couriers.start()
-        self._couriers.append(couriers)
-        return couriers
+    def deliver(self, **config: Any) -> DeliverySupervisor:
+        supervisor = make_supervisor(self.store, webhook_client=self.webhook_client, config=replace(CONFIG, **config))
+        supervisor.start()
+        self._supervisors.append(supervisor)
+        return supervisor
 
     async def stop(self) -> None:
-        for couriers in self._couriers:
-            await couriers.stop()
+        for supervisor in self._supervisors:
+            await supervisor.stop()
 
     async def unread(self, spout_task: str = SPOUT) -> int:
         return int((await self.call.spout(spout_task))["unread"])
@@ -88,13 +88,14 @@ class Hooks:
 
 
 @pytest.fixture
-async def hooks(store: Store, call: Caller, poster: WebhookClient) -> AsyncIterator[Hooks]:
-    hooks = Hooks(store, call, poster)
+async def hooks(store: Store, call: Caller, webhook_client: WebhookClient) -> AsyncIterator[Hooks]:
+    hooks = Hooks(store, call, webhook_client)
     yield hooks
     await hooks.stop()
 
 
-def told(received: list[Received]) -> list[int]:
+def delivered(received: list[Received]) -> list[int]:
+    """The roots whose completions were received, in order."""
     return [int(done["root_id"], 16) for it in received for done in it.document["data"]["completions"]]
 
 
@@ -119,7 +120,7 @@ async def test_what_ends_while_it_waits_is_delivered_at_once(hooks: Hooks, recei
     for root in (1, 2, 3):
         await hooks.call.words(init(root))
         await hooks.eventually_empty()
-    assert told(receiver.received) == [1, 2, 3]
+    assert delivered(receiver.received) == [1, 2, 3]
 
 
 async def test_a_request_holds_no_more_than_it_may(hooks: Hooks, receiver: Receiver, port: int) -> None:
@@ -127,11 +128,11 @@ async def test_a_request_holds_no_more_than_it_may(hooks: Hooks, receiver: Recei
     await hooks.register(port)
     hooks.deliver(max_batch=70)
     await hooks.eventually_empty()
-    assert sorted(told(receiver.received)) == [*range(1, 1_001)]
+    assert sorted(delivered(receiver.received)) == [*range(1, 1_001)]
     assert max(len(it.document["data"]["completions"]) for it in receiver.received) <= 70
 
 
-ANSWERS = [
+RESPONSES = [
     Planned(status=500),
     Planned(status=404),
     Planned(status=302, headers={"location": "/elsewhere"}),
@@ -141,7 +142,7 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer.status}")
+@pytest.mark.parametrize("answer", RESPONSES, ids=lambda answer: f"{answer.status}")
 async def test_what_is_answered_otherwise_is_posted_again_under_the_same_id(
     hooks: Hooks, receiver: Receiver, port: int, answer: Planned
 ) -> None:
@@ -184,7 +185,7 @@ async def test_half_an_answer_is_none(hooks: Hooks, said: bytes) -> None:
 
         await eventually(dead)
         await hooks.stop()
-    assert broken.connections == TERMS.schedule.tries
+    assert broken.connections == CONFIG.schedule.max_attempts
     assert await hooks.unread() == 0
 
 
@@ -198,7 +199,7 @@ async def test_what_a_receiver_asks_for_again_comes_again_and_nothing_else(
     hooks.deliver()
     await hooks.eventually_empty()
     first, second = receiver.received
-    assert told([first]) == [*range(4, 44, 4)]
+    assert delivered([first]) == [*range(4, 44, 4)]
     assert [done["id"] for done in second.document["data"]["completions"]] == [ids[2]]
     assert first.headers["webhook-id"] != second.headers["webhook-id"]
 
@@ -216,7 +217,7 @@ async def test_a_receiver_that_is_down_gets_all_when_it_is_back(hooks: Hooks, re
     await eventually(failing)
     with served(receiver, port=port):
         await hooks.eventually_empty()
-    assert sorted(told(receiver.received)) == [*range(1, 9)]
+    assert sorted(delivered(receiver.received)) == [*range(1, 9)]
 
 
 async def _failures(hooks: Hooks) -> float:
@@ -240,7 +241,7 @@ async def test_one_that_is_gone_is_switched_off_until_it_is_resumed(
     assert (await hooks.unread(), len(receiver.received)) == (2, 1)
     await hooks.store.callbacks.change("default", SPOUT, lambda present, now: resume(present, now_ms=now))  # type: ignore[arg-type]
     await hooks.eventually_empty()
-    assert sorted(told(receiver.received[1:])) == [1, 2]
+    assert sorted(delivered(receiver.received[1:])) == [1, 2]
     assert await hooks.state() == "on"
 
 
@@ -262,7 +263,7 @@ async def test_one_that_nothing_succeeded_for_long_for_is_paused_and_keeps_its_c
 
 async def test_a_receiver_that_hangs_does_not_delay_another(hooks: Hooks, receiver: Receiver, port: int) -> None:
     silent = Silent(b"")
-    hooks.poster = WebhookClient(allowed=ALLOWED, bounds=RequestLimits(request_timeout_s=60))
+    hooks.webhook_client = WebhookClient(egress_policy=ALLOWED, limits=RequestLimits(request_timeout_s=60))
     async with met(silent) as hanging:
         await hooks.register(hanging, "hanging")
         await hooks.register(port)
@@ -277,7 +278,7 @@ async def test_a_receiver_that_hangs_does_not_delay_another(hooks: Hooks, receiv
             await hooks.call.words(init(root))
             await hooks.eventually_empty()
         assert silent.connections == 1
-        assert told(receiver.received) == [*range(2, 12)]
+        assert delivered(receiver.received) == [*range(2, 12)]
         assert await hooks.unread("hanging") == 1
         await hooks.stop()
 
@@ -296,13 +297,13 @@ async def test_a_receiver_that_asks_to_be_left_alone_is(hooks: Hooks, receiver: 
     await eventually(asked)
     await hooks.call.words(init(2))
 
-    async def second_is_told() -> bool:
-        return 2 in told(receiver.received)
+    async def second_is_delivered() -> bool:
+        return 2 in delivered(receiver.received)
 
-    await eventually(second_is_told)
+    await eventually(second_is_delivered)
     assert loop.time() - since > 0.5
     await hooks.eventually_empty()
-    assert sorted(told(receiver.received[1:])) == [1, 2]
+    assert sorted(delivered(receiver.received[1:])) == [1, 2]
 
 
 async def test_several_workers_deliver_each_completion_once_while_all_goes_well(
@@ -315,7 +316,7 @@ async def test_several_workers_deliver_each_completion_once_while_all_goes_well(
     for first in range(1, 401, 40):
         await hooks.call.words(*[init(root) for root in range(first, first + 40)])
     await hooks.eventually_empty()
-    assert sorted(told(receiver.received)) == [*range(1, 401)]
+    assert sorted(delivered(receiver.received)) == [*range(1, 401)]
 
 
 async def test_a_callback_that_is_led_elsewhere_takes_what_the_old_one_did_not(
@@ -334,7 +335,7 @@ async def test_a_callback_that_is_led_elsewhere_takes_what_the_old_one_did_not(
         await eventually(asked)
         await hooks.register(port)
         await hooks.eventually_empty()
-    assert told(receiver.received) == [1]
+    assert delivered(receiver.received) == [1]
 
 
 async def test_a_topology_that_is_deleted_by_force_goes_when_all_was_delivered(
@@ -354,7 +355,7 @@ async def test_a_topology_that_is_deleted_by_force_goes_when_all_was_delivered(
 
     await eventually(gone)
     await tick.stop()
-    assert sorted(told(receiver.received)) == [1, 2]
+    assert sorted(delivered(receiver.received)) == [1, 2]
 
 
 async def test_without_a_callback_nothing_is_delivered(hooks: Hooks, receiver: Receiver, port: int) -> None:
@@ -367,4 +368,4 @@ async def test_without_a_callback_nothing_is_delivered(hooks: Hooks, receiver: R
     await hooks.register(port, "other")
     await hooks.call.words(init(3, spout_task="other"))
     await hooks.eventually_empty("other")
-    assert (told(receiver.received), await hooks.unread()) == ([1, 3], 1)
+    assert (delivered(receiver.received), await hooks.unread()) == ([1, 3], 1)

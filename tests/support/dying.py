@@ -21,16 +21,17 @@ def _always(*_: Any) -> bool:
     return True
 
 
-def _settles(_: Any, __: Any, function: str, *___: Any) -> bool:
-    return function == "acker_settle_v1"
+def _settles(*args: Any) -> bool:
+    """Whether a call to a shard settles, by the name of its function."""
+    return any("acker_settle_v1" in (arg, getattr(arg, "function", None)) for arg in args)
 
 
 _PLACES: dict[str, tuple[type, str, Callable[..., bool]]] = {
-    "take": (LeaseStore, "take", _always),
+    "claim": (LeaseStore, "claim", _always),
     "post": (Endpoint, "post", _always),
-    "settle a shard": (Shards, "ask", _settles),
+    "settle a shard": (Shards, "call", _settles),
     "settle": (LeaseStore, "settle", _always),
-    "leave": (LeaseStore, "leave", _always),
+    "release lease": (LeaseStore, "release_lease", _always),
 }
 STEPS = tuple(f"{when} {what}" for what in _PLACES for when in ("before", "after"))
 """All steps of the way of a completion to its webhook."""

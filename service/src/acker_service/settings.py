@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from acker_service.delivery.egress import read_hosts, read_networks
-from acker_service.delivery.schedule import read_schedule
+from acker_service.delivery.retry import read_schedule
 from acker_service.http.load_limits import LoadLimits
 from acker_service.redis.durability import Mode, read_durability
 

@@ -1,8 +1,7 @@
 """Runs what a worker does: lets time pass, looks after spout tasks, delivers."""
 
-from acker_service.delivery.config import DeliveryConfig
 from acker_service.delivery.egress import EgressPolicy, read_hosts, read_networks
-from acker_service.delivery.schedule import read_schedule
+from acker_service.delivery.retry import DeliveryConfig, read_schedule
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.roots.expiry_task import RootExpiryTask
@@ -22,7 +21,16 @@ class Worker:
         self._tasks: list[PeriodicTask] = [
             RootExpiryTask(store, every=settings.tick_ms / 1_000),
             SpoutExpiry(store, every=min(60.0, settings.spout_idle_ms / 10_000)),
-            DeliverySupervisor(store, poster=_webhook_client(settings), terms=_delivery_config(settings)),
+            DeliverySupervisor(
+                registry=store.registry,
+                spouts=store.spouts,
+                callbacks=store.callbacks,
+                leases=store.leases,
+                notifier=store.mailbox_notifier,
+                metrics=store.metrics,
+                webhook_client=_webhook_client(settings),
+                config=_delivery_config(settings),
+            ),
         ]
 
     def start(self) -> None:
@@ -38,10 +46,10 @@ class Worker:
 
 def _webhook_client(settings: Settings) -> WebhookClient:
     networks, hosts = read_networks(settings.callback_allow_cidrs), read_hosts(settings.callback_allow_hosts)
-    bounds = RequestLimits(
+    limits = RequestLimits(
         request_timeout_s=settings.callback_timeout_s, retry_after_max_s=settings.callback_retry_after_max_s
     )
-    return WebhookClient(allowed=EgressPolicy(networks=networks, hosts=hosts), bounds=bounds)
+    return WebhookClient(egress_policy=EgressPolicy(networks=networks, hosts=hosts), limits=limits)
 
 
 def _delivery_config(settings: Settings) -> DeliveryConfig:

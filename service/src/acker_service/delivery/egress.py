@@ -1,7 +1,7 @@
-"""Knows to which IP addresses callbacks may go.
+"""Decides to which IP addresses webhook requests may go, as a guard against server-side request forgery.
 
-The callers of the acker choose the URLs of their webhooks, so the acker would be their hand inside its own network.
-Every address that is not for the public is refused, unless the operator allowed it.
+Callers choose the URLs of their webhooks, and could reach the operator's internal network through the acker.
+Every address that is not public is denied, unless the operator allows it.
 """
 
 import re
@@ -10,8 +10,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Network = IPv4Network | IPv6Network
 
-# The registries of special-purpose addresses (RFC 6890), and what carries an IPv4 address inside an IPv6 one: that
-# would be another spelling of an address that is refused. Written out, as Python's own lists differ by release.
+# The registries of special-purpose addresses (RFC 6890), and the IPv6 ranges that embed an IPv4 address: these would
+# be another spelling of a denied address. Written out, because Python's own lists differ by release.
 _KINDS = {
     "unspecified": ("0.0.0.0/8", "::/128"),
     "loopback": ("127.0.0.0/8", "::1/128"),
@@ -33,29 +33,30 @@ _PUBLIC_6 = IPv6Network("2000::/3")
 
 _LABEL = "[a-z0-9_-]{1,63}"
 _HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*|[0-9a-f]*:[0-9a-f:.]+", re.ASCII)
-# Only a name can end so: 127.0.0.1 and 0x7f.1 end in a digit or in what begins with one.
+# Only a name can end like this: the last label of 127.0.0.1 and of 0x7f.1 begins with a digit.
 _SUFFIX = re.compile(rf"(\.{_LABEL})*\.[a-z_][a-z0-9_-]{{0,62}}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressPolicy:
-    """What the operator allows besides the public addresses.
-
-    ``networks`` are taken as written: 10.0.0.0/8 does not allow ::ffff:10.0.0.1. A host of ``hosts`` may have any
-    address: ``hooks.internal`` is that very name as it stands in the URL, ``.internal`` every name below it, however
-    deep, but not ``internal`` itself. An IP address may stand there as well, in its usual spelling.
-    """
+    """What the operator allows besides public addresses."""
 
     networks: tuple[Network, ...] = ()
+    """Allowed as written: 10.0.0.0/8 does not allow ::ffff:10.0.0.1."""
     hosts: frozenset[str] = frozenset()
+    """Hosts that may have any address, compared with the host in the URL.
+
+    ``hooks.internal`` allows this one name; ``.internal`` every name below it at any depth, but not ``internal``
+    itself. An IP address in its usual spelling is possible too.
+    """
 
     def allows_host(self, host: str) -> bool:
-        """Whether the host of a URL is allowed by its name, whatever its addresses."""
+        """Whether the host of a URL is allowed by name, whatever its addresses."""
         host = host.lower().removesuffix(".")
         return any(host == entry or (entry[0] == "." and host.endswith(entry)) for entry in self.hosts)
 
     def denial(self, address: str) -> str | None:
-        """Say of what kind an IP address is if callbacks may not go there; None: they may."""
+        """Return the kind of a denied IP address; None for an allowed one."""
         ip = ip_address(address)
         if any(ip in network for network in self.networks):
             return None
@@ -63,12 +64,12 @@ class EgressPolicy:
 
 
 def read_networks(text: str) -> tuple[Network, ...]:
-    """Read networks in CIDR form, separated by commas. Raises ``ValueError``."""
+    """Parse networks in CIDR form, separated by commas. Raises ``ValueError``."""
     return tuple(ip_network(entry) for entry in _entries(text))
 
 
 def read_hosts(text: str) -> frozenset[str]:
-    """Read host names and endings (with a dot before), separated by commas. Raises ``ValueError``."""
+    """Parse host names and suffixes with a leading dot, separated by commas. Raises ``ValueError``."""
     hosts = frozenset(entry.lower().removesuffix(".") for entry in _entries(text))
     for host in hosts:
         if not (_HOST.fullmatch(host) or _SUFFIX.fullmatch(host)):
@@ -84,5 +85,5 @@ def _kind(ip: IPv4Address | IPv6Address) -> str | None:
     for network, kind in _DENIED:
         if ip in network:
             return kind
-    # Of IPv6 only this part has been given out; the rest is reserved.
+    # IANA has allocated only this part of IPv6; the rest is reserved.
     return "reserved" if ip.version == 6 and ip not in _PUBLIC_6 else None

@@ -1,4 +1,4 @@
-"""Knows what is to be delivered to the callback of a spout task, and what has become of it."""
+"""Claims the completions that a callback is to be sent, under a lease, and settles them."""
 
 import asyncio
 import json
@@ -23,146 +23,159 @@ TAKEN_HEAD = 4
 
 
 class CallbackSuperseded(Exception):
-    """The callback is another by now, or one that began at ``begun_ms``, later than the one that is delivered to."""
+    """A shard knows a later epoch of the callback than the worker does: the callback was replaced or restarted."""
 
-    def __init__(self, begun_ms: int) -> None:
-        super().__init__(begun_ms)
-        self.callback_epoch_ms = begun_ms
+    def __init__(self, callback_epoch_ms: int) -> None:
+        super().__init__(callback_epoch_ms)
+        self.callback_epoch_ms = callback_epoch_ms
 
 
 class TopologyChanged(Exception):
-    """The topology was changed meanwhile: the callback may be another, or gone."""
+    """The topology changed meanwhile: the callback may have been replaced or removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A worker and a spout task that it delivers for. ``most`` is how many completions go together.
-
-    With ``divides``, entries of more than so many are divided; without, they stay as they are.
-    """
+    """The lease of a worker on the mailbox of a spout task, as each claim asks for it."""
 
     topology: Topology
     spout: Spout
     worker: str
+    """The id of the worker's process."""
     lease_ms: int
     max_batch: int
+    """Completions in one batch."""
     splits_entries: bool = True
+    """Whether an entry with more than ``max_batch`` completions is split; otherwise it is claimed whole."""
 
     @property
     def callback(self) -> RegisteredCallback:
-        """The callback that is delivered to."""
+        """The callback that the worker delivers to."""
         assert self.spout.callback is not None
         return self.spout.callback
 
     @property
     def lease_shard(self) -> int:
-        """The shard that keeps the lease."""
+        """The shard that holds the lease."""
         return self.spout.index % len(self.topology.shards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedBatch:
-    """What is to be delivered now, together; nothing of it has left the mailbox.
-
-    ``held_ms`` is for how long another worker has the lease, if one has. Without entries, ``due_ms`` is when some are
-    due again. ``again`` is whether these failed before, ``more`` whether there may be others now. ``failing`` are the
-    shards that know of no success since ``failing_ms``.
-    """
+    """The entries of one delivery. They stay in the mailbox until they are settled."""
 
     entries: Sequence[MailboxEntry] = ()
     is_retry: bool = False
+    """Whether the entries failed before."""
     leased_for_ms: int | None = None
+    """How much longer another worker holds the lease; None if this one has it."""
     due_ms: int | None = None
+    """When the next retry is due, if any."""
     more: bool = False
+    """Whether further entries may be due now."""
     failing: Collection[int] = ()
+    """The shards that recorded failures and no success since."""
     failing_ms: int | None = None
+    """When the first of these failures was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PubSubMessage:
-    """Completions of one shard that are published together, and the position behind the last."""
+    """Completions of one shard in one publication, and the cursor position after the last."""
 
     shard: int
     position: Position
-    pieces: Sequence[PackedCompletion]
+    completions: Sequence[PackedCompletion]
 
 
 class LeaseStore:
-    """Takes and settles what is delivered."""
+    """Claims, settles and publishes entries of mailboxes, and releases their leases."""
 
-    def __init__(self, server: RedisClient, shards: Shards) -> None:
-        self._server, self._shards = server, shards
+    def __init__(self, redis: RedisClient, shards: Shards) -> None:
+        self._redis, self._shards = redis, shards
 
-    async def claim(self, post: Lease, now_ms: int) -> ClaimedBatch:
-        """Take what is to be delivered at this time: what failed together, longest due, else what was never tried.
+    async def claim(self, lease: Lease, now_ms: int) -> ClaimedBatch:
+        """Acquire or renew the lease and claim the next batch: the retry that is due longest, else untried entries.
 
-        Holds the lease, if it could be had. Raises `Changed`, `Outdated`, `StoreUnavailable`, `UnknownTopology`.
+        Raises `TopologyChanged`, `CallbackSuperseded`, `StoreUnavailable`, `UnknownTopology`.
         """
-        args = [_ask(post, shard, now_ms) for shard in range(len(post.topology.shards))]
-        topology, replies = await self._shards.call_many(post.topology, "acker_take_v1", args)
-        if topology.stamp != post.topology.stamp:
+        args = [_claim_args(lease, shard, now_ms) for shard in range(len(lease.topology.shards))]
+        topology, replies = await self._shards.call_many(lease.topology, "acker_take_v1", args)
+        if topology.stamp != lease.topology.stamp:
             raise TopologyChanged
         for word, *rest in replies:
             if word == b"old":
                 raise CallbackSuperseded(int(rest[0]))
-        word, *rest = replies[post.lease_shard]
+        word, *rest = replies[lease.lease_shard]
         if word == b"held":
             return ClaimedBatch(leased_for_ms=int(rest[0]))
-        return _read(post, topology.incarnation, [reply[1:] for reply in replies])
+        return _read(lease, topology.incarnation, [reply[1:] for reply in replies])
 
     async def settle(
         self,
-        post: Lease,
-        taken: ClaimedBatch,
+        lease: Lease,
+        claimed: ClaimedBatch,
         settlements: Sequence[Settlement],
         *,
         success: bool | None,
         error: str = "",
     ) -> None:
-        """Settle what was taken, in one step for each shard. Repeating it changes nothing.
+        """Settle a claimed batch, atomically in each shard. Idempotent.
 
-        ``success`` is whether the receiver took anything, None if it cannot be told.
+        ``success`` is whether the receiver took at least one completion; None if there is no receiver that says so.
         """
-        by_shard: dict[int, list[Argument]] = {shard: [] for shard in taken.failing} if success else {}
-        for it in settlements:
-            by_shard.setdefault(it.entry.shard, []).extend(_write(it))
+        by_shard: dict[int, list[Argument]] = {shard: [] for shard in claimed.failing} if success else {}
+        for settlement in settlements:
+            by_shard.setdefault(settlement.entry.shard, []).extend(_settlement_args(settlement))
         word = "" if success is None else str(int(success))
-        head = (post.spout.index, post.callback.callback_epoch_ms, word, error)
+        head = (lease.spout.index, lease.callback.callback_epoch_ms, word, error)
         calls = [
-            self._shards.call(post.topology, "acker_settle_v1", shard, *head, *args) for shard, args in by_shard.items()
+            self._shards.call(lease.topology, "acker_settle_v1", shard, *head, *args)
+            for shard, args in by_shard.items()
         ]
         await asyncio.gather(*calls)
 
-    async def publish(self, post: Lease, message: PubSubMessage) -> None:
-        """Publish completions on the channel of the spout task."""
-        cursor = Cursor(incarnation=post.topology.incarnation, positions={message.shard: message.position})
-        document = {"completions": [piece.document for piece in message.pieces], "cursor": cursor.encode()}
-        channel = routes.channel(post.topology.name, post.spout.name)
-        await self._server.publish(channel, json.dumps(document, separators=(",", ":")).encode())
+    async def publish(self, lease: Lease, message: PubSubMessage) -> None:
+        """Publish a message on the channel of the spout task."""
+        cursor = Cursor(incarnation=lease.topology.incarnation, positions={message.shard: message.position})
+        document = {
+            "completions": [completion.document for completion in message.completions],
+            "cursor": cursor.encode(),
+        }
+        channel = routes.channel(lease.topology.name, lease.spout.name)
+        await self._redis.publish(channel, json.dumps(document, separators=(",", ":")).encode())
 
-    async def release_lease(self, post: Lease, *, rest_s: float = 0.0) -> None:
-        """Give the lease back; for so long nobody shall have it. Changes nothing if it is another worker's."""
-        args = (post.spout.index, post.worker, round(rest_s * 1_000))
-        await self._shards.call(post.topology, "acker_leave_v1", post.lease_shard, *args)
+    async def release_lease(self, lease: Lease, *, backoff_s: float = 0.0) -> None:
+        """Release the lease; no worker may acquire it for ``backoff_s``. Does nothing if another worker holds it."""
+        args = (lease.spout.index, lease.worker, round(backoff_s * 1_000))
+        await self._shards.call(lease.topology, "acker_leave_v1", lease.lease_shard, *args)
 
 
-def messages(entries: Iterable[MailboxEntry], most: int) -> Iterator[PubSubMessage]:
-    """Make messages of entries: each of completions of one entry, ``most`` at most."""
+def pubsub_messages(entries: Iterable[MailboxEntry], max_completions: int) -> Iterator[PubSubMessage]:
+    """Divide entries into messages of at most ``max_completions``; each message holds parts of one entry only."""
     for entry in entries:
         ms, seq = entry.entry_id
-        for first in range(0, len(entry.completions), most):
-            pieces = entry.completions[first : first + most]
-            position = Position(ms=ms, seq=seq, offset=entry.skipped + first + len(pieces))
-            yield PubSubMessage(shard=entry.shard, position=position, pieces=pieces)
+        for first in range(0, len(entry.completions), max_completions):
+            completions = entry.completions[first : first + max_completions]
+            position = Position(ms=ms, seq=seq, offset=entry.skipped + first + len(completions))
+            yield PubSubMessage(shard=entry.shard, position=position, completions=completions)
 
 
-def _ask(post: Lease, shard: int, now_ms: int) -> tuple[Argument, ...]:
-    worker = post.worker if shard == post.lease_shard else ""
-    divided = post.max_batch if post.splits_entries else 0
-    return post.spout.index, post.callback.callback_epoch_ms, worker, post.lease_ms, now_ms, post.max_batch, divided
+def _claim_args(lease: Lease, shard: int, now_ms: int) -> tuple[Argument, ...]:
+    worker = lease.worker if shard == lease.lease_shard else ""
+    max_entry = lease.max_batch if lease.splits_entries else 0
+    return (
+        lease.spout.index,
+        lease.callback.callback_epoch_ms,
+        worker,
+        lease.lease_ms,
+        now_ms,
+        lease.max_batch,
+        max_entry,
+    )
 
 
-def _read(post: Lease, incarnation: str, replies: Sequence[Sequence[Any]]) -> ClaimedBatch:
+def _read(lease: Lease, incarnation: str, replies: Sequence[Sequence[Any]]) -> ClaimedBatch:
     dues = {shard: int(due) for shard, (due, *_) in enumerate(replies) if due}
     next_dues = [int(due) for _, _, due, *_ in replies if due]
     failing = {shard: int(since) for shard, (_, _, _, since, *_) in enumerate(replies) if since}
@@ -171,9 +184,9 @@ def _read(post: Lease, incarnation: str, replies: Sequence[Sequence[Any]]) -> Cl
         entry
         for shard, reply in enumerate(replies)
         if dues.get(shard) == now
-        for entry in _read_entries(post, incarnation, shard, reply[TAKEN_HEAD:])
+        for entry in _read_entries(lease, incarnation, shard, reply[TAKEN_HEAD:])
     ]
-    entries = select_batch(found, post.max_batch) if now is None else by_age(found)
+    entries = select_batch(found, lease.max_batch) if now is None else by_age(found)
     return ClaimedBatch(
         entries=entries,
         is_retry=now is not None,
@@ -184,20 +197,21 @@ def _read(post: Lease, incarnation: str, replies: Sequence[Sequence[Any]]) -> Cl
     )
 
 
-def _read_entries(post: Lease, incarnation: str, shard: int, items: Sequence[Sequence[Any]]) -> Iterator[MailboxEntry]:
-    for name, tried, skip, packed in items:
+def _read_entries(lease: Lease, incarnation: str, shard: int, items: Sequence[Sequence[Any]]) -> Iterator[MailboxEntry]:
+    for name, attempts, skipped, packed in items:
         ms, seq = map(int, name.split(b"-"))
-        pieces = list(decode_pieces(packed, post.spout.name, incarnation))[int(skip) :]
-        yield MailboxEntry(shard=shard, entry_id=(ms, seq), attempts=tried, completions=pieces, skipped=int(skip))
+        completions = list(_decode_packed(packed, lease.spout.name, incarnation))[int(skipped) :]
+        yield MailboxEntry(
+            shard=shard, entry_id=(ms, seq), attempts=attempts, completions=completions, skipped=int(skipped)
+        )
 
 
-def decode_pieces(packed: bytes, spout_task: str, incarnation: str) -> Iterator[PackedCompletion]:
-    """Read the completions of an entry, each by itself."""
-    for piece in split_completions(packed):
-        [completion] = decode_completions(piece, spout_task)
-        yield PackedCompletion(document=encode_completion(completion, incarnation=incarnation), packed=piece)
+def _decode_packed(packed: bytes, spout_task: str, incarnation: str) -> Iterator[PackedCompletion]:
+    for one in split_completions(packed):
+        [completion] = decode_completions(one, spout_task)
+        yield PackedCompletion(document=encode_completion(completion, incarnation=incarnation), packed=one)
 
 
-def _write(it: Settlement) -> tuple[Argument, ...]:
-    rest = b"".join(piece.packed for piece in it.remaining)
-    return it.entry.name, it.result.value, it.at_ms, len(it.remaining), rest
+def _settlement_args(settlement: Settlement) -> tuple[Argument, ...]:
+    packed = b"".join(completion.packed for completion in settlement.remaining)
+    return settlement.entry.name, settlement.result.value, settlement.at_ms, len(settlement.remaining), packed

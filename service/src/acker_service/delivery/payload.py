@@ -1,4 +1,4 @@
-"""Knows what is posted to a webhook: a batch of completions of one spout task."""
+"""Builds the message that a webhook receives: a batch of completions of one spout task, as Standard Webhooks has it."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,20 @@ TYPE = "completion.batch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookMessage:
-    """One post. ``message`` is the ``webhook-id``, ``ids`` are those of the completions in ``body``, in its order."""
+    """The message of one request."""
 
     message_id: str
+    """The ``webhook-id``."""
     ids: tuple[str, ...]
+    """The ids of the completions in the body, in its order."""
     body: bytes = field(repr=False)
 
 
 def make_message(*, topology: str, spout_task: str, completions: Sequence[Mapping[str, Any]]) -> WebhookMessage:
-    """Make the post of some completions (at least one), each in the JSON form of the contract.
+    """Build the message of one or more completions, each in the JSON form of the contract.
 
-    The same completions in the same order give the same bytes, whenever and by whomever they are posted: the timestamp
-    in the body is that of the youngest, as Standard Webhooks wants it; the time of the try goes into a header.
+    Deterministic: the same completions in the same order give the same bytes in every process, and for every attempt.
+    The timestamp in the body is that of the newest completion; the time of the attempt goes into a header.
     """
     ids = tuple(str(completion["id"]) for completion in completions)
     document = {
@@ -36,7 +38,7 @@ def make_message(*, topology: str, spout_task: str, completions: Sequence[Mappin
 
 
 def message_id(ids: Sequence[str]) -> str:
-    """Name a post after the set of completions in it, whatever their order: another set, another id."""
+    """Derive the message id from the set of completion ids, whatever their order."""
     text = " ".join(sorted(set(ids)))
     return "msg_" + hashlib.sha256(text.encode()).hexdigest()[:32]
 

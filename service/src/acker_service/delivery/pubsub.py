@@ -1,20 +1,25 @@
-"""Publishes the completions of one spout task; they stay in its mailbox until its subscriber releases them."""
+"""Publishes the completions of one spout task on its channel; the subscriber releases them from the mailbox."""
 
-from acker_service.delivery.leases import ClaimedBatch, Lease, messages
+from acker_service.delivery.leases import ClaimedBatch, Lease, pubsub_messages
+from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, Settlement
 from acker_service.delivery.worker import DeliveryWorker
 
 
 class PubSubWorker(DeliveryWorker):
-    """Publishes each completion once, as long as all goes well; more often when this process or the store dies."""
+    """Publishes each completion at least once: again if this process or Redis dies before the entry is settled."""
 
     splits_entries = False
 
-    async def deliver(self, post: Lease, taken: ClaimedBatch) -> float:
-        """Publish what was taken, in as many messages as that needs. Gives no rest."""
-        for message in messages(taken.entries, post.max_batch):
-            await self.store.leases.publish(post, message)
-            self.store.metrics.delivery.messages[post.topology.name].inc()
-        sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in taken.entries]
-        await self.store.leases.settle(post, taken, sent, success=None)
+    async def deliver(self, lease: Lease, claimed: ClaimedBatch) -> DeliveryResult:
+        """Publish the claimed completions, at most ``max_batch`` in a message."""
+        for message in pubsub_messages(claimed.entries, lease.max_batch):
+            await self.leases.publish(lease, message)
+            self.metrics.messages[lease.topology.name].inc()
+        return DeliveryResult(kind=ResultKind.DONE)
+
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> float:  # noqa: ARG002 - a publication has one result
+        """Mark the claimed entries as sent; they stay in the mailbox until they are released."""
+        sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in claimed.entries]
+        await self.leases.settle(lease, claimed, sent, success=None)
         return 0.0

@@ -1,12 +1,13 @@
-"""Knows what an answer to a post means for the completions in it.
+"""Classifies the response of a webhook's receiver.
 
 =============================================  ===========================================================
 2xx                                            done
-2xx with ``{"retry": ["<id>", …]}``            part: these again, the others done; ids not in the post are
-                                               passed over, and with none left it is done
-410                                            off: no more posts until the webhook is resumed
-429, 503 with ``Retry-After``                  wait: all again, not before so long (clamped)
-all others, 3xx too; no answer, half of one    retry: all again, by the schedule
+2xx with ``{"retry": ["<id>", …]}``            part: retry these, the others are done; ids that the request
+                                               did not hold are ignored, and an empty list means done
+410                                            off: send nothing more until the webhook is resumed
+429, 503 with ``Retry-After``                  wait: retry all, no sooner than asked for (clamped)
+any other status, 3xx too; no response or      retry: retry all, by the schedule
+half of one
 =============================================  ===========================================================
 """
 
@@ -26,7 +27,7 @@ _SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 class ResultKind(StrEnum):
-    """What becomes of a post, and of its webhook."""
+    """The outcome of one request, for its completions and for the webhook."""
 
     DONE = "done"
     PART = "part"
@@ -37,78 +38,74 @@ class ResultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
-    """What to do after a post. The completions ``again``, in the order of the post, are still to be delivered.
-
-    ``wait_s`` is how long to leave the receiver alone at least; what the schedule says still holds. ``error`` is for
-    those who look after the webhook, None where everything was taken; it never quotes what the receiver said.
-    """
+    """The result of one delivery."""
 
     kind: ResultKind
     retry_ids: tuple[str, ...] = ()
+    """Completions that are still to be delivered, in the order of the request."""
     wait_s: float = 0.0
+    """The least time until the next request; the delays of the schedule apply as well."""
     error: str | None = None
+    """Why something failed, for the operator of the webhook; never quotes the response. None if all were taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverResponse:
-    """What a receiver answered. ``body`` is needed of a 2xx only.
-
-    ``delimited`` is whether HTTP told where the body ends; otherwise it ended with the connection, and may be half of
-    what was meant.
-    """
+    """The response of a receiver."""
 
     status: int
     body: bytes = field(default=b"", repr=False)
+    """Read for a 2xx only."""
     retry_after: str = ""
     delimited: bool = True
+    """Whether HTTP framed the body; otherwise it ended with the connection and may be truncated."""
 
 
-def classify(answer: ReceiverResponse, ids: Sequence[str], *, now: float, wait_max_s: float) -> DeliveryResult:
-    """Say what an answer to the post of these completions means; ``now`` is in Unix seconds."""
-    if 200 <= answer.status < 300:
-        return _classify_success(answer, tuple(ids))
-    error = f"answered {answer.status}"
-    if answer.status == GONE:
+def classify(response: ReceiverResponse, ids: Sequence[str], *, now: float, wait_max_s: float) -> DeliveryResult:
+    """Classify the response to a request with these completions; ``now`` is in Unix seconds."""
+    if 200 <= response.status < 300:
+        return _classify_success(response, tuple(ids))
+    error = f"answered {response.status}"
+    if response.status == GONE:
         return DeliveryResult(kind=ResultKind.OFF, retry_ids=tuple(ids), error=error)
-    if answer.status in BUSY and (wait_s := retry_after_s(answer.retry_after, now=now)) is not None:
+    if response.status in BUSY and (wait_s := retry_after_s(response.retry_after, now=now)) is not None:
         wait_s = min(wait_s, wait_max_s)
         return DeliveryResult(kind=ResultKind.WAIT, retry_ids=tuple(ids), wait_s=wait_s, error=error)
     return no_response(ids, error)
 
 
 def no_response(ids: Sequence[str], error: str) -> DeliveryResult:
-    """Say what it means that there was no answer, or half of one."""
+    """Return the result of a request without a complete response: retry all."""
     return DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids), error=error)
 
 
 def retry_after_s(text: str, *, now: float) -> float | None:
-    """Read a ``Retry-After``, seconds or a date, as seconds from now; None if it is neither. Never negative."""
+    """Parse a ``Retry-After``, seconds or a date, as seconds from now, never negative. None if it is neither."""
     if _SECONDS.fullmatch(text):
         return float(text)
     try:
         date = parsedate_to_datetime(text)
-        # An HTTP date is of UTC, also in its old forms that do not say so.
+        # An HTTP date is in UTC, also in the obsolete formats that do not say so.
         return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
     except (ValueError, OverflowError):
         return None
 
 
-def _classify_success(answer: ReceiverResponse, ids: tuple[str, ...]) -> DeliveryResult:
+def _classify_success(response: ReceiverResponse, ids: tuple[str, ...]) -> DeliveryResult:
     try:
-        found = json.loads(answer.body)
+        document = json.loads(response.body)
     except (ValueError, RecursionError):
-        found = None
-        if not answer.delimited and answer.body.lstrip().startswith(b"{"):
-            return no_response(ids, f"answered {answer.status} with JSON that breaks off")
-    asked = _retry_list(found)
-    again = tuple(name for name in ids if name in asked)
-    if not again:
+        document = None
+        if not response.delimited and response.body.lstrip().startswith(b"{"):
+            return no_response(ids, f"answered {response.status} with JSON that breaks off")
+    requested = _retry_list(document)
+    retry_ids = tuple(name for name in ids if name in requested)
+    if not retry_ids:
         return DeliveryResult(kind=ResultKind.DONE)
-    return DeliveryResult(
-        kind=ResultKind.PART, retry_ids=again, error=f"answered {answer.status} and asked for these again"
-    )
+    error = f"answered {response.status} and asked for these again"
+    return DeliveryResult(kind=ResultKind.PART, retry_ids=retry_ids, error=error)
 
 
-def _retry_list(found: Any) -> frozenset[str]:
-    asked = found.get("retry") if isinstance(found, dict) else None
-    return frozenset(name for name in asked if isinstance(name, str)) if isinstance(asked, list) else frozenset()
+def _retry_list(document: Any) -> frozenset[str]:
+    names = document.get("retry") if isinstance(document, dict) else None
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()

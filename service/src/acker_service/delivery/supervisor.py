@@ -1,87 +1,119 @@
-"""Keeps a courier for every callback that is on."""
+"""Runs a delivery worker for every active callback."""
 
 import asyncio
 import logging
 import uuid
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from acker_service.background import cancel_and_wait
-from acker_service.delivery.config import DeliveryConfig
+from acker_service.delivery.leases import LeaseStore
 from acker_service.delivery.pubsub import PubSubWorker
+from acker_service.delivery.retry import DeliveryConfig
 from acker_service.delivery.webhook import WebhookWorker
 from acker_service.delivery.webhook_client import WebhookClient
 from acker_service.delivery.worker import DeliveryWorker
-from acker_service.store import Store
+from acker_service.mailboxes.notifier import MailboxNotifier
+from acker_service.metrics.registry import Metrics
+from acker_service.topologies.callback_registry import Callbacks
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registration import CallbackStatus
-from acker_service.topologies.spouts import Spout
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Deletion, Topology
 
-EVERY_S = 1.0
+INTERVAL_S = 1.0
 GRACE_S = 5.0
-"""How long couriers may take to settle what they are sending once they are told to stop."""
+"""How long stopping workers may take to settle the batch that they are sending."""
 
 _log = logging.getLogger(__name__)
 
 Mailbox = tuple[str, int]
+"""The incarnation of a topology and the index of a spout task."""
 
 
 class DeliverySupervisor(PeriodicTask):
-    """Looks at the spout tasks of all topologies, and lets a courier run where a callback is on."""
+    """Starts and ends workers as the callbacks of all topologies change."""
 
-    def __init__(self, store: Store, *, poster: WebhookClient, terms: DeliveryConfig, every: float = EVERY_S) -> None:
-        super().__init__(store, every=every)
-        self._poster, self._terms = poster, terms
-        self._worker = uuid.uuid4().hex
+    def __init__(
+        self,
+        *,
+        registry: TopologyRegistry,
+        spouts: SpoutRegistry,
+        callbacks: Callbacks,
+        leases: LeaseStore,
+        notifier: MailboxNotifier,
+        metrics: Metrics,
+        webhook_client: WebhookClient,
+        config: DeliveryConfig,
+        interval: float = INTERVAL_S,
+    ) -> None:
+        super().__init__(registry=registry, metrics=metrics, interval=interval, label="delivery")
+        self._spouts, self._callbacks, self._leases, self._notifier = spouts, callbacks, leases, notifier
+        self._metrics, self._webhook_client, self._config = metrics.delivery, webhook_client, config
+        self._worker_id = uuid.uuid4().hex
         self._running: dict[Mailbox, tuple[DeliveryWorker, asyncio.Task[None]]] = {}
 
     async def run_for(self, topology: Topology) -> None:
-        """See to it that the couriers of a topology are those of its callbacks as they are now."""
-        topology = await self.store.registry.refresh(topology.name)
-        wanted = {(topology.incarnation, spout.index): spout for spout in await self._on(topology)}
-        for mailbox, (courier, task) in list(self._running.items()):
-            if task.done() or (mailbox[0] == topology.incarnation and wanted.get(mailbox) != courier.spout):
+        """End the workers of a topology whose callback changed, and start those that are missing."""
+        topology = await self.registry.refresh(topology.name)
+        wanted = {(topology.incarnation, spout.index): spout for spout in await self._with_active_callback(topology)}
+        for mailbox, (worker, task) in list(self._running.items()):
+            if task.done() or (mailbox[0] == topology.incarnation and wanted.get(mailbox) != worker.spout):
                 await self._end(mailbox)
         for mailbox in wanted.keys() - self._running.keys():
-            self._begin(mailbox, topology, wanted[mailbox])
+            self._start(mailbox, topology, wanted[mailbox])
 
     async def stop(self) -> None:
-        """End all couriers; what they are sending is settled first, unless that takes long."""
+        """Stop all workers; each may settle the batch that it is sending, within `GRACE_S`."""
         await super().stop()
         tasks = [task for _, task in self._running.values()]
-        for courier, _ in self._running.values():
-            courier.stop()
+        for worker, _ in self._running.values():
+            worker.stop()
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE_S)
         await cancel_and_wait(*tasks)
 
-    async def _on(self, topology: Topology) -> list[Spout]:
-        """Give the spout tasks whose callback is on."""
+    async def _with_active_callback(self, topology: Topology) -> list[Spout]:
         if topology.deletion is Deletion.DELETING:
             return []
-        called_back = await self.store.spouts.with_callback(topology)
-        return [spout for spout in called_back if spout.callback and spout.callback.state is CallbackStatus.ON]
+        spouts = await self._spouts.with_callback(topology)
+        return [spout for spout in spouts if spout.callback and spout.callback.state is CallbackStatus.ON]
 
-    def _begin(self, mailbox: Mailbox, topology: Topology, spout: Spout) -> None:
-        courier = self._make(topology, spout)
-        if courier is not None:
-            self._running[mailbox] = (courier, asyncio.create_task(self._deliver(courier)))
+    def _start(self, mailbox: Mailbox, topology: Topology, spout: Spout) -> None:
+        worker = self._make_worker(topology, spout)
+        if worker is not None:
+            self._running[mailbox] = (worker, asyncio.create_task(self._run_worker(worker)))
 
-    def _make(self, topology: Topology, spout: Spout) -> DeliveryWorker | None:
-        """Make the courier for a callback; None for a kind that only a later release knows."""
+    def _make_worker(self, topology: Topology, spout: Spout) -> DeliveryWorker | None:
+        """Create the worker for a callback; None for a kind that only a later release knows."""
         assert spout.callback is not None
-        common: dict[str, Any] = {"worker": self._worker, "terms": self._terms}
-        if spout.callback.kind == "webhook":
-            return WebhookWorker(self.store, topology, spout, poster=self._poster, **common)
-        if spout.callback.kind == "pubsub":
-            return PubSubWorker(self.store, topology, spout, **common)
-        return None
+        make: Callable[..., DeliveryWorker]
+        match spout.callback.kind:
+            case "webhook":
+                make = partial(WebhookWorker, webhook_client=self._webhook_client)
+            case "pubsub":
+                make = PubSubWorker
+            case _:
+                return None
+        return make(
+            topology,
+            spout,
+            worker_id=self._worker_id,
+            config=self._config,
+            registry=self.registry,
+            spouts=self._spouts,
+            callbacks=self._callbacks,
+            leases=self._leases,
+            notifier=self._notifier,
+            metrics=self._metrics,
+        )
 
-    async def _deliver(self, courier: DeliveryWorker) -> None:
+    async def _run_worker(self, worker: DeliveryWorker) -> None:
         try:
-            await courier.run()
-        except Exception:  # noqa: BLE001 - what is wrong with one callback does not end the others
-            _log.exception("delivery for %s failed", courier.name)
+            await worker.run()
+        except Exception:  # noqa: BLE001 - a failure with one callback must not end the delivery to others
+            _log.exception("delivery for %s failed", worker.name)
 
     async def _end(self, mailbox: Mailbox) -> None:
         running = self._running.pop(mailbox, None)

@@ -4,89 +4,83 @@ import logging
 import random
 from typing import Any
 
-from acker_protocol.errors import NotFound, ServiceError
-
 from acker_service.delivery.leases import ClaimedBatch, Lease
 from acker_service.delivery.payload import make_message
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import settle, succeeded
 from acker_service.delivery.webhook_client import Endpoint, WebhookClient
-from acker_service.delivery.worker import RETRY_INTERVAL_S, CallbackGone, DeliveryWorker
+from acker_service.delivery.worker import CallbackGone, DeliveryWorker
 from acker_service.topologies.registration import CallbackStatus, RegisteredCallback, deactivate
-from acker_service.topologies.stamp import TopologyRecreated
 
 _log = logging.getLogger(__name__)
 
 
 class WebhookWorker(DeliveryWorker):
-    """Posts to one webhook, one post at a time, over connections of its own."""
+    """Posts to one webhook, one request at a time."""
 
-    def __init__(self, *args: Any, poster: WebhookClient, **options: Any) -> None:
+    def __init__(self, *args: Any, webhook_client: WebhookClient, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._client = poster
+        self._client = webhook_client
         self._failures = 0
         self._endpoint: Endpoint | None = None
 
     async def run(self) -> None:
-        """Deliver until told to stop, or until the callback is another."""
+        """Deliver until `stop` is called or the callback changes, over connections of its own."""
         assert self.spout.callback is not None
         async with self._client.endpoint(self.spout.callback.url or "") as self._endpoint:
             await super().run()
 
-    async def deliver(self, post: Lease, taken: ClaimedBatch) -> float:
-        """Post what was taken. Gives for how long the receiver is left alone. Raises `Ended`."""
-        verdict = await self._send(post, taken)
-        if verdict.kind is ResultKind.OFF:
-            await self._deactivate(post, CallbackStatus.OFF, verdict)
-        success = await self._settle(post, taken, verdict)
-        self._failures = 0 if success else self._failures + 1
-        if not success and await self._is_failing_for_long(taken):
-            await self._deactivate(post, CallbackStatus.PAUSED, verdict)
-        return max(verdict.wait_s, self.terms.schedule.delays_s[0] if self._failures > 1 else 0.0)
-
-    async def _send(self, post: Lease, taken: ClaimedBatch) -> DeliveryResult:
+    async def deliver(self, lease: Lease, claimed: ClaimedBatch) -> DeliveryResult:
+        """Post the claimed completions in one request."""
         assert self._endpoint is not None
-        told = [piece.document for entry in taken.entries for piece in entry.completions]
-        letter = make_message(topology=post.topology.name, spout_task=post.spout.name, completions=told)
-        meters = self.store.metrics.delivery
-        with meters.post_seconds[post.topology.name].time():
-            secrets = post.callback.secrets_at(await self.now_ms())
-            verdict = await self._endpoint.post(letter, secrets=secrets)
-        meters.posts[post.topology.name, verdict.kind.value].inc()
-        if verdict.error:
-            _log.info("the webhook of %s %s", self.name, verdict.error)
-        return verdict
+        topology = lease.topology.name
+        documents = [completion.document for entry in claimed.entries for completion in entry.completions]
+        message = make_message(topology=topology, spout_task=lease.spout.name, completions=documents)
+        with self.metrics.post_seconds[topology].time():
+            secrets = lease.callback.secrets_at(await self.now_ms())
+            result = await self._endpoint.post(message, secrets=secrets)
+        self.metrics.posts[topology, result.kind.value].inc()
+        if result.error:
+            _log.info("the webhook of %s %s", self.name, result.error)
+        return result
 
-    async def _settle(self, post: Lease, taken: ClaimedBatch, verdict: DeliveryResult) -> bool:
-        """Settle what was posted, as soon as the store is there; gives whether the receiver took anything."""
-        success = succeeded(verdict, sum(len(entry.completions) for entry in taken.entries))
-        draw, error = random.random(), verdict.error or ""  # noqa: S311 - spreads tries, guards nothing
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> float:
+        """Settle the claimed entries; returns how long to leave the receiver alone.
+
+        Deactivates the webhook after a 410, or after a long time without a success, and then raises `CallbackGone`.
+        """
+        if result.kind is ResultKind.OFF:
+            await self._deactivate(lease, CallbackStatus.OFF, result)
+        success = succeeded(result, sum(len(entry.completions) for entry in claimed.entries))
+        await self._settle_entries(lease, claimed, result, success=success)
+        self._failures = 0 if success else self._failures + 1
+        if not success and await self._is_pause_due(claimed):
+            await self._deactivate(lease, CallbackStatus.PAUSED, result)
+        return max(result.wait_s, self.config.schedule.delays_s[0] if self._failures > 1 else 0.0)
+
+    async def _settle_entries(
+        self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult, *, success: bool
+    ) -> None:
+        draw, error = random.random(), result.error or ""  # noqa: S311 - spreads retries, guards nothing
         while True:
-            try:
+            async with self.retry_while_unavailable("what the webhook of %s took is settled later: %s"):
                 now_ms = await self.now_ms()
-                settlements = list(settle(taken.entries, verdict, self.terms.schedule, now_ms=now_ms, draw=draw))
-                await self.store.leases.settle(post, taken, settlements, success=success, error=error)
-            except (NotFound, TopologyRecreated):
-                raise CallbackGone from None
-            except ServiceError as problem:
-                _log.warning("what the webhook of %s took is noted later: %s", self.name, problem.detail)
-                if self._stopping.is_set():
-                    raise CallbackGone from None
-                await self.sleep(RETRY_INTERVAL_S)
-            else:
-                return success
+                settlements = list(settle(claimed.entries, result, self.config.schedule, now_ms=now_ms, draw=draw))
+                await self.leases.settle(lease, claimed, settlements, success=success, error=error)
+                return
 
-    async def _is_failing_for_long(self, taken: ClaimedBatch) -> bool:
-        return taken.failing_ms is not None and await self.now_ms() - taken.failing_ms >= self.terms.pause_after_ms
+    async def _is_pause_due(self, claimed: ClaimedBatch) -> bool:
+        if claimed.failing_ms is None:
+            return False
+        return await self.now_ms() - claimed.failing_ms >= self.config.pause_after_ms
 
-    async def _deactivate(self, post: Lease, state: CallbackStatus, verdict: DeliveryResult) -> None:
-        """Deliver no more until somebody resumes it, unless it is another callback by now."""
-        error = verdict.error or ""
+    async def _deactivate(self, lease: Lease, status: CallbackStatus, result: DeliveryResult) -> None:
+        """Deactivate the callback until it is resumed, unless it was replaced meanwhile. Raises `CallbackGone`."""
+        epoch_ms, error = lease.callback.callback_epoch_ms, result.error or ""
 
-        def change(present: RegisteredCallback | None, _: int) -> RegisteredCallback | None:
-            same = present is not None and present.callback_epoch_ms == post.callback.callback_epoch_ms
-            return deactivate(present, state, error) if present is not None and same else present
+        def change(present: RegisteredCallback) -> RegisteredCallback:
+            return deactivate(present, status, error) if present.callback_epoch_ms == epoch_ms else present
 
-        await self.store.callbacks.change(post.topology.name, post.spout.name, change)
-        _log.warning("the webhook of %s is %s: it %s", self.name, state, error)
+        await self.change_callback(change)
+        _log.warning("the webhook of %s is %s: it %s", self.name, status, error)
         raise CallbackGone

@@ -1,144 +1,191 @@
-"""Delivers the completions of one spout task: takes some, sends them, settles them, one after the other."""
+"""Delivers the completions of one spout task in a loop: claim, deliver, settle, release the lease."""
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from acker_protocol.errors import NotFound, ServiceError
 
-from acker_service.delivery.config import DeliveryConfig
-from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
-from acker_service.store import Store
+from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, LeaseStore, TopologyChanged
+from acker_service.delivery.response import DeliveryResult
+from acker_service.delivery.retry import DeliveryConfig
+from acker_service.mailboxes.notifier import MailboxNotifier
+from acker_service.metrics.delivery import DeliveryMetrics
+from acker_service.topologies.callback_registry import Callbacks
 from acker_service.topologies.registration import RegisteredCallback
-from acker_service.topologies.spouts import Spout
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology, TopologyRecreated
 from acker_service.wakeup import Wakeup
 
 RETRY_INTERVAL_S = 0.5
-"""A store that is away is asked again after so long."""
+"""The delay before the next attempt while Redis is unavailable."""
 
 IDLE_S = 30.0
-"""Whoever waits for news looks after so long all the same."""
+"""An idle worker claims again after this time even without a notification."""
 
 _log = logging.getLogger(__name__)
 
 
 class CallbackGone(Exception):
-    """There is nothing more to deliver here: the callback is another, or not on, or gone."""
+    """The callback was changed, deactivated or removed: this worker has nothing more to deliver."""
 
 
 class DeliveryWorker:
-    """Delivers to one callback as it was registered; when that changes another courier takes its place.
+    """Delivers to one callback as it is registered; once that changes, the supervisor starts another worker.
 
-    Several may deliver for one spout task, in as many processes: one at a time has the lease.
+    Several processes may run a worker for the same spout task: the one with the lease delivers.
     """
 
     splits_entries = True
-    """Whether no request holds more than the terms say, so that large entries have to be divided."""
+    """Whether a large entry is split, so that no request holds more than ``max_batch`` completions."""
 
-    def __init__(self, store: Store, topology: Topology, spout: Spout, *, worker: str, terms: DeliveryConfig) -> None:
-        self.store, self.topology, self.spout, self.terms = store, topology, spout, terms
-        self._worker, self._known_by = worker, topology.stamp
+    def __init__(
+        self,
+        topology: Topology,
+        spout: Spout,
+        *,
+        worker_id: str,
+        config: DeliveryConfig,
+        registry: TopologyRegistry,
+        spouts: SpoutRegistry,
+        callbacks: Callbacks,
+        leases: LeaseStore,
+        notifier: MailboxNotifier,
+        metrics: DeliveryMetrics,
+    ) -> None:
+        self.topology, self.spout, self.config = topology, spout, config
+        self.leases, self.metrics = leases, metrics
+        self._worker_id, self._last_stamp = worker_id, topology.stamp
+        self._registry, self._spouts, self._callbacks, self._notifier = registry, spouts, callbacks, notifier
         self._stopping = asyncio.Event()
         self._wakeup = Wakeup()
 
     @property
     def name(self) -> str:
-        """Says for whom this delivers, in a log."""
+        """The topology and the spout task, for logs."""
         return f"{self.topology.name}/{self.spout.name}"
 
-    async def deliver(self, post: Lease, taken: ClaimedBatch) -> float:
-        """Send what was taken and settle it; gives for how many seconds nothing shall be sent. Raises `Ended`."""
+    async def deliver(self, lease: Lease, claimed: ClaimedBatch) -> DeliveryResult:
+        """Send the claimed completions once."""
+        raise NotImplementedError
+
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> float:
+        """Settle the claimed entries; returns how many seconds to send nothing. Raises `CallbackGone`."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """End once what is being sent is settled."""
+        """End `run` once the current batch is settled."""
         self._stopping.set()
         self._wakeup.wake()
 
     async def run(self) -> None:
-        """Deliver until told to stop, or until the callback is another."""
-        with self.store.mailbox_notifier.waiting(self.topology, self.spout) as self._wakeup:
-            while not self._stopping.is_set():
-                try:
-                    await self._run_once()
-                except (CallbackGone, NotFound, TopologyRecreated):
-                    break
-                except TopologyChanged:
-                    continue  # and look at the callback again
-                except CallbackSuperseded as outdated:
-                    await self._adopt_epoch(outdated.callback_epoch_ms)
-                    break
-                except ServiceError as problem:
-                    _log.warning("delivery for %s waits: %s", self.name, problem.detail)
-                    await self.sleep(RETRY_INTERVAL_S)
+        """Deliver until `stop` is called or the callback changes, then release the lease."""
+        with self._notifier.waiting(self.topology, self.spout) as self._wakeup:
+            with contextlib.suppress(CallbackGone):
+                while not self._stopping.is_set():
+                    async with self.retry_while_unavailable("delivery for %s waits: %s"):
+                        await self._run_once()
             with contextlib.suppress(ServiceError):
-                await self.store.leases.release_lease(self._lease(await self._topology()))
+                await self.leases.release_lease(self._lease(await self._topology()))
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, but not beyond a stop."""
+        """Sleep until the time is over or `stop` is called."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def now_ms(self) -> int:
-        """Tell the time, by Redis's clock."""
-        return await self.store.registry.now_ms()
+        """Return the time by Redis's clock."""
+        return await self._registry.now_ms()
+
+    async def change_callback(self, change: Callable[[RegisteredCallback], RegisteredCallback]) -> None:
+        """Change the callback as it is registered now; does nothing if the spout task has none."""
+        await self._callbacks.change(
+            self.topology.name, self.spout.name, lambda present, _now_ms: present and change(present)
+        )
+
+    @contextlib.asynccontextmanager
+    async def retry_while_unavailable(self, log_format: str) -> AsyncIterator[None]:
+        """Log that Redis is unavailable and sleep, so that the loop around this block tries again.
+
+        Raises `CallbackGone` if the topology or the spout task was removed, or if the worker stops.
+        """
+        try:
+            yield
+        except (NotFound, TopologyRecreated):
+            raise CallbackGone from None
+        except ServiceError as error:
+            _log.warning(log_format, self.name, error.detail)
+            if self._stopping.is_set():
+                raise CallbackGone from None
+            await self.sleep(RETRY_INTERVAL_S)
 
     async def _run_once(self) -> None:
-        """Deliver what there is, or wait for some."""
-        post = self._lease(await self._current_topology())
-        now_ms = await self.now_ms()
-        taken = await self._claim(post, now_ms)
-        if taken.entries:
-            rest_s = await self.deliver(post, taken)
-            if rest_s:
-                await self.store.leases.release_lease(post, rest_s=rest_s)
-        elif taken.leased_for_ms is not None:
-            await self._wakeup.wait(min(IDLE_S, taken.leased_for_ms / 1_000))
-        elif not taken.more:
-            await self.store.leases.release_lease(post)
-            due_s = IDLE_S if taken.due_ms is None else (taken.due_ms - now_ms) / 1_000
+        """Claim a batch, deliver and settle it; without one, wait until more is due."""
+        try:
+            lease = self._lease(await self._current_topology())
+            now_ms = await self.now_ms()
+            claimed = await self._claim(lease, now_ms)
+            if not claimed.entries:
+                await self._wait_for_more(lease, claimed, now_ms)
+            else:
+                result = await self.deliver(lease, claimed)
+                backoff_s = await self.settle(lease, claimed, result)
+                if backoff_s:
+                    await self.leases.release_lease(lease, backoff_s=backoff_s)
+        except TopologyChanged:
+            pass  # the next pass reads the topology and the callback again
+        except CallbackSuperseded as superseded:
+            await self._adopt_epoch(superseded.callback_epoch_ms)
+            raise CallbackGone from None
+
+    async def _claim(self, lease: Lease, now_ms: int) -> ClaimedBatch:
+        """Claim a batch; if it is small and new, linger for further completions and claim again."""
+        claimed = await self.leases.claim(lease, now_ms)
+        total = sum(len(entry.completions) for entry in claimed.entries)
+        is_full = claimed.more or total >= self.config.max_batch
+        if not total or claimed.is_retry or is_full or not self.config.linger_s:
+            return claimed
+        await self.sleep(self.config.linger_s)
+        return await self.leases.claim(lease, now_ms)
+
+    async def _wait_for_more(self, lease: Lease, claimed: ClaimedBatch, now_ms: int) -> None:
+        """Wait for a notification, for the next retry or for the lease of another worker to expire."""
+        if claimed.leased_for_ms is not None:
+            await self._wakeup.wait(min(IDLE_S, claimed.leased_for_ms / 1_000))
+        elif not claimed.more:
+            await self.leases.release_lease(lease)
+            due_s = IDLE_S if claimed.due_ms is None else (claimed.due_ms - now_ms) / 1_000
             await self._wakeup.wait(max(0.0, min(IDLE_S, due_s)))
 
-    async def _claim(self, post: Lease, now_ms: int) -> ClaimedBatch:
-        """Take what there is; if that is little and new, wait a moment for what comes with it."""
-        taken = await self.store.leases.claim(post, now_ms)
-        total = sum(len(entry.completions) for entry in taken.entries)
-        if taken.is_retry or taken.more or not 0 < total < self.terms.max_batch or not self.terms.linger_s:
-            return taken
-        await self.sleep(self.terms.linger_s)
-        return await self.store.leases.claim(post, now_ms)
-
     async def _topology(self) -> Topology:
-        return await self.store.registry.get(self.topology.name)
+        return await self._registry.get(self.topology.name)
 
     async def _current_topology(self) -> Topology:
-        """Give the topology as it is known now; whenever that changed, see to it that the callback did not."""
+        """Return the topology; if it changed, check that the callback is still the one that this worker serves."""
         topology = await self._topology()
-        if topology.stamp != self._known_by:
-            same = topology.incarnation == self.topology.incarnation
-            if not same or await self.store.spouts.get(topology, self.spout.name) != self.spout:
+        if topology.stamp != self._last_stamp:
+            recreated = topology.incarnation != self.topology.incarnation
+            if recreated or await self._spouts.get(topology, self.spout.name) != self.spout:
                 raise CallbackGone
-            self._known_by = topology.stamp
+            self._last_stamp = topology.stamp
         return topology
 
     def _lease(self, topology: Topology) -> Lease:
         return Lease(
             topology=topology,
             spout=self.spout,
-            worker=self._worker,
-            lease_ms=self.terms.lease_ms,
-            max_batch=self.terms.max_batch,
+            worker=self._worker_id,
+            lease_ms=self.config.lease_ms,
+            max_batch=self.config.max_batch,
             splits_entries=self.splits_entries,
         )
 
-    async def _adopt_epoch(self, begun_ms: int) -> None:
-        """Begin anew, if a shard knows of a later callback than there is: the clock was set back between the two."""
-
-        def change(present: RegisteredCallback | None, _: int) -> RegisteredCallback | None:
-            behind = present is not None and present.callback_epoch_ms < begun_ms
-            return replace(present, callback_epoch_ms=begun_ms) if present is not None and behind else present
-
+    async def _adopt_epoch(self, epoch_ms: int) -> None:
+        """Raise the epoch of the callback to that of a shard: the clock was set back between two registrations."""
         with contextlib.suppress(ServiceError):
-            await self.store.callbacks.change(self.topology.name, self.spout.name, change)
+            await self.change_callback(
+                lambda present: replace(present, callback_epoch_ms=max(present.callback_epoch_ms, epoch_ms))
+            )

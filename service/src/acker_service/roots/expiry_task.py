@@ -14,7 +14,8 @@ class RootExpiryTask(PeriodicTask):
     """Lets time pass in every topology; a root is told once, however many replicas tick."""
 
     def __init__(self, store: Store, *, every: float) -> None:
-        super().__init__(store, every=every)
+        super().__init__(registry=store.registry, metrics=store.metrics, interval=every, label="tick")
+        self.store = store
         self._noted_at = -math.inf
 
     async def before_pass(self) -> None:

@@ -7,17 +7,22 @@ from collections.abc import Iterable
 from acker_protocol.errors import ServiceError, UnknownTopology
 
 from acker_service.background import cancel_and_wait
-from acker_service.store import Store
+from acker_service.metrics.registry import Metrics
+from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stamp import Topology
 
 _log = logging.getLogger(__name__)
 
 
 class PeriodicTask:
-    """Visits every topology every ``every`` seconds. Any number of replicas may do the same."""
+    """Runs a step for every topology, every ``interval`` seconds. Any number of replicas may do the same.
 
-    def __init__(self, store: Store, *, every: float) -> None:
-        self.store, self._every, self._meters = store, every, store.metrics.periodic
+    ``label`` is its value in the metrics.
+    """
+
+    def __init__(self, *, registry: TopologyRegistry, metrics: Metrics, interval: float, label: str) -> None:
+        self.registry, self._interval, self._label = registry, interval, label
+        self._meters = metrics.periodic
         self._task: asyncio.Task[None] | None = None
         self._runs: dict[str, asyncio.Task[None]] = {}
 
@@ -41,7 +46,7 @@ class PeriodicTask:
         while True:
             try:
                 await self.before_pass()
-                self._start_runs(await self.store.registry.names())
+                self._start_runs(await self.registry.names())
             except ServiceError as problem:
                 _log.warning("%s waits: %s", type(self).__name__, problem.detail)
             except Exception:  # noqa: BLE001 - the rounds go on whatever happens
@@ -57,20 +62,20 @@ class PeriodicTask:
     async def _sleep(self) -> None:
         """Sleep until the next round; how much longer that takes than asked for is how busy the event loop is."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._every
-        await asyncio.sleep(self._every)
+        until = loop.time() + self._interval
+        await asyncio.sleep(self._interval)
         self._meters.loop_lag.observe(max(0.0, loop.time() - until))
 
     async def _run_measured(self, name: str) -> None:
         kind = type(self).__name__
-        with self._meters.run_seconds[kind.lower()].time():
+        with self._meters.run_seconds[self._label].time():
             result = await self._run_guarded(kind, name)
-        self._meters.runs[kind.lower(), result].inc()
+        self._meters.runs[self._label, result].inc()
 
     async def _run_guarded(self, kind: str, name: str) -> str:
         """Visit a topology; says how that went."""
         try:
-            await self.run_for(await self.store.registry.get(name))
+            await self.run_for(await self.registry.get(name))
         except UnknownTopology:
             _log.debug("topology %s went meanwhile", name)
             return "waiting"

@@ -1,4 +1,4 @@
-"""Tests to which addresses callbacks may go."""
+"""Tests to which addresses webhook requests may go."""
 
 from ipaddress import IPv6Address
 
@@ -7,9 +7,9 @@ from acker_service.delivery.egress import EgressPolicy, read_hosts, read_network
 from hypothesis import given
 from hypothesis import strategies as st
 
-NOTHING = EgressPolicy()
+PUBLIC_ONLY = EgressPolicy()
 
-REFUSED = {
+DENIED = {
     "unspecified": "0.0.0.0 0.1.2.3 ::",
     "loopback": "127.0.0.1 127.255.255.254 ::1",
     "private": "10.0.0.1 10.255.255.255 172.16.0.1 172.31.255.255 192.168.0.1 fc00::1 fd12:3456::1 fec0::1",
@@ -33,20 +33,20 @@ PUBLIC = """
 
 
 @pytest.mark.parametrize(
-    ("address", "kind"), [(address, kind) for kind, addresses in REFUSED.items() for address in addresses.split()]
+    ("address", "kind"), [(address, kind) for kind, addresses in DENIED.items() for address in addresses.split()]
 )
 def test_an_address_that_is_not_for_the_public_is_refused_by_its_kind(address, kind):
-    assert NOTHING.denial(address) == kind
+    assert PUBLIC_ONLY.denial(address) == kind
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())
 def test_a_public_address_is_not_refused(address):
-    assert NOTHING.denial(address) is None
+    assert PUBLIC_ONLY.denial(address) is None
 
 
 @given(st.ip_addresses())
 def test_nothing_is_public_here_that_python_knows_to_be_otherwise(address):
-    if NOTHING.denial(str(address)) is None:
+    if PUBLIC_ONLY.denial(str(address)) is None:
         assert address.is_global
         assert not address.is_multicast
 
@@ -56,20 +56,20 @@ def test_an_ipv4_address_inside_an_ipv6_address_is_refused_whatever_it_is(addres
     last = {"::": 0, "::ffff:0:0": 0, "::ffff:0:0:0": 0, "64:ff9b::": 0, "64:ff9b:1::": 0, "2001::": 0, "2002::": 80}
     for prefix, shift in last.items():
         form = IPv6Address(int(IPv6Address(prefix)) + (int(address) << shift))
-        assert NOTHING.denial(str(form)) is not None, form
+        assert PUBLIC_ONLY.denial(str(form)) is not None, form
 
 
 def test_an_address_in_an_allowed_network_is_not_refused():
-    allowed = EgressPolicy(networks=read_networks("10.1.0.0/16, fd00::/8,127.0.0.1"))
-    assert {allowed.denial(address) for address in ("10.1.2.3", "fd12::1", "127.0.0.1")} == {None}
-    assert allowed.denial("10.2.0.1") == "private"
-    assert allowed.denial("127.0.0.2") == "loopback"
+    policy = EgressPolicy(networks=read_networks("10.1.0.0/16, fd00::/8,127.0.0.1"))
+    assert {policy.denial(address) for address in ("10.1.2.3", "fd12::1", "127.0.0.1")} == {None}
+    assert policy.denial("10.2.0.1") == "private"
+    assert policy.denial("127.0.0.2") == "loopback"
 
 
 def test_an_allowed_network_does_not_allow_other_forms_of_its_addresses():
-    allowed = EgressPolicy(networks=read_networks("0.0.0.0/0"))
-    assert allowed.denial("127.0.0.1") is None
-    assert allowed.denial("::ffff:127.0.0.1") == "mapped IPv4"
+    policy = EgressPolicy(networks=read_networks("0.0.0.0/0"))
+    assert policy.denial("127.0.0.1") is None
+    assert policy.denial("::ffff:127.0.0.1") == "mapped IPv4"
     assert EgressPolicy(networks=read_networks("::ffff:0:0/96")).denial("::ffff:127.0.0.1") is None
 
 
@@ -80,11 +80,11 @@ def test_what_is_no_network_is_refused(text):
 
 
 def test_empty_settings_allow_nothing():
-    assert EgressPolicy(networks=read_networks(""), hosts=read_hosts(" , ")) == NOTHING
+    assert EgressPolicy(networks=read_networks(""), hosts=read_hosts(" , ")) == PUBLIC_ONLY
 
 
 @pytest.mark.parametrize(
-    ("entry", "host", "is_known"),
+    ("entry", "host", "is_allowed"),
     [
         ("hooks.internal", "hooks.internal", True),
         ("hooks.internal", "Hooks.Internal.", True),
@@ -105,16 +105,16 @@ def test_empty_settings_allow_nothing():
         ("2130706433", "2130706433", True),
     ],
 )
-def test_a_host_is_allowed_by_its_very_name_or_by_its_ending(entry, host, is_known):
-    assert EgressPolicy(hosts=read_hosts(entry)).allows_host(host) is is_known
+def test_a_host_is_allowed_by_its_very_name_or_by_its_ending(entry, host, is_allowed):
+    assert EgressPolicy(hosts=read_hosts(entry)).allows_host(host) is is_allowed
 
 
 def test_any_of_several_entries_allows_a_host():
-    allowed = EgressPolicy(hosts=read_hosts("a.example, .internal"))
-    assert allowed.allows_host("a.example")
-    assert allowed.allows_host("b.internal")
-    assert not allowed.allows_host("b.example")
-    assert not NOTHING.allows_host("a.example")
+    policy = EgressPolicy(hosts=read_hosts("a.example, .internal"))
+    assert policy.allows_host("a.example")
+    assert policy.allows_host("b.internal")
+    assert not policy.allows_host("b.example")
+    assert not PUBLIC_ONLY.allows_host("a.example")
 
 
 @pytest.mark.parametrize(

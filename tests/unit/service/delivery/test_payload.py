@@ -1,4 +1,4 @@
-"""Tests what is posted to a webhook."""
+"""Tests the messages that webhooks receive."""
 
 import json
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 IDS = st.lists(st.text("0123456789abcdef", min_size=32, max_size=32), min_size=1, max_size=5, unique=True)
 
 
-def told(root_id: int, at_ms: int = 1_790_000_000_007, message_id: str | None = None) -> dict:
-    completion = CompletionRecord(
+def completion(root_id: int, at_ms: int = 1_790_000_000_007, message_id: str | None = None) -> dict:
+    record = CompletionRecord(
         root_id=root_id,
         spout_task="s",
         outcome=Outcome.ACKED,
@@ -22,13 +22,13 @@ def told(root_id: int, at_ms: int = 1_790_000_000_007, message_id: str | None = 
         started_ms=1_789_999_999_000,
         at_ms=at_ms,
     )
-    return encode_completion(completion, incarnation="1")
+    return encode_completion(record, incarnation="1")
 
 
 def test_a_body_is_of_the_form_of_standard_webhooks():
-    completions = [told(1), told(2, message_id="ü\n")]
-    post = make_message(topology="t", spout_task="s-1", completions=completions)
-    assert json.loads(post.body) == {
+    completions = [completion(1), completion(2, message_id="ü\n")]
+    message = make_message(topology="t", spout_task="s-1", completions=completions)
+    assert json.loads(message.body) == {
         "type": "completion.batch",
         "timestamp": "2026-09-21T14:13:20.007Z",
         "data": {"topology": "t", "spout_task": "s-1", "completions": completions},
@@ -36,20 +36,22 @@ def test_a_body_is_of_the_form_of_standard_webhooks():
 
 
 def test_a_post_knows_the_ids_in_it_in_their_order():
-    completions = [told(2), told(1)]
-    post = make_message(topology="t", spout_task="s", completions=completions)
-    assert post.ids == tuple(completion["id"] for completion in completions)
-    assert post.message_id == message_id(post.ids)
+    completions = [completion(2), completion(1)]
+    message = make_message(topology="t", spout_task="s", completions=completions)
+    assert message.ids == tuple(completion["id"] for completion in completions)
+    assert message.message_id == message_id(message.ids)
 
 
 def test_the_timestamp_is_of_the_youngest_completion():
-    completions = [told(1, at_ms=1_000), told(2, at_ms=1_790_000_000_000), told(3, at_ms=0)]
-    post = make_message(topology="t", spout_task="s", completions=completions)
-    assert json.loads(post.body)["timestamp"] == "2026-09-21T14:13:20.000Z"
+    completions = [completion(1, at_ms=1_000), completion(2, at_ms=1_790_000_000_000), completion(3, at_ms=0)]
+    message = make_message(topology="t", spout_task="s", completions=completions)
+    assert json.loads(message.body)["timestamp"] == "2026-09-21T14:13:20.000Z"
 
 
 def test_the_same_completions_give_the_same_post():
-    first, second = (make_message(topology="t", spout_task="s", completions=[told(1), told(2)]) for _ in range(2))
+    first, second = (
+        make_message(topology="t", spout_task="s", completions=[completion(1), completion(2)]) for _ in range(2)
+    )
     assert first == second
 
 

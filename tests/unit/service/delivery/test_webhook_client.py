@@ -1,4 +1,4 @@
-"""Tests posts to real receivers, kind and unkind."""
+"""Tests requests to real receivers, well behaved and not."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ def completion(root_id: int, message_id: str | None = None) -> dict:
     return encode_completion(ended, incarnation="1")
 
 
-POST = make_message(
+MESSAGE = make_message(
     topology="shop", spout_task="orders", completions=[completion(1, "ü"), completion(2), completion(3)]
 )
 
@@ -54,9 +54,9 @@ def tls() -> ssl.SSLContext:
 
 
 @pytest.fixture
-def make_poster(tls):
-    def made(allowed=LOOPBACK, *, resolve=None, trusted=None, **bounds) -> WebhookClient:
-        return WebhookClient(allowed=allowed, bounds=RequestLimits(**bounds), tls=trusted or tls, resolve=resolve)
+def make_client(tls):
+    def made(policy=LOOPBACK, *, resolve=None, trusted=None, **limits) -> WebhookClient:
+        return WebhookClient(egress_policy=policy, limits=RequestLimits(**limits), tls=trusted or tls, resolve=resolve)
 
     return made
 
@@ -73,12 +73,12 @@ def url(receiver):
 
 
 @pytest.fixture
-async def post(make_poster, url):
+async def post(make_client, url):
     """Post to the receiver."""
-    async with make_poster().endpoint(url) as destination:
+    async with make_client().endpoint(url) as endpoint:
 
-        async def posted(made=POST) -> DeliveryResult:
-            return await destination.post(made, secrets=[SECRET])
+        async def posted(made=MESSAGE) -> DeliveryResult:
+            return await endpoint.post(made, secrets=[SECRET])
 
         yield posted
 
@@ -105,38 +105,38 @@ async def test_a_receiver_gets_the_completions_signed(post, receiver, url):
     }
 
 
-async def test_our_own_receiver_takes_them_and_asks_for_some_again(make_poster):
-    told = []
+async def test_our_own_receiver_takes_them_and_asks_for_some_again(make_client):
+    received = []
 
     def handle(done: Done) -> None:
-        told.append((done.id, done.message_id))
+        received.append((done.id, done.message_id))
         if done.message_id is None:
             raise RuntimeError("needs a name")
 
     with served(webhook_app([FORMER, SECRET], handle)) as port:
-        async with make_poster().endpoint(f"http://127.0.0.1:{port}") as destination:
-            verdict = await destination.post(POST, secrets=[SECRET])
-            refused = await destination.post(POST, secrets=[make_secret()])
-    assert told == list(zip(POST.ids, ["ü", None, None], strict=True))
-    assert (verdict.kind, verdict.retry_ids) == (ResultKind.PART, POST.ids[1:])
-    assert refused == no_response(POST.ids, "answered 401")
+        async with make_client().endpoint(f"http://127.0.0.1:{port}") as endpoint:
+            result = await endpoint.post(MESSAGE, secrets=[SECRET])
+            refused = await endpoint.post(MESSAGE, secrets=[make_secret()])
+    assert received == list(zip(MESSAGE.ids, ["ü", None, None], strict=True))
+    assert (result.kind, result.retry_ids) == (ResultKind.PART, MESSAGE.ids[1:])
+    assert refused == no_response(MESSAGE.ids, "answered 401")
 
 
-async def test_each_try_has_the_same_id_and_body_and_a_timestamp_of_its_own(make_poster, receiver, url, tls):
+async def test_each_try_has_the_same_id_and_body_and_a_timestamp_of_its_own(make_client, receiver, url, tls):
     clock = iter([1_790_000_100.9, 0.0, 1_790_000_200.0, 0.0])
-    poster = WebhookClient(allowed=LOOPBACK, tls=tls, clock=lambda: next(clock))
-    async with poster.endpoint(url) as destination:
+    client = WebhookClient(egress_policy=LOOPBACK, tls=tls, clock=lambda: next(clock))
+    async with client.endpoint(url) as endpoint:
         for _ in range(2):
-            await destination.post(POST, secrets=[SECRET])
+            await endpoint.post(MESSAGE, secrets=[SECRET])
     first, second = receiver.received
-    assert first.headers["webhook-id"] == second.headers["webhook-id"] == POST.message_id
-    assert first.body == second.body == POST.body
+    assert first.headers["webhook-id"] == second.headers["webhook-id"] == MESSAGE.message_id
+    assert first.body == second.body == MESSAGE.body
     assert [one.headers["webhook-timestamp"] for one in (first, second)] == ["1790000100", "1790000200"]
 
 
-async def test_while_secrets_change_either_verifies(make_poster, receiver, url):
-    async with make_poster().endpoint(url) as destination:
-        await destination.post(POST, secrets=[SECRET, FORMER])
+async def test_while_secrets_change_either_verifies(make_client, receiver, url):
+    async with make_client().endpoint(url) as endpoint:
+        await endpoint.post(MESSAGE, secrets=[SECRET, FORMER])
     [received] = receiver.received
     for secret in (SECRET, FORMER):
         Webhook(secret).verify(received.body, received.headers)
@@ -149,9 +149,9 @@ async def test_connections_are_kept_for_the_posts_to_come(post, receiver):
 
 
 async def test_a_receiver_may_ask_for_some_again(post, receiver):
-    receiver.plan.append(Planned(body=json.dumps({"retry": [POST.ids[2], "unknown", POST.ids[0]]}).encode()))
-    verdict = await post()
-    assert (verdict.kind, verdict.retry_ids) == (ResultKind.PART, (POST.ids[0], POST.ids[2]))
+    receiver.plan.append(Planned(body=json.dumps({"retry": [MESSAGE.ids[2], "unknown", MESSAGE.ids[0]]}).encode()))
+    result = await post()
+    assert (result.kind, result.retry_ids) == (ResultKind.PART, (MESSAGE.ids[0], MESSAGE.ids[2]))
 
 
 @pytest.mark.parametrize("body", [b"", b"thank you", b"{", b"\xff\x00", b'{"retry": "all"}', b"x" * 1_048_576])
@@ -163,7 +163,7 @@ async def test_a_whole_answer_without_a_list_is_done(post, receiver, body):
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_not_followed(post, receiver, url, status):
     receiver.plan.append(Planned(status=status, headers={"location": url}))
-    assert await post() == no_response(POST.ids, f"answered {status}")
+    assert await post() == no_response(MESSAGE.ids, f"answered {status}")
     assert len(receiver.received) == 1
 
 
@@ -176,13 +176,13 @@ async def test_a_busy_receiver_says_for_how_long(post, receiver):
     receiver.plan += [Planned(status=status, headers={"Retry-After": "7"}) for status in (429, 503)]
     receiver.plan.append(Planned(status=429, headers={"Retry-After": "86400"}))
     for wait_s in (7, 7, 3_600):
-        verdict = await post()
-        assert (verdict.kind, verdict.wait_s, verdict.retry_ids) == (ResultKind.WAIT, wait_s, POST.ids)
+        result = await post()
+        assert (result.kind, result.wait_s, result.retry_ids) == (ResultKind.WAIT, wait_s, MESSAGE.ids)
 
 
-async def test_a_fault_of_the_receiver_is_tried_again_and_what_it_said_is_not_told(post, receiver):
+async def test_an_error_of_the_receiver_is_tried_again_and_what_it_said_is_not_quoted(post, receiver):
     receiver.plan.append(Planned(status=500, body=b"password=1234"))
-    assert await post() == no_response(POST.ids, "answered 500")
+    assert await post() == no_response(MESSAGE.ids, "answered 500")
     assert await post() == DONE
 
 
@@ -208,101 +208,101 @@ BROKE_OFF = "the answer broke off, or was not HTTP"
         ),
     ],
 )
-async def test_half_an_answer_is_no_answer(make_poster, said, error):
-    async with met(Broken(said)) as port, make_poster().endpoint(f"http://127.0.0.1:{port}") as destination:
-        assert await destination.post(POST, secrets=[SECRET]) == no_response(POST.ids, error)
+async def test_half_an_answer_is_no_answer(make_client, said, error):
+    async with met(Broken(said)) as port, make_client().endpoint(f"http://127.0.0.1:{port}") as endpoint:
+        assert await endpoint.post(MESSAGE, secrets=[SECRET]) == no_response(MESSAGE.ids, error)
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nthank you"])
-async def test_an_answer_that_ends_with_the_connection_is_done(make_poster, said):
-    async with met(Broken(said)) as port, make_poster().endpoint(f"http://127.0.0.1:{port}") as destination:
-        assert await destination.post(POST, secrets=[SECRET]) == DONE
+async def test_an_answer_that_ends_with_the_connection_is_done(make_client, said):
+    async with met(Broken(said)) as port, make_client().endpoint(f"http://127.0.0.1:{port}") as endpoint:
+        assert await endpoint.post(MESSAGE, secrets=[SECRET]) == DONE
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\n", HALF])
-async def test_a_receiver_that_falls_silent_is_given_up(make_poster, said):
-    poster = make_poster(request_timeout_s=0.2)
-    async with met(Silent(said)) as port, poster.endpoint(f"http://127.0.0.1:{port}") as destination:
-        verdict = await destination.post(POST, secrets=[SECRET])
-    assert verdict == no_response(POST.ids, "no whole answer within 0.2 s")
+async def test_a_receiver_that_falls_silent_is_given_up(make_client, said):
+    client = make_client(request_timeout_s=0.2)
+    async with met(Silent(said)) as port, client.endpoint(f"http://127.0.0.1:{port}") as endpoint:
+        result = await endpoint.post(MESSAGE, secrets=[SECRET])
+    assert result == no_response(MESSAGE.ids, "no whole answer within 0.2 s")
 
 
-async def test_a_receiver_that_never_comes_to_an_end_is_given_up(make_poster):
+async def test_a_receiver_that_never_comes_to_an_end_is_given_up(make_client):
     dripping = Dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{")
     async with (
         met(dripping) as port,
-        make_poster(request_timeout_s=0.5).endpoint(f"http://127.0.0.1:{port}") as destination,
+        make_client(request_timeout_s=0.5).endpoint(f"http://127.0.0.1:{port}") as endpoint,
     ):
-        verdict = await asyncio.wait_for(destination.post(POST, secrets=[SECRET]), 20)
-    assert verdict == no_response(POST.ids, "no whole answer within 0.5 s")
+        result = await asyncio.wait_for(endpoint.post(MESSAGE, secrets=[SECRET]), 20)
+    assert result == no_response(MESSAGE.ids, "no whole answer within 0.5 s")
 
 
-async def test_a_receiver_that_was_given_up_often_is_still_posted_to(make_poster):
+async def test_a_receiver_that_was_given_up_often_still_gets_requests(make_client):
     broken = Silent(b"")
     async with (
         met(broken) as port,
-        make_poster(request_timeout_s=0.2).endpoint(f"http://127.0.0.1:{port}") as destination,
+        make_client(request_timeout_s=0.2).endpoint(f"http://127.0.0.1:{port}") as endpoint,
     ):
         for _ in range(2):
-            verdicts = await asyncio.gather(*(destination.post(POST, secrets=[SECRET]) for _ in range(8)))
-            assert {verdict.kind for verdict in verdicts} == {ResultKind.RETRY}
+            results = await asyncio.gather(*(endpoint.post(MESSAGE, secrets=[SECRET]) for _ in range(8)))
+            assert {result.kind for result in results} == {ResultKind.RETRY}
         broken.said = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-        assert await destination.post(POST, secrets=[SECRET]) == DONE
+        assert await endpoint.post(MESSAGE, secrets=[SECRET]) == DONE
 
 
-async def test_one_that_hangs_holds_only_its_own_bound(make_poster, url):
-    broken, poster = Silent(b""), make_poster(max_in_flight=2)
+async def test_one_that_hangs_holds_only_its_own_bound(make_client, url):
+    broken, client = Silent(b""), make_client(max_in_flight=2)
     async with (
         met(broken) as port,
-        poster.endpoint(f"http://127.0.0.1:{port}") as hanging,
-        poster.endpoint(url) as other,
+        client.endpoint(f"http://127.0.0.1:{port}") as hanging,
+        client.endpoint(url) as other,
     ):
-        held = [asyncio.create_task(hanging.post(POST, secrets=[SECRET])) for _ in range(10)]
+        held = [asyncio.create_task(hanging.post(MESSAGE, secrets=[SECRET])) for _ in range(10)]
         await eventually(lambda: asyncio.sleep(0, broken.connections == 2))
-        verdicts = await asyncio.gather(*(other.post(POST, secrets=[SECRET]) for _ in range(20)))
-        assert verdicts == [DONE] * 20
+        results = await asyncio.gather(*(other.post(MESSAGE, secrets=[SECRET]) for _ in range(20)))
+        assert results == [DONE] * 20
         assert broken.connections == 2
         for task in held:
             task.cancel()
         await asyncio.gather(*held, return_exceptions=True)
 
 
-async def test_waiting_for_a_place_takes_nothing_of_the_time_for_a_post(make_poster):
-    silent, poster = Silent(b""), make_poster(max_in_flight=1, request_timeout_s=0.3)
-    async with met(silent) as port, poster.endpoint(f"http://127.0.0.1:{port}") as destination:
-        verdicts = await asyncio.gather(*(destination.post(POST, secrets=[SECRET]) for _ in range(3)))
-        assert {verdict.error for verdict in verdicts} == {"no whole answer within 0.3 s"}
+async def test_waiting_for_a_slot_takes_nothing_of_the_time_for_a_post(make_client):
+    silent, client = Silent(b""), make_client(max_in_flight=1, request_timeout_s=0.3)
+    async with met(silent) as port, client.endpoint(f"http://127.0.0.1:{port}") as endpoint:
+        results = await asyncio.gather(*(endpoint.post(MESSAGE, secrets=[SECRET]) for _ in range(3)))
+        assert {result.error for result in results} == {"no whole answer within 0.3 s"}
         assert silent.connections == 3
 
 
-async def test_nobody_listening_is_a_failure(make_poster):
+async def test_nobody_listening_is_a_failure(make_client):
     async with met(Broken(b"")) as port:
         pass
-    async with make_poster().endpoint(f"http://127.0.0.1:{port}") as destination:
-        verdict = await destination.post(POST, secrets=[SECRET])
-    assert verdict.kind is ResultKind.RETRY
-    assert verdict.error is not None
-    assert verdict.error.startswith("no connection: ")
+    async with make_client().endpoint(f"http://127.0.0.1:{port}") as endpoint:
+        result = await endpoint.post(MESSAGE, secrets=[SECRET])
+    assert result.kind is ResultKind.RETRY
+    assert result.error is not None
+    assert result.error.startswith("no connection: ")
 
 
-async def test_a_name_server_that_is_silent_is_a_failure(make_poster):
+async def test_a_name_server_that_is_silent_is_a_failure(make_client):
     async def never(host, port):
         await asyncio.Event().wait()
 
-    async with make_poster(resolve=never, connect_timeout_s=0.05).endpoint("http://hooks.example/") as destination:
-        verdict = await destination.post(POST, secrets=[SECRET])
-    assert verdict == no_response(POST.ids, "no connection within 0.05 s")
+    async with make_client(resolve=never, connect_timeout_s=0.05).endpoint("http://hooks.example/") as endpoint:
+        result = await endpoint.post(MESSAGE, secrets=[SECRET])
+    assert result == no_response(MESSAGE.ids, "no connection within 0.05 s")
 
 
-async def test_a_receiver_on_the_own_machine_is_refused_where_it_is_not_allowed(make_poster, receiver, url):
-    async with make_poster(EgressPolicy()).endpoint(url) as destination:
-        verdict = await destination.post(POST, secrets=[SECRET])
+async def test_a_receiver_on_the_own_machine_is_refused_where_it_is_not_allowed(make_client, receiver, url):
+    async with make_client(EgressPolicy()).endpoint(url) as endpoint:
+        result = await endpoint.post(MESSAGE, secrets=[SECRET])
     error = "127.0.0.1 is not a place for callbacks (loopback); the operator can allow it"
-    assert verdict == no_response(POST.ids, error)
+    assert result == no_response(MESSAGE.ids, error)
     assert receiver.received == []
 
 
-async def test_a_name_is_posted_to_where_it_led_when_it_was_checked(make_poster, receiver, url):
+async def test_a_name_is_posted_to_where_it_led_when_it_was_checked(make_client, receiver, url):
     """A receiver listens on both addresses; only one of them is allowed, and the name changes over to the other."""
     answers = iter([("127.0.0.1",), ("127.0.0.2",)])
     other, port = Receiver(), int(url.split(":")[2].split("/")[0])
@@ -310,30 +310,30 @@ async def test_a_name_is_posted_to_where_it_led_when_it_was_checked(make_poster,
     async def rebinding(host, port):
         return next(answers)
 
-    allowed = EgressPolicy(networks=read_networks("127.0.0.1"))
+    policy = EgressPolicy(networks=read_networks("127.0.0.1"))
     with served(other, host="127.0.0.2", port=port):
-        async with make_poster(allowed, resolve=rebinding).endpoint(f"http://rebinding.test:{port}/") as destination:
-            assert await destination.post(POST, secrets=[SECRET]) == DONE
+        async with make_client(policy, resolve=rebinding).endpoint(f"http://rebinding.test:{port}/") as endpoint:
+            assert await endpoint.post(MESSAGE, secrets=[SECRET]) == DONE
             # The kept connection leads where it was made to; a new one is checked anew.
-            assert await destination.post(POST, secrets=[SECRET]) == DONE
-        async with make_poster(allowed, resolve=rebinding).endpoint(f"http://rebinding.test:{port}/") as destination:
-            assert "loopback" in ((await destination.post(POST, secrets=[SECRET])).error or "")
+            assert await endpoint.post(MESSAGE, secrets=[SECRET]) == DONE
+        async with make_client(policy, resolve=rebinding).endpoint(f"http://rebinding.test:{port}/") as endpoint:
+            assert "loopback" in ((await endpoint.post(MESSAGE, secrets=[SECRET])).error or "")
     assert (len(receiver.received), other.received) == (2, [])
     assert receiver.received[0].headers["host"] == f"rebinding.test:{port}"
 
 
-async def test_a_host_allowed_by_name_may_be_anywhere(make_poster, receiver, url):
+async def test_a_host_allowed_by_name_may_be_anywhere(make_client, receiver, url):
     port = url.split(":")[2].split("/")[0]
-    poster = make_poster(EgressPolicy(hosts=read_hosts(".test")), resolve=to_loopback)
-    async with poster.endpoint(f"http://hooks.test:{port}/") as destination:
-        assert await destination.post(POST, secrets=[SECRET]) == DONE
+    client = make_client(EgressPolicy(hosts=read_hosts(".test")), resolve=to_loopback)
+    async with client.endpoint(f"http://hooks.test:{port}/") as endpoint:
+        assert await endpoint.post(MESSAGE, secrets=[SECRET]) == DONE
     assert len(receiver.received) == 1
 
 
-async def test_a_receiver_with_an_ipv6_address_is_told_it_in_brackets(make_poster, receiver):
+async def test_a_receiver_with_an_ipv6_address_is_told_it_in_brackets(make_client, receiver):
     with served(receiver, host="::1") as port:
-        async with make_poster().endpoint(f"http://[::1]:{port}/") as destination:
-            assert await destination.post(POST, secrets=[SECRET]) == DONE
+        async with make_client().endpoint(f"http://[::1]:{port}/") as endpoint:
+            assert await endpoint.post(MESSAGE, secrets=[SECRET]) == DONE
     assert receiver.received[0].headers["host"] == f"[::1]:{port}"
 
 
@@ -367,70 +367,70 @@ def trusted(authority) -> ssl.SSLContext:
 
 @pytest.mark.parametrize("host", ["hooks.test", "hooks.test."])
 async def test_the_certificate_is_checked_for_the_name_though_an_address_is_dialled(
-    make_poster, receiver, secure, trusted, host
+    make_client, receiver, secure, trusted, host
 ):
-    poster = make_poster(resolve=to_loopback, trusted=trusted)
-    async with poster.endpoint(f"https://{host}:{secure}/") as destination:
-        assert await destination.post(POST, secrets=[SECRET]) == DONE
+    client = make_client(resolve=to_loopback, trusted=trusted)
+    async with client.endpoint(f"https://{host}:{secure}/") as endpoint:
+        assert await endpoint.post(MESSAGE, secrets=[SECRET]) == DONE
     assert receiver.received[0].headers["host"] == f"hooks.test:{secure}"
 
 
-async def test_a_certificate_for_another_name_is_refused(make_poster, receiver, secure, trusted):
-    poster = make_poster(resolve=to_loopback, trusted=trusted)
-    async with poster.endpoint(f"https://other.test:{secure}/") as destination:
-        verdict = await destination.post(POST, secrets=[SECRET])
-    assert verdict.kind is ResultKind.RETRY
-    assert "CERTIFICATE_VERIFY_FAILED" in (verdict.error or "")
+async def test_a_certificate_for_another_name_is_refused(make_client, receiver, secure, trusted):
+    client = make_client(resolve=to_loopback, trusted=trusted)
+    async with client.endpoint(f"https://other.test:{secure}/") as endpoint:
+        result = await endpoint.post(MESSAGE, secrets=[SECRET])
+    assert result.kind is ResultKind.RETRY
+    assert "CERTIFICATE_VERIFY_FAILED" in (result.error or "")
     assert receiver.received == []
 
 
-async def test_a_certificate_that_nobody_trusts_is_refused(make_poster, receiver, secure):
-    async with make_poster(resolve=to_loopback).endpoint(f"https://hooks.test:{secure}/") as destination:
-        verdict = await destination.post(POST, secrets=[SECRET])
-    assert "CERTIFICATE_VERIFY_FAILED" in (verdict.error or "")
+async def test_a_certificate_that_nobody_trusts_is_refused(make_client, receiver, secure):
+    async with make_client(resolve=to_loopback).endpoint(f"https://hooks.test:{secure}/") as endpoint:
+        result = await endpoint.post(MESSAGE, secrets=[SECRET])
+    assert "CERTIFICATE_VERIFY_FAILED" in (result.error or "")
     assert receiver.received == []
 
 
-async def test_the_receiver_is_asked_for_by_its_name_in_tls(make_poster, authority, trusted):
+async def test_the_receiver_is_asked_for_by_its_name_in_tls(make_client, authority, trusted):
     names = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("hooks.test").configure_cert(context)
     context.sni_callback = lambda _, name, __: names.append(name)
-    poster = make_poster(resolve=to_loopback, trusted=trusted)
+    client = make_client(resolve=to_loopback, trusted=trusted)
     said = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     async with (
         met(Broken(said), tls=context) as port,
-        poster.endpoint(f"https://hooks.test:{port}/") as destination,
+        client.endpoint(f"https://hooks.test:{port}/") as endpoint,
     ):
-        assert await destination.post(POST, secrets=[SECRET]) == DONE
+        assert await endpoint.post(MESSAGE, secrets=[SECRET]) == DONE
     assert names == ["hooks.test"]
 
 
-async def test_whatever_goes_wrong_is_a_verdict_and_stands_in_the_log(make_poster, url, caplog):
-    async with make_poster().endpoint(url) as destination:
+async def test_whatever_goes_wrong_is_a_result_and_is_logged(make_client, url, caplog):
+    async with make_client().endpoint(url) as endpoint:
         with caplog.at_level(logging.ERROR):
-            verdict = await destination.post(POST, secrets=["no secret"])
-    assert verdict == no_response(POST.ids, "failed unexpectedly: ValueError")
+            result = await endpoint.post(MESSAGE, secrets=["no secret"])
+    assert result == no_response(MESSAGE.ids, "failed unexpectedly: ValueError")
     assert "failed unexpectedly" in caplog.text
     assert "a=b" not in caplog.text
 
 
-async def test_a_cancelled_post_is_cancelled(make_poster):
+async def test_a_cancelled_post_is_cancelled(make_client):
     broken = Silent(b"")
-    async with met(broken) as port, make_poster().endpoint(f"http://127.0.0.1:{port}") as destination:
-        task = asyncio.create_task(destination.post(POST, secrets=[SECRET]))
+    async with met(broken) as port, make_client().endpoint(f"http://127.0.0.1:{port}") as endpoint:
+        task = asyncio.create_task(endpoint.post(MESSAGE, secrets=[SECRET]))
         await eventually(lambda: asyncio.sleep(0, broken.heard))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
 
-def test_a_url_that_leads_nowhere_makes_no_destination(make_poster):
+def test_a_url_that_leads_nowhere_makes_no_endpoint(make_client):
     with pytest.raises(ValueError, match="http or https"):
-        make_poster().endpoint("ftp://hooks.example/")
+        make_client().endpoint("ftp://hooks.example/")
 
 
-def test_a_poster_needs_no_more_than_what_is_allowed():
-    poster = WebhookClient(allowed=EgressPolicy())
-    assert poster.bounds == RequestLimits()
-    assert poster.clock is time.time
+def test_a_client_needs_no_more_than_what_is_allowed():
+    client = WebhookClient(egress_policy=EgressPolicy())
+    assert client.limits == RequestLimits()
+    assert client.clock is time.time
