@@ -53,7 +53,7 @@ def require_for(request: Request, operations: Operations) -> None:
 
 def visible(request: Request, topologies: Iterable[str]) -> list[str]:
     """Those of the topologies that the request's key is for."""
-    return [name for name in topologies if request.state.key.sees(name)]
+    return [name for name in topologies if request.state.key.allows(name)]
 
 
 def _shown(request: Request) -> str | None:
