@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import redis
+from acker_service.components import Components
 from acker_service.operations.batcher import APPLY, ShardRequest
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.operations.request import ApplyRequest
 from acker_service.operations.routing import split
 from acker_service.redis.codec import fingerprint
-from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
 
@@ -116,7 +116,7 @@ def buckets_for(roots: int, *, ackers: int) -> int:
 
 
 async def _make(url: str, name: str, configuration: TopologyConfig) -> tuple[Topology, int]:
-    store = Store(url, window_ms=WEEK_MS)
+    store = Components(url, window_ms=WEEK_MS)
     try:
         await store.redis.load()
         topology = await store.registry.create_or_update(name, lambda _: configuration)

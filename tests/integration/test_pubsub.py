@@ -8,16 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from acker_service.components import Components
 from acker_service.delivery.config import DeliveryConfig
 from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
-from acker_service.store import Store
 from acker_service.topologies.callback import PubSub, Webhook
 from acker_service.topologies.registration import register_callback
 from redis.asyncio import Redis
 
 from tests.support.caller import Caller, init
+from tests.support.tasks import delivery_supervisor
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +54,7 @@ class Subscriber:
 
 
 @pytest.fixture
-async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
+async def subscriber(store: Components) -> AsyncIterator[Subscriber]:
     """A subscriber whose subscription is confirmed: at the server that has the channel, in a cluster."""
     subscriber, url = Subscriber(), (await store.redis._primaries.of(CHANNEL)).url
     async with Redis.from_url(url) as redis, redis.pubsub() as pubsub:
@@ -68,10 +69,10 @@ async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
 
 
 @pytest.fixture
-async def couriers(store: Store, call: Caller, poster: WebhookClient) -> AsyncIterator[DeliverySupervisor]:
+async def couriers(store: Components, call: Caller, poster: WebhookClient) -> AsyncIterator[DeliverySupervisor]:
     await call.put_spout(SPOUT)
     await store.callbacks.change("default", SPOUT, _published)
-    couriers = DeliverySupervisor(store, poster=poster, terms=TERMS, every=0.05)
+    couriers = delivery_supervisor(store, webhook_client=poster, config=TERMS, interval=0.05)
     yield couriers
     await couriers.stop()
 
@@ -101,7 +102,7 @@ async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
 
 
 async def test_what_ends_later_is_published_once(
-    couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    store: Components, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     couriers.start()
     for root in range(1, 9):
@@ -110,18 +111,18 @@ async def test_what_ends_later_is_published_once(
     assert (await call.spout())["unread"] == 8
 
     async def counted() -> bool:
-        topology = await couriers.store.registry.get("default")
-        return (await couriers.store.stats.read(topology)).deliveries["published"] == 8
+        topology = await store.registry.get("default")
+        return (await store.stats.read(topology)).deliveries["published"] == 8
 
     await eventually(counted)
     assert len(subscriber.messages) == 8
 
 
 async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside_it(
-    store: Store, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber, poster: WebhookClient
+    store: Components, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber, poster: WebhookClient
 ) -> None:
     await call.words(*[init(root) for root in range(4, 44, 4)])
-    small = DeliverySupervisor(store, poster=poster, terms=replace(TERMS, max_batch=4), every=0.05)
+    small = delivery_supervisor(store, webhook_client=poster, config=replace(TERMS, max_batch=4), interval=0.05)
     small.start()
     await eventually_told(subscriber, [*range(4, 44, 4)])
     await small.stop()
@@ -139,7 +140,7 @@ async def test_each_cursor_names_one_shard(couriers: DeliverySupervisor, call: C
 
 
 async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
-    store: Store, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    store: Components, couriers: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     def posted(present: Any, now_ms: int) -> Any:
         nowhere = Webhook(url="http://127.0.0.1:1/")

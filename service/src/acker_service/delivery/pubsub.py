@@ -13,8 +13,8 @@ class PubSubWorker(DeliveryWorker):
     async def deliver(self, post: Lease, taken: ClaimedBatch) -> float:
         """Publish what was taken, in as many messages as that needs. Gives no rest."""
         for message in messages(taken.entries, post.max_batch):
-            await self.store.leases.publish(post, message)
-            self.store.metrics.delivery.messages[post.topology.name].inc()
+            await self.leases.publish(post, message)
+            self.metrics.messages[post.topology.name].inc()
         sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in taken.entries]
-        await self.store.leases.settle(post, taken, sent, success=None)
+        await self.leases.settle(post, taken, sent, success=None)
         return 0.0

@@ -7,14 +7,18 @@ from typing import Any
 
 from acker_service.background import cancel_and_wait
 from acker_service.delivery.config import DeliveryConfig
+from acker_service.delivery.leases import LeaseStore
 from acker_service.delivery.pubsub import PubSubWorker
 from acker_service.delivery.webhook import WebhookWorker
 from acker_service.delivery.webhook_client import WebhookClient
 from acker_service.delivery.worker import DeliveryWorker
-from acker_service.store import Store
+from acker_service.mailboxes.notifier import MailboxNotifier
+from acker_service.metrics.registry import Metrics
+from acker_service.topologies.callback_registry import Callbacks
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registration import CallbackStatus
-from acker_service.topologies.spouts import Spout
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Deletion, Topology
 
 EVERY_S = 1.0
@@ -29,15 +33,35 @@ Mailbox = tuple[str, int]
 class DeliverySupervisor(PeriodicTask):
     """Looks at the spout tasks of all topologies, and lets a courier run where a callback is on."""
 
-    def __init__(self, store: Store, *, poster: WebhookClient, terms: DeliveryConfig, every: float = EVERY_S) -> None:
-        super().__init__(store, every=every)
-        self._poster, self._terms = poster, terms
+    def __init__(
+        self,
+        *,
+        registry: TopologyRegistry,
+        spouts: SpoutRegistry,
+        callbacks: Callbacks,
+        leases: LeaseStore,
+        notifier: MailboxNotifier,
+        metrics: Metrics,
+        webhook_client: WebhookClient,
+        config: DeliveryConfig,
+        interval: float = EVERY_S,
+    ) -> None:
+        super().__init__(registry=registry, metrics=metrics, interval=interval, label="delivery")
+        self._spouts, self._poster, self._terms = spouts, webhook_client, config
+        self._parts: dict[str, Any] = {
+            "registry": registry,
+            "spouts": spouts,
+            "callbacks": callbacks,
+            "leases": leases,
+            "notifier": notifier,
+            "metrics": metrics.delivery,
+        }
         self._worker = uuid.uuid4().hex
         self._running: dict[Mailbox, tuple[DeliveryWorker, asyncio.Task[None]]] = {}
 
     async def run_for(self, topology: Topology) -> None:
         """See to it that the couriers of a topology are those of its callbacks as they are now."""
-        topology = await self.store.registry.refresh(topology.name)
+        topology = await self.registry.refresh(topology.name)
         wanted = {(topology.incarnation, spout.index): spout for spout in await self._on(topology)}
         for mailbox, (courier, task) in list(self._running.items()):
             if task.done() or (mailbox[0] == topology.incarnation and wanted.get(mailbox) != courier.spout):
@@ -59,7 +83,7 @@ class DeliverySupervisor(PeriodicTask):
         """Give the spout tasks whose callback is on."""
         if topology.deletion is Deletion.DELETING:
             return []
-        called_back = await self.store.spouts.with_callback(topology)
+        called_back = await self._spouts.with_callback(topology)
         return [spout for spout in called_back if spout.callback and spout.callback.state is CallbackStatus.ON]
 
     def _begin(self, mailbox: Mailbox, topology: Topology, spout: Spout) -> None:
@@ -70,11 +94,11 @@ class DeliverySupervisor(PeriodicTask):
     def _make(self, topology: Topology, spout: Spout) -> DeliveryWorker | None:
         """Make the courier for a callback; None for a kind that only a later release knows."""
         assert spout.callback is not None
-        common: dict[str, Any] = {"worker": self._worker, "terms": self._terms}
+        common: dict[str, Any] = self._parts | {"worker": self._worker, "terms": self._terms}
         if spout.callback.kind == "webhook":
-            return WebhookWorker(self.store, topology, spout, poster=self._poster, **common)
+            return WebhookWorker(topology, spout, poster=self._poster, **common)
         if spout.callback.kind == "pubsub":
-            return PubSubWorker(self.store, topology, spout, **common)
+            return PubSubWorker(topology, spout, **common)
         return None
 
     async def _deliver(self, courier: DeliveryWorker) -> None:

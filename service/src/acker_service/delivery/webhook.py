@@ -48,7 +48,7 @@ class WebhookWorker(DeliveryWorker):
         assert self._endpoint is not None
         told = [piece.document for entry in taken.entries for piece in entry.completions]
         letter = make_message(topology=post.topology.name, spout_task=post.spout.name, completions=told)
-        meters = self.store.metrics.delivery
+        meters = self.metrics
         with meters.post_seconds[post.topology.name].time():
             secrets = post.callback.secrets_at(await self.now_ms())
             verdict = await self._endpoint.post(letter, secrets=secrets)
@@ -65,7 +65,7 @@ class WebhookWorker(DeliveryWorker):
             try:
                 now_ms = await self.now_ms()
                 settlements = list(settle(taken.entries, verdict, self.terms.schedule, now_ms=now_ms, draw=draw))
-                await self.store.leases.settle(post, taken, settlements, success=success, error=error)
+                await self.leases.settle(post, taken, settlements, success=success, error=error)
             except (NotFound, TopologyRecreated):
                 raise CallbackGone from None
             except ServiceError as problem:
@@ -87,6 +87,6 @@ class WebhookWorker(DeliveryWorker):
             same = present is not None and present.callback_epoch_ms == post.callback.callback_epoch_ms
             return deactivate(present, state, error) if present is not None and same else present
 
-        await self.store.callbacks.change(post.topology.name, post.spout.name, change)
+        await self.callbacks.change(post.topology.name, post.spout.name, change)
         _log.warning("the webhook of %s is %s: it %s", self.name, state, error)
         raise CallbackGone

@@ -7,13 +7,16 @@ from dataclasses import replace
 
 from acker_protocol.errors import NotFound, ServiceError
 
+from acker_service.background import Wakeup
 from acker_service.delivery.config import DeliveryConfig
-from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
-from acker_service.store import Store
+from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, LeaseStore, TopologyChanged
+from acker_service.mailboxes.notifier import MailboxNotifier
+from acker_service.metrics.instruments import DeliveryMetrics
+from acker_service.topologies.callback_registry import Callbacks
 from acker_service.topologies.registration import RegisteredCallback
-from acker_service.topologies.spouts import Spout
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology, TopologyRecreated
-from acker_service.wakeup import Wakeup
 
 RETRY_INTERVAL_S = 0.5
 """A store that is away is asked again after so long."""
@@ -37,8 +40,23 @@ class DeliveryWorker:
     splits_entries = True
     """Whether no request holds more than the terms say, so that large entries have to be divided."""
 
-    def __init__(self, store: Store, topology: Topology, spout: Spout, *, worker: str, terms: DeliveryConfig) -> None:
-        self.store, self.topology, self.spout, self.terms = store, topology, spout, terms
+    def __init__(
+        self,
+        topology: Topology,
+        spout: Spout,
+        *,
+        registry: TopologyRegistry,
+        spouts: SpoutRegistry,
+        callbacks: Callbacks,
+        leases: LeaseStore,
+        notifier: MailboxNotifier,
+        metrics: DeliveryMetrics,
+        worker: str,
+        terms: DeliveryConfig,
+    ) -> None:
+        self.topology, self.spout, self.terms = topology, spout, terms
+        self.registry, self.spouts, self.callbacks = registry, spouts, callbacks
+        self.leases, self.notifier, self.metrics = leases, notifier, metrics
         self._worker, self._known_by = worker, topology.stamp
         self._stopping = asyncio.Event()
         self._wakeup = Wakeup()
@@ -59,7 +77,7 @@ class DeliveryWorker:
 
     async def run(self) -> None:
         """Deliver until told to stop, or until the callback is another."""
-        with self.store.mailbox_notifier.waiting(self.topology, self.spout) as self._wakeup:
+        with self.notifier.waiting(self.topology, self.spout) as self._wakeup:
             while not self._stopping.is_set():
                 try:
                     await self._run_once()
@@ -74,7 +92,7 @@ class DeliveryWorker:
                     _log.warning("delivery for %s waits: %s", self.name, problem.detail)
                     await self.sleep(RETRY_INTERVAL_S)
             with contextlib.suppress(ServiceError):
-                await self.store.leases.release_lease(self._lease(await self._topology()))
+                await self.leases.release_lease(self._lease(await self._topology()))
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, but not beyond a stop."""
@@ -83,7 +101,7 @@ class DeliveryWorker:
 
     async def now_ms(self) -> int:
         """Tell the time, by Redis's clock."""
-        return await self.store.registry.now_ms()
+        return await self.registry.now_ms()
 
     async def _run_once(self) -> None:
         """Deliver what there is, or wait for some."""
@@ -93,32 +111,32 @@ class DeliveryWorker:
         if taken.entries:
             rest_s = await self.deliver(post, taken)
             if rest_s:
-                await self.store.leases.release_lease(post, rest_s=rest_s)
+                await self.leases.release_lease(post, rest_s=rest_s)
         elif taken.leased_for_ms is not None:
             await self._wakeup.wait(min(IDLE_S, taken.leased_for_ms / 1_000))
         elif not taken.more:
-            await self.store.leases.release_lease(post)
+            await self.leases.release_lease(post)
             due_s = IDLE_S if taken.due_ms is None else (taken.due_ms - now_ms) / 1_000
             await self._wakeup.wait(max(0.0, min(IDLE_S, due_s)))
 
     async def _claim(self, post: Lease, now_ms: int) -> ClaimedBatch:
         """Take what there is; if that is little and new, wait a moment for what comes with it."""
-        taken = await self.store.leases.claim(post, now_ms)
+        taken = await self.leases.claim(post, now_ms)
         total = sum(len(entry.completions) for entry in taken.entries)
         if taken.is_retry or taken.more or not 0 < total < self.terms.max_batch or not self.terms.linger_s:
             return taken
         await self.sleep(self.terms.linger_s)
-        return await self.store.leases.claim(post, now_ms)
+        return await self.leases.claim(post, now_ms)
 
     async def _topology(self) -> Topology:
-        return await self.store.registry.get(self.topology.name)
+        return await self.registry.get(self.topology.name)
 
     async def _current_topology(self) -> Topology:
         """Give the topology as it is known now; whenever that changed, see to it that the callback did not."""
         topology = await self._topology()
         if topology.stamp != self._known_by:
             same = topology.incarnation == self.topology.incarnation
-            if not same or await self.store.spouts.get(topology, self.spout.name) != self.spout:
+            if not same or await self.spouts.get(topology, self.spout.name) != self.spout:
                 raise CallbackGone
             self._known_by = topology.stamp
         return topology
@@ -141,4 +159,4 @@ class DeliveryWorker:
             return replace(present, callback_epoch_ms=begun_ms) if present is not None and behind else present
 
         with contextlib.suppress(ServiceError):
-            await self.store.callbacks.change(self.topology.name, self.spout.name, change)
+            await self.callbacks.change(self.topology.name, self.spout.name, change)

@@ -8,7 +8,7 @@ import numpy as np
 from acker_protocol.errors import ServiceError, StoreUnavailable, TopologyBusy
 from acker_protocol.operations import REFUSED, OperationState
 
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.operations import operation_metrics
 from acker_service.operations.batcher import APPLY, APPLY_WITHOUT_INITS, Applied, ApplyBatcher

@@ -8,7 +8,7 @@ from acker_protocol.operations import Ack, Fail, Init, ResetTimeout
 from acker_protocol.wire import packed
 from numpy.typing import NDArray
 
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.operations.batcher import Applied
 from acker_service.operations.column_batch import ColumnBatch, Operations
 from acker_service.operations.routing import ShardPart

@@ -6,7 +6,7 @@ from typing import Any
 
 from acker_protocol.operations import Outcome
 
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.operations.operation_metrics import FORCED_FAIL
 from acker_service.operations.routing import bucket_of, shard_of
 from acker_service.redis import codec

@@ -29,16 +29,11 @@ class Topologies:
         return name
 
 
-class Store:
-    def __init__(self) -> None:
-        self.registry, self.metrics = Topologies(), Metrics()
-
-
 class Counted(PeriodicTask):
     """Never comes to an end in one topology, and fails in another."""
 
-    def __init__(self, store: Any) -> None:
-        super().__init__(store, every=0.001)
+    def __init__(self, registry: Any) -> None:
+        super().__init__(registry=registry, metrics=Metrics(), interval=0.001, label="counted")
         self.visits: Counter[str] = Counter()
 
     async def run_for(self, topology: Any) -> None:
@@ -51,7 +46,7 @@ class Counted(PeriodicTask):
 
 @pytest.fixture
 def rounds() -> Counted:
-    return Counted(Store())
+    return Counted(Topologies())
 
 
 async def test_a_topology_that_takes_long_or_fails_keeps_no_other_waiting(rounds: Counted) -> None:
@@ -67,7 +62,7 @@ async def test_a_topology_that_takes_long_or_fails_keeps_no_other_waiting(rounds
 
 @pytest.mark.parametrize("fault", [StoreUnavailable("away"), ValueError("a bug")])
 async def test_a_round_that_fails_is_followed_by_the_next(rounds: Counted, fault: Exception) -> None:
-    rounds.store.registry.faults = [fault] * 3  # type: ignore[attr-defined]
+    rounds.registry.faults = [fault] * 3  # type: ignore[attr-defined]
     rounds.start()
 
     async def went_on() -> bool:
