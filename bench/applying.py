@@ -18,11 +18,11 @@ from pathlib import Path
 
 from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+from acker_service.components import Components
 from acker_service.operations import decoding
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.redis.embedded import EmbeddedServer
-from acker_service.store import Store
 
 OPERATIONS = 1_000
 TIMES = 40
@@ -30,7 +30,7 @@ ROUNDS = 5
 HERE = Path(__file__).parent.parent
 
 
-async def batches(store: Store) -> None:
+async def batches(store: Components) -> None:
     """Inits and last acks of 500 roots, in one batch."""
     roots = [_id() for _ in range(OPERATIONS // 2)]
     inits: list[Operation] = [Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders") for root in roots]
@@ -38,7 +38,7 @@ async def batches(store: Store) -> None:
     await _apply(store, decoding.decode(CONTENT_TYPE, encode_packed(inits + acks), max_operations=OPERATIONS))
 
 
-async def singles(store: Store) -> None:
+async def singles(store: Components) -> None:
     """Inits of 50 roots and their last acks, each in a request of its own."""
     roots = [_id() for _ in range(50)]
     await asyncio.gather(
@@ -57,7 +57,7 @@ async def measure() -> dict[str, tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder:
         embedded = EmbeddedServer(Path(folder))
         await embedded.start()
-        store = Store(embedded.url, window_ms=600_000)
+        store = Components(embedded.url, window_ms=600_000)
         await store.open()
         measured = {way.__name__: await _measure(way, store) for way in (batches, singles)}
         await store.close()
@@ -65,7 +65,7 @@ async def measure() -> dict[str, tuple[float, float]]:
     return measured
 
 
-async def _measure(way: Callable[[Store], Awaitable[None]], store: Store) -> tuple[float, float]:
+async def _measure(way: Callable[[Components], Awaitable[None]], store: Components) -> tuple[float, float]:
     taken = []
     for _ in range(TIMES):
         cpu, wall = time.process_time(), time.perf_counter()
@@ -75,7 +75,7 @@ async def _measure(way: Callable[[Store], Awaitable[None]], store: Store) -> tup
     return statistics.median(cpus), statistics.median(walls)
 
 
-async def _apply(store: Store, operations: OperationBatch) -> None:
+async def _apply(store: Components, operations: OperationBatch) -> None:
     topology = await store.registry.get("default")
     await store.applier.apply(topology, ApplyRequest(endpoint="batch", operations=operations))
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import redis
+from acker_service.components import Components
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batcher import APPLY
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.redis.codec import ShardRequest, fingerprint
-from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
 
@@ -115,7 +115,7 @@ def buckets_for(roots: int, *, ackers: int) -> int:
 
 
 async def _make(url: str, name: str, configuration: TopologyConfig) -> tuple[Topology, int]:
-    store = Store(url, window_ms=WEEK_MS)
+    store = Components(url, window_ms=WEEK_MS)
     try:
         await store.redis.load()
         topology = await store.registry.create_or_update(name, lambda _: configuration)

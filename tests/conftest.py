@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.settings import Settings
-from acker_service.store import Store
 
 from tests.support.caller import Caller
 from tests.support.redis_side import flush
@@ -33,9 +33,9 @@ def valkey_url(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 
 
 @pytest.fixture
-async def store(valkey_url: str) -> AsyncIterator[Store]:
+async def store(valkey_url: str) -> AsyncIterator[Components]:
     """A store on an empty Valkey that has the library."""
-    store = Store(valkey_url, window_ms=WINDOW_MS)
+    store = Components(valkey_url, window_ms=WINDOW_MS)
     await flush(store)
     await store.open()
     yield store
@@ -49,7 +49,7 @@ async def stopping() -> asyncio.Event:
 
 
 @pytest.fixture
-async def api(store: Store, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
+async def api(store: Components, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """The whole application, spoken to over HTTP inside this process. The tick does not run: tests tick themselves."""
     app = make_app(store, Settings(), stopping)
     store.start(stopping)

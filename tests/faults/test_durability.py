@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from acker_service.components import Components
 from acker_service.redis.durability import read_durability
-from acker_service.store import Store
 
 from tests.support.redis_side import everywhere
 from tests.support.stores import Member, running
@@ -20,29 +20,29 @@ def member(tmp_path: Path) -> Iterator[Member]:
 
 
 @pytest.fixture
-async def synced(member: Member) -> AsyncIterator[Store]:
+async def synced(member: Member) -> AsyncIterator[Components]:
     store = _store(member)
     yield store
     await store.close()
 
 
-def _store(member: Member, *, asserted: bool = False, login: str = "") -> Store:
+def _store(member: Member, *, asserted: bool = False, login: str = "") -> Components:
     url, durability = f"redis://{login}127.0.0.1:{member.port}", read_durability("fsync")
-    return Store(url, window_ms=600_000, durability=durability, fsync_asserted=asserted)
+    return Components(url, window_ms=600_000, durability=durability, fsync_asserted=asserted)
 
 
-async def test_fsync_refuses_a_redis_without_an_append_only_file(synced: Store) -> None:
+async def test_fsync_refuses_a_redis_without_an_append_only_file(synced: Components) -> None:
     with pytest.raises(ValueError, match="appendonly yes"):
         await synced.open()
 
 
-async def test_fsync_refuses_a_redis_that_syncs_once_a_second(member: Member, synced: Store) -> None:
+async def test_fsync_refuses_a_redis_that_syncs_once_a_second(member: Member, synced: Components) -> None:
     member.ask("CONFIG SET", "appendonly", "yes")
     with pytest.raises(ValueError, match="appendfsync always"):
         await synced.open()
 
 
-async def test_fsync_takes_no_inits_once_redis_syncs_less(member: Member, synced: Store) -> None:
+async def test_fsync_takes_no_inits_once_redis_syncs_less(member: Member, synced: Components) -> None:
     member.ask("CONFIG SET", "appendonly", "yes", "appendfsync", "always")
     await synced.open()
     await synced.backpressure.refresh()

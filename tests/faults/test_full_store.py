@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
+from acker_service.components import Components
 from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis.embedded import EmbeddedServer
-from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
 
@@ -22,11 +22,11 @@ ROOM = 6_000_000
 
 
 @pytest.fixture
-async def small(tmp_path: Path) -> AsyncIterator[Store]:
+async def small(tmp_path: Path) -> AsyncIterator[Components]:
     """A store on a Valkey of its own with little memory."""
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
-    store = Store(embedded.url, window_ms=600_000)
+    store = Components(embedded.url, window_ms=600_000)
     await store.open()
     await store.registry.create_or_update("small", lambda _: TopologyConfig(ackers=2, buckets=16))
     used = await used_memory(store)
@@ -41,13 +41,13 @@ def init(root_id: int) -> Init:
 
 
 async def send(
-    store: Store, topology: Topology, *messages: Operation, key: str | None = None
+    store: Components, topology: Topology, *messages: Operation, key: str | None = None
 ) -> Sequence[OperationState]:
     reply = await store.applier.apply(topology, ApplyRequest(endpoint="batch", operations=ListBatch(messages), key=key))
     return [answer.state for answer in reply.results]
 
 
-async def fill(store: Store, topology: Topology) -> list[int]:
+async def fill(store: Components, topology: Topology) -> list[int]:
     """Send inits until one is refused; give the root ids of those that were not."""
     pending: list[int] = []
     for first in range(1, 100_000, 100):
@@ -59,7 +59,7 @@ async def fill(store: Store, topology: Topology) -> list[int]:
     raise AssertionError("the store was never full")
 
 
-async def told(store: Store, topology: Topology) -> dict[int, str]:
+async def told(store: Components, topology: Topology) -> dict[int, str]:
     spout = await store.spouts.get(topology, "s")
     cursor, found = decode_cursor(None, topology), {}
     while (reading := await store.mailboxes.read(topology, spout, cursor, 1_000)).completions:
@@ -69,7 +69,7 @@ async def told(store: Store, topology: Topology) -> dict[int, str]:
     return found
 
 
-async def test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room(small: Store) -> None:
+async def test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room(small: Components) -> None:
     topology = await small.registry.get("small")
     pending = await fill(small, topology)
     acked, failed = pending[::2], pending[1::2]
@@ -81,7 +81,7 @@ async def test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is
     assert await send(small, topology, init(1 << 40)) == [OperationState.PENDING]
 
 
-async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(small: Store) -> None:
+async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(small: Components) -> None:
     topology = await small.registry.get("small")
     pending = await fill(small, topology)
     used = await used_memory(small)
@@ -100,7 +100,7 @@ async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(s
     ]
 
 
-async def test_inits_are_refused_before_memory_is_at_its_end(small: Store) -> None:
+async def test_inits_are_refused_before_memory_is_at_its_end(small: Components) -> None:
     topology = await small.registry.get("small")
     used = await used_memory(small)
     await everywhere(small, "CONFIG", "SET", "maxmemory", int(used / 0.95))
@@ -111,7 +111,7 @@ async def test_inits_are_refused_before_memory_is_at_its_end(small: Store) -> No
     assert await send(small, topology, init(1)) == [OperationState.PENDING]
 
 
-async def test_time_passes_in_a_full_store(small: Store) -> None:
+async def test_time_passes_in_a_full_store(small: Components) -> None:
     topology = await small.registry.get("small")
     await send(small, topology, Init(root_id=7, spout_task="s", ack_val=7, outstanding=1, message_timeout_ms=100))
     used = await used_memory(small)
@@ -124,20 +124,20 @@ async def test_time_passes_in_a_full_store(small: Store) -> None:
     assert found == {7: "timed_out"}
 
 
-async def test_a_store_that_evicts_is_refused(small: Store) -> None:
+async def test_a_store_that_evicts_is_refused(small: Components) -> None:
     await everywhere(small, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     with pytest.raises(ValueError, match="evicts"):
         await small.open()
 
 
-async def test_a_store_that_begins_to_evict_takes_no_inits(small: Store) -> None:
+async def test_a_store_that_begins_to_evict_takes_no_inits(small: Components) -> None:
     topology = await small.registry.get("small")
     await everywhere(small, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     await small.backpressure.refresh()
     assert await send(small, topology, init(1)) == [OperationState.STORE_FULL]
 
 
-async def test_acks_are_applied_beside_an_init_under_a_new_name_that_has_no_room(small: Store) -> None:
+async def test_acks_are_applied_beside_an_init_under_a_new_name_that_has_no_room(small: Components) -> None:
     topology = await small.registry.get("small")
     pending = await fill(small, topology)
     used = await used_memory(small)

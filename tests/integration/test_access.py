@@ -11,10 +11,10 @@ import pytest
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.http.access import Scope
 from acker_service.http.auth import Needs
 from acker_service.settings import Settings
-from acker_service.store import Store
 from fastapi import FastAPI
 from fastapi.routing import RouteContext, iter_route_contexts
 
@@ -64,7 +64,7 @@ def client_of(app: FastAPI, **more: Any) -> httpx.AsyncClient:
 
 
 def every_route() -> Iterable[RouteContext]:
-    app = make_app(Store(NOWHERE, window_ms=600_000), Settings(), asyncio.Event())
+    app = make_app(Components(NOWHERE, window_ms=600_000), Settings(), asyncio.Event())
     return [route for route in iter_route_contexts(app.routes) if route.path not in OPEN]
 
 
@@ -80,7 +80,7 @@ ENDPOINTS = endpoints()
 @pytest.fixture
 async def storeless(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """An application whose store cannot be reached, with a key of each scope for the topology `orders`."""
-    store = Store(NOWHERE, window_ms=600_000)
+    store = Components(NOWHERE, window_ms=600_000)
     settings = Settings(keys_file=keys_file(tmp_path, *SCOPES, topologies=["orders"]))
     async with client_of(make_app(store, settings, asyncio.Event())) as client:
         yield client
@@ -88,7 +88,7 @@ async def storeless(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def keyed(store: Store, stopping: asyncio.Event, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def keyed(store: Components, stopping: asyncio.Event, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """The whole application on a real store, with a key of each scope for `orders`; there is `payments` as well."""
     settings = Settings(keys_file=keys_file(tmp_path, *SCOPES, topologies=["orders"]))
     app = make_app(store, settings, stopping)

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from acker_protocol.errors import MEDIA_TYPE, known
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.settings import Settings
-from acker_service.store import Store
 
 from tests.integration.bad_input import ADDRESSES, BATCHES, BODIES, DEFAULT, DOCUMENTS, QUERIES, SPOUT, Bad
 from tests.support.caller import Caller, ack, init
@@ -25,9 +25,9 @@ INIT = {"root_id": "00000000000000c1", "spout_task": "orders", "edges": ["000000
 
 
 @pytest.fixture(scope="module")
-async def store(valkey_url: str) -> AsyncIterator[Store]:
+async def store(valkey_url: str) -> AsyncIterator[Components]:
     """One store for all tests here: they change nothing in it."""
-    store = Store(valkey_url, window_ms=600_000)
+    store = Components(valkey_url, window_ms=600_000)
     await flush(store)
     await store.open()
     yield store
@@ -35,7 +35,7 @@ async def store(valkey_url: str) -> AsyncIterator[Store]:
 
 
 @pytest.fixture(scope="module")
-async def api(store: Store) -> AsyncIterator[httpx.AsyncClient]:
+async def api(store: Components) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app=make_app(store, Settings(), asyncio.Event()))
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
         yield client
@@ -67,7 +67,7 @@ def assert_problem(answer: httpx.Response, code: str) -> dict[str, Any]:
     return problem
 
 
-async def assert_refused(call: Caller, store: Store, bad: Bad) -> dict[str, Any]:
+async def assert_refused(call: Caller, store: Components, bad: Bad) -> dict[str, Any]:
     """The request is refused with its problem, and nothing in the store is another."""
     before = await dump(store)
     answer = await call.http.request(bad.method, bad.path, **bad.request)
@@ -78,31 +78,33 @@ async def assert_refused(call: Caller, store: Store, bad: Bad) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("bad", BODIES.values(), ids=BODIES.keys())
-async def test_a_body_that_cannot_be_read_is_refused(busy: Caller, store: Store, bad: Bad) -> None:
+async def test_a_body_that_cannot_be_read_is_refused(busy: Caller, store: Components, bad: Bad) -> None:
     await assert_refused(busy, store, bad)
 
 
 @pytest.mark.parametrize("bad", DOCUMENTS.values(), ids=DOCUMENTS.keys())
-async def test_a_document_of_another_form_is_refused(busy: Caller, store: Store, bad: Bad) -> None:
+async def test_a_document_of_another_form_is_refused(busy: Caller, store: Components, bad: Bad) -> None:
     problem = await assert_refused(busy, store, bad)
     assert "index" not in problem
 
 
 @pytest.mark.parametrize("bad", BATCHES.values(), ids=BATCHES.keys())
 async def test_one_bad_operation_refuses_the_whole_batch_and_is_pointed_at(
-    busy: Caller, store: Store, bad: Bad
+    busy: Caller, store: Components, bad: Bad
 ) -> None:
     problem = await assert_refused(busy, store, bad)
     assert problem.get("index") == bad.index
 
 
 @pytest.mark.parametrize("bad", ADDRESSES.values(), ids=ADDRESSES.keys())
-async def test_an_address_where_nothing_is_or_a_wrong_method_is_refused(busy: Caller, store: Store, bad: Bad) -> None:
+async def test_an_address_where_nothing_is_or_a_wrong_method_is_refused(
+    busy: Caller, store: Components, bad: Bad
+) -> None:
     await assert_refused(busy, store, bad)
 
 
 @pytest.mark.parametrize("bad", QUERIES.values(), ids=QUERIES.keys())
-async def test_a_bad_query_or_header_is_refused(busy: Caller, store: Store, bad: Bad) -> None:
+async def test_a_bad_query_or_header_is_refused(busy: Caller, store: Components, bad: Bad) -> None:
     await assert_refused(busy, store, bad)
 
 
@@ -121,7 +123,7 @@ async def test_a_body_whose_length_is_over_the_limit_is_refused_unread(busy: Cal
     assert_problem(await busy.http.post(BATCH, content=never(), headers=headers), "too_large")
 
 
-async def test_a_body_that_grows_over_the_limit_is_refused_while_it_comes(busy: Caller, store: Store) -> None:
+async def test_a_body_that_grows_over_the_limit_is_refused_while_it_comes(busy: Caller, store: Components) -> None:
     async def growing() -> AsyncIterator[bytes]:
         for _ in range(MOST_BYTES // 65_536 + 1):
             yield b" " * 65_536
@@ -143,7 +145,7 @@ async def test_a_body_of_just_the_limit_is_taken_chunked_too(busy: Caller) -> No
     assert answer.status_code == 200
 
 
-async def test_a_batch_of_too_many_operations_is_too_large(busy: Caller, store: Store) -> None:
+async def test_a_batch_of_too_many_operations_is_too_large(busy: Caller, store: Components) -> None:
     before = await dump(store)
     ops = [{"op": "reset-timeout", "root_id": "00000000000000c1"}] * 10_001
     assert_problem(await busy.http.post(BATCH, json={"ops": ops}), "too_large")
@@ -151,14 +153,14 @@ async def test_a_batch_of_too_many_operations_is_too_large(busy: Caller, store: 
     assert (await busy.http.post(BATCH, json={"ops": ops[1:]})).status_code == 200
 
 
-async def test_ackers_cannot_be_changed(busy: Caller, store: Store) -> None:
+async def test_ackers_cannot_be_changed(busy: Caller, store: Components) -> None:
     before = await dump(store)
     for document in ({"ackers": 5}, {"ackers": 0}, {"ackers": 5, "retention_ms": 5_000}):
         assert_problem(await busy.http.put("/v1/topologies/default", json=document), "ackers_fixed")
     assert await dump(store) == before
 
 
-async def test_an_init_may_not_outlive_the_dedupe_window(busy: Caller, store: Store) -> None:
+async def test_an_init_may_not_outlive_the_dedupe_window(busy: Caller, store: Components) -> None:
     before = await dump(store)
     long = INIT | {"message_timeout_ms": 60_001}
     assert_problem(await busy.http.post("/v1/topologies/default/init", json=long), "invalid")
@@ -175,14 +177,14 @@ async def test_an_init_may_last_as_long_as_the_dedupe_window(busy: Caller) -> No
 
 @pytest.mark.parametrize("changed", [{"message_timeout_ms": 60_001}, {"dedupe_window_ms": 29_999}])
 async def test_the_dedupe_window_may_not_be_shorter_than_the_message_timeout(
-    busy: Caller, store: Store, changed: dict[str, int]
+    busy: Caller, store: Components, changed: dict[str, int]
 ) -> None:
     before = await dump(store)
     assert_problem(await busy.http.put("/v1/topologies/default", json=changed), "invalid")
     assert await dump(store) == before
 
 
-async def test_a_cursor_that_was_not_given_here_is_refused_on_release_too(busy: Caller, store: Store) -> None:
+async def test_a_cursor_that_was_not_given_here_is_refused_on_release_too(busy: Caller, store: Components) -> None:
     before = await dump(store)
     for cursor in ("", "?", "AQ", "é", "A" * 23, 7, None):
         path = "/v1/topologies/default/spouts/orders/completions/release"
@@ -191,7 +193,7 @@ async def test_a_cursor_that_was_not_given_here_is_refused_on_release_too(busy: 
 
 
 async def test_a_fault_of_the_service_itself_is_a_problem_without_a_trace_of_it(
-    api: httpx.AsyncClient, store: Store, monkeypatch: pytest.MonkeyPatch
+    api: httpx.AsyncClient, store: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> None:
         raise KeyError("secret")

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+from acker_service.components import Components
 from acker_service.redis import keys
 from acker_service.redis.node import Argument
-from acker_service.store import Store
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
 from tests.support.redis_side import find
@@ -18,7 +18,7 @@ E, F, G = 0xE1, 0xE2, 0xE3
 
 
 @pytest.fixture
-def calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def calls(store: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many requests each call of the store held that applied any."""
     held: list[int] = []
     call = store.redis.call
@@ -56,7 +56,7 @@ async def test_inits_of_one_turn_do_what_they_do_one_by_one(call: Caller, calls:
     assert (await call.spout())["pending"] == 0
 
 
-async def test_calls_without_a_key_leave_nothing_to_remember(call: Caller, store: Store) -> None:
+async def test_calls_without_a_key_leave_nothing_to_remember(call: Caller, store: Components) -> None:
     await together(call, init(R, E), ack(R, E))
     kept = await find(store, keys.shard("default", 0) + ":*")
     assert not [key for key in kept if key.rpartition(":")[0].endswith((":s0", ":s1"))]

@@ -7,8 +7,8 @@ import pytest
 from acker_protocol import routes
 from acker_protocol.signature import secret_key
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.settings import Settings
-from acker_service.store import Store
 from acker_service.topologies.registration import ROTATION_MS, CallbackStatus, deactivate
 
 from tests.integration.test_deliveries import Worker, dead
@@ -46,7 +46,7 @@ async def test_a_secret_that_was_given_is_never_shown(call: Caller) -> None:
 
 async def signing(call: Caller) -> list[str]:
     """Give the secrets that sign now, as the store has them."""
-    store: Store = call.http.store  # type: ignore[attr-defined]
+    store: Components = call.http.store  # type: ignore[attr-defined]
     topology = await store.registry.refresh("default")
     callback = (await store.spouts.read(topology, SPOUT)).callback
     assert callback is not None
@@ -54,7 +54,7 @@ async def signing(call: Caller) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _reach(call: Caller, store: Store) -> None:
+def _reach(call: Caller, store: Components) -> None:
     call.http.store = store  # type: ignore[attr-defined]
 
 
@@ -75,7 +75,7 @@ async def test_null_takes_a_callback_away(call: Caller) -> None:
     assert (await call.put_spout(SPOUT, callback=None)).json()["callback"] is None
 
 
-async def test_a_rotation_signs_with_both_for_a_day(call: Caller, store: Store) -> None:
+async def test_a_rotation_signs_with_both_for_a_day(call: Caller, store: Components) -> None:
     await put(call, WEBHOOK | {"secret": SECRET})
     second = (await call.http.post(routes.rotate("default", SPOUT))).json()["secret"]
     assert await signing(call) == [second, SECRET]
@@ -90,7 +90,7 @@ async def test_a_rotation_signs_with_both_for_a_day(call: Caller, store: Store) 
 
 @pytest.mark.parametrize("callback", [None, {"kind": "pubsub"}])
 async def test_without_a_webhook_there_is_no_secret_to_rotate(
-    store: Store, stopping: Any, callback: dict[str, str] | None
+    store: Components, stopping: Any, callback: dict[str, str] | None
 ) -> None:
     async with reachable(store, stopping) as http:
         await http.put(AT, json={"callback": callback})
@@ -105,13 +105,13 @@ async def test_what_is_not_there_cannot_be_rotated_nor_resumed(call: Caller, add
     assert (await call.http.post(address)).json()["code"] == "invalid"
 
 
-def reachable(store: Store, stopping: Any) -> httpx.AsyncClient:
+def reachable(store: Components, stopping: Any) -> httpx.AsyncClient:
     """An acker whose store others can reach."""
     app = make_app(store, Settings(store_port=6_400), stopping)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker")
 
 
-async def test_pubsub_is_refused_where_nobody_could_subscribe(call: Caller, store: Store, stopping: Any) -> None:
+async def test_pubsub_is_refused_where_nobody_could_subscribe(call: Caller, store: Components, stopping: Any) -> None:
     refused = await call.http.put(AT, json={"callback": {"kind": "pubsub"}})
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
     assert "--store-port" in refused.json()["detail"]
@@ -150,8 +150,10 @@ async def test_what_a_webhook_owns_is_read_by_others_and_not_released(call: Call
     assert await call.release(read["cursor"]) == 1
 
 
-async def test_a_change_reaches_another_replica(call: Caller, store: Store, valkey_url: str, stopping: Any) -> None:
-    replica = Store(valkey_url, window_ms=600_000)
+async def test_a_change_reaches_another_replica(
+    call: Caller, store: Components, valkey_url: str, stopping: Any
+) -> None:
+    replica = Components(valkey_url, window_ms=600_000)
     app = make_app(replica, Settings(), stopping)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other") as http:
         other = Caller(http)
@@ -165,7 +167,9 @@ async def test_a_change_reaches_another_replica(call: Caller, store: Store, valk
     await replica.close()
 
 
-async def test_one_that_is_paused_is_resumed_by_a_call_and_not_by_a_put_of_the_same(call: Caller, store: Store) -> None:
+async def test_one_that_is_paused_is_resumed_by_a_call_and_not_by_a_put_of_the_same(
+    call: Caller, store: Components
+) -> None:
     await put(call, WEBHOOK)
     pause = store.callbacks.change
     await pause(
@@ -183,12 +187,12 @@ async def test_one_that_is_paused_is_resumed_by_a_call_and_not_by_a_put_of_the_s
 
 
 @pytest.fixture
-async def worker(call: Caller, store: Store) -> Worker:
+async def worker(call: Caller, store: Components) -> Worker:
     await put(call, WEBHOOK)
     return Worker(store, "one")
 
 
-async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(call: Caller, store: Store) -> None:
+async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(call: Caller, store: Components) -> None:
     await put(call, WEBHOOK)
     await call.words(init(1), init(2), init(3, spout_task="pulled"))
     labels = {"topology": "default", "spout_task": SPOUT}
@@ -248,7 +252,7 @@ async def test_dead_letters_are_discarded(worker: Worker, call: Caller) -> None:
     assert (await call.spout())["dead_letters"] == 0
 
 
-async def test_dead_letters_keep_a_topology_from_being_deleted(call: Caller, store: Store) -> None:
+async def test_dead_letters_keep_a_topology_from_being_deleted(call: Caller, store: Components) -> None:
     brief = Caller(call.http, "brief")
     await brief.put()
     await brief.put_spout(SPOUT, callback=WEBHOOK)

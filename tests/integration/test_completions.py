@@ -2,8 +2,8 @@
 
 import httpx
 import pytest
+from acker_service.components import Components
 from acker_service.mailboxes.cursor import Cursor, Position, decode_cursor
-from acker_service.store import Store
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import at, flush
@@ -158,7 +158,7 @@ async def test_many_entries_are_released_at_once(call: Caller) -> None:
     assert await call.told() == [(1_200, "acked")]
 
 
-async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(ten: Caller, store: Store) -> None:
+async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(ten: Caller, store: Components) -> None:
     cursor = (await ten.completions())["cursor"]
     await flush(store)
     await ten.words(*[init(root) for root in (4, 8)])
@@ -166,7 +166,7 @@ async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(ten:
     assert await ten.told(after=cursor) == acked([4, 8])
 
 
-async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller, store: Store) -> None:
+async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller, store: Components) -> None:
     """A failover may lose the newest entries; their cursor must not hide what comes after."""
     incarnation = (await store.registry.get("default")).incarnation
     far = Position(ms=2**42, seq=0, offset=1)
@@ -175,7 +175,9 @@ async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller
     assert await ten.told(after=ahead) == acked(MANY)
 
 
-async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning(ten: Caller, store: Store) -> None:
+async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning(
+    ten: Caller, store: Components
+) -> None:
     topology = await store.registry.get("default")
     newest = decode_cursor((await ten.completions())["cursor"], topology).positions[0]
     next_one = Position(ms=newest.ms, seq=newest.seq + 1, offset=1)
@@ -184,7 +186,7 @@ async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginn
     assert await ten.told(after=ahead) == acked(MANY)
 
 
-async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, store: Store) -> None:
+async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, store: Components) -> None:
     for root in (4, 8, 12):
         await call.post(init(root))
     topology = await store.registry.get("default")
@@ -192,7 +194,7 @@ async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, store
     assert len(told[::3]) == 2
 
 
-async def test_a_reading_is_bounded_in_bytes(ten: Caller, store: Store) -> None:
+async def test_a_reading_is_bounded_in_bytes(ten: Caller, store: Components) -> None:
     topology = await store.registry.get("default")
     mailbox = f"{topology.shards[0]}:{topology.incarnation}:m0"
     await at(store, "DEL", mailbox)
@@ -212,7 +214,7 @@ async def test_the_cursor_of_another_topology_counts_as_the_beginning(ten: Calle
     assert await ten.told(after=foreign) == acked([*MANY, 44])
 
 
-async def test_a_cursor_that_names_a_shard_too_many_is_read_as_far_as_it_goes(ten: Caller, store: Store) -> None:
+async def test_a_cursor_that_names_a_shard_too_many_is_read_as_far_as_it_goes(ten: Caller, store: Components) -> None:
     incarnation = (await store.registry.get("default")).incarnation
     forged = Cursor(incarnation=incarnation, positions={255: Position(ms=1, seq=1, offset=1)}).encode()
     assert await ten.release(forged) == 0

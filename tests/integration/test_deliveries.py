@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from acker_service.components import Components
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, settle
 from acker_service.mailboxes.cursor import decode_cursor
-from acker_service.store import Store
 from acker_service.topologies.callback import Webhook
 from acker_service.topologies.registration import CallbackStatus, deactivate, register_callback, resume
 
@@ -28,7 +28,7 @@ SPOUT = "orders"
 class Worker:
     """Delivers for one spout task step by step, with a clock of its own."""
 
-    def __init__(self, store: Store, name: str, *, topology: str = "default") -> None:
+    def __init__(self, store: Components, name: str, *, topology: str = "default") -> None:
         self.store, self.name, self.topology = store, name, topology
         self.max_batch, self.splits_entries = 500, True
         self.now_ms = START_MS
@@ -74,7 +74,7 @@ DONE = DeliveryResult(kind=ResultKind.DONE)
 
 
 @pytest.fixture
-async def worker(store: Store, call: Caller) -> Worker:
+async def worker(store: Components, call: Caller) -> Worker:
     await call.put_spout(SPOUT)
     await store.callbacks.change("default", SPOUT, _registered)
     return Worker(store, "one")
@@ -380,7 +380,7 @@ async def test_a_spout_task_that_is_removed_leaves_nothing_behind(worker: Worker
 
 async def test_dead_letters_fill_a_mailbox(worker: Worker, call: Caller) -> None:
     await dead(worker, call)
-    narrow = Store(worker.store.redis.url, window_ms=600_000, mailbox_max=5)
+    narrow = Components(worker.store.redis.url, window_ms=600_000, mailbox_max=5)
     await narrow.backpressure.refresh()
     lease = await worker.lease()
     assert await narrow.backpressure.full_mailboxes(lease.topology, [lease.spout.index]) == {lease.spout.index}

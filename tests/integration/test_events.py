@@ -14,11 +14,11 @@ import uvicorn
 from acker_protocol import routes
 from acker_protocol.errors import StoreUnavailable
 from acker_service.app import make_app
-from acker_service.http.sse import Events
+from acker_service.components import Components
+from acker_service.http.sse import EventStreams
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.server import UvicornServer
 from acker_service.settings import Settings
-from acker_service.store import Store
 
 from tests.support.caller import Caller, Document, init
 from tests.support.servers import AckerProcess, acker_serve, free_port
@@ -209,7 +209,7 @@ async def test_a_stop_ends_streams_and_polls_at_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-async def served(store: Store, stopping: asyncio.Event) -> AsyncIterator[Caller]:
+async def served(store: Components, stopping: asyncio.Event) -> AsyncIterator[Caller]:
     """Speaks to a real server in this process, on a store that the test looks into."""
     config = uvicorn.Config(make_app(store, Settings(), stopping), port=free_port(), log_config=None)
     server = UvicornServer(config, stopping)
@@ -232,7 +232,9 @@ async def true_soon(look: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("headers", [SSE, {}], ids=["a stream", "a long poll"])
-async def test_one_who_goes_away_is_forgotten_at_once(served: Caller, store: Store, headers: dict[str, str]) -> None:
+async def test_one_who_goes_away_is_forgotten_at_once(
+    served: Caller, store: Components, headers: dict[str, str]
+) -> None:
     async with connected(str(served.http.base_url)) as connection:
         asking = asyncio.create_task(connection.get(f"{path(served)}?wait_ms=60000", **headers))
         await true_soon(lambda: len(store.mailbox_notifier._mailboxes) == 1)
@@ -240,7 +242,7 @@ async def test_one_who_goes_away_is_forgotten_at_once(served: Caller, store: Sto
     await asyncio.gather(asking, return_exceptions=True)
 
 
-async def test_a_root_is_waited_for_no_more_when_the_caller_goes(served: Caller, store: Store) -> None:
+async def test_a_root_is_waited_for_no_more_when_the_caller_goes(served: Caller, store: Components) -> None:
     await served.post(init(1, 9))
     async with connected(str(served.http.base_url)) as connection:
         waits = f"{routes.root('default', f'{1:016x}')}?wait_ms=60000"
@@ -250,9 +252,9 @@ async def test_a_root_is_waited_for_no_more_when_the_caller_goes(served: Caller,
     await asyncio.gather(asking, return_exceptions=True)
 
 
-async def test_silence_is_broken_by_comments(call: Caller, store: Store, stopping: asyncio.Event) -> None:
+async def test_silence_is_broken_by_comments(call: Caller, store: Components, stopping: asyncio.Event) -> None:
     await call.put_spout("orders")
-    events = Events(store, stopping, heartbeat_s=0.02)
+    events = EventStreams(followers=store.followers, metrics=store.metrics.http, stopping=stopping, heartbeat_s=0.02)
     chunks = await begin(events, store)
     assert [await soon(anext(chunks)) for _ in range(4)] == [b":\n\n"] * 4
     await call.post(init(1))
@@ -263,7 +265,7 @@ async def test_silence_is_broken_by_comments(call: Caller, store: Store, stoppin
     assert await rest(chunks) == b"retry: 1000\n\n"
 
 
-async def begin(events: Events, store: Store, after: str | None = None) -> AsyncIterator[bytes]:
+async def begin(events: EventStreams, store: Components, after: str | None = None) -> AsyncIterator[bytes]:
     """Begin a stream in this process."""
     response = await events.respond(await store.registry.get("default"), "orders", after, 10)
     return response.body_iterator  # type: ignore[return-value]
@@ -280,11 +282,13 @@ async def test_a_store_that_goes_away_ends_a_stream_which_is_taken_up_again(
 ) -> None:
     port = free_port()
     embedded = await valkey_on(port, tmp_path)
-    store = Store(f"redis://127.0.0.1:{port}", window_ms=600_000)
+    store = Components(f"redis://127.0.0.1:{port}", window_ms=600_000)
     await store.open()
     async with client(store, stopping) as call:
         await call.words(init(4), init(8))
-        events = Events(store, stopping, heartbeat_s=0.02)
+        events = EventStreams(
+            followers=store.followers, metrics=store.metrics.http, stopping=stopping, heartbeat_s=0.02
+        )
         chunks = await begin(events, store)
         await embedded.stop()
         *_, last, end = (await rest(chunks)).decode().strip().split("\n\n")
@@ -342,7 +346,7 @@ async def skipped(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 @contextlib.asynccontextmanager
-async def client(store: Store, stopping: asyncio.Event) -> AsyncIterator[Caller]:
+async def client(store: Components, stopping: asyncio.Event) -> AsyncIterator[Caller]:
     """Speak to an application inside this process."""
     store.start(stopping)
     transport = httpx.ASGITransport(app=make_app(store, Settings(), stopping))

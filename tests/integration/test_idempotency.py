@@ -4,7 +4,7 @@ import anyio
 import httpx
 import pytest
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
-from acker_service.store import Store
+from acker_service.components import Components
 
 from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
 from tests.support.redis_side import at, find
@@ -80,7 +80,7 @@ async def test_a_repeat_tells_the_state_of_now_not_of_then(call: Caller) -> None
 
 
 async def test_a_repeated_fail_that_came_early_is_a_duplicate_once_the_root_is_pending(
-    call: Caller, store: Store
+    call: Caller, store: Components
 ) -> None:
     """Such a root exists when the fail's request is repeated after its root ended, was forgotten and emitted anew."""
     await call.put(retention_ms=1_000)
@@ -92,7 +92,7 @@ async def test_a_repeated_fail_that_came_early_is_a_duplicate_once_the_root_is_p
     assert await call.word(ack(R, E)) == "acked"
 
 
-async def test_a_repeat_on_a_root_no_longer_known_is_a_duplicate(call: Caller, store: Store) -> None:
+async def test_a_repeat_on_a_root_no_longer_known_is_a_duplicate(call: Caller, store: Components) -> None:
     ops = (init(R), init(S, E), ack(S, E), fail(S), reset_timeout(S))
     await call.words(*ops, key="k")
     await forget(store)
@@ -101,7 +101,7 @@ async def test_a_repeat_on_a_root_no_longer_known_is_a_duplicate(call: Caller, s
     assert {(await call.root(root))["code"] for root in (R, S)} == {"unknown_root"}
 
 
-async def test_a_repeated_init_whose_root_another_emit_holds_is_a_conflict(call: Caller, store: Store) -> None:
+async def test_a_repeated_init_whose_root_another_emit_holds_is_a_conflict(call: Caller, store: Components) -> None:
     await call.post(init(R), key="k")
     await forget(store)
     await call.post(init(R, E, message_id="another"))
@@ -218,7 +218,7 @@ async def test_a_repeat_of_a_conflict_is_a_conflict(call: Caller) -> None:
 
 
 async def test_a_single_init_that_is_repeated_when_another_has_its_root_is_a_conflict_that_was_replayed(
-    call: Caller, store: Store
+    call: Caller, store: Components
 ) -> None:
     await call.post(init(R), key="k")
     await forget(store)
@@ -227,7 +227,7 @@ async def test_a_single_init_that_is_repeated_when_another_has_its_root_is_a_con
     assert (answer.status_code, answer.json()["code"], is_replayed(answer)) == (409, "conflict", True)
 
 
-async def forget(store: Store) -> None:
+async def forget(store: Components) -> None:
     """Let the outcomes of finished roots be forgotten, as they are after the retention."""
     for key in await find(store, "acker:*:f[01]:*"):
         await at(store, "DEL", key)

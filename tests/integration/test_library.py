@@ -1,8 +1,8 @@
 """Two releases on one Redis: the newer library replaces the older one, and stays when the release is rolled back."""
 
 import pytest
+from acker_service.components import Components
 from acker_service.redis import library
-from acker_service.store import Store
 
 from tests.cluster.upgraded import newer
 from tests.support.caller import Caller, ack, init
@@ -13,11 +13,11 @@ pytestmark = pytest.mark.anyio
 OWN = library.version(library.source())
 
 
-async def loaded(store: Store) -> set[int]:
+async def loaded(store: Components) -> set[int]:
     return {int(version) for version in await everywhere(store, "FCALL", "acker_version", 0)}
 
 
-async def test_a_replica_replaces_an_older_library_whole(store: Store) -> None:
+async def test_a_replica_replaces_an_older_library_whole(store: Components) -> None:
     older = library.source().replace(f"local VERSION = {OWN}", "local VERSION = 1")
     await everywhere(store, "FUNCTION LOAD", "REPLACE", older)
     await store.redis.load()
@@ -25,7 +25,7 @@ async def test_a_replica_replaces_an_older_library_whole(store: Store) -> None:
 
 
 async def test_after_a_rollback_the_newer_library_stays_and_serves_the_older_release(
-    call: Caller, store: Store
+    call: Caller, store: Components
 ) -> None:
     try:
         await everywhere(store, "FUNCTION LOAD", "REPLACE", newer())

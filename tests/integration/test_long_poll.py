@@ -8,9 +8,9 @@ import anyio
 import httpx
 import pytest
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.redis import keys
 from acker_service.settings import Settings
-from acker_service.store import Store
 
 from tests.support.caller import Caller, Document, ack, init
 from tests.support.redis_side import everywhere
@@ -24,9 +24,9 @@ LISTEN, SWEEP = 0, 1
 
 
 @pytest.fixture
-async def replica(store: Store, valkey_url: str) -> AsyncIterator[Caller]:
+async def replica(store: Components, valkey_url: str) -> AsyncIterator[Caller]:
     """A second replica of the service on the same store."""
-    second = Store(valkey_url, window_ms=600_000)
+    second = Components(valkey_url, window_ms=600_000)
     transport = httpx.ASGITransport(app=make_app(second, Settings(), asyncio.Event()))
     async with httpx.AsyncClient(transport=transport, base_url="http://replica") as client:
         yield Caller(client)
@@ -39,7 +39,7 @@ async def soon(awaited: Awaitable[T]) -> T:
         return await awaited
 
 
-async def waiting(store: Store, call: Caller, **query: object) -> "asyncio.Task[Document]":
+async def waiting(store: Components, call: Caller, **query: object) -> "asyncio.Task[Document]":
     """Begin to wait; gives the reading once it does wait."""
     reading = asyncio.create_task(call.completions(**query))
 
@@ -51,7 +51,7 @@ async def waiting(store: Store, call: Caller, **query: object) -> "asyncio.Task[
     return reading
 
 
-async def listened(store: Store) -> bool:
+async def listened(store: Components) -> bool:
     """Whether somebody listens to the hints, or nobody is meant to."""
     if store.mailbox_notifier._tasks[LISTEN].done():
         return True
@@ -59,7 +59,7 @@ async def listened(store: Store) -> bool:
     return any(count for found in listening for _, count in found)
 
 
-async def without(store: Store, task: int) -> None:
+async def without(store: Components, task: int) -> None:
     """End one of the two ways to learn of news."""
     store.mailbox_notifier._tasks[task].cancel()
     await asyncio.gather(store.mailbox_notifier._tasks[task], return_exceptions=True)
@@ -70,7 +70,7 @@ async def test_what_is_there_is_given_without_waiting(call: Caller) -> None:
     assert await soon(call.told(wait_ms=LONGEST)) == [(1, "acked")]
 
 
-async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller, store: Store) -> None:
+async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller, store: Components) -> None:
     await without(store, SWEEP)
     await call.post(init(1))
     cursor = (await call.completions())["cursor"]
@@ -79,7 +79,7 @@ async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller, stor
 
 @pytest.mark.parametrize("lost", [SWEEP, LISTEN], ids=["by its hint", "by the sweep, its hint being lost"])
 async def test_a_completion_on_another_replica_wakes_who_waits(
-    call: Caller, replica: Caller, store: Store, lost: int
+    call: Caller, replica: Caller, store: Components, lost: int
 ) -> None:
     await without(store, lost)
     await call.post(init(1, 9))
@@ -88,7 +88,7 @@ async def test_a_completion_on_another_replica_wakes_who_waits(
     assert [done["root_id"] for done in (await soon(reading))["completions"]] == ["0000000000000001"]
 
 
-async def test_a_timeout_wakes_who_waits(call: Caller, store: Store) -> None:
+async def test_a_timeout_wakes_who_waits(call: Caller, store: Components) -> None:
     await call.post(init(1, 9, message_timeout_ms=100))
     reading = await waiting(store, call, wait_ms=LONGEST)
     topology = await store.registry.get("default")
@@ -96,7 +96,7 @@ async def test_a_timeout_wakes_who_waits(call: Caller, store: Store) -> None:
     assert [done["outcome"] for done in (await soon(reading))["completions"]] == ["timed_out"]
 
 
-async def test_all_who_wait_are_woken(call: Caller, store: Store) -> None:
+async def test_all_who_wait_are_woken(call: Caller, store: Components) -> None:
     await call.post(init(1, 9))
     readings = [await waiting(store, call, wait_ms=LONGEST) for _ in range(3)]
     await call.post(ack(1, 9))
@@ -104,7 +104,7 @@ async def test_all_who_wait_are_woken(call: Caller, store: Store) -> None:
         assert len((await soon(reading))["completions"]) == 1
 
 
-async def test_news_of_another_spout_task_are_not_taken_for_ones_own(call: Caller, store: Store) -> None:
+async def test_news_of_another_spout_task_are_not_taken_for_ones_own(call: Caller, store: Components) -> None:
     await call.words(init(1, 9), init(2, 9, spout_task="others"))
     reading = await waiting(store, call, wait_ms=LONGEST)
     await call.post(ack(2, 9))
@@ -115,7 +115,7 @@ async def test_news_of_another_spout_task_are_not_taken_for_ones_own(call: Calle
 
 
 async def test_who_waits_is_answered_with_what_there_is_when_the_service_stops(
-    call: Caller, store: Store, stopping: asyncio.Event
+    call: Caller, store: Components, stopping: asyncio.Event
 ) -> None:
     await without(store, SWEEP)
     await call.post(init(1, 9))
@@ -127,7 +127,7 @@ async def test_who_waits_is_answered_with_what_there_is_when_the_service_stops(
     assert (answer.status_code, answer.json()) == (503, {"status": "stopping"})
 
 
-async def test_nothing_is_kept_of_one_who_waited(call: Caller, store: Store) -> None:
+async def test_nothing_is_kept_of_one_who_waited(call: Caller, store: Components) -> None:
     await call.post(init(1, 9))
     reading = await waiting(store, call, wait_ms=LONGEST)
     reading.cancel()

@@ -16,17 +16,15 @@ from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service import VERSION
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.http import auth
 from acker_service.http.access import Key, Scope, digest_of
-from acker_service.http.sse import Events
+from acker_service.http.sse import EventStreams
 from acker_service.monitoring import snapshot
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis.embedded import EmbeddedServer
-from acker_service.roots.expiry_task import RootExpiryTask
 from acker_service.settings import Settings
-from acker_service.store import Store
-from acker_service.topologies.spout_expiry import SpoutExpiry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.support.caller import Caller, ack, fail, init, reset_timeout
@@ -34,6 +32,7 @@ from tests.support.exposition import Exposition, read, scrape
 from tests.support.raw_http import RawHttp
 from tests.support.redis_side import everywhere
 from tests.support.servers import acker_serve
+from tests.support.tasks import root_expiry, spout_expiry
 from tests.support.waiting import eventually, eventually_true
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +42,7 @@ SHORT = {"message_timeout_ms": 100}
 DEFAULT = "/v1/topologies/default"
 
 
-def client_of(store: Store, stopping: asyncio.Event, **settings: Any) -> httpx.AsyncClient:
+def client_of(store: Components, stopping: asyncio.Event, **settings: Any) -> httpx.AsyncClient:
     app = make_app(store, Settings(**settings), stopping)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker")
 
@@ -93,21 +92,21 @@ ANSWERED = {
 }
 
 
-async def one_by_one(call: Caller, _: Store) -> None:
+async def one_by_one(call: Caller, _: Components) -> None:
     for op in MIXED:
         await call.post(op)
 
 
-async def as_json(call: Caller, _: Store) -> None:
+async def as_json(call: Caller, _: Components) -> None:
     await call.words(*MIXED)
 
 
-async def as_packed(call: Caller, _: Store) -> None:
+async def as_packed(call: Caller, _: Components) -> None:
     body = encode_packed(decode_batch({"ops": MIXED}, max_operations=100))
     await call.http.post(f"{DEFAULT}/batch", content=body, headers={"Content-Type": CONTENT_TYPE})
 
 
-async def as_messages(_: Caller, store: Store) -> None:
+async def as_messages(_: Caller, store: Components) -> None:
     """As a batch that only the reference codec takes."""
     request = ApplyRequest(endpoint="batch", operations=ListBatch(decode_batch({"ops": MIXED}, max_operations=100)))
     await store.applier.apply(await store.registry.get("default"), request)
@@ -115,7 +114,7 @@ async def as_messages(_: Caller, store: Store) -> None:
 
 @pytest.mark.parametrize("send", [one_by_one, as_json, as_packed, as_messages])
 async def test_operations_are_counted_by_kind_and_word(
-    call: Caller, store: Store, send: Callable[[Caller, Store], Awaitable[None]]
+    call: Caller, store: Components, send: Callable[[Caller, Components], Awaitable[None]]
 ) -> None:
     await send(call, store)
     assert await operations(call.http) == ANSWERED
@@ -158,7 +157,7 @@ async def test_a_fail_by_an_operator_has_a_kind_of_its_own(call: Caller) -> None
     assert await operations(call.http) == {("init", "pending"): 1} | forced
 
 
-async def test_timeouts_are_counted_where_they_happen(call: Caller, store: Store) -> None:
+async def test_timeouts_are_counted_where_they_happen(call: Caller, store: Components) -> None:
     await call.words(init(1, E, **SHORT), init(2, E), init(3, E, **SHORT))
     ended: list[int] = []
 
@@ -172,9 +171,9 @@ async def test_timeouts_are_counted_where_they_happen(call: Caller, store: Store
     await seen(call.http, 1, "acker_roots_pending", topology="default")
 
 
-async def test_the_histogram_of_complete_latencies_holds_every_completion(call: Caller, store: Store) -> None:
+async def test_the_histogram_of_complete_latencies_holds_every_completion(call: Caller, store: Components) -> None:
     """Of two replicas, whichever is asked."""
-    other = Store(store.redis.url, window_ms=600_000)
+    other = Components(store.redis.url, window_ms=600_000)
     topology = await other.registry.refresh("default")
     await call.words(*(init(root, E, **SHORT) for root in range(1, 6)), *(init(root, E) for root in range(6, 40)))
     await other.applier.apply(
@@ -199,7 +198,7 @@ async def test_the_histogram_of_complete_latencies_holds_every_completion(call: 
 FAILS = [fail(root) for root in range(6, 20)]
 
 
-async def all_ended(call: Caller, store: Store) -> bool:
+async def all_ended(call: Caller, store: Components) -> bool:
     await store.expiry.expire(await store.registry.get("default"))
     return (await call.show())["pending"] == 0
 
@@ -236,7 +235,7 @@ async def test_what_is_removed_is_counted_with_what_was_unread_in_it(call: Calle
 
 
 async def test_an_ephemeral_spout_task_that_goes_is_counted_as_unused(valkey_url: str, call: Caller) -> None:
-    idle = Store(valkey_url, window_ms=600_000, spout_idle_ms=0)
+    idle = Components(valkey_url, window_ms=600_000, spout_idle_ms=0)
     await call.put_spout("brief", ephemeral=True)
 
     async def gone() -> bool:
@@ -250,7 +249,7 @@ async def test_an_ephemeral_spout_task_that_goes_is_counted_as_unused(valkey_url
     assert rows == {("default", "unused"): 1}
 
 
-async def test_early_roots_that_are_dropped_and_unbalanced_ones_are_counted(call: Caller, store: Store) -> None:
+async def test_early_roots_that_are_dropped_and_unbalanced_ones_are_counted(call: Caller, store: Components) -> None:
     await call.put(message_timeout_ms=100)
     unbalanced = {"op": "init", "root_id": f"{1:016x}", "spout_task": "orders", "ack_val": f"{E:016x}"}
     await call.words(unbalanced | {"outstanding": 2}, ack(1, E), ack(2, E))
@@ -259,7 +258,7 @@ async def test_early_roots_that_are_dropped_and_unbalanced_ones_are_counted(call
     await seen(call.http, 1, "acker_unbalanced_total", topology="default")
 
 
-async def dropped(call: Caller, store: Store) -> bool:
+async def dropped(call: Caller, store: Components) -> bool:
     await store.expiry.expire(await store.registry.get("default"))
     return bool((await call.show())["counts"]["dropped"])
 
@@ -288,7 +287,7 @@ async def test_requests_are_counted_by_route_method_and_status(call: Caller) -> 
     assert latencies["/v1/topologies/{topology}/init", "POST"] == 2
 
 
-async def test_a_fault_of_our_own_is_counted_as_500(call: Caller, store: Store, stopping: asyncio.Event) -> None:
+async def test_a_fault_of_our_own_is_counted_as_500(call: Caller, store: Components, stopping: asyncio.Event) -> None:
     store.roots = None  # type: ignore[assignment]
     transport = httpx.ASGITransport(app=make_app(store, Settings(), stopping), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
@@ -298,7 +297,7 @@ async def test_a_fault_of_our_own_is_counted_as_500(call: Caller, store: Store, 
         assert (await scrape(http)).rows("acker_problems_total", "code") == {("problem",): 1}
 
 
-async def test_refusals_of_keys_are_counted(store: Store, stopping: asyncio.Event) -> None:
+async def test_refusals_of_keys_are_counted(store: Components, stopping: asyncio.Event) -> None:
     app = make_app(store, Settings(), stopping)
     auth.install(app, [Key(name="a", digest=digest_of("secret"), scope=Scope.ACK)])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
@@ -310,7 +309,7 @@ async def test_refusals_of_keys_are_counted(store: Store, stopping: asyncio.Even
         assert rows == {("unauthorized",): 2, ("forbidden",): 1}
 
 
-async def test_what_is_under_way_and_what_finds_no_place_is_counted(store: Store, stopping: asyncio.Event) -> None:
+async def test_what_is_under_way_and_what_finds_no_place_is_counted(store: Components, stopping: asyncio.Event) -> None:
     go = asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
@@ -344,10 +343,11 @@ async def is_told(http: httpx.AsyncClient, expected: float, sample: str) -> bool
 
 
 async def test_who_waits_and_open_streams_are_counted_while_they_do(
-    call: Caller, store: Store, stopping: asyncio.Event
+    call: Caller, store: Components, stopping: asyncio.Event
 ) -> None:
     await call.put_spout()
-    chunks = await Events(store, stopping).respond(await store.registry.get("default"), "orders", None, 10)
+    streams = EventStreams(followers=store.followers, metrics=store.metrics.http, stopping=stopping)
+    chunks = await streams.respond(await store.registry.get("default"), "orders", None, 10)
     stream = chunks.body_iterator
     assert await anext(stream) == b":\n\n"
     assert await told(call.http, "acker_event_streams") == 1
@@ -361,7 +361,7 @@ async def test_who_waits_and_open_streams_are_counted_while_they_do(
     assert await told(call.http, "acker_event_streams") == 0
 
 
-async def test_calls_to_redis_are_counted(call: Caller, store: Store) -> None:
+async def test_calls_to_redis_are_counted(call: Caller, store: Components) -> None:
     topology = await store.registry.get("default")
     before = (await scrape(call.http)).rows("acker_store_calls_total", "call")
     await store.stats.read(topology)
@@ -373,9 +373,9 @@ async def test_calls_to_redis_are_counted(call: Caller, store: Store) -> None:
     assert trips["acker_read_counts_v1",] < after["acker_read_counts_v1",]
 
 
-async def test_a_call_that_was_answered_stale_is_counted(call: Caller, store: Store) -> None:
+async def test_a_call_that_was_answered_stale_is_counted(call: Caller, store: Components) -> None:
     await call.post(ack(4, E))
-    other = Store(store.redis.url, window_ms=600_000)
+    other = Components(store.redis.url, window_ms=600_000)
     await other.registry.create_or_update("default", lambda present: present)  # type: ignore[arg-type, return-value]
     await other.close()
     assert await call.word(ack(4, F)) == "early"
@@ -384,16 +384,16 @@ async def test_a_call_that_was_answered_stale_is_counted(call: Caller, store: St
     assert await operations(call.http) == {("ack", "early"): 2}
 
 
-async def test_a_library_that_was_forgotten_is_counted(call: Caller, store: Store) -> None:
+async def test_a_library_that_was_forgotten_is_counted(call: Caller, store: Components) -> None:
     await everywhere(store, "FUNCTION", "FLUSH")
     await call.post(ack(4, E))
     assert await told(call.http, "acker_store_library_loads_total") == 1
 
 
-async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, store: Store) -> None:
+async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, store: Components) -> None:
     topology = await store.registry.get("default")
     await call.put_spout()
-    deaf = Store(store.redis.url, window_ms=600_000)
+    deaf = Components(store.redis.url, window_ms=600_000)
     spout = await deaf.spouts.get(topology, "orders")
     with deaf.mailbox_notifier.waiting(topology, spout):
         await deaf.mailbox_notifier._poll()
@@ -417,22 +417,22 @@ async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, store
         await eventually(hinted)
 
 
-async def test_visits_are_counted_by_how_they_went(call: Caller, store: Store) -> None:
-    tick, idling = RootExpiryTask(store, every=1), SpoutExpiry(store, every=1)
+async def test_visits_are_counted_by_how_they_went(call: Caller, store: Components) -> None:
+    tick, expiry = root_expiry(store, interval=1), spout_expiry(store, interval=1)
     await tick._run_measured("default")
-    await idling._run_measured("default")
+    await expiry._run_measured("default")
     await tick._run_measured("nowhere")
-    store.expiry = None  # type: ignore[assignment]
+    tick._expiry = None  # type: ignore[assignment]
     await tick._run_measured("default")
     exposition = await scrape(call.http)
     assert exposition.rows("acker_visits_total", "rounds", "result") == Counter(
-        [("tick", "done"), ("idling", "done"), ("tick", "waiting"), ("tick", "failed")]
+        [("tick", "done"), ("spout_expiry", "done"), ("tick", "waiting"), ("tick", "failed")]
     )
-    assert exposition.rows("acker_visit_seconds_count", "rounds") == {("tick",): 3, ("idling",): 1}
+    assert exposition.rows("acker_visit_seconds_count", "rounds") == {("tick",): 3, ("spout_expiry",): 1}
 
 
-async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, store: Store) -> None:
-    tick = RootExpiryTask(store, every=0.01)
+async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, store: Components) -> None:
+    tick = root_expiry(store, interval=0.01)
     tick.start()
 
     async def rested() -> bool:
@@ -445,10 +445,10 @@ async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, store: S
 async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
     tmp_path: Path, stopping: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "FRESH_S", 0.0)  # every scrape looks
+    monkeypatch.setattr(snapshot, "MIN_INTERVAL_S", 0.0)  # every scrape looks
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
-    store = Store(embedded.url, window_ms=600_000)
+    store = Components(embedded.url, window_ms=600_000)
     await store.open()
     async with client_of(store, stopping) as http:
         await Caller(http).post(init(1, E))
@@ -467,7 +467,7 @@ async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
 async def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, stopping: asyncio.Event) -> None:
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
-    store = Store(embedded.url, window_ms=600_000)
+    store = Components(embedded.url, window_ms=600_000)
     await store.open()
     os.kill(embedded.pid, signal.SIGSTOP)
     try:
@@ -484,7 +484,7 @@ async def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, stopping: as
 async def test_a_store_that_is_full_is_told(tmp_path: Path, stopping: asyncio.Event) -> None:
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
-    store = Store(embedded.url, window_ms=600_000)
+    store = Components(embedded.url, window_ms=600_000)
     await store.open()
     async with client_of(store, stopping) as http:
         used = await told(http, "acker_store_used_bytes")
@@ -501,7 +501,7 @@ async def test_a_store_that_is_full_is_told(tmp_path: Path, stopping: asyncio.Ev
 
 
 async def test_two_ackers_in_a_process_count_apart(call: Caller, valkey_url: str, stopping: asyncio.Event) -> None:
-    replica = Store(valkey_url, window_ms=600_000)
+    replica = Components(valkey_url, window_ms=600_000)
     async with client_of(replica, stopping) as http:
         await Caller(http).post(init(1, E))
         assert await operations(http) == {("init", "pending"): 1}

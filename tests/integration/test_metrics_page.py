@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from acker_service.roots.expiry_task import RootExpiryTask
-from acker_service.store import Store
+from acker_service.components import Components
 
 from tests.support.caller import Caller, ack, init
 from tests.support.exposition import scrape
+from tests.support.tasks import root_expiry
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ async def told(call: Caller) -> Metrics:
     return found
 
 
-async def test_the_page_and_the_answer_are_equal(call: Caller, store: Store) -> None:
+async def test_the_page_and_the_answer_are_equal(call: Caller, store: Components) -> None:
     await everything_happens(call, store)
     page, answer = listed(), await told(call)
     if sys.platform != "linux":
@@ -47,7 +47,7 @@ async def test_the_page_and_the_answer_are_equal(call: Caller, store: Store) -> 
     assert page == answer
 
 
-async def everything_happens(call: Caller, store: Store) -> None:
+async def everything_happens(call: Caller, store: Components) -> None:
     """Let something of every metric with labels happen."""
     for _ in range(2):
         await call.batch(init(1), init(2, 9), ack(2, 9), init(3, spout_task="others"), key="k")
@@ -55,10 +55,10 @@ async def everything_happens(call: Caller, store: Store) -> None:
     await call.release(read["cursor"])
     await call.http.delete("/v1/topologies/default/spouts/others?discard=true")
     await call.words(init(4, 9, message_timeout_ms=100))
-    await RootExpiryTask(store, every=1)._run_measured("default")
+    await root_expiry(store, interval=1)._run_measured("default")
     await call.put_spout("hooked", callback={"kind": "webhook", "url": "https://orders.example"})
-    meters = store.metrics.delivery
-    meters.posts["default", "done"].inc()
-    meters.messages["default"].inc()
-    meters.post_seconds["default"].observe(0.1)
+    metrics = store.metrics.delivery
+    metrics.posts["default", "done"].inc()
+    metrics.messages["default"].inc()
+    metrics.post_seconds["default"].observe(0.1)
     await store.expiry._scan_bucket(await store.registry.get("default"), 0, b"1")

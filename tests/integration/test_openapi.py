@@ -14,9 +14,9 @@ import schemathesis
 from acker_protocol import errors
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.http.openapi import document
 from acker_service.settings import Settings
-from acker_service.store import Store
 from fastapi.routing import iter_route_contexts
 
 from tests.support.caller import Caller, init
@@ -32,7 +32,7 @@ ROOT_ID = 0x5F2C1E0B9A7D4836
 
 
 def written(settings: Settings) -> Document:
-    app = make_app(Store("redis://127.0.0.1:1", window_ms=600_000), settings, asyncio.Event())
+    app = make_app(Components("redis://127.0.0.1:1", window_ms=600_000), settings, asyncio.Event())
     return document.document(app, max_batch=settings.max_batch)
 
 
@@ -97,13 +97,13 @@ async def test_the_document_is_served_and_is_openapi(api: httpx.AsyncClient) -> 
 
 
 def test_it_has_exactly_the_routes_that_the_application_has() -> None:
-    app = make_app(Store("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event())
+    app = make_app(Components("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event())
     routes = {f"{method} {route.path}" for route in iter_route_contexts(app.routes) for method in route.methods or ()}
     assert operations(DOCUMENT).keys() == routes
 
 
 def test_a_route_that_is_not_described_is_noticed() -> None:
-    app = make_app(Store("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event())
+    app = make_app(Components("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event())
     app.get("/new", name="new")(lambda: None)
     with pytest.raises(KeyError, match="new"):
         document.document(app, max_batch=1)

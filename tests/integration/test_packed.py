@@ -9,7 +9,7 @@ from acker_protocol.errors import MEDIA_TYPE
 from acker_protocol.operations import Ack, Operation
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, RECORD, encode_packed
-from acker_service.store import Store
+from acker_service.components import Components
 
 from tests.integration.test_operations import ROWS, Row
 from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init, reset_timeout
@@ -46,7 +46,7 @@ async def test_what_each_order_does_in_one_packed_batch(api: httpx.AsyncClient, 
     assert sorted(await fresh.told()) == sorted(row.told)
 
 
-async def test_names_texts_and_timeouts_arrive(call: Caller, store: Store) -> None:
+async def test_names_texts_and_timeouts_arrive(call: Caller, store: Components) -> None:
     long = "long " * 200
     await words(
         call,
@@ -131,7 +131,7 @@ MALFORMED: dict[str, tuple[bytes, int | None]] = {
 
 @pytest.mark.parametrize(("body", "index"), MALFORMED.values(), ids=MALFORMED.keys())
 async def test_a_malformed_batch_is_refused_and_changes_nothing(
-    call: Caller, store: Store, body: bytes, index: int | None
+    call: Caller, store: Components, body: bytes, index: int | None
 ) -> None:
     await call.words(init(R, E, F))
     before = await dump(store)
@@ -141,7 +141,7 @@ async def test_a_malformed_batch_is_refused_and_changes_nothing(
     assert await dump(store) == before
 
 
-async def test_a_timeout_beyond_the_dedupe_window_is_pointed_at(call: Caller, store: Store) -> None:
+async def test_a_timeout_beyond_the_dedupe_window_is_pointed_at(call: Caller, store: Components) -> None:
     await call.put(dedupe_window_ms=60_000)
     before = await dump(store)
     answer = await post(call, packed(ack(R, E), init(S, E, message_timeout_ms=60_001)))
@@ -149,7 +149,7 @@ async def test_a_timeout_beyond_the_dedupe_window_is_pointed_at(call: Caller, st
     assert await dump(store) == before
 
 
-async def test_too_many_records_and_too_many_bytes_are_too_large(call: Caller, store: Store) -> None:
+async def test_too_many_records_and_too_many_bytes_are_too_large(call: Caller, store: Components) -> None:
     before = await dump(store)
     message: Operation = Ack(root_id=R, ack_val=E)
     for body in (encode_packed([message] * 10_001), encode_packed([message] * (4 * 1024 * 1024 // RECORD.size + 1))):

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 import pytest
+from acker_service.components import Components
 from acker_service.roots.pending import RECORDS
-from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.caller import Caller, Document, ack, fail, init
@@ -23,7 +23,7 @@ async def emit(call: Caller, roots: Iterable[int], **fields: object) -> None:
     assert set(words) == {"pending"}
 
 
-async def small_topology(store: Store, call: Caller, *, ackers: int, buckets: int) -> Caller:
+async def small_topology(store: Components, call: Caller, *, ackers: int, buckets: int) -> Caller:
     """Make a topology of few small hashes."""
     await store.registry.create_or_update("small", lambda _: TopologyConfig(ackers=ackers, buckets=buckets))
     return Caller(call.http, "small")
@@ -73,7 +73,7 @@ async def test_the_nearest_deadlines_come_first_whatever_the_shard(call: Caller)
 
 
 @pytest.mark.parametrize("limit", [1, 7, 64, 10_000])
-async def test_page_by_page_every_root_is_listed_once(store: Store, call: Caller, limit: int) -> None:
+async def test_page_by_page_every_root_is_listed_once(store: Components, call: Caller, limit: int) -> None:
     call = await small_topology(store, call, ackers=3, buckets=8)
     await emit(call, range(1, 301))
     read = await pages(call, limit=limit)
@@ -81,20 +81,20 @@ async def test_page_by_page_every_root_is_listed_once(store: Store, call: Caller
     assert all(len(page) <= limit for page in read)
 
 
-async def test_many_small_hashes_of_one_deadline_are_listed_once(store: Store, call: Caller) -> None:
+async def test_many_small_hashes_of_one_deadline_are_listed_once(store: Components, call: Caller) -> None:
     call = await small_topology(store, call, ackers=1, buckets=1_024)
     await emit(call, range(1, 901))
     assert len({root["deadline_at_ms"] for root in (await call.roots(limit=900))["roots"]}) == 1
     assert sorted(root for page in await pages(call, limit=100) for root in page) == list(range(1, 901))
 
 
-async def test_a_call_walks_through_more_hashes_than_it_reads_at_once(store: Store, call: Caller) -> None:
+async def test_a_call_walks_through_more_hashes_than_it_reads_at_once(store: Components, call: Caller) -> None:
     call = await small_topology(store, call, ackers=1, buckets=1_024)
     await emit(call, range(1, 901))
     assert sorted(ids(await call.roots(limit=1_000))) == list(range(1, 901))
 
 
-async def test_roots_that_stay_are_all_listed_while_others_come_and_go(store: Store, call: Caller) -> None:
+async def test_roots_that_stay_are_all_listed_while_others_come_and_go(store: Components, call: Caller) -> None:
     call = await small_topology(store, call, ackers=2, buckets=4)
     await emit(call, range(1, 401))
     found, cursor, step = set[int](), dict[str, str](), 0
@@ -111,7 +111,7 @@ async def test_roots_that_stay_are_all_listed_while_others_come_and_go(store: St
     assert set(range(1 + step * 5, 401)) <= found
 
 
-async def test_an_overfull_hash_is_listed_piece_by_piece(store: Store, call: Caller) -> None:
+async def test_an_overfull_hash_is_listed_piece_by_piece(store: Components, call: Caller) -> None:
     call = await small_topology(store, call, ackers=1, buckets=1)
     await emit(call, range(1, 3_501))
     topology = await store.registry.get("small")
@@ -121,7 +121,7 @@ async def test_an_overfull_hash_is_listed_piece_by_piece(store: Store, call: Cal
     assert set().union(*await pages(call, limit=100)) == set(range(1, 3_501))
 
 
-async def test_a_call_looks_at_a_bounded_number_of_records(store: Store, call: Caller) -> None:
+async def test_a_call_looks_at_a_bounded_number_of_records(store: Components, call: Caller) -> None:
     call = await small_topology(store, call, ackers=1, buckets=64)
     await emit(call, range(1, 6_001))
     topology = await store.registry.get("small")
@@ -132,7 +132,7 @@ async def test_a_call_looks_at_a_bounded_number_of_records(store: Store, call: C
     assert len(ids(await call.roots(limit=10_000))) == 6_000
 
 
-async def test_a_call_looks_no_further_when_there_are_enough(store: Store, call: Caller) -> None:
+async def test_a_call_looks_no_further_when_there_are_enough(store: Components, call: Caller) -> None:
     call = await small_topology(store, call, ackers=1, buckets=64)
     await emit(call, range(1, 65))
     topology = await store.registry.get("small")
@@ -146,7 +146,7 @@ async def test_a_cursor_that_was_not_given_here_is_refused_or_the_beginning(call
     assert (await call.roots(cursor=cursor))["code"] == "invalid"
 
 
-async def test_a_cursor_of_a_topology_that_has_gone_is_the_beginning(store: Store, call: Caller) -> None:
+async def test_a_cursor_of_a_topology_that_has_gone_is_the_beginning(store: Components, call: Caller) -> None:
     call = await small_topology(store, call, ackers=1, buckets=4)
     await emit(call, range(1, 11))
     cursor = (await call.roots(limit=5))["cursor"]

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from acker_service.components import Components
 from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
-from acker_service.store import Store
 from acker_service.topologies.callback import PubSub, Webhook
 from acker_service.topologies.registration import register_callback
 from redis.asyncio import Redis
@@ -54,7 +54,7 @@ class Subscriber:
 
 
 @pytest.fixture
-async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
+async def subscriber(store: Components) -> AsyncIterator[Subscriber]:
     """A subscriber whose subscription is confirmed: at the server that has the channel, in a cluster."""
     subscriber, url = Subscriber(), (await store.redis._primaries.of(CHANNEL)).url
     async with Redis.from_url(url) as redis, redis.pubsub() as pubsub:
@@ -69,7 +69,9 @@ async def subscriber(store: Store) -> AsyncIterator[Subscriber]:
 
 
 @pytest.fixture
-async def supervisor(store: Store, call: Caller, webhook_client: WebhookClient) -> AsyncIterator[DeliverySupervisor]:
+async def supervisor(
+    store: Components, call: Caller, webhook_client: WebhookClient
+) -> AsyncIterator[DeliverySupervisor]:
     await call.put_spout(SPOUT)
     await store.callbacks.change("default", SPOUT, _register_pubsub)
     supervisor = make_supervisor(store, webhook_client=webhook_client, config=CONFIG)
@@ -102,7 +104,7 @@ async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
 
 
 async def test_what_ends_later_is_published_once(
-    store: Store, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    store: Components, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     supervisor.start()
     for root in range(1, 9):
@@ -119,7 +121,11 @@ async def test_what_ends_later_is_published_once(
 
 
 async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside_it(
-    store: Store, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber, webhook_client: WebhookClient
+    store: Components,
+    supervisor: DeliverySupervisor,
+    call: Caller,
+    subscriber: Subscriber,
+    webhook_client: WebhookClient,
 ) -> None:
     await call.words(*[init(root) for root in range(4, 44, 4)])
     small = make_supervisor(store, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
@@ -142,7 +148,7 @@ async def test_each_cursor_names_one_shard(
 
 
 async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
-    store: Store, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    store: Components, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     def to_webhook(present: Any, now_ms: int) -> Any:
         nowhere = Webhook(url="http://127.0.0.1:1/")

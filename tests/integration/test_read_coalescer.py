@@ -7,13 +7,13 @@ from itertools import count
 import anyio
 import pytest
 from acker_protocol.errors import StoreUnavailable, UnknownSpout
+from acker_service.background import Wakeup
+from acker_service.components import Components
 from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.mailboxes.read_coalescer import CALLS_PER_ROUND_TRIP, ReadCoalescer
 from acker_service.mailboxes.reading import MailboxReader, ReadResult
 from acker_service.redis import keys
-from acker_service.store import Store
 from acker_service.topologies.stamp import Topology
-from acker_service.wakeup import Wakeup
 
 from tests.support.caller import Caller, init
 from tests.support.redis_side import at
@@ -27,7 +27,7 @@ numbers = count(1_000)
 class Counted(MailboxReader):
     """Mailboxes that count their round trips; ``between`` comes after each, before its answer."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Components) -> None:
         super().__init__(store.shards, store.metrics.operations)
         self.round_trips: list[int] = []
         self.between: Callable[[], object] = lambda: None
@@ -40,7 +40,7 @@ class Counted(MailboxReader):
 
 
 @pytest.fixture
-def mailboxes(store: Store) -> Counted:
+def mailboxes(store: Components) -> Counted:
     return Counted(store)
 
 
@@ -49,7 +49,7 @@ def readers(mailboxes: Counted) -> ReadCoalescer:
     return ReadCoalescer(mailboxes)
 
 
-async def read(readers: ReadCoalescer, store: Store, spout_task: str = "s1", limit: int = 10) -> ReadResult:
+async def read(readers: ReadCoalescer, store: Components, spout_task: str = "s1", limit: int = 10) -> ReadResult:
     topology = await store.registry.get("default")
     spout = await store.spouts.get(topology, spout_task)
     return await readers.read(topology, spout, decode_cursor(None, topology), limit)
@@ -65,7 +65,7 @@ def roots(reading: ReadResult) -> list[int]:
 
 
 async def test_equal_wishes_are_read_once(
-    call: Caller, store: Store, readers: ReadCoalescer, mailboxes: Counted
+    call: Caller, store: Components, readers: ReadCoalescer, mailboxes: Counted
 ) -> None:
     await emit(call, 1)
     readings = await asyncio.gather(*(read(readers, store) for _ in range(100)))
@@ -74,7 +74,7 @@ async def test_equal_wishes_are_read_once(
 
 
 async def test_different_wishes_share_round_trips(
-    call: Caller, store: Store, readers: ReadCoalescer, mailboxes: Counted
+    call: Caller, store: Components, readers: ReadCoalescer, mailboxes: Counted
 ) -> None:
     await emit(call, 50)
     readings = await asyncio.gather(*(read(readers, store, f"s{n}") for n in range(1, 51)))
@@ -84,7 +84,7 @@ async def test_different_wishes_share_round_trips(
 
 
 async def test_a_wish_does_not_join_a_reading_that_was_sent_before_it(
-    call: Caller, store: Store, readers: ReadCoalescer, mailboxes: Counted
+    call: Caller, store: Components, readers: ReadCoalescer, mailboxes: Counted
 ) -> None:
     await emit(call, 1)
     late: list[asyncio.Task[ReadResult]] = []
@@ -96,7 +96,7 @@ async def test_a_wish_does_not_join_a_reading_that_was_sent_before_it(
 
 
 async def test_one_who_goes_away_takes_nothing_from_the_others(
-    call: Caller, store: Store, readers: ReadCoalescer, mailboxes: Counted
+    call: Caller, store: Components, readers: ReadCoalescer, mailboxes: Counted
 ) -> None:
     await emit(call, 1)
     gone, stays = (asyncio.create_task(read(readers, store)) for _ in range(2))
@@ -108,7 +108,7 @@ async def test_one_who_goes_away_takes_nothing_from_the_others(
 
 
 async def test_all_are_told_of_a_fault_and_may_ask_again(
-    call: Caller, store: Store, readers: ReadCoalescer, monkeypatch: pytest.MonkeyPatch
+    call: Caller, store: Components, readers: ReadCoalescer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await emit(call, 1)
 
@@ -123,14 +123,16 @@ async def test_all_are_told_of_a_fault_and_may_ask_again(
     assert roots(await read(readers, store)) == [1]
 
 
-async def test_a_reading_says_whether_there_may_be_more(call: Caller, store: Store, readers: ReadCoalescer) -> None:
+async def test_a_reading_says_whether_there_may_be_more(
+    call: Caller, store: Components, readers: ReadCoalescer
+) -> None:
     await call.words(*(init(n, spout_task="s1") for n in range(1, 6)))
     assert (await read(readers, store, limit=4)).more
     assert (await read(readers, store, limit=5)).more
     assert not (await read(readers, store, limit=6)).more
 
 
-async def test_many_bytes_mean_that_there_may_be_more(call: Caller, store: Store, readers: ReadCoalescer) -> None:
+async def test_many_bytes_mean_that_there_may_be_more(call: Caller, store: Components, readers: ReadCoalescer) -> None:
     for first in range(1, 1_201, 400):
         words = await call.words(
             *(init(n * 4, spout_task="s1", message_id="m" * 1_000) for n in range(first, first + 400))
@@ -140,7 +142,7 @@ async def test_many_bytes_mean_that_there_may_be_more(call: Caller, store: Store
 
 
 async def test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip(
-    call: Caller, store: Store, monkeypatch: pytest.MonkeyPatch
+    call: Caller, store: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await emit(call, 40)
     await store.mailbox_notifier.stop()
@@ -165,7 +167,7 @@ async def test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip(
     assert [n for n, waiter in enumerate(waiters, 1) if waiter._woken] == [7]
 
 
-async def test_a_sweep_wakes_who_waits_for_a_topology_that_has_gone(call: Caller, store: Store) -> None:
+async def test_a_sweep_wakes_who_waits_for_a_topology_that_has_gone(call: Caller, store: Components) -> None:
     other = Caller(call.http, "other")
     await other.put()
     await other.post(init(1))
@@ -180,7 +182,7 @@ async def test_a_sweep_wakes_who_waits_for_a_topology_that_has_gone(call: Caller
 
 
 async def test_one_who_follows_a_spout_task_that_was_removed_is_told_so_even_if_it_is_there_again(
-    call: Caller, store: Store
+    call: Caller, store: Components
 ) -> None:
     await call.put_spout("orders")
     async with store.followers.following(await store.registry.get("default"), "orders", None) as follower:
@@ -199,7 +201,7 @@ async def test_a_wake_between_two_waits_is_not_lost() -> None:
     await waiter.wait(0.01)
 
 
-async def test_a_hint_that_makes_no_sense_harms_nobody(call: Caller, store: Store) -> None:
+async def test_a_hint_that_makes_no_sense_harms_nobody(call: Caller, store: Components) -> None:
     await emit(call, 1)
     topology = await store.registry.get("default")
     _, sweeping = store.mailbox_notifier._tasks

@@ -7,7 +7,7 @@ from typing import TypeVar
 import anyio
 import pytest
 from acker_protocol.ids import format_id
-from acker_service.store import Store
+from acker_service.components import Components
 
 from tests.support.caller import Caller, Document, ack, fail, init
 from tests.support.dump import dump
@@ -27,7 +27,7 @@ async def soon(awaited: Awaitable[T]) -> T:
         return await awaited
 
 
-async def waiting(store: Store, call: Caller, root: int = R) -> "asyncio.Task[Document]":
+async def waiting(store: Components, call: Caller, root: int = R) -> "asyncio.Task[Document]":
     """Begin to wait for a root; gives the answer to come once it is waited for."""
     before = waiters(store)
     answer = asyncio.create_task(call.root(root, wait_ms=LONGEST))
@@ -40,13 +40,13 @@ async def waiting(store: Store, call: Caller, root: int = R) -> "asyncio.Task[Do
     return answer
 
 
-def waiters(store: Store) -> int:
+def waiters(store: Components) -> int:
     return sum(map(len, store.root_notifier._roots._waiters.values()))
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(ack(R, E), "acked"), (fail(R), "failed")], ids=["acked", "failed"])
 async def test_who_waits_for_a_root_is_answered_when_it_is_over(
-    call: Caller, store: Store, end: Document, outcome: str
+    call: Caller, store: Components, end: Document, outcome: str
 ) -> None:
     await call.post(init(R, E))
     answer = await waiting(store, call)
@@ -54,7 +54,7 @@ async def test_who_waits_for_a_root_is_answered_when_it_is_over(
     assert await soon(answer) == ACKED | {"outcome": outcome}
 
 
-async def test_who_waits_is_answered_at_a_timeout(call: Caller, store: Store) -> None:
+async def test_who_waits_is_answered_at_a_timeout(call: Caller, store: Components) -> None:
     await call.post(init(R, E, message_timeout_ms=100))
     answer = await waiting(store, call)
     topology = await store.registry.get("default")
@@ -62,7 +62,7 @@ async def test_who_waits_is_answered_at_a_timeout(call: Caller, store: Store) ->
     assert (await soon(answer))["outcome"] == "timed_out"
 
 
-async def test_an_early_root_is_waited_for_too(call: Caller, store: Store) -> None:
+async def test_an_early_root_is_waited_for_too(call: Caller, store: Components) -> None:
     await call.post(ack(R, E))
     answer = await waiting(store, call)
     await call.post(init(R, E))
@@ -83,7 +83,7 @@ async def test_a_wait_ends_with_the_root_as_it_stands_when_its_time_is_over(call
     assert (await soon(call.root(R, wait_ms=50)))["state"] == "pending"
 
 
-async def test_all_who_wait_are_answered_and_others_wait_on(call: Caller, store: Store) -> None:
+async def test_all_who_wait_are_answered_and_others_wait_on(call: Caller, store: Components) -> None:
     await call.words(init(R, E), init(R + 1, E))
     answers = [await waiting(store, call) for _ in range(3)]
     other = await waiting(store, call, R + 1)
@@ -95,7 +95,7 @@ async def test_all_who_wait_are_answered_and_others_wait_on(call: Caller, store:
 
 
 async def test_who_waits_is_answered_with_the_present_state_when_the_service_stops(
-    call: Caller, store: Store, stopping: asyncio.Event
+    call: Caller, store: Components, stopping: asyncio.Event
 ) -> None:
     await call.post(init(R, E))
     answer = await waiting(store, call)
@@ -104,7 +104,7 @@ async def test_who_waits_is_answered_with_the_present_state_when_the_service_sto
     assert (await soon(call.root(R, wait_ms=LONGEST)))["state"] == "pending", "nobody waits any more"
 
 
-async def test_a_wait_ends_when_the_topology_goes(call: Caller, store: Store) -> None:
+async def test_a_wait_ends_when_the_topology_goes(call: Caller, store: Components) -> None:
     call = Caller(call.http, "other")
     await call.put()
     await call.post(init(R, E))
@@ -114,7 +114,7 @@ async def test_a_wait_ends_when_the_topology_goes(call: Caller, store: Store) ->
 
 
 async def test_all_roots_that_are_waited_for_are_looked_at_together(
-    call: Caller, store: Store, monkeypatch: pytest.MonkeyPatch
+    call: Caller, store: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await call.words(*(init(root, E) for root in range(1, 41)))
     answers = [await waiting(store, call, root) for root in range(1, 41)]
@@ -137,13 +137,13 @@ async def test_all_roots_that_are_waited_for_are_looked_at_together(
     assert {answer["state"] for answer in await soon(asyncio.gather(*answers))} == {"finished"}
 
 
-async def test_a_look_finds_the_roots_that_are_over_and_no_others(call: Caller, store: Store) -> None:
+async def test_a_look_finds_the_roots_that_are_over_and_no_others(call: Caller, store: Components) -> None:
     await call.words(init(1, E), ack(2, E), init(3), init(4, E), fail(4))
     topology = await store.registry.get("default")
     assert sorted(await store.root_notifier._find_finished(topology, [1, 2, 3, 4, 5])) == [3, 4, 5]
 
 
-async def test_nobody_looks_when_nobody_waits(call: Caller, store: Store) -> None:
+async def test_nobody_looks_when_nobody_waits(call: Caller, store: Components) -> None:
     await call.post(init(R, E))
     await call.root(R)
     assert store.root_notifier._task is None
@@ -159,7 +159,7 @@ async def test_nobody_looks_when_nobody_waits(call: Caller, store: Store) -> Non
 
 
 async def test_the_watch_outlives_a_store_that_is_away(
-    call: Caller, store: Store, monkeypatch: pytest.MonkeyPatch
+    call: Caller, store: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await call.post(init(R, E))
     answer = await waiting(store, call)
@@ -207,7 +207,7 @@ async def test_a_root_that_is_over_stays_as_it_ended(call: Caller) -> None:
     assert await call.told() == [(R, "acked")]
 
 
-async def test_a_root_that_nobody_knows_stays_unknown(call: Caller, store: Store) -> None:
+async def test_a_root_that_nobody_knows_stays_unknown(call: Caller, store: Components) -> None:
     before = await dump(store)
     assert (await call.force_fail(R))["code"] == "unknown_root"
     assert await dump(store) == before

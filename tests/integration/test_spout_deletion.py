@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.redis import keys
 from acker_service.settings import Settings
-from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Deletion, Topology
 
@@ -23,7 +23,7 @@ OF_A_NUMBER = ("r", "x", "f0:", "f1:", "s0:", "s1:", "m")
 
 
 @pytest.fixture
-async def orders(store: Store, call: Caller) -> Caller:
+async def orders(store: Components, call: Caller) -> Caller:
     """A topology of one shard."""
     await store.registry.create_or_update("orders", lambda _: TopologyConfig(ackers=1))
     return Caller(call.http, "orders")
@@ -32,30 +32,30 @@ async def orders(store: Store, call: Caller) -> Caller:
 @pytest.fixture
 async def other(valkey_url: str) -> AsyncIterator[Caller]:
     """The same topology by another replica, with caches of its own."""
-    replica = Store(valkey_url, window_ms=600_000)
+    replica = Components(valkey_url, window_ms=600_000)
     app = make_app(replica, Settings(), asyncio.Event())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other") as client:
         yield Caller(client, "orders")
     await replica.close()
 
 
-async def found(store: Store) -> Topology:
+async def found(store: Components) -> Topology:
     return await store.registry.refresh("orders")
 
 
-async def base(store: Store) -> str:
+async def base(store: Components) -> str:
     """What the keys of the shard begin with."""
     topology = await found(store)
     return f"{topology.shards[0]}:{topology.incarnation}:"
 
 
-async def field(store: Store, name: str, index: int) -> bytes | None:
+async def field(store: Components, name: str, index: int) -> bytes | None:
     """What the shard keeps of a spout task."""
     kept: bytes | None = await at(store, "HGET", await base(store) + name, index)
     return kept
 
 
-async def index_of(store: Store, spout_task: str) -> int:
+async def index_of(store: Components, spout_task: str) -> int:
     return (await store.spouts.read_all(await found(store)))[spout_task].index
 
 
@@ -63,7 +63,7 @@ async def delete(call: Caller, *, of: str = "", **query: object) -> httpx.Respon
     return await call.http.delete(f"/v1/topologies/orders{of}", params=query)
 
 
-async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(orders: Caller, store: Store) -> None:
+async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(orders: Caller, store: Components) -> None:
     await orders.post(init(1, E))
     begin, last = await base(store), (await found(store)).config.buckets - 1
     planted = [f"{name}{n}" for name in OF_A_NUMBER for n in (0, last)]
@@ -76,13 +76,13 @@ async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(ord
     assert [key for key in await find(store, "acker:*") if "orders" in key] == [keys.shard("orders", 0)]
 
 
-async def test_a_topology_that_has_gone_is_not_listed(orders: Caller, store: Store) -> None:
+async def test_a_topology_that_has_gone_is_not_listed(orders: Caller, store: Components) -> None:
     assert "orders" in await store.registry.names()
     await delete(orders)
     assert "orders" not in await store.registry.names()
 
 
-async def test_a_forced_deletion_drops_and_counts_what_is_early(orders: Caller, store: Store) -> None:
+async def test_a_forced_deletion_drops_and_counts_what_is_early(orders: Caller, store: Components) -> None:
     await orders.words(ack(1, E), fail(2, reason="early"))
     topology = await found(store)
     assert (await store.shards.call(topology, "acker_fail_all_v1", 0, topology.settings, 2_000))[1] == [0]
@@ -91,7 +91,7 @@ async def test_a_forced_deletion_drops_and_counts_what_is_early(orders: Caller, 
     assert not await at(store, "EXISTS", await base(store) + "x0")
 
 
-async def test_a_forced_deletion_takes_a_piece_a_call(orders: Caller, store: Store) -> None:
+async def test_a_forced_deletion_takes_a_piece_a_call(orders: Caller, store: Components) -> None:
     await orders.words(*(init(root, E) for root in (1, 2, 3)))
     topology, replies = await found(store), list[list[int]]()
     for _ in range(3):
@@ -100,14 +100,14 @@ async def test_a_forced_deletion_takes_a_piece_a_call(orders: Caller, store: Sto
     assert (await orders.show())["counts"]["failed"] == 3
 
 
-async def test_a_replica_with_a_warm_cache_meets_a_mark(orders: Caller, other: Caller, store: Store) -> None:
+async def test_a_replica_with_a_warm_cache_meets_a_mark(orders: Caller, other: Caller, store: Components) -> None:
     assert await other.word(init(1, E)) == "pending"
     await store.registry.set_deletion(await found(store), Deletion.DRAINING)
     assert await other.word(init(2, E)) == "topology_busy"
 
 
 @pytest.mark.parametrize("doom", [Deletion.CHECKING, Deletion.DELETING])
-async def test_a_removal_at_work_is_not_taken_over(orders: Caller, store: Store, doom: Deletion) -> None:
+async def test_a_removal_at_work_is_not_taken_over(orders: Caller, store: Components, doom: Deletion) -> None:
     await store.registry.set_deletion(await found(store), doom)
     await store.topology_deleter.resume(await found(store))
     assert (await found(store)).deletion is doom
@@ -119,7 +119,7 @@ async def test_a_busy_spout_task_goes_on(orders: Caller) -> None:
     assert await orders.word(init(2, E)) == "pending"
 
 
-async def test_an_index_is_never_used_again(orders: Caller, store: Store) -> None:
+async def test_an_index_is_never_used_again(orders: Caller, store: Components) -> None:
     for name in ("a", "b"):
         await orders.put_spout(name)
     await delete(orders, of="/spouts/a")
@@ -128,7 +128,7 @@ async def test_an_index_is_never_used_again(orders: Caller, store: Store) -> Non
     assert [await index_of(store, name) for name in ("b", "c", "a")] == [1, 2, 3]
 
 
-async def test_a_spout_task_that_changes_keeps_its_index(orders: Caller, store: Store) -> None:
+async def test_a_spout_task_that_changes_keeps_its_index(orders: Caller, store: Components) -> None:
     for name in ("a", "b"):
         await orders.put_spout(name)
     before = (await store.spouts.read_all(await found(store)))["a"]
@@ -138,7 +138,9 @@ async def test_a_spout_task_that_changes_keeps_its_index(orders: Caller, store: 
     assert (after.index, after.created_ms) == (before.index, before.created_ms)
 
 
-async def test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone(orders: Caller, store: Store) -> None:
+async def test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone(
+    orders: Caller, store: Components
+) -> None:
     await orders.words(init(1, E), init(2), init(3), init(4))
     await orders.release((await orders.completions(limit=1))["cursor"])
     kept, index = ("pending", "unread", "heads", "tips", "used"), await index_of(store, "orders")
@@ -149,7 +151,7 @@ async def test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone(
     assert await at(store, "SMEMBERS", await base(store) + "gone") == {str(index).encode()}
 
 
-async def test_what_ends_under_a_removed_spout_task_leaves_nothing(orders: Caller, store: Store) -> None:
+async def test_what_ends_under_a_removed_spout_task_leaves_nothing(orders: Caller, store: Components) -> None:
     await orders.words(init(1, E), init(2, E))
     index = await index_of(store, "orders")
     await delete(orders, of="/spouts/orders", discard=True)

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from acker_service.store import Store
+from acker_service.components import Components
 
 from tests.support.caller import Caller, ack, init
 from tests.support.redis_side import everywhere, flush
@@ -69,7 +69,7 @@ async def test_a_new_spout_task_has_nothing_to_read(call: Caller) -> None:
     assert await call.told(after=read["cursor"]) == [(1, "acked")]
 
 
-async def test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied(call: Caller, store: Store) -> None:
+async def test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied(call: Caller, store: Components) -> None:
     await call.http.put(f"{SPOUTS}/orders")
     await flush(store)
     assert (await call.http.put(f"{SPOUTS}/orders")).status_code == 201
@@ -77,7 +77,7 @@ async def test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied(call
 
 
 async def test_an_init_of_a_new_spout_task_is_taken_at_once_in_a_store_that_was_emptied(
-    call: Caller, store: Store
+    call: Caller, store: Components
 ) -> None:
     await call.post(init(1, 9))
     await flush(store)
@@ -87,7 +87,7 @@ async def test_an_init_of_a_new_spout_task_is_taken_at_once_in_a_store_that_was_
 
 @pytest.mark.parametrize("max_spout_pending", [None, 5])
 async def test_operations_are_taken_at_once_in_a_store_that_was_emptied(
-    call: Caller, store: Store, max_spout_pending: int | None
+    call: Caller, store: Components, max_spout_pending: int | None
 ) -> None:
     await call.put(max_spout_pending=max_spout_pending)
     await call.words(*[init(root, 9) for root in range(1, 5)])

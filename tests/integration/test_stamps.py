@@ -1,8 +1,8 @@
 """The pairs of incarnation and version: which calls a shard takes, and what is written only as it was read."""
 
 import pytest
+from acker_service.components import Components
 from acker_service.redis import keys
-from acker_service.store import Store
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stamp import Deletion, Topology
 
@@ -21,11 +21,11 @@ def pair(incarnation: str, version: int) -> str:
     return f"{incarnation}{version:010d}"
 
 
-async def stamped(store: Store, stamp: str) -> None:
+async def stamped(store: Components, stamp: str) -> None:
     await at(store, "SET", SHARD, stamp)
 
 
-async def asked(store: Store, named: str) -> list[bytes]:
+async def asked(store: Components, named: str) -> list[bytes]:
     """Ask the shard for its counts, by a pair."""
     return list(await store.redis.call("acker_read_counts_v1", [SHARD], named))[:2]
 
@@ -34,17 +34,19 @@ def stale(stamp: str) -> list[bytes]:
     return [b"stale", stamp.encode()]
 
 
-async def written(store: Store, read: str, *, config: str = "{}", above: str = "", digits: str = "cafe") -> list[bytes]:
+async def written(
+    store: Components, read: str, *, config: str = "{}", above: str = "", digits: str = "cafe"
+) -> list[bytes]:
     """Write the topology's configuration over the one that was read."""
     args = (read, config, digits, "orders", above)
     return list(await store.redis.call("acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
 
 
-async def field(store: Store, name: str) -> str:
+async def field(store: Components, name: str) -> str:
     return str((await at(store, "HGET", TOPOLOGY, name)).decode())
 
 
-async def test_a_lower_pair_is_stale_and_told_the_shards_own(store: Store) -> None:
+async def test_a_lower_pair_is_stale_and_told_the_shards_own(store: Components) -> None:
     await stamped(store, pair(NEW, 2))
     for lower in (pair(NEW, 1), pair(OLD, 3)):
         assert await asked(store, lower) == stale(pair(NEW, 2))
@@ -52,29 +54,29 @@ async def test_a_lower_pair_is_stale_and_told_the_shards_own(store: Store) -> No
 
 
 @pytest.mark.parametrize("higher", [pair(OLD, 2), pair(OLD, 10), pair(NEW, 1)])
-async def test_a_higher_pair_is_adopted(store: Store, higher: str) -> None:
+async def test_a_higher_pair_is_adopted(store: Components, higher: str) -> None:
     await stamped(store, pair(OLD, 1))
     assert (await asked(store, higher))[0] == b"ok"
     assert await asked(store, pair(OLD, 1)) == stale(higher)
 
 
-async def test_a_shard_without_a_stamp_takes_no_pair(store: Store) -> None:
+async def test_a_shard_without_a_stamp_takes_no_pair(store: Components) -> None:
     assert await asked(store, pair(NEW, 1)) == stale("")
     assert not await at(store, "EXISTS", SHARD)
 
 
-async def test_a_shard_without_a_stamp_is_stamped(store: Store) -> None:
+async def test_a_shard_without_a_stamp_is_stamped(store: Components) -> None:
     assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
     assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
 
 
-async def test_stamping_leaves_a_higher_stamp_alone(store: Store) -> None:
+async def test_stamping_leaves_a_higher_stamp_alone(store: Components) -> None:
     await stamped(store, pair(NEW, 2))
     assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == stale(pair(NEW, 2))
     assert await asked(store, pair(NEW, 1)) == stale(pair(NEW, 2))
 
 
-async def test_a_call_that_is_stale_applies_nothing(store: Store, call: Caller) -> None:
+async def test_a_call_that_is_stale_applies_nothing(store: Components, call: Caller) -> None:
     """The library refuses it; that the service then tries again with what it reads is another matter."""
     await call.post(init(1, 9))
     topology = await store.registry.get("default")
@@ -84,37 +86,37 @@ async def test_a_call_that_is_stale_applies_nothing(store: Store, call: Caller) 
     assert (await call.root(1))["ack_val"] == "0000000000000009"
 
 
-async def test_a_tombstone_refuses_every_version_of_its_incarnation(store: Store) -> None:
+async def test_a_tombstone_refuses_every_version_of_its_incarnation(store: Components) -> None:
     await store.redis.call("acker_bury_v1", [SHARD], pair(NEW, 2))
     for version in (1, 2, 3):
         assert await asked(store, pair(NEW, version)) == stale(pair(NEW, 2) + "x")
         assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, version)) == stale(pair(NEW, 2) + "x")
 
 
-async def test_a_tombstone_gives_way_to_a_later_incarnation(store: Store) -> None:
+async def test_a_tombstone_gives_way_to_a_later_incarnation(store: Components) -> None:
     await store.redis.call("acker_bury_v1", [SHARD], pair(OLD, 2))
     assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
     assert await at(store, "PTTL", SHARD) == -1
 
 
-async def test_a_tombstone_stays_for_a_day(store: Store) -> None:
+async def test_a_tombstone_stays_for_a_day(store: Components) -> None:
     await store.redis.call("acker_bury_v1", [SHARD], pair(NEW, 2))
     assert DAY_MS - 60_000 < await at(store, "PTTL", SHARD) <= DAY_MS
 
 
-async def test_a_shard_that_is_above_is_not_buried(store: Store) -> None:
+async def test_a_shard_that_is_above_is_not_buried(store: Components) -> None:
     await stamped(store, pair(NEW, 1))
     assert await store.redis.call("acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
     assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
 
 
-async def test_a_barrier_writes_at_the_place_of_its_key(store: Store) -> None:
+async def test_a_barrier_writes_at_the_place_of_its_key(store: Components) -> None:
     """So that waiting for it is waiting for all that was written there before."""
     assert await store.redis.call("acker_barrier_v1", [SHARD]) == [b"ok"]
     assert 20 * DAY_MS < await at(store, "PTTL", SHARD + ":barrier") <= 21 * DAY_MS
 
 
-async def test_a_configuration_is_written_only_over_the_one_that_was_read(store: Store) -> None:
+async def test_a_configuration_is_written_only_over_the_one_that_was_read(store: Components) -> None:
     _, first = await written(store, "")
     _, second = await written(store, first.decode(), config="changed")
     for read in ("", first.decode()):
@@ -122,7 +124,7 @@ async def test_a_configuration_is_written_only_over_the_one_that_was_read(store:
     assert (await field(store, "config"), await field(store, "pair")) == ("changed", second.decode())
 
 
-async def test_a_change_raises_the_version_and_keeps_the_incarnation(store: Store) -> None:
+async def test_a_change_raises_the_version_and_keeps_the_incarnation(store: Components) -> None:
     _, first = await written(store, "")
     _, second = await written(store, first.decode(), digits="beef")
     assert (first[16:], second) == (b"0000000001", first[:16] + b"0000000002")
@@ -136,19 +138,19 @@ async def test_a_change_raises_the_version_and_keeps_the_incarnation(store: Stor
         ("0000000000000001", None),
     ],
 )
-async def test_an_incarnation_is_above_any_floor(store: Store, floor: str, incarnation: str | None) -> None:
+async def test_an_incarnation_is_above_any_floor(store: Components, floor: str, incarnation: str | None) -> None:
     _, made = await written(store, "", above=pair(floor, 5) + "x")
     assert made.decode()[:16] == incarnation or incarnation is None
     assert made.decode() > pair(floor, 5)
 
 
-async def test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards(store: Store) -> None:
+async def test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards(store: Components) -> None:
     _, read = await written(store, "")
     ahead = read.decode()[:16] + "0000000009"
     assert await written(store, read.decode(), above=ahead) == [b"ok", read[:16] + b"0000000010"]
 
 
-async def test_a_topology_is_marked_only_as_it_was_read(store: Store) -> None:
+async def test_a_topology_is_marked_only_as_it_was_read(store: Components) -> None:
     _, first = await written(store, "")
     _, second = await written(store, first.decode())
     assert await store.redis.call("acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
@@ -156,7 +158,7 @@ async def test_a_topology_is_marked_only_as_it_was_read(store: Store) -> None:
     assert (word, marked, mark[:5]) == (b"ok", second[:16] + b"0000000003", b"gone ")
 
 
-async def test_only_the_topology_that_was_marked_is_forgotten(store: Store) -> None:
+async def test_only_the_topology_that_was_marked_is_forgotten(store: Components) -> None:
     _, first = await written(store, "")
     _, second = await written(store, first.decode())
     await store.redis.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
@@ -165,14 +167,14 @@ async def test_only_the_topology_that_was_marked_is_forgotten(store: Store) -> N
     assert not await at(store, "EXISTS", TOPOLOGY)
 
 
-async def test_a_spout_task_is_written_only_over_the_one_that_was_read(store: Store) -> None:
+async def test_a_spout_task_is_written_only_over_the_one_that_was_read(store: Components) -> None:
     _, read = await written(store, "")
     _, value = await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
     assert await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
     assert await at(store, "HGET", TASKS, "s") == value
 
 
-async def test_a_spout_task_is_marked_only_as_it_was_read(store: Store) -> None:
+async def test_a_spout_task_is_marked_only_as_it_was_read(store: Components) -> None:
     _, read = await written(store, "")
     _, value = await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
     marked = ([TOPOLOGY, TASKS], read, "s")
@@ -183,7 +185,7 @@ async def test_a_spout_task_is_marked_only_as_it_was_read(store: Store) -> None:
     assert await store.redis.call("acker_mark_spout_v1", *marked, value, "") == [b"ok", read[:16] + b"0000000002"]
 
 
-async def test_a_shard_that_lost_its_stamp_is_stamped_again(store: Store, call: Caller) -> None:
+async def test_a_shard_that_lost_its_stamp_is_stamped_again(store: Components, call: Caller) -> None:
     await call.post(init(1, 9))
     topology = await store.registry.get("default")
     for shard in topology.shards:
@@ -192,7 +194,7 @@ async def test_a_shard_that_lost_its_stamp_is_stamped_again(store: Store, call: 
     assert {(await at(store, "GET", shard)).decode() for shard in topology.shards} == {topology.stamp}
 
 
-async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(store: Store, call: Caller) -> None:
+async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(store: Components, call: Caller) -> None:
     """The configuration is written and no shard stamped: the first call that names the new pair heals the shard."""
     await call.post(init(1, 9))
     found = await store.registry.get("default")
@@ -213,7 +215,7 @@ class _Dying(TopologyRegistry):
 
 
 async def test_a_configuration_that_is_lost_with_all_that_its_shards_hold_is_told_in_the_log(
-    store: Store, caplog: pytest.LogCaptureFixture
+    store: Components, caplog: pytest.LogCaptureFixture
 ) -> None:
     await at(store, "DEL", keys.topology("default"))
     await store.registry.refresh("default")

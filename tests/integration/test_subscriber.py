@@ -16,8 +16,8 @@ import pytest
 from acker_client import Acker, AsyncAcker, Misuse, wires
 from acker_protocol import routes
 from acker_protocol.routes import IDEMPOTENCY_KEY
+from acker_service.components import Components
 from acker_service.redis.embedded import EmbeddedServer
-from acker_service.store import Store
 from redis import Redis
 
 from tests.support.caller import init
@@ -52,7 +52,7 @@ class Time:
 class Listener:
     """A program that listens: what it was told, in this order."""
 
-    def __init__(self, process: AckerProcess, store: Store, topology: str) -> None:
+    def __init__(self, process: AckerProcess, store: Components, topology: str) -> None:
         self.process, self.store, self.topology = process, store, topology
         self.time, self.told, self.ended = Time(), list[str](), 0
         self.acker = AsyncAcker(process.url, topology, clock=self.time.clock, sleep=self.time.sleep)
@@ -141,7 +141,7 @@ async def listener(process: AckerProcess, valkey_url: str) -> AsyncIterator[List
     """One who listens, in a topology of his own."""
     topology = f"t{next(_numbers)}"
     assert process.http.put(routes.topology(topology)).is_success
-    listener = Listener(process, Store(valkey_url, window_ms=600_000), topology)
+    listener = Listener(process, Components(valkey_url, window_ms=600_000), topology)
     yield listener
     await listener.close()
 
@@ -310,7 +310,7 @@ async def test_redis_is_killed_and_comes_back_and_nothing_is_missed(
     own_valkey: tuple[EmbeddedServer, str], own_process: AckerProcess
 ) -> None:
     server, url = own_valkey
-    listener = Listener(own_process, Store(url, window_ms=600_000), "default")
+    listener = Listener(own_process, Components(url, window_ms=600_000), "default")
     await listener.listen()
     os.kill(server.pid, signal.SIGKILL)
     server._process.wait()

@@ -2,8 +2,8 @@
 
 import httpx
 import pytest
+from acker_service.components import Components
 from acker_service.redis import keys
-from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.caller import Caller, ack, fail, init, reset_timeout
@@ -19,14 +19,14 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def lapse(store: Store, call: Caller) -> "Lapse":
+def lapse(store: Components, call: Caller) -> "Lapse":
     return Lapse(store, call)
 
 
 class Lapse:
     """Lets time pass in the default topology."""
 
-    def __init__(self, store: Store, call: Caller) -> None:
+    def __init__(self, store: Components, call: Caller) -> None:
         self._store, self._call = store, call
 
     async def tick(self) -> int:
@@ -207,7 +207,7 @@ async def test_places_under_a_cap_are_freed_by_timeouts(call: Caller, lapse: Lap
     assert await call.word(init(S, E)) == "pending"
 
 
-async def test_many_roots_in_one_bucket_all_time_out_once(api: httpx.AsyncClient, store: Store) -> None:
+async def test_many_roots_in_one_bucket_all_time_out_once(api: httpx.AsyncClient, store: Components) -> None:
     """More than a tick reads in one call, and in one bucket more than it reads as a whole."""
     call = Caller(api, "narrow")
     await store.registry.create_or_update("narrow", lambda _: TopologyConfig(ackers=1, buckets=1))

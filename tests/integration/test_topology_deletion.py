@@ -5,11 +5,11 @@ import pytest
 from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Ack, Init
 from acker_service.app import make_app
+from acker_service.components import Components
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis import keys
 from acker_service.settings import Settings
-from acker_service.store import Store
 from acker_service.topologies.stamp import Deletion
 
 from tests.support.redis_side import at, find
@@ -30,16 +30,16 @@ async def topology(api: httpx.AsyncClient) -> str:
 
 
 @pytest.fixture
-async def other(store: Store, stopping: object, valkey_url: str) -> httpx.AsyncClient:
+async def other(store: Components, stopping: object, valkey_url: str) -> httpx.AsyncClient:
     """Another replica, with caches of its own."""
-    replica = Store(valkey_url, window_ms=600_000)
+    replica = Components(valkey_url, window_ms=600_000)
     app = make_app(replica, Settings(), stopping)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other") as client:
         yield client
     await replica.close()
 
 
-async def keys_of(store: Store, topology: str) -> list[str]:
+async def keys_of(store: Components, topology: str) -> list[str]:
     return [key for key in await find(store, "acker:*") if topology in key]
 
 
@@ -49,7 +49,7 @@ async def state(client: httpx.AsyncClient, verb: str, operation: dict[str, objec
 
 
 async def test_an_idle_topology_goes_and_leaves_only_tombstones(
-    api: httpx.AsyncClient, store: Store, topology: str
+    api: httpx.AsyncClient, store: Components, topology: str
 ) -> None:
     await state(api, "init", INIT)
     await state(api, "ack", ACK)
@@ -79,7 +79,7 @@ async def test_default_always_exists(api: httpx.AsyncClient) -> None:
 
 
 async def test_forced_it_fails_what_is_pending_and_goes_when_that_was_released(
-    api: httpx.AsyncClient, store: Store, topology: str
+    api: httpx.AsyncClient, store: Components, topology: str
 ) -> None:
     await state(api, "init", INIT)
     await state(api, "ack", {"root_id": "00000000000000a9", "edge_id": EDGE})
@@ -98,7 +98,7 @@ async def test_forced_it_fails_what_is_pending_and_goes_when_that_was_released(
     assert (await api.get(T)).status_code == 404
 
 
-async def test_with_discard_it_goes_at_once(api: httpx.AsyncClient, store: Store, topology: str) -> None:
+async def test_with_discard_it_goes_at_once(api: httpx.AsyncClient, store: Components, topology: str) -> None:
     await state(api, "init", INIT)
     await state(api, "ack", {"root_id": "00000000000000a9", "edge_id": EDGE})
     assert (await api.delete(f"{T}?force=true&discard=true")).status_code == 204
@@ -124,7 +124,7 @@ async def test_a_topology_made_again_is_untouched_by_what_was_in_flight_against_
 
 
 async def test_a_replica_with_a_warm_cache_learns_that_a_topology_has_gone(
-    api: httpx.AsyncClient, other: httpx.AsyncClient, store: Store, topology: str
+    api: httpx.AsyncClient, other: httpx.AsyncClient, store: Components, topology: str
 ) -> None:
     assert await state(other, "ack", ACK) == "early"
     await api.delete(f"{T}?force=true&discard=true")
@@ -134,7 +134,7 @@ async def test_a_replica_with_a_warm_cache_learns_that_a_topology_has_gone(
 
 
 async def test_a_removal_that_died_before_its_end_is_gone_on_with(
-    api: httpx.AsyncClient, store: Store, topology: str, monkeypatch: pytest.MonkeyPatch
+    api: httpx.AsyncClient, store: Components, topology: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acker_service.topologies.deletion.PATIENCE_MS", -1)
     marked = await store.registry.set_deletion(await store.registry.refresh("orders"), Deletion.DELETING)
@@ -145,7 +145,7 @@ async def test_a_removal_that_died_before_its_end_is_gone_on_with(
 
 
 async def test_a_count_that_died_is_forgotten(
-    api: httpx.AsyncClient, store: Store, topology: str, monkeypatch: pytest.MonkeyPatch
+    api: httpx.AsyncClient, store: Components, topology: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acker_service.topologies.deletion.PATIENCE_MS", -1)
     await store.registry.set_deletion(await store.registry.refresh("orders"), Deletion.CHECKING)
@@ -154,7 +154,7 @@ async def test_a_count_that_died_is_forgotten(
 
 
 async def test_an_incarnation_is_above_the_tombstones_of_the_old_one(
-    api: httpx.AsyncClient, store: Store, topology: str
+    api: httpx.AsyncClient, store: Components, topology: str
 ) -> None:
     await api.delete(T)
     await at(store, "SET", "acker:{orders/1}", "fffffffffffffffe" + "0000000001x", "PX", 10_000)
@@ -194,7 +194,7 @@ async def test_what_ends_under_a_removed_spout_task_reaches_nobody_elses_mailbox
 async def test_an_ephemeral_spout_task_goes_when_nobody_uses_it(
     api: httpx.AsyncClient, valkey_url: str, topology: str
 ) -> None:
-    idle = Store(valkey_url, window_ms=600_000, spout_idle_ms=1)
+    idle = Components(valkey_url, window_ms=600_000, spout_idle_ms=1)
     made = await api.put(f"{T}/spouts/mine", json={"ephemeral": True})
     assert (made.status_code, made.json()["ephemeral"]) == (201, True)
     await api.put(f"{T}/spouts/ours", json={})
@@ -211,7 +211,7 @@ async def test_an_ephemeral_spout_task_goes_when_nobody_uses_it(
 async def test_an_ephemeral_spout_task_stays_while_roots_of_it_are_pending(
     api: httpx.AsyncClient, valkey_url: str, topology: str
 ) -> None:
-    idle = Store(valkey_url, window_ms=600_000, spout_idle_ms=0)
+    idle = Components(valkey_url, window_ms=600_000, spout_idle_ms=0)
     await api.put(f"{T}/spouts/reader", json={"ephemeral": True})
     await state(api, "init", INIT)
 
@@ -262,7 +262,7 @@ async def test_a_repeat_is_known_though_its_spout_task_was_made_again(api: httpx
 
 
 async def test_what_is_half_applied_is_never_told_as_not_done(
-    store: Store, topology: str, monkeypatch: pytest.MonkeyPatch
+    store: Components, topology: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A forced deletion that stamps one shard between the two parts of a request."""
     found = await store.registry.get("orders")
@@ -300,7 +300,7 @@ async def test_a_replica_that_knows_an_old_incarnation_finds_the_spout_tasks_of_
 
 @pytest.mark.parametrize("path", ["", "/spouts/reader"])
 async def test_what_a_later_release_has_written_is_passed_over(
-    api: httpx.AsyncClient, store: Store, topology: str, path: str
+    api: httpx.AsyncClient, store: Components, topology: str, path: str
 ) -> None:
     await api.put(f"{T}/spouts/reader", json={})
     found = await store.registry.refresh("orders")

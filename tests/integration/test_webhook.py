@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 from acker_protocol.signature import verify
+from acker_service.components import Components
 from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig, Schedule
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
-from acker_service.roots.expiry_task import RootExpiryTask
-from acker_service.store import Store
 from acker_service.topologies.callback import Webhook
 from acker_service.topologies.registration import register_callback, resume
 
 from tests.support.caller import Caller, init
 from tests.support.delivery import make_supervisor
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
+from tests.support.tasks import root_expiry
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ def port(receiver: Receiver) -> Iterator[int]:
 class Hooks:
     """A service that delivers, and its callbacks."""
 
-    def __init__(self, store: Store, call: Caller, webhook_client: WebhookClient) -> None:
+    def __init__(self, store: Components, call: Caller, webhook_client: WebhookClient) -> None:
         self.store, self.call, self.webhook_client = store, call, webhook_client
         self._supervisors: list[DeliverySupervisor] = []
 
@@ -88,7 +88,7 @@ class Hooks:
 
 
 @pytest.fixture
-async def hooks(store: Store, call: Caller, webhook_client: WebhookClient) -> AsyncIterator[Hooks]:
+async def hooks(store: Components, call: Caller, webhook_client: WebhookClient) -> AsyncIterator[Hooks]:
     hooks = Hooks(store, call, webhook_client)
     yield hooks
     await hooks.stop()
@@ -346,7 +346,7 @@ async def test_a_topology_that_is_deleted_by_force_goes_when_all_was_delivered(
     await brief.put_spout(SPOUT, callback={"kind": "webhook", "url": f"http://127.0.0.1:{port}/"})
     await brief.words(init(1), init(2, 9))
     assert (await brief.http.delete("/v1/topologies/brief?force=true")).status_code == 202
-    tick = RootExpiryTask(hooks.store, every=0.05)
+    tick = root_expiry(hooks.store, interval=0.05)
     tick.start()
     hooks.deliver()
 

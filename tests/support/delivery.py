@@ -1,12 +1,12 @@
 """Delivers completions in the process of a test."""
 
+from acker_service.components import Components
 from acker_service.delivery.retry import DeliveryConfig
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
-from acker_service.store import Store
 
 
-def make_supervisor(store: Store, *, webhook_client: WebhookClient, config: DeliveryConfig) -> DeliverySupervisor:
+def make_supervisor(store: Components, *, webhook_client: WebhookClient, config: DeliveryConfig) -> DeliverySupervisor:
     """A supervisor that looks for changed callbacks often."""
     return DeliverySupervisor(
         registry=store.registry,

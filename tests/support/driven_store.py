@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
+from acker_service.components import Components
 from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.metrics.stats import LatencyHistogram
 from acker_service.operations.applier import ApplyRequest
@@ -14,7 +15,6 @@ from acker_service.redis import library
 from acker_service.redis.node import Argument
 from acker_service.roots.pending import decode_positions
 from acker_service.roots.reading import RootView
-from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
 
@@ -55,7 +55,7 @@ class DrivenStore:
 
     def __init__(self, url: str, configuration: TopologyConfig, *, window_ms: int, text: str | None = None) -> None:
         self._runner = asyncio.Runner()
-        self._store = Store(url, window_ms=window_ms)
+        self._store = Components(url, window_ms=window_ms)
         self.now_ms = START_MS
         self._runner.run(self._begin(configuration, driven_library(text or library.source())))
 
@@ -146,7 +146,7 @@ class DrivenStore:
         await self._store.expiry.expire(await self._current())
 
     async def _other_writes(self, configuration: TopologyConfig) -> None:
-        other = Store(self._store.redis.url, window_ms=self._store.window_ms)
+        other = Components(self._store.redis.url, window_ms=self._store.window_ms)
         await other.registry.create_or_update("driven", lambda _: configuration)
         await other.close()
 

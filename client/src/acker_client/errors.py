@@ -19,7 +19,7 @@ The tree of errors (code, whether trying again helps)::
 
 from typing import TYPE_CHECKING, Any
 
-from acker_protocol.errors import AckerError
+from acker_protocol.errors import AckerError as AckerError  # noqa: PLC0414 - the root of this tree, offered here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

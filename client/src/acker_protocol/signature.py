@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 ID = "webhook-id"
 TIMESTAMP = "webhook-timestamp"
 SIGNATURE = "webhook-signature"
+COMPLETION_BATCH = "completion.batch"
+"""The type of every webhook document."""
 
 TOLERANCE_S = 300
 """How old, or how far ahead, a timestamp may be: beyond it a signed request could be one that was overheard."""

@@ -1,30 +1,20 @@
-"""The application: all doors in, on one store."""
+"""Builds the HTTP application: hands every router the parts that it uses."""
 
 import asyncio
 
 from fastapi import APIRouter, FastAPI
 
 from acker_service import VERSION
+from acker_service.components import Components
 from acker_service.http import auth, errors, http_metrics, load_shedding
 from acker_service.http.keys_file import configured_keys
 from acker_service.http.openapi import document
-from acker_service.http.routes import (
-    callbacks,
-    completions,
-    dead_letters,
-    health,
-    metrics,
-    operations,
-    roots,
-    spouts,
-    topologies,
-)
+from acker_service.http.routes import completions, health, operations, roots, spouts, topologies
 from acker_service.settings import Role, Settings
-from acker_service.store import Store
 
 
-def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastAPI:
-    """Make the application. Once ``stopping`` is set it answers what waits and is not ready any more."""
+def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> FastAPI:
+    """Build the application. Setting ``stopping`` ends long polls and streams, and makes it not ready."""
     app = FastAPI(
         title="Acker",
         version=VERSION,
@@ -34,35 +24,75 @@ def make_app(store: Store, settings: Settings, stopping: asyncio.Event) -> FastA
         redirect_slashes=False,
         generate_unique_id_function=document.operation_id,
     )
-    for router in (*_working(store, stopping, settings), *_watching(store, stopping)):
+    for router in (*_contract_routers(parts, settings, stopping), *_monitoring_routers(parts, stopping)):
         app.include_router(router)
     auth.install(app, configured_keys(settings.keys_file))
     if settings.role is not Role.WORKER:
         document.install(app, max_batch=settings.max_batch)
-    door = store.metrics.http
-    load_shedding.install(app, settings.load_limits, door)
+    load_shedding.install(app, limits=settings.load_limits, metrics=parts.metrics.http)
     errors.install(app)
-    http_metrics.install(app, door)
-    store.metrics.built(VERSION)
+    http_metrics.install(app, metrics=parts.metrics.http)
+    parts.metrics.set_version(VERSION)
     return app
 
 
-def _working(store: Store, stopping: asyncio.Event, settings: Settings) -> list[APIRouter]:
-    """Make the routes of the contract; none for a worker."""
+def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.Event) -> list[APIRouter]:
+    """Build the routers of the contract, most frequently used first, as they are matched in this order.
+
+    A worker has none.
+    """
     if settings.role is Role.WORKER:
         return []
-    most = settings.max_body_bytes
-    return [  # a request is compared with one route after the other: the most frequent come first
-        operations.make_router(store, max_body_bytes=most, max_batch=settings.max_batch),
-        topologies.make_router(store, max_body_bytes=most, buckets=settings.buckets),
-        spouts.make_router(store, max_body_bytes=most, publishes=settings.publishes),
-        callbacks.make_router(store),
-        roots.make_router(store, stopping, max_body_bytes=most),
-        completions.make_router(store, stopping, max_body_bytes=most),
-        dead_letters.make_router(store),
+    max_body_bytes = settings.max_body_bytes
+    return [
+        operations.make_router(
+            registry=parts.registry,
+            applier=parts.applier,
+            max_body_bytes=max_body_bytes,
+            max_batch=settings.max_batch,
+        ),
+        topologies.make_router(
+            registry=parts.registry,
+            stats=parts.stats,
+            deleter=parts.topology_deleter,
+            max_body_bytes=max_body_bytes,
+            buckets=settings.buckets,
+        ),
+        spouts.make_router(
+            registry=parts.registry,
+            spouts=parts.spouts,
+            stats=parts.stats,
+            callbacks=parts.callbacks,
+            deleter=parts.spout_deleter,
+            max_body_bytes=max_body_bytes,
+            pubsub_allowed=settings.publishes,
+        ),
+        roots.make_router(
+            registry=parts.registry,
+            roots=parts.roots,
+            pending_roots=parts.pending_roots,
+            notifier=parts.root_notifier,
+            stopping=stopping,
+            max_body_bytes=max_body_bytes,
+        ),
+        completions.make_router(
+            registry=parts.registry,
+            spouts=parts.spouts,
+            mailboxes=parts.mailboxes,
+            followers=parts.followers,
+            metrics=parts.metrics.http,
+            stopping=stopping,
+            max_body_bytes=max_body_bytes,
+        ),
+        completions.make_dead_letter_router(
+            registry=parts.registry, spouts=parts.spouts, dead_letters=parts.dead_letters
+        ),
     ]
 
 
-def _watching(store: Store, stopping: asyncio.Event) -> list[APIRouter]:
-    """Make the routes for those who watch the process."""
-    return [health.make_router(store, stopping), metrics.make_router(store)]
+def _monitoring_routers(parts: Components, stopping: asyncio.Event) -> list[APIRouter]:
+    """Build the routers of the probes and of the metrics, which every role has."""
+    return [
+        health.make_router(redis=parts.redis, expiry=parts.expiry, stopping=stopping),
+        health.make_metrics_router(monitor=parts.monitor, backpressure=parts.backpressure, metrics=parts.metrics),
+    ]

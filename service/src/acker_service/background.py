@@ -1,17 +1,119 @@
-"""Knows how tasks in the background are ended."""
+"""Background tasks: the supervised loop, cancellation, and wakeups."""
 
 import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Generic, TypeVar
+
+from acker_protocol.errors import ServiceError
 
 CANCEL_INTERVAL_S = 0.1
+
+K = TypeVar("K")
+
+
+async def periodically(
+    step: Callable[[], Awaitable[None]],
+    *,
+    interval: float,
+    name: str,
+    log: logging.Logger,
+    level: int = logging.DEBUG,
+    delay: float = 0.0,
+    retry_interval: float | None = None,
+) -> None:
+    """Run ``step`` every ``interval`` seconds after it ended, the first time after ``delay``, until cancelled.
+
+    An error never ends the loop: a `ServiceError` is logged at ``level``, any other exception with its traceback. After
+    one the loop waits ``retry_interval`` seconds, if that is given.
+    """
+    await asyncio.sleep(delay)
+    while True:
+        rest = interval
+        try:
+            await step()
+        except ServiceError as error:
+            log.log(level, "%s waits: %s", name, error.detail)
+            rest = interval if retry_interval is None else retry_interval
+        except Exception:
+            log.exception("%s failed", name)
+            rest = interval if retry_interval is None else retry_interval
+        await asyncio.sleep(rest)
 
 
 async def cancel_and_wait(*tasks: "asyncio.Task[None]") -> None:
     """Cancel tasks and wait until they have ended.
 
-    Once is not always enough: Python 3.11's `asyncio.wait_for`, which redis-py writes through, swallows a cancellation
-    that meets its result (3.12 does not). The task would run for ever, and we wait for it.
+    One cancellation may not suffice: Python 3.11's `asyncio.wait_for`, which redis-py uses to write, swallows a
+    cancellation that coincides with its result (3.12 does not). The task would run forever, and we would wait for it.
     """
     while running := [task for task in tasks if not task.done()]:
         for task in running:
             task.cancel()
         await asyncio.wait(running, timeout=CANCEL_INTERVAL_S)
+
+
+class Wakeup:
+    """Wakes one waiter. A wake before the wait ends that wait at once, so no wake between two waits is lost."""
+
+    __slots__ = ("_future", "_woken")
+
+    def __init__(self) -> None:
+        self._woken = False
+        self._future: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """End the current wait, or the next one."""
+        self._woken = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a wake, ``seconds`` at most."""
+        if not self._woken:
+            loop = asyncio.get_running_loop()
+            self._future = loop.create_future()
+            alarm = loop.call_later(seconds, self.wake)
+            try:
+                await self._future
+            finally:
+                alarm.cancel()
+        self._woken = False
+
+
+class Wakeups(Generic[K]):
+    """Wakes waiters by key: each holds one future while it waits, and no task."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[K, set[Wakeup]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def __iter__(self) -> Iterator[K]:
+        """Give a copy of the keys that have waiters."""
+        return iter(list(self._waiters))
+
+    @contextlib.contextmanager
+    def waiting(self, key: K) -> Iterator[Wakeup]:
+        """Register a waiter for ``key``. Enter this before checking the state, so that no wake is missed."""
+        waiter = Wakeup()
+        self._waiters.setdefault(key, set()).add(waiter)
+        try:
+            yield waiter
+        finally:
+            waiters = self._waiters[key]
+            waiters.discard(waiter)
+            if not waiters:
+                del self._waiters[key]
+
+    def wake(self, key: K) -> None:
+        """Wake all waiters for ``key``."""
+        for waiter in self._waiters.get(key, ()):
+            waiter.wake()
+
+    def wake_all(self) -> None:
+        """Wake all waiters."""
+        for key in self:
+            self.wake(key)

@@ -1,16 +1,16 @@
-"""Knows how many files this process may open: every connection is one."""
+"""Raises the limit of open files: every connection counts as one."""
 
 import contextlib
 import resource
 
 RESERVED = 256
-"""Open files that are no connections of callers: those to Redis, the log, connections that are being refused."""
+"""Open files beside client connections: connections to Redis, the log, connections that are being refused."""
 
 
 def raise_limit(connections: int) -> int:
-    """Raise the limit of open files as far as this takes and the system allows; give how many connections fit.
+    """Raise the limit of open files for ``connections``, as far as the system allows; give how many fit.
 
-    Beyond the limit the system would close connections unanswered, and those to Redis could not be made.
+    Beyond the limit the system would close connections without an answer, and connections to Redis would fail.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = wanted_limit(connections, soft=soft, hard=hard)
@@ -20,7 +20,7 @@ def raise_limit(connections: int) -> int:
 
 
 def wanted_limit(connections: int, *, soft: int, hard: int) -> int:
-    """The limit to ask for: enough for so many connections, never less than there is."""
+    """Compute the limit to request: enough for ``connections``, never below the present one."""
     if soft == resource.RLIM_INFINITY:
         return soft
     wanted = max(soft, connections + RESERVED)
@@ -28,5 +28,5 @@ def wanted_limit(connections: int, *, soft: int, hard: int) -> int:
 
 
 def connections_within(connections: int, *, limit: int) -> int:
-    """How many of so many connections fit into a limit, one at least."""
+    """Compute how many of ``connections`` fit into a limit, at least one."""
     return connections if limit == resource.RLIM_INFINITY else max(1, min(connections, limit - RESERVED))

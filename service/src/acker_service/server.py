@@ -1,4 +1,4 @@
-"""Runs the acker: the store, the tick and the doors in, until it is told to stop."""
+"""Runs the acker: the embedded store if needed, the worker's tasks and the HTTP server, until a signal."""
 
 import asyncio
 import contextlib
@@ -14,27 +14,27 @@ from fastapi import FastAPI
 
 from acker_service.app import make_app
 from acker_service.background import cancel_and_wait
+from acker_service.components import Components
 from acker_service.file_limits import raise_limit
 from acker_service.http import auth
-from acker_service.http.connection import bounded
+from acker_service.http.connection import limited
 from acker_service.http.keys_file import KeysFile, configured_keys
 from acker_service.http.load_limits import LoadLimits
-from acker_service.metrics.http import HttpMetrics
+from acker_service.metrics.instruments import HttpMetrics
 from acker_service.redis.durability import Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.settings import Role, Settings
-from acker_service.store import Store
 from acker_service.worker import Worker
 
 _log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 10
-"""How long requests in flight may take once the acker is told to stop."""
+"""How long requests in flight may take after a stop signal."""
 
 
 class UvicornServer(uvicorn.Server):
-    """uvicorn, but told of a signal it first releases whoever waits, then ends by returning."""
+    """uvicorn's server, which at a signal first ends all waits and then returns."""
 
     def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
         super().__init__(config)
@@ -42,7 +42,7 @@ class UvicornServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take SIGINT and SIGTERM while serving; uvicorn's own way would raise them again and so skip our clean-up."""
+        """Handle SIGINT and SIGTERM while serving; uvicorn's own method raises them again and so skips our clean-up."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._stop, number)
@@ -57,8 +57,8 @@ class UvicornServer(uvicorn.Server):
         self.handle_exit(number, None)
 
 
-def _stop_beginning_on_signals() -> None:
-    """Until the server takes the signals over, let them end the start, with all that it has to clean up."""
+def _cancel_start_on_signals() -> None:
+    """Let a signal cancel the start, with its clean-up, until the server handles signals."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for number in SIGNALS:
@@ -66,63 +66,64 @@ def _stop_beginning_on_signals() -> None:
 
 
 async def serve(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM. Raises ``RuntimeError`` or ``ValueError`` if it cannot begin, with what to do."""
+    """Serve until SIGINT or SIGTERM. Raises ``RuntimeError`` or ``ValueError`` with advice if it cannot start."""
     configured_keys(settings.keys_file)
     stopping = asyncio.Event()
-    _stop_beginning_on_signals()
-    async with _store_url(settings) as url:
-        store = _store(url, settings)
-        working = Worker(store, settings)
+    _cancel_start_on_signals()
+    async with _redis_url(settings) as url:
+        parts = _components(url, settings)
+        worker = Worker(parts, settings)
         try:
-            await store.open()
-            store.start(stopping)
-            store.backpressure.start()
+            await parts.open()
+            parts.start(stopping)
+            parts.backpressure.start()
             if settings.role is not Role.API:
-                working.start()
-            app = make_app(store, settings, stopping)
-            async with _keys_kept(app, settings.keys_file):
-                await UvicornServer(_config(app, settings, store.metrics.http), stopping).serve()
+                worker.start()
+            app = make_app(parts, settings, stopping)
+            async with _watch_keys(app, settings.keys_file):
+                await UvicornServer(_uvicorn_config(app, settings, parts.metrics.http), stopping).serve()
         finally:
-            await working.stop()
-            await store.close()
+            await worker.stop()
+            await parts.close()
 
 
 @contextlib.asynccontextmanager
-async def _store_url(settings: Settings) -> AsyncIterator[str]:
+async def _redis_url(settings: Settings) -> AsyncIterator[str]:
+    """Give the URL of the configured Redis, or run an embedded one."""
     if settings.redis_url is not None:
         yield settings.redis_url
         return
     embedded = EmbeddedServer(settings.data_dir, port=settings.store_port, sync=_sync(settings))
     try:
         await embedded.start()
-        async with _kept(embedded.supervise()):
+        async with _running(embedded.supervise()):
             yield embedded.url
     finally:
         await embedded.stop()
 
 
 @contextlib.asynccontextmanager
-async def _keys_kept(app: FastAPI, path: Path | None) -> AsyncIterator[None]:
-    """Take over what changes in the file of keys."""
+async def _watch_keys(app: FastAPI, path: Path | None) -> AsyncIterator[None]:
+    """Install the keys again whenever their file changes."""
     if path is None:
         yield
         return
-    async with _kept(KeysFile(path).keep(lambda keys: auth.install(app, keys))):
+    async with _running(KeysFile(path).watch(lambda keys: auth.install(app, keys))):
         yield
 
 
 @contextlib.asynccontextmanager
-async def _kept(keep: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Let something go on by itself as long as the block lasts."""
-    keeping = asyncio.create_task(keep)
+async def _running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a loop in the background for as long as the block lasts."""
+    task = asyncio.create_task(loop)
     try:
         yield
     finally:
-        await cancel_and_wait(keeping)
+        await cancel_and_wait(task)
 
 
-def _store(url: str, settings: Settings) -> Store:
-    return Store(
+def _components(url: str, settings: Settings) -> Components:
+    return Components(
         url,
         window_ms=settings.idempotency_window_ms,
         spout_idle_ms=settings.spout_idle_ms,
@@ -137,20 +138,20 @@ def _sync(settings: Settings) -> str:
     return "always" if read_durability(settings.durability).mode is Mode.FSYNC else "everysec"
 
 
-def _bounds(settings: Settings) -> LoadLimits:
-    """Hold the connections to what the limit of open files allows."""
+def _load_limits(settings: Settings) -> LoadLimits:
+    """Give the configured limits, with no more connections than the limit of open files allows."""
     fit = raise_limit(settings.max_connections)
     if fit < settings.max_connections:
         _log.warning("only %d of %d connections fit the limit of open files", fit, settings.max_connections)
     return dataclasses.replace(settings.load_limits, max_connections=fit)
 
 
-def _config(app: FastAPI, settings: Settings, meters: HttpMetrics) -> uvicorn.Config:
+def _uvicorn_config(app: FastAPI, settings: Settings, metrics: HttpMetrics) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=bounded(_bounds(settings), meters),
+        http=limited(_load_limits(settings), metrics),
         ws="none",
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,

@@ -1,4 +1,4 @@
-"""Knows the settings: from the environment (ACKER_…) and from the options of ``acker serve``; the option wins."""
+"""Settings, read from the environment (ACKER_…) and the options of ``acker serve``; an option takes precedence."""
 
 import ipaddress
 from collections.abc import Callable
@@ -16,75 +16,110 @@ from acker_service.http.load_limits import LoadLimits
 from acker_service.redis.durability import Mode, read_durability
 
 DAY_MS = 86_400_000
-DEFAULT_SCHEDULE = "1,5,30,120,600,1800,7200,18000,36000,36000"
 
 
 class Role(StrEnum):
-    """What a process does: answer, work (let time pass, deliver), or all of it."""
+    """What a process does: serve the API, work (tick and deliver), or both."""
 
     ALL = "all"
     API = "api"
     WORKER = "worker"
 
 
-def _checked(read: Callable[[str], object]) -> Callable[[str], str]:
-    """Make a check of a text out of what reads it."""
+def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:
+    """Make a validator that keeps the text, out of a parser of it."""
 
     def check(text: str) -> str:
-        read(text)
+        parse(text)
         return text
 
     return check
 
 
 class Settings(BaseSettings):
-    """How this process serves; durations in milliseconds."""
+    """Settings of this process; durations in milliseconds.
+
+    The command `acker serve` has one option for each field, with its description as help; a description that does not
+    end with a note in brackets gets the default there.
+    """
 
     model_config = SettingsConfigDict(env_prefix="ACKER_", env_ignore_empty=True, frozen=True)
 
-    redis_url: str | None = None
-    host: str = "127.0.0.1"
-    port: int = Field(default=8700, ge=0, le=65_535)
-    data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("acker")))
-    store_port: int = Field(default=0, ge=0, le=65_535)
-    role: Role = Role.ALL
-    open: bool = False
-    keys_file: Path | None = None
-    durability: Annotated[str, AfterValidator(_checked(read_durability))] = "relaxed"
-    fsync_asserted: bool = False
-    idempotency_window_ms: int = Field(default=600_000, ge=60_000, le=7 * DAY_MS)
-    buckets: int = Field(default=4_096, ge=1, le=1_048_576)
-    mailbox_max: int = Field(default=1_000_000, ge=1, le=2**31 - 1)
-    spout_idle_ms: int = Field(default=DAY_MS, ge=1_000, le=365 * DAY_MS)
-    tick_ms: int = Field(default=250, ge=10, le=60_000)
-    max_body_bytes: int = Field(default=4_194_304, ge=1_024, le=268_435_456)
-    max_batch: int = Field(default=10_000, ge=1, le=10_000)
-    max_in_flight: int = Field(default=1_000, ge=1, le=1_000_000)
-    max_in_flight_bytes: int = Field(default=67_108_864, ge=1_024, le=1_099_511_627_776)
-    max_waiting: int = Field(default=10_000, ge=0, le=1_000_000)
-    max_connections: int = Field(default=16_384, ge=1, le=1_000_000)
-    max_header_bytes: int = Field(default=65_536, ge=1_024, le=16_777_216)
-    body_timeout_s: float = Field(default=30, gt=0, le=3_600)
-    keep_alive_s: int = Field(default=75, ge=0, le=3_600)
-    backlog: int = Field(default=2_048, ge=1, le=65_535)
-    callback_allow_cidrs: Annotated[str, AfterValidator(_checked(read_networks))] = ""
-    callback_allow_hosts: Annotated[str, AfterValidator(_checked(read_hosts))] = ""
-    callback_schedule_s: Annotated[str, AfterValidator(_checked(read_schedule))] = DEFAULT_SCHEDULE
-    callback_retry_after_max_s: float = Field(default=3_600, ge=0, le=604_800)
-    callback_timeout_s: float = Field(default=30, gt=0, le=600)
-    callback_max_batch: int = Field(default=500, ge=1, le=1_000)
-    callback_max_wait_ms: int = Field(default=20, ge=0, le=10_000)
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["text", "json"] = "text"
+    redis_url: str | None = Field(
+        default=None,
+        description="Redis or Valkey: redis://, redis+sentinel:// or redis+cluster://… [none: an embedded one]",
+    )
+    host: str = Field(default="127.0.0.1", description="Address to listen on")
+    port: int = Field(default=8700, ge=0, le=65_535, description="Port to listen on")
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_state_dir("acker")),
+        description="Folder of the embedded store [the user's state folder]",
+    )
+    store_port: int = Field(
+        default=0, ge=0, le=65_535, description="Port of the embedded store [none: a private socket]"
+    )
+    open: bool = Field(
+        default=False,
+        description="Serve others than this machine without keys",
+        json_schema_extra={"option": "--open/--closed"},
+    )
+    keys_file: Path | None = Field(default=None, description="File of keys [none: ask for no key]")
+    durability: Annotated[str, AfterValidator(_checked(read_durability))] = Field(
+        default="relaxed", description="When a write counts: relaxed, fsync or replica:n"
+    )
+    fsync_asserted: bool = Field(default=False, description="Vouch for appendfsync always where Redis does not tell")
+    idempotency_window_ms: int = Field(
+        default=600_000, ge=60_000, le=7 * DAY_MS, description="How long request keys are remembered"
+    )
+    buckets: int = Field(default=4_096, ge=1, le=1_048_576, description="Small hashes a shard of a new topology has")
+    mailbox_max: int = Field(
+        default=1_000_000, ge=1, le=2**31 - 1, description="Unread completions of a spout task, at most"
+    )
+    spout_idle_ms: int = Field(
+        default=DAY_MS, ge=1_000, le=365 * DAY_MS, description="How long an ephemeral spout task stays unused"
+    )
+    tick_ms: int = Field(default=250, ge=10, le=60_000, description="How often overdue roots are looked for")
+    max_body_bytes: int = Field(default=4_194_304, ge=1_024, le=268_435_456, description="Largest body that is taken")
+    max_batch: int = Field(default=10_000, ge=1, le=10_000, description="Most operations in a batch")
+    max_in_flight: int = Field(default=1_000, ge=1, le=1_000_000, description="Most requests worked on at once")
+    max_in_flight_bytes: int = Field(
+        default=67_108_864, ge=1_024, le=1_099_511_627_776, description="Most bytes their bodies hold together"
+    )
+    max_waiting: int = Field(default=10_000, ge=0, le=1_000_000, description="Most requests that wait for news at once")
+    max_connections: int = Field(default=16_384, ge=1, le=1_000_000, description="Most connections at once")
+    max_header_bytes: int = Field(default=65_536, ge=1_024, le=16_777_216, description="Largest head of a request")
+    body_timeout_s: float = Field(default=30, gt=0, le=3_600, description="How long a request may take to arrive")
+    keep_alive_s: int = Field(default=75, ge=0, le=3_600, description="How long an idle connection is kept")
+    backlog: int = Field(default=2_048, ge=1, le=65_535, description="Connections that may wait to be accepted")
+    role: Role = Field(default=Role.ALL, description="What this process does: all, api or worker")
+    callback_allow_cidrs: Annotated[str, AfterValidator(_checked(read_networks))] = Field(
+        default="", description="Networks that are not public, to which webhooks may go [none]"
+    )
+    callback_allow_hosts: Annotated[str, AfterValidator(_checked(read_hosts))] = Field(
+        default="", description="Hosts to which webhooks may go whatever their address [none]"
+    )
+    callback_schedule_s: Annotated[str, AfterValidator(_checked(read_schedule))] = Field(
+        default="1,5,30,120,600,1800,7200,18000,36000,36000", description="Seconds before each further try"
+    )
+    callback_retry_after_max_s: float = Field(
+        default=3_600, ge=0, le=604_800, description="For how long a receiver may ask to be left alone, at most"
+    )
+    callback_timeout_s: float = Field(default=30, gt=0, le=600, description="How long a post to a webhook may take")
+    callback_max_batch: int = Field(default=500, ge=1, le=1_000, description="Most completions delivered together")
+    callback_max_wait_ms: int = Field(default=20, ge=0, le=10_000, description="How long completions wait for others")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="debug, info, warning or error"
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="text or json")
 
     @property
     def publishes(self) -> bool:
-        """Whether others than this process can reach the store, to subscribe to what is published there."""
+        """Whether other processes can reach the store, and so subscribe to what is published there."""
         return self.redis_url is not None or self.store_port != 0
 
     @property
     def load_limits(self) -> LoadLimits:
-        """What this process takes on at once."""
+        """Limits on the load of this process."""
         return LoadLimits(
             max_in_flight=self.max_in_flight,
             max_waiting=self.max_waiting,
@@ -120,17 +155,17 @@ class Settings(BaseSettings):
 
 
 def read_settings(**options: Any) -> Settings:
-    """Read the settings; options that are None are left to the environment. Raises ``ValueError`` with all faults."""
+    """Read the settings; options that are None come from the environment. Raises ``ValueError`` with all errors."""
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
-    except ValidationError as fault:
-        raise ValueError("\n".join(_told(error) for error in fault.errors())) from None
+    except ValidationError as error:
+        raise ValueError("\n".join(_describe(detail) for detail in error.errors())) from None
 
 
-def _told(error: Any) -> str:
+def _describe(error: Any) -> str:
     name = "_".join(str(part) for part in error["loc"])
-    words = str(error["msg"]).removeprefix("Value error, ")
-    return f"{name}: {words}" if name else words
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"{name}: {message}" if name else message
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,47 +1,58 @@
-"""Runs what a worker does: lets time pass, looks after spout tasks, delivers."""
+"""The worker role: ticks, deletes unused spout tasks, delivers completions."""
 
+from acker_service.components import Components
 from acker_service.delivery.egress import EgressPolicy, read_hosts, read_networks
 from acker_service.delivery.retry import DeliveryConfig, read_schedule
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.roots.expiry_task import RootExpiryTask
 from acker_service.settings import Settings
-from acker_service.store import Store
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.spout_expiry import SpoutExpiry
 
 LEASE_MARGIN_S = 2.0
-"""A lease is so much longer than a post may take."""
+"""How much longer a lease lasts than a post may take."""
 
 
 class Worker:
-    """All rounds of a worker."""
+    """Starts and stops the periodic tasks of a worker."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, parts: Components, settings: Settings) -> None:
         self._tasks: list[PeriodicTask] = [
-            RootExpiryTask(store, every=settings.tick_ms / 1_000),
-            SpoutExpiry(store, every=min(60.0, settings.spout_idle_ms / 10_000)),
+            RootExpiryTask(
+                registry=parts.registry,
+                metrics=parts.metrics,
+                expiry=parts.expiry,
+                topology_deleter=parts.topology_deleter,
+                interval=settings.tick_ms / 1_000,
+            ),
+            SpoutExpiry(
+                registry=parts.registry,
+                metrics=parts.metrics,
+                spout_deleter=parts.spout_deleter,
+                interval=min(60.0, settings.spout_idle_ms / 10_000),
+            ),
             DeliverySupervisor(
-                registry=store.registry,
-                spouts=store.spouts,
-                callbacks=store.callbacks,
-                leases=store.leases,
-                notifier=store.mailbox_notifier,
-                metrics=store.metrics,
+                registry=parts.registry,
+                spouts=parts.spouts,
+                callbacks=parts.callbacks,
+                leases=parts.leases,
+                notifier=parts.mailbox_notifier,
+                metrics=parts.metrics,
                 webhook_client=_webhook_client(settings),
                 config=_delivery_config(settings),
             ),
         ]
 
     def start(self) -> None:
-        """Begin."""
-        for rounds in self._tasks:
-            rounds.start()
+        """Start all tasks."""
+        for task in self._tasks:
+            task.start()
 
     async def stop(self) -> None:
-        """End; what is being sent is settled."""
-        for rounds in self._tasks:
-            await rounds.stop()
+        """Stop all tasks; what is being sent is settled first."""
+        for task in self._tasks:
+            await task.stop()
 
 
 def _webhook_client(settings: Settings) -> WebhookClient:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-
-TYPE = "completion.batch"
+from acker_protocol.signature import COMPLETION_BATCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,7 @@ def make_message(*, topology: str, spout_task: str, completions: Sequence[Mappin
     """
     ids = tuple(str(completion["id"]) for completion in completions)
     document = {
-        "type": TYPE,
+        "type": COMPLETION_BATCH,
         "timestamp": _iso(max(completion["at_ms"] for completion in completions)),
         "data": {"topology": topology, "spout_task": spout_task, "completions": completions},
     }

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 from acker_protocol.errors import NotFound, ServiceError
 
+from acker_service.background import Wakeup
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, LeaseStore, TopologyChanged
 from acker_service.delivery.response import DeliveryResult
 from acker_service.delivery.retry import DeliveryConfig
 from acker_service.mailboxes.notifier import MailboxNotifier
-from acker_service.metrics.delivery import DeliveryMetrics
+from acker_service.metrics.instruments import DeliveryMetrics
 from acker_service.topologies.callback_registry import Callbacks
 from acker_service.topologies.registration import RegisteredCallback
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology, TopologyRecreated
-from acker_service.wakeup import Wakeup
 
 RETRY_INTERVAL_S = 0.5
 """The delay before the next attempt while Redis is unavailable."""

@@ -1,4 +1,4 @@
-"""Knows who may do what: keys, their scopes and their topologies."""
+"""Keys, their scopes and their topologies: authentication and authorization."""
 
 import hashlib
 import hmac
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Scope(StrEnum):
-    """What a key is for. Each covers those before it."""
+    """What a key may do. Each scope includes those before it."""
 
     ACK = "ack"
     SPOUT = "spout"
     ADMIN = "admin"
 
     def includes(self, need: "Scope") -> bool:
-        """Whether a key of this scope may do what needs that one."""
+        """Whether a key of this scope may do what requires ``need``."""
         scopes = list(Scope)
         return scopes.index(self) >= scopes.index(need)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key as it is remembered: only its SHA-256. ``topologies`` None is all of them."""
+    """A configured key; only its SHA-256 is kept. ``topologies`` None: all of them."""
 
     name: str
     digest: bytes = field(repr=False)
@@ -35,31 +35,31 @@ class Key:
     topologies: frozenset[str] | None = None
 
     def allows(self, topology: str) -> bool:
-        """Whether the key is for this topology."""
+        """Whether the key is valid for this topology."""
         return self.topologies is None or topology in self.topologies
 
 
 ANONYMOUS_ADMIN = Key(name="anybody", digest=b"", scope=Scope.ADMIN)
-"""Who asks where no keys are configured."""
+"""The key of every request where no keys are configured."""
 
 
 def digest_of(secret: str) -> bytes:
-    """What is remembered of a key. It needs no salt nor stretching: keys are 256 random bits, not passwords."""
+    """Hash a key. It needs no salt nor stretching: keys are 256 random bits, not passwords."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 def authenticate(keys: "Sequence[Key] | None", secret: str | None) -> Key:
-    """Give the key that was shown; ``keys`` None: none are configured. Raises `Unauthorized`.
+    """Find the configured key that a secret belongs to; ``keys`` None: none are configured. Raises `Unauthorized`.
 
-    Every key is compared, each in constant time, so the time tells nothing of what is remembered.
+    Compares every key in constant time, so that the duration reveals nothing about the keys.
     """
     if keys is None:
         return ANONYMOUS_ADMIN
     if not secret:
         raise Unauthorized("this acker asks for a key: send 'Authorization: Bearer <key>'")
-    shown, found = digest_of(secret), None
+    digest, found = digest_of(secret), None
     for key in keys:
-        if hmac.compare_digest(key.digest, shown):
+        if hmac.compare_digest(key.digest, digest):
             found = key
     if found is None:
         raise Unauthorized("the key is not known here")
@@ -67,7 +67,7 @@ def authenticate(keys: "Sequence[Key] | None", secret: str | None) -> Key:
 
 
 def authorize(key: Key, need: Scope, topology: str | None) -> None:
-    """Let a key do what needs this scope on this topology (None: on none in particular). Raises `Forbidden`."""
+    """Check that a key has a scope, and is valid for a topology unless that is None. Raises `Forbidden`."""
     if topology is not None and not key.allows(topology):
         raise Forbidden(f"the key {key.name} is not for the topology {topology}")
     if not key.scope.includes(need):

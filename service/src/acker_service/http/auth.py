@@ -1,4 +1,4 @@
-"""Asks whoever comes in for a key. Every route declares with `needs` which scope it takes."""
+"""Authenticates and authorizes requests: every route declares the scope that it requires with `needs`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ from acker_service.operations.batch import OperationBatch
 
 
 def install(app: FastAPI, keys: Sequence[Key] | None) -> None:
-    """Ask for one of these keys from now on; None: ask nobody. May be called again while the app serves."""
+    """Require one of these keys from now on; None requires no key. May be called again while the app serves."""
     app.state.keys = keys
 
 
 class Needs(SecurityBase):
-    """Lets a request in if its key has the scope, for the topology of the address if there is one.
+    """Admits a request if its key has the scope, for the topology in its path if there is one.
 
-    It runs before the body is read, before anything else of the address is checked and before Redis is asked. Raises
-    `Unauthorized`, `Forbidden`.
+    Runs before the body is read, any other parameter is checked or Redis is called. Raises `Unauthorized`,
+    `Forbidden`.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -30,18 +30,18 @@ class Needs(SecurityBase):
         self.model = HTTPBearer(description="A key made by `acker key make`.")
 
     async def __call__(self, request: Request) -> None:
-        """Remember in the request who asks."""
-        request.state.key = authenticate(request.app.state.keys, _shown(request))
+        """Check the key and keep it in the request's state."""
+        request.state.key = authenticate(request.app.state.keys, _bearer_token(request))
         require(request, self.scope)
 
 
 def needs(scope: str) -> Any:
-    """Declare what a route needs: ``dependencies=[needs("ack")]``."""
+    """Declare the scope that a route requires: ``dependencies=[needs("ack")]``."""
     return Security(Needs(Scope(scope)), scopes=[scope])
 
 
 def require(request: Request, scope: Scope) -> None:
-    """Ask for a scope that only the request's content tells. Raises `Forbidden`."""
+    """Require a scope that depends on the request's content. Raises `Forbidden`."""
     authorize(request.state.key, scope, request.path_params.get("topology"))
 
 
@@ -52,10 +52,10 @@ def require_for(request: Request, operations: OperationBatch) -> None:
 
 
 def visible(request: Request, topologies: Iterable[str]) -> list[str]:
-    """Those of the topologies that the request's key is for."""
-    return [name for name in topologies if request.state.key.sees(name)]
+    """Keep the topologies that the request's key allows."""
+    return [name for name in topologies if request.state.key.allows(name)]
 
 
-def _shown(request: Request) -> str | None:
+def _bearer_token(request: Request) -> str | None:
     kind, _, secret = request.headers.get("authorization", "").partition(" ")
     return secret.strip() if kind.lower() == "bearer" else None

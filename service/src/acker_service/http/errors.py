@@ -1,4 +1,4 @@
-"""Turns everything that goes wrong into problem documents (RFC 9457)."""
+"""Answers every error with a problem document (RFC 9457)."""
 
 import logging
 import math
@@ -21,79 +21,79 @@ _CODE = "acker.problem"
 _log = logging.getLogger(__name__)
 
 
-def respond(problem: ServiceError) -> JSONResponse:
-    """Write a problem as a response, with `Retry-After` where waiting helps."""
-    document, headers = problem.document(), {}
-    if delay := RETRY_AFTER_MS.get(problem.code):
+def respond(error: ServiceError) -> JSONResponse:
+    """Make the response of an error, with `Retry-After` where a retry helps."""
+    document, headers = error.document(), {}
+    if delay := RETRY_AFTER_MS.get(error.code):
         document["retry_after_ms"] = delay
         headers["Retry-After"] = str(math.ceil(delay / 1000))
-    if problem.code == "unauthorized":
+    if error.code == "unauthorized":
         headers["WWW-Authenticate"] = "Bearer"
-    response = ProblemResponse(document, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
-    response.code = problem.code
+    response = ProblemResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
+    response.code = error.code
     return response
 
 
 def code_of(scope: Scope) -> str | None:
-    """Give the code of the problem that a request is answered with, once its answer begins."""
+    """Give the code of the problem document that answers a request, once that answer has begun."""
     code: str | None = scope.get(_CODE)
     return code
 
 
 class ProblemResponse(JSONResponse):
-    """A problem as a response; it notes its code in the request, for whoever counts."""
+    """A problem document as a response; it records its code in the request's scope, for the metrics."""
 
     code: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Record the code and send the response."""
         scope[_CODE] = self.code
         await super().__call__(scope, receive, send)
 
 
 def install(app: FastAPI) -> None:
-    """Answer every fault of this app with a problem document."""
+    """Answer every error of this app with a problem document."""
     handlers: dict[Any, Callable[[Request, Any], Awaitable[JSONResponse]]] = {
-        ServiceError: _on_problem,
+        ServiceError: _on_service_error,
         RequestValidationError: _on_invalid,
         HTTPException: _on_http,
-        ClientDisconnect: _on_cut,
-        Exception: _on_fault,
+        ClientDisconnect: _on_disconnect,
+        Exception: _on_unexpected,
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
 
 
-async def _on_problem(_: Request, problem: ServiceError) -> JSONResponse:
-    return respond(problem)
+async def _on_service_error(_: Request, error: ServiceError) -> JSONResponse:
+    return respond(error)
 
 
-async def _on_invalid(_: Request, fault: RequestValidationError) -> JSONResponse:
-    first = fault.errors()[0]
+async def _on_invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    first = error.errors()[0]
     return respond(InvalidRequest(f"{first['loc'][-1]}: {first['msg']}"))
 
 
-async def _on_http(request: Request, fault: HTTPException) -> JSONResponse:
+async def _on_http(request: Request, error: HTTPException) -> JSONResponse:
     kinds: dict[int, type[ServiceError]] = {404: NotFound, 405: MethodNotAllowed}
-    kind = kinds.get(fault.status_code, InvalidRequest)
-    response = respond(kind(f"{request.method} {request.url.path}: {fault.detail}"))
-    response.headers.update(fault.headers or {})
-    if fault.status_code == 405:
+    kind = kinds.get(error.status_code, InvalidRequest)
+    response = respond(kind(f"{request.method} {request.url.path}: {error.detail}"))
+    response.headers.update(error.headers or {})
+    if error.status_code == 405:
         response.headers["Allow"] = ", ".join(_allowed(request))
     return response
 
 
 def _allowed(request: Request) -> list[str]:
-    """Give the methods of all routes of an address; the router tells those of the first one only."""
+    """Give the methods of all routes that match an address; the router itself gives those of the first route only."""
     routes = iter_route_contexts(request.app.routes)
     allowed = (route.methods or () for route in routes if route.path_regex.match(request.url.path))
     return sorted(set().union(*allowed))
 
 
-async def _on_cut(_: Request, __: ClientDisconnect) -> JSONResponse:
+async def _on_disconnect(_: Request, __: ClientDisconnect) -> JSONResponse:
     return respond(InvalidRequest("the body was cut off"))
 
 
-async def _on_fault(request: Request, fault: Exception) -> JSONResponse:
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=fault)
+async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return respond(ServiceError("the acker met a fault of its own; it is in its log"))

@@ -1,4 +1,4 @@
-"""Counts requests as their answers begin, and how long that took."""
+"""Counts requests and measures the time until their answers begin."""
 
 import time
 
@@ -7,51 +7,51 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from acker_service.http.errors import code_of
-from acker_service.metrics.http import HttpMetrics
+from acker_service.metrics.instruments import HttpMetrics
 
 OTHER = "other"
-"""Stands for every address without a route, and for every method that is none of HTTP's."""
+"""The label of every address without a route, and of every unknown method."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def install(app: FastAPI, meters: HttpMetrics) -> None:
-    """Count the requests of this app; to be installed last, around all that may refuse one."""
-    app.add_middleware(MetricsMiddleware, meters=meters)
+def install(app: FastAPI, *, metrics: HttpMetrics) -> None:
+    """Count the requests of this app; install it last, so that it wraps every middleware that refuses requests."""
+    app.add_middleware(MetricsMiddleware, metrics=metrics)
 
 
 class MetricsMiddleware:
-    """Counts before the answer goes out, so that whoever has it finds it counted."""
+    """Counts a request before its answer is sent, so that a client that has the answer finds it counted."""
 
-    def __init__(self, app: ASGIApp, *, meters: HttpMetrics) -> None:
-        self._app, self._meters = app, meters
+    def __init__(self, app: ASGIApp, *, metrics: HttpMetrics) -> None:
+        self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; one that ends without an answer is answered 500 around us."""
+        """Pass a request on; one that raises before its answer counts as 500, which an outer layer answers."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, answered = time.perf_counter(), False
+        started, answered = time.perf_counter(), False
 
         async def count_and_send(message: Message) -> None:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = True
-                self._count(scope, message["status"], began)
+                self._count(scope, message["status"], started)
             await send(message)
 
         try:
             await self._app(scope, receive, count_and_send)
         except Exception:
             if not answered:
-                self._meters.problems[ServiceError.code].inc()
-                self._count(scope, 500, began)
+                self._metrics.problems[ServiceError.code].inc()
+                self._count(scope, 500, started)
             raise
 
-    def _count(self, scope: Scope, status: int, began: float) -> None:
+    def _count(self, scope: Scope, status: int, started: float) -> None:
         route = getattr(scope.get("route"), "path", OTHER)
         if (code := code_of(scope)) is not None:
-            self._meters.problems[code].inc()
+            self._metrics.problems[code].inc()
         method = scope["method"] if scope["method"] in _METHODS else OTHER
-        self._meters.requests[route, method, str(status)].inc()
-        self._meters.request_seconds[route, method].observe(time.perf_counter() - began)
+        self._metrics.requests[route, method, str(status)].inc()
+        self._metrics.request_seconds[route, method].observe(time.perf_counter() - started)

@@ -1,6 +1,5 @@
-"""Knows the file of keys: how it is read, when it has changed, what an entry looks like."""
+"""Reads the file of keys, reloads it when it changes, and writes its entries."""
 
-import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -9,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from acker_service.background import periodically
 from acker_service.http.access import Key, Scope, digest_of
 
-LOOK_S = 1.0
-"""How often the file is looked at."""
+CHECK_INTERVAL_S = 1.0
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 Keys = tuple[Key, ...]
@@ -47,32 +46,34 @@ class KeysFile:
         self._seen: object = None
 
     def read(self) -> Keys:
-        """Read the keys. Raises ``ValueError`` that names the file and all its faults."""
+        """Read the keys. Raises ``ValueError`` that names the file and all its errors."""
         self._seen = self._signature()
         try:
             return parse_keys(self.path.read_bytes())
-        except OSError as fault:
-            raise ValueError(f"{self.path}: {fault.strerror}") from None
-        except ValueError as fault:
-            raise ValueError(f"{self.path}: {fault}") from None
+        except OSError as error:
+            raise ValueError(f"{self.path}: {error.strerror}") from None
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
 
-    def look(self, take: Callable[[Keys], None]) -> None:
-        """Hand over the keys if the file has changed; one that cannot be read is told in the log, once."""
+    def reload_if_changed(self, install: Callable[[Keys], None]) -> None:
+        """Install the keys if the file has changed; a file that cannot be read is logged once and changes nothing."""
         if self._signature() == self._seen:
             return
         try:
             keys = self.read()
-        except ValueError as fault:
-            _log.error("the keys stay as they are: %s", fault)
+        except ValueError as error:
+            _log.error("the keys stay as they are: %s", error)
         else:
-            take(keys)
+            install(keys)
             _log.info("%d keys read from %s", len(keys), self.path)
 
-    async def keep(self, take: Callable[[Keys], None]) -> None:
-        """Look again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            self.look(take)
+    async def watch(self, install: Callable[[Keys], None]) -> None:
+        """Check the file again and again, until cancelled."""
+
+        async def check() -> None:
+            self.reload_if_changed(install)
+
+        await periodically(check, interval=CHECK_INTERVAL_S, delay=CHECK_INTERVAL_S, name="the keys file", log=_log)
 
     def _signature(self) -> object:
         try:
@@ -88,11 +89,11 @@ def configured_keys(path: Path | None) -> Keys | None:
 
 
 def parse_keys(text: bytes) -> Keys:
-    """Read the keys out of the text of a file. Raises ``ValueError`` with all faults, none of which shows a value."""
+    """Read the keys out of the text of a file. Raises ``ValueError`` with all errors, none of which shows a value."""
     try:
         keys = tuple(entry.key() for entry in _Document.model_validate_json(text).keys)
-    except ValidationError as fault:
-        raise ValueError("; ".join(_told(error) for error in fault.errors())) from None
+    except ValidationError as error:
+        raise ValueError("; ".join(_describe(detail) for detail in error.errors())) from None
     _check_unique("name", [key.name for key in keys], [key.name for key in keys])
     _check_unique("sha256", [key.digest for key in keys], [key.name for key in keys])
     return keys
@@ -111,6 +112,6 @@ def _check_unique(field: str, values: list[Any], names: list[str]) -> None:
             raise ValueError(f"keys.{index}.{field}: {names[index]} has the {field} of another key")
 
 
-def _told(error: Any) -> str:
+def _describe(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
     return f"{where}: {error['msg']}" if where else str(error["msg"])

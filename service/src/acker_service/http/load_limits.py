@@ -1,4 +1,4 @@
-"""Knows how much a process may have in hand at once."""
+"""Limits on the load of a process, and counters of used capacity."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from acker_protocol.errors import Overloaded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLimits:
-    """What a process takes on: requests at work and waiting for news, bytes of their bodies, connections.
+    """Limits of a process: requests in flight and waiting, bytes of their bodies, connections.
 
-    ``body_timeout_s`` is how long a request may take to arrive, ``head_bytes`` how large it may be before its body.
+    ``body_timeout_s`` is the time a request may take to arrive, ``max_header_bytes`` the size of all before its body.
     """
 
     max_in_flight: int = 1_000
@@ -21,19 +21,19 @@ class LoadLimits:
 
 
 class Capacity:
-    """So many places of one kind; what finds none is refused at once, before anything is done for it."""
+    """Counts what is used of a limited resource; what exceeds the limit is refused before any work."""
 
-    def __init__(self, most: int, *, what: str) -> None:
-        self.limit = most
+    def __init__(self, limit: int, *, what: str) -> None:
+        self.limit = limit
         self.used = 0
         self._what = what
 
     def acquire(self, count: int = 1) -> None:
-        """Take places. Raises `Overloaded`."""
+        """Use some capacity. Raises `Overloaded`."""
         if self.used + count > self.limit:
             raise Overloaded(f"the acker has {self.used} {self._what}, and may have {self.limit}; nothing was done")
         self.used += count
 
     def release(self, count: int = 1) -> None:
-        """Give places back."""
+        """Free some capacity."""
         self.used -= count

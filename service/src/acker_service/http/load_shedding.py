@@ -1,4 +1,4 @@
-"""Keeps the process from taking on more than it can carry: refuses requests that find no place, and slow bodies."""
+"""Sheds load: refuses requests over the limits of the process, and bodies that arrive too slowly."""
 
 import asyncio
 import re
@@ -11,57 +11,57 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from acker_service.http.errors import respond
 from acker_service.http.load_limits import Capacity, LoadLimits
-from acker_service.metrics.http import BODY_BYTES, IN_FLIGHT, WAITING, HttpMetrics
+from acker_service.metrics.instruments import BODY_BYTES, IN_FLIGHT, WAITING, HttpMetrics
 
 UNLIMITED_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
-"""Who watches the process is answered under any load: it would be killed just when it is needed."""
+"""Probes and scrapes are answered under any load: otherwise the process would be killed just when it is needed."""
 
 _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
 
 
-def install(app: FastAPI, bounds: LoadLimits, meters: HttpMetrics) -> None:
-    """Hold this app to the bounds."""
-    app.add_middleware(LoadShedding, bounds=bounds, meters=meters)
+def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
+    """Hold this app to the limits."""
+    app.add_middleware(LoadShedding, limits=limits, metrics=metrics)
 
 
 class LoadShedding:
-    """Lets a request in if there is a place for it. Those that wait for news cost little and have places of their own.
+    """Admits a request if there is capacity for it. Waiting requests cost little and have a limit of their own.
 
-    Also bounds what the bodies hold in memory together, and how long each takes to arrive.
+    Also limits the memory of all bodies together, and the time that each takes to arrive.
     """
 
-    def __init__(self, app: ASGIApp, *, bounds: LoadLimits, meters: HttpMetrics) -> None:
-        self._app, self._meters = app, meters
-        self._timeout_s = bounds.body_timeout_s
-        self._in_flight = Capacity(bounds.max_in_flight, what="requests in flight")
-        self._waiting = Capacity(bounds.max_waiting, what="requests waiting for news")
-        self._bytes = Capacity(bounds.max_in_flight_bytes, what="bytes of bodies in flight")
-        meters.in_flight.set_function(lambda: self._in_flight.used)
-        meters.waiting.set_function(lambda: self._waiting.used)
-        meters.body_bytes.set_function(lambda: self._bytes.used)
+    def __init__(self, app: ASGIApp, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
+        self._app, self._metrics = app, metrics
+        self._timeout_s = limits.body_timeout_s
+        self._in_flight = Capacity(limits.max_in_flight, what="requests in flight")
+        self._waiting = Capacity(limits.max_waiting, what="requests waiting for news")
+        self._bytes = Capacity(limits.max_in_flight_bytes, what="bytes of bodies in flight")
+        metrics.in_flight.set_function(lambda: self._in_flight.used)
+        metrics.waiting.set_function(lambda: self._waiting.used)
+        metrics.body_bytes.set_function(lambda: self._bytes.used)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with `overloaded`."""
         if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
             await self._app(scope, receive, send)
             return
-        places, reason = (self._waiting, WAITING) if waits(scope) else (self._in_flight, IN_FLIGHT)
+        capacity, reason = (self._waiting, WAITING) if waits(scope) else (self._in_flight, IN_FLIGHT)
         try:
-            places.acquire()
-        except Overloaded as problem:
-            self._meters.overloaded[reason].inc()
-            await respond(problem)(scope, receive, send)
+            capacity.acquire()
+        except Overloaded as error:
+            self._metrics.overloaded[reason].inc()
+            await respond(error)(scope, receive, send)
             return
         try:
             await self._serve(scope, receive, send)
         finally:
-            places.release()
+            capacity.release()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "GET":
             await self._app(scope, receive, send)
             return
-        body = BoundedBody(receive, self._bytes, self._timeout_s, self._meters)
+        body = BoundedBody(receive, self._bytes, self._timeout_s, self._metrics)
         try:
             await self._app(scope, body.receive, send)
         finally:
@@ -69,48 +69,48 @@ class LoadShedding:
 
 
 class BoundedBody:
-    """A body that arrives: part by part, in time, and as long as there is room for it."""
+    """Receives a body part by part, within a time limit and the memory limit of all bodies."""
 
-    def __init__(self, receive: Receive, room: Capacity, timeout_s: float, meters: HttpMetrics) -> None:
+    def __init__(self, receive: Receive, capacity: Capacity, timeout_s: float, metrics: HttpMetrics) -> None:
         self._receive = receive
-        self._room = room
-        self._meters = meters
+        self._capacity = capacity
+        self._metrics = metrics
         self._timeout_s = timeout_s
-        self._until = asyncio.get_running_loop().time() + timeout_s
+        self._deadline = asyncio.get_running_loop().time() + timeout_s
         self._held = 0
-        self._whole = False
+        self._complete = False
 
     async def receive(self) -> Message:
-        """Receive the next part. Raises `Invalid` if it comes too late, `Overloaded` if there is no room for it."""
-        if self._whole:
+        """Receive the next part. Raises `InvalidRequest` if it is late, `Overloaded` if it exceeds the memory limit."""
+        if self._complete:
             return await self._receive()
         try:
-            async with asyncio.timeout_at(self._until):
+            async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
             detail = f"the body did not arrive within {self._timeout_s:g} seconds; nothing was done"
             raise InvalidRequest(detail, retryable=True) from None
-        self._whole = not message.get("more_body", False)
+        self._complete = not message.get("more_body", False)
         self._hold(len(message.get("body", b"")))
         return message
 
     def release(self) -> None:
-        """Give back the room: the request is answered."""
-        self._room.release(self._held)
+        """Free the memory of the body, once the request is answered."""
+        self._capacity.release(self._held)
 
     def _hold(self, count: int) -> None:
         try:
-            self._room.acquire(count)
+            self._capacity.acquire(count)
         except Overloaded:
-            self._meters.overloaded[BODY_BYTES].inc()
+            self._metrics.overloaded[BODY_BYTES].inc()
             raise
         self._held += count
 
 
 def waits(scope: Scope) -> bool:
-    """Whether a request is one that waits for news: a long poll, or a stream of events."""
+    """Whether a request is a long poll or a stream of events."""
     if scope["method"] != "GET" or not _MAY_WAIT.search(scope["path"]):
         return False
-    asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+    query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
     streams = any("text/event-stream" in kinds.lower() for kinds in Headers(scope=scope).getlist("accept"))
-    return streams or asked.get("wait_ms", "0").strip("0") != ""
+    return streams or query.get("wait_ms", "0").strip("0") != ""

@@ -1,4 +1,4 @@
-"""Knows how a request waits: until what it asked for is there, its time is over, the acker stops or the caller goes."""
+"""Long polling: a request waits for its result, its deadline, the stop of the acker or the client's disconnect."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,37 +7,37 @@ from typing import TypeVar
 
 from fastapi import Request
 
-from acker_service.wakeup import Wakeup
+from acker_service.background import Wakeup
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongPoll:
-    """How long a request may wait."""
+    """A request that waits ``seconds`` at most, and no longer than until ``stopping`` is set."""
 
     request: Request
     stopping: asyncio.Event
     seconds: float
 
-    async def until(self, done: Callable[[T], bool], look: Callable[[], Awaitable[T]], waiter: Wakeup) -> T:
-        """Look again whenever the waiter is woken, until what is seen is done or the wait over; give what was seen."""
+    async def until(self, done: Callable[[T], bool], read: Callable[[], Awaitable[T]], waiter: Wakeup) -> T:
+        """Read again at every wake of ``waiter``, until the result is done or the wait over; give the last result."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self.seconds
-        seen = await look()
-        if done(seen) or not self.seconds:
-            return seen
-        gone = asyncio.create_task(_go_away(self.request))
+        deadline = loop.time() + self.seconds
+        result = await read()
+        if done(result) or not self.seconds:
+            return result
+        gone = asyncio.create_task(_wait_for_disconnect(self.request))
         gone.add_done_callback(lambda _: waiter.wake())
         try:
-            while not (done(seen) or gone.done() or self.stopping.is_set()) and (left := until - loop.time()) > 0:
+            while not (done(result) or gone.done() or self.stopping.is_set()) and (left := deadline - loop.time()) > 0:
                 await waiter.wait(left)
-                seen = await look()
+                result = await read()
         finally:
             gone.cancel()
-        return seen
+        return result
 
 
-async def _go_away(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

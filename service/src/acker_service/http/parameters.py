@@ -1,4 +1,4 @@
-"""Knows what may stand in an address: names, root ids, and the numbers of a query."""
+"""Declares path and query parameters: names, root ids, numbers, cursors."""
 
 from typing import Annotated
 

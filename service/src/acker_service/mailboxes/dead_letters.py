@@ -9,7 +9,7 @@ from acker_protocol.operations import CompletionRecord
 
 from acker_service.mailboxes.cursor import Cursor, Position
 from acker_service.mailboxes.reading import take_fairly
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis.codec import decode_completions
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout

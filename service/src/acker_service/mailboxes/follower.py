@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 
 from acker_protocol.errors import UnknownSpout
 
+from acker_service.background import Wakeup
 from acker_service.mailboxes.cursor import Cursor, decode_cursor
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.read_coalescer import ReadCoalescer
 from acker_service.mailboxes.reading import ReadResult
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology
-from acker_service.wakeup import Wakeup
 
 
 class MailboxFollower:

@@ -8,19 +8,18 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from acker_protocol.errors import NotFound, ServiceError
 
-from acker_service.background import cancel_and_wait
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.background import Wakeup, Wakeups, cancel_and_wait, periodically
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import keys
 from acker_service.redis.client import RedisClient
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology
-from acker_service.wakeup import Wakeup, Wakeups
 
 POLL_INTERVAL_S = 1.0
 KEEP_SUBSCRIBED_S = 60.0
@@ -67,8 +66,9 @@ class MailboxNotifier:
 
     def start(self) -> None:
         """Begin to listen and to sweep."""
-        steps = ((self._listen, 0.0), (self._poll, POLL_INTERVAL_S))
-        self._tasks = [asyncio.create_task(periodically(step, rest_s)) for step, rest_s in steps]
+        listen = periodically(self._listen, interval=0, retry_interval=POLL_INTERVAL_S, name="listening", log=_log)
+        poll = periodically(self._poll, interval=POLL_INTERVAL_S, name="polling mailboxes", log=_log)
+        self._tasks = [asyncio.create_task(loop) for loop in (listen, poll)]
 
     async def stop(self) -> None:
         """End listening and sweeping."""
@@ -151,17 +151,3 @@ class MailboxNotifier:
         except NotFound:
             found = []
         return {(incarnation, index): tip for index, tip in itertools.zip_longest(indexes, found)}
-
-
-async def periodically(step: Callable[[], Awaitable[None]], rest_s: float) -> None:
-    """Take a step again and again, whatever happens in it, with a rest between."""
-    while True:
-        try:
-            await step()
-            await asyncio.sleep(rest_s)
-            continue
-        except ServiceError as problem:
-            _log.debug("news are not looked for now: %s", problem.detail)
-        except Exception:  # noqa: BLE001 - whoever waits counts on it to go on
-            _log.exception("looking for news failed")
-        await asyncio.sleep(POLL_INTERVAL_S)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from acker_protocol.operations import CompletionRecord
 
 from acker_service.mailboxes.cursor import Cursor, Position
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis.codec import decode_completions
 from acker_service.redis.node import Argument
 from acker_service.topologies.shards import Shards

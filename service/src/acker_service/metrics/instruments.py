@@ -1,33 +1,224 @@
-"""Knows the instruments that metrics are counted with: those with labels are bound to each set of labels once."""
+"""Defines the metrics that this process counts: HTTP, operations, calls to Redis, periodic tasks, deliveries."""
 
-from typing import TypeVar
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Final, TypeVar
 
-from prometheus_client import disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.metrics import MetricWrapperBase
 
 LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""The bounds of the buckets of a histogram of latencies, in seconds."""
+"""The bounds of the buckets of a latency histogram, in seconds."""
+
+IN_FLIGHT: Final = "in_flight"
+WAITING: Final = "waiting"
+BODY_BYTES: Final = "body_bytes"
+CONNECTIONS: Final = "connections"
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which tells when it began and nobody asks
+disable_created_metrics()  # type: ignore[no-untyped-call]  # it doubles the series, for a creation time nobody reads
 
 
 class LabelledMetric(dict[str | tuple[str, ...], M]):
-    """A metric with labels: gives its child for some labels, one label as it is, several as a tuple.
+    """Caches the children of a labelled metric: ``metric["label"]``, or ``metric["one", "two"]`` for several labels.
 
-    Binding a child costs microseconds, finding it again a tenth of one. Those named ``first`` are there from the
-    beginning, at zero.
+    Creating a child costs microseconds, a lookup a tenth of one. The children named ``preset`` exist from the start,
+    at zero.
     """
 
-    def __init__(self, metric: M, *first: str) -> None:
+    def __init__(self, metric: M, *preset: str) -> None:
         super().__init__()
         self._metric = metric
-        for labels in first:
-            self[labels]
+        for label in preset:
+            self[label]
 
     def __missing__(self, labels: str | tuple[str, ...]) -> M:
-        """Bind a child."""
-        names = labels if isinstance(labels, tuple) else (labels,)
-        child = self[labels] = self._metric.labels(*names)
+        """Create the child."""
+        values = labels if isinstance(labels, tuple) else (labels,)
+        child = self[labels] = self._metric.labels(*values)
         return child
+
+
+class _Definitions:
+    """Creates metrics in one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def gauge(self, name: str, help_: str) -> Gauge:
+        return Gauge(name, help_, registry=self._registry)
+
+    def counter(self, name: str, help_: str) -> Counter:
+        return Counter(name, help_, registry=self._registry)
+
+    def counters(self, name: str, help_: str, *labels: str, preset: tuple[str, ...] = ()) -> LabelledMetric[Counter]:
+        return LabelledMetric(Counter(name, help_, labels, registry=self._registry), *preset)
+
+    def latency(self, name: str, help_: str) -> Histogram:
+        return Histogram(name, help_, buckets=LATENCY_BUCKETS, registry=self._registry)
+
+    def latencies(self, name: str, help_: str, *labels: str) -> LabelledMetric[Histogram]:
+        return LabelledMetric(Histogram(name, help_, labels, buckets=LATENCY_BUCKETS, registry=self._registry))
+
+
+class HttpMetrics:
+    """Counts requests, connections and refusals. A route is a template, a method one of HTTP's or ``other``."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        define = _Definitions(registry)
+        self.requests = define.counters(
+            "acker_requests",
+            "Requests whose answer began. Route is the template of the address, other where there is none.",
+            *("route", "method", "status"),
+        )
+        self.request_seconds = define.latencies(
+            "acker_request_seconds",
+            "Time from the head of a request to the beginning of its answer; long polls wait on purpose.",
+            *("route", "method"),
+        )
+        self.in_flight = define.gauge("acker_requests_in_flight", "Requests worked on now.")
+        self.waiting = define.gauge(
+            "acker_requests_waiting", "Requests that wait for news now: long polls and event streams."
+        )
+        self.body_bytes = define.gauge("acker_body_bytes", "Bytes of bodies of requests in flight.")
+        self.event_streams = define.gauge("acker_event_streams", "Streams of events open now.")
+        self.connections = define.gauge("acker_connections", "Connections open now.")
+        self.overloaded = define.counters(
+            "acker_overloaded",
+            "Refusals for want of capacity, by what there was too much of.",
+            "reason",
+            preset=(IN_FLIGHT, WAITING, BODY_BYTES, CONNECTIONS),
+        )
+        self.problems = define.counters(
+            "acker_problems",
+            "Problem documents answered, by their code.",
+            "code",
+            preset=("unauthorized", "forbidden", "overloaded", "store_unavailable"),
+        )
+        self.heads_refused = define.counters(
+            "acker_heads_refused",
+            "Requests refused for their head, before there was a route: too_large, or invalid where it is no HTTP.",
+            "code",
+            preset=("too_large", "invalid"),
+        )
+
+
+class OperationMetrics:
+    """Counts what the store did for this process, by what the store answered; other replicas count their own."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        define = _Definitions(registry)
+        self.operations = define.counters(
+            "acker_operations",
+            "Operations that the store applied or refused for this process, by the resulting state. "
+            "Repeats of a request applied before are not in it.",
+            *("topology", "operation", "state"),
+        )
+        self.repeated = define.counters(
+            "acker_operations_repeated",
+            "Operations of requests that the store knew by their Idempotency-Key and did not apply again.",
+            *("topology", "operation"),
+        )
+        self.tick_ended = define.counters(
+            "acker_tick_roots_ended",
+            "Roots that ticks of this process ended: timed out, or dropped because they were early for too long.",
+            "topology",
+        )
+        self.completions_read = define.counters(
+            "acker_completions_read",
+            "Completions given to readers; one that is read again before it is released counts again.",
+            "topology",
+        )
+        self.completions_released = define.counters(
+            "acker_completions_released", "Completions released by their readers.", "topology"
+        )
+        self.completions_discarded = define.counters(
+            "acker_completions_discarded",
+            "Unread completions thrown away: by a discard, with a spout task, or with a topology.",
+            *("topology", "by"),
+        )
+        self.spouts_removed = define.counters(
+            "acker_spout_tasks_removed",
+            "Spout tasks removed: idle or discard by a call, unused an ephemeral one, taken_over a removal that "
+            "another process began.",
+            *("topology", "why"),
+        )
+        self.topologies_removed = define.counter("acker_topologies_removed", "Topologies removed.")
+        self.hints = define.counter("acker_hints", "Hints of news in a mailbox that came in.")
+        self.hints_missed = define.counter(
+            "acker_hints_missed", "Mailboxes in which a poll found news before a hint announced it."
+        )
+        self.sweeps = define.counter("acker_hint_sweeps", "Polls of all mailboxes that are waited for.")
+
+
+class RedisMetrics:
+    """Counts calls to Redis: library functions by their names, plain commands by theirs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        define = _Definitions(registry)
+        self.calls = define.counters(
+            "acker_store_calls", "Functions and commands sent to Redis; several may share a round trip.", "call"
+        )
+        self.round_trip_seconds = define.latencies(
+            "acker_store_round_trip_seconds", "Time of a round trip to Redis, with the wait for a connection.", "call"
+        )
+        self.faults = define.counters(
+            "acker_store_faults",
+            "Calls that failed: no_memory, timeout, connection, unconfirmed (by replicas), error (Redis said so).",
+            "kind",
+            preset=("no_memory", "timeout", "connection", "unconfirmed", "error"),
+        )
+        self.stale = define.counter(
+            "acker_store_stale", "Calls that a shard refused because the topology was changed; they are made again."
+        )
+        self.moves = define.counter(
+            "acker_store_moves", "Times a server refused a call that another server now serves; it is sent there."
+        )
+        self.library_loads = define.counter(
+            "acker_store_library_loads", "Times Redis had forgotten the library and was given it again."
+        )
+
+    @contextlib.contextmanager
+    def round_trip(self, call: str, count: int) -> Iterator[None]:
+        """Count a round trip that carries ``count`` calls, whether it succeeds or fails."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.calls[call].inc(count)
+            self.round_trip_seconds[call].observe(time.perf_counter() - started)
+
+
+class PeriodicMetrics:
+    """Counts the runs of periodic tasks, one run a topology. Label ``rounds``: tick, delivery, spout_expiry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        define = _Definitions(registry)
+        self.runs = define.counters(
+            "acker_visits",
+            "Visits of a topology by the tick, by spout_expiry (unused spout tasks) or by delivery (callbacks): done, "
+            "waiting for something that is away, or failed.",
+            *("rounds", "result"),
+        )
+        self.run_seconds = define.latencies("acker_visit_seconds", "Time of a visit.", "rounds")
+        self.loop_lag = define.latency(
+            "acker_event_loop_lag_seconds",
+            "How much later than asked for the event loop woke a periodic task.",
+        )
+
+
+class DeliveryMetrics:
+    """Counts posts to webhooks, and published messages."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        define = _Definitions(registry)
+        self.posts = define.counters(
+            "acker_webhook_posts",
+            "Posts to webhooks, by result: done, part (some are asked for again), retry, wait (the receiver said for "
+            "how long), off (it said 410).",
+            *("topology", "fate"),
+        )
+        self.messages = define.counters("acker_messages_published", "Messages published in Redis.", "topology")
+        self.post_seconds = define.latencies("acker_webhook_post_seconds", "Time of a post to a webhook.", "topology")

@@ -1,10 +1,10 @@
-"""Knows how the log is written: as text, or as lines of JSON."""
+"""Formats the log as text or as lines of JSON, and limits the rate of repeated warnings."""
 
 import json
 import logging
 from typing import Any
 
-EVERY_S = 10.0
+REPEAT_INTERVAL_S = 10.0
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -25,27 +25,30 @@ class JsonFormatter(logging.Formatter):
 
 
 class RateLimitFilter(logging.Filter):
-    """Lets the same warning through once in a while, and says then how often it was to be written meanwhile."""
+    """Passes a repeated warning once every ``every_s`` seconds, with the number of those suppressed in between.
 
-    def __init__(self, *, every_s: float = EVERY_S, most: int = 1_000) -> None:
+    Remembers at most ``max_messages`` messages.
+    """
+
+    def __init__(self, *, every_s: float = REPEAT_INTERVAL_S, max_messages: int = 1_000) -> None:
         super().__init__()
-        self._every_s, self._most = every_s, most
+        self._every_s, self._max_messages = every_s, max_messages
         self._last: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether a record is to be written. Errors always are, and what comes with a traceback."""
+        """Decide whether a record is written. Errors and records with a traceback always are."""
         if record.levelno >= logging.ERROR or record.exc_info:
             return True
-        said = (record.name, record.getMessage())
-        at, left_out = self._last.get(said, (-self._every_s, 0))
+        message = (record.name, record.getMessage())
+        at, suppressed = self._last.get(message, (-self._every_s, 0))
         if record.created - at < self._every_s:
-            self._last[said] = (at, left_out + 1)
+            self._last[message] = (at, suppressed + 1)
             return False
-        if len(self._last) >= self._most:
+        if len(self._last) >= self._max_messages:
             self._last.clear()
-        self._last[said] = (record.created, 0)
-        if left_out:
-            record.msg, record.args = f"{said[1]} (and {left_out} times before)", ()
+        self._last[message] = (record.created, 0)
+        if suppressed:
+            record.msg, record.args = f"{message[1]} (and {suppressed} times before)", ()
         return True
 
 

@@ -1,8 +1,7 @@
-"""Knows all metrics of one process, and writes them.
+"""Holds all metrics of one process, and writes a scrape.
 
-Whoever counts is given its meters when it is made, and calls them: the only arrow goes from a room to the telemetry,
-which knows none of the rooms. The store makes the meters, for everybody who counts holds the store; two stores in a
-process have two registries. What Redis itself remembers is not counted again: it is read and handed over to be written.
+Each part of the service is handed the metrics that it counts; this package imports no other. Every `Metrics` has a
+registry of its own, so that two ackers in one process count apart. What Redis itself counts is read at each scrape.
 """
 
 from collections.abc import Iterator
@@ -12,17 +11,19 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from acker_service.metrics.delivery import DeliveryMetrics
-from acker_service.metrics.http import HttpMetrics
-from acker_service.metrics.operations import OperationMetrics
-from acker_service.metrics.periodic import PeriodicMetrics
-from acker_service.metrics.redis import RedisMetrics
+from acker_service.metrics.instruments import (
+    DeliveryMetrics,
+    HttpMetrics,
+    OperationMetrics,
+    PeriodicMetrics,
+    RedisMetrics,
+)
 from acker_service.metrics.stats import StoreStats
 from acker_service.metrics.store_collector import families
 
 
 class Metrics:
-    """The metrics of a process, by the room that counts: ``door``, ``work`` and ``calls`` of the store, ``rounds``."""
+    """All metrics of a process, one attribute for each part that counts."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -35,28 +36,31 @@ class Metrics:
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
 
-    def built(self, version: str) -> None:
-        """Tell which version this is."""
+    def set_version(self, version: str) -> None:
+        """Set the version that the build metric shows."""
         self._build.info({"version": version})
 
-    def write(self, accept: str, standing: StoreStats | None) -> tuple[bytes, str]:
-        """Write all metrics in the format that is accepted, Prometheus's text or OpenMetrics; gives its type too."""
-        told = _Scrape(self._registry, standing)
+    def write(self, accept: str, stats: StoreStats | None) -> tuple[bytes, str]:
+        """Write a scrape as Prometheus's text or as OpenMetrics, whichever ``accept`` prefers; gives body and type.
+
+        ``stats`` None: the store does not answer.
+        """
+        scrape = _Scrape(self._registry, stats)
         try:
             encode, content_type = choose_encoder(accept)
-            return encode(told), content_type
-        except (TypeError, ValueError):  # a version that is no version, which the library does not expect
+            return encode(scrape), content_type
+        except (TypeError, ValueError):  # the library does not expect a malformed version in `Accept`
             encode, content_type = choose_encoder("")
-            return encode(told), content_type
+            return encode(scrape), content_type
 
 
 class _Scrape(Collector):
-    """All that is told in one scrape."""
+    """Collects the counts of this process and the stats of the store."""
 
-    def __init__(self, registry: CollectorRegistry, standing: StoreStats | None) -> None:
-        self._registry, self._standing = registry, standing
+    def __init__(self, registry: CollectorRegistry, stats: StoreStats | None) -> None:
+        self._registry, self._stats = registry, stats
 
     def collect(self) -> Iterator[Metric]:
-        """Give what this process counted, then how the store stands."""
+        """Give the metrics of this process, then those of the store."""
         yield from self._registry.collect()
-        yield from families(self._standing)
+        yield from families(self._stats)

@@ -1,15 +1,15 @@
-"""Knows how the whole store stands, as whoever watches is told."""
+"""Statistics of the whole store, as a scrape shows them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 EXPONENTS = range(23)
-"""Latencies are counted by powers of two: exponent e stands for at most 2^e ms, what is above all of these for more."""
+"""Latencies are counted by powers of two: bucket e holds those of at most 2^e ms; the rest exceed all buckets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyHistogram:
-    """Complete latencies of one outcome: how many, by the exponent of the power of two that holds them; their sum."""
+    """Complete latencies of one outcome: counts by the exponent of their bucket, and their sum."""
 
     counts: Mapping[int, int]
     sum_ms: int
@@ -17,7 +17,7 @@ class LatencyHistogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackBacklog:
-    """What waits to be delivered for a spout task: how many, for how long the oldest; whether the callback is on."""
+    """Completions that wait for a spout task's callback: count, age of the oldest, and whether the callback is on."""
 
     unread: int
     age_ms: int
@@ -26,10 +26,10 @@ class CallbackBacklog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyStats:
-    """How a topology stands: what is left in it, and what became of its roots since it was made, over all replicas.
+    """Statistics of a topology over all replicas, since it was created.
 
-    ``totals`` by name, ``deliveries`` count completions by what became of them, ``latencies`` by
-    outcome, ``backlogs`` by spout task with a callback.
+    ``totals`` by name, ``deliveries`` by what became of the completions, ``latencies`` by outcome, ``backlogs`` by
+    spout task with a callback.
     """
 
     pending: int
@@ -43,9 +43,9 @@ class TopologyStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """How the store stands: its memory in bytes (``most_bytes`` 0: no bound), whether it is full, its topologies.
+    """Statistics of the store: memory in bytes (``max_bytes`` 0: no limit), whether it is full, its topologies.
 
-    ``is_ticked`` is whether a worker let time pass lately.
+    ``worker_seen`` is whether a worker ticked in the last ten seconds.
     """
 
     used_bytes: int

@@ -4,9 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 
-from acker_protocol.errors import ServiceError
-
-from acker_service.background import cancel_and_wait
+from acker_service.background import cancel_and_wait, periodically
 from acker_service.monitoring.snapshot import StoreMonitor, StoreSnapshot, memory_ratio
 from acker_service.redis.requirements import ServerRequirements
 from acker_service.topologies.stamp import Topology
@@ -33,7 +31,8 @@ class Backpressure:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._task = asyncio.create_task(self._refresh_forever())
+        loop = periodically(self.refresh, interval=REFRESH_INTERVAL_S, name="the check of what is full", log=_log)
+        self._task = asyncio.create_task(loop)
 
     async def stop(self) -> None:
         """End watching."""
@@ -70,13 +69,3 @@ class Backpressure:
             for index in counts.unread.keys() | counts.dead.keys():
                 if counts.stored(index) >= self._mailbox_max:
                     yield topology.incarnation, index
-
-    async def _refresh_forever(self) -> None:
-        while True:
-            try:
-                await self.refresh()
-            except ServiceError as problem:
-                _log.debug("could not look: %s", problem.detail)
-            except Exception:  # noqa: BLE001 - watching goes on whatever happens
-                _log.exception("looking for what is full failed")
-            await asyncio.sleep(REFRESH_INTERVAL_S)

@@ -8,7 +8,7 @@ import numpy as np
 from acker_protocol.errors import ServiceError, StoreUnavailable, TopologyBusy
 from acker_protocol.operations import REFUSED, Ack, OperationState
 
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.operations.batch import OperationBatch, ShardPart
 from acker_service.operations.batcher import APPLY, APPLY_WITHOUT_INITS, ApplyBatcher

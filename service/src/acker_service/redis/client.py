@@ -8,7 +8,7 @@ from acker_protocol.errors import ServiceError, StoreUnavailable
 from acker_protocol.redis_url import Kind, read_redis_url
 from redis.exceptions import RedisError
 
-from acker_service.metrics.redis import RedisMetrics
+from acker_service.metrics.instruments import RedisMetrics
 from acker_service.redis import errors, library
 from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import RELAXED, Durability

@@ -23,6 +23,7 @@ from typing import IO
 
 from acker_protocol.errors import StoreUnavailable
 
+from acker_service.background import periodically
 from acker_service.redis.node import Node
 
 LOCK_WAIT_S = 10.0
@@ -84,15 +85,18 @@ class EmbeddedServer:
         await self._wait_until_ready()
 
     async def supervise(self) -> None:
-        """Start the server again whenever it ends by itself, until cancelled."""
-        while True:
-            await asyncio.sleep(CHECK_INTERVAL_S)
-            if self._process is not None and self._process.poll() is not None:
-                _log.error("the embedded store ended with %s; starting it again", self._process.returncode)
-                try:
-                    await self.start()
-                except RuntimeError as fault:
-                    _log.error("%s", fault)
+        """Restart the server whenever it ends by itself, until cancelled."""
+        await periodically(
+            self._restart_if_ended, interval=CHECK_INTERVAL_S, delay=CHECK_INTERVAL_S, name="the supervision", log=_log
+        )
+
+    async def _restart_if_ended(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            _log.error("the embedded store ended with %s; starting it again", self._process.returncode)
+            try:
+                await self.start()
+            except RuntimeError as error:
+                _log.error("%s", error)
 
     async def stop(self) -> None:
         """Stop the server and wait until it is gone; one that does not go is killed, which costs no data."""

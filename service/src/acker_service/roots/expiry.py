@@ -1,6 +1,6 @@
 """Knows how the time that passes reaches the store: overdue roots are told, early ones without an init dropped."""
 
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import keys
 from acker_service.redis.client import RedisClient
 from acker_service.topologies.shards import Shards

@@ -1,33 +1,44 @@
-"""Keeps time: ends what is overdue, and goes on with topologies that are being removed."""
+"""Ends overdue roots periodically, and resumes the deletion of topologies."""
 
 import math
 import time
 
-from acker_service.store import Store
+from acker_service.metrics.registry import Metrics
+from acker_service.roots.expiry import RootExpiry
+from acker_service.topologies.deletion import TopologyDeleter
 from acker_service.topologies.periodic import PeriodicTask
+from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stamp import Topology
 
-NOTE_EVERY_S = 1.0
+HEARTBEAT_INTERVAL_S = 1.0
 
 
 class RootExpiryTask(PeriodicTask):
-    """Lets time pass in every topology; a root is told once, however many replicas tick."""
+    """Ticks in every topology; each root ends once, however many replicas tick."""
 
-    def __init__(self, store: Store, *, every: float) -> None:
-        super().__init__(registry=store.registry, metrics=store.metrics, interval=every, label="tick")
-        self.store = store
-        self._noted_at = -math.inf
+    def __init__(
+        self,
+        *,
+        registry: TopologyRegistry,
+        metrics: Metrics,
+        expiry: RootExpiry,
+        topology_deleter: TopologyDeleter,
+        interval: float,
+    ) -> None:
+        super().__init__(registry=registry, metrics=metrics, interval=interval, label="tick")
+        self._expiry, self._topology_deleter = expiry, topology_deleter
+        self._heartbeat_at = -math.inf
 
     async def before_pass(self) -> None:
-        """Note that somebody lets time pass."""
+        """Record in the store that a worker is alive, once a second."""
         now = time.monotonic()
-        if now - self._noted_at >= NOTE_EVERY_S:
-            await self.store.expiry.mark_worker_alive()
-            self._noted_at = now
+        if now - self._heartbeat_at >= HEARTBEAT_INTERVAL_S:
+            await self._expiry.mark_worker_alive()
+            self._heartbeat_at = now
 
     async def run_for(self, topology: Topology) -> None:
-        """End all that is overdue in a topology, or go on with its removal."""
+        """End the overdue roots of a topology, or resume its deletion."""
         if topology.deletion:
-            await self.store.topology_deleter.resume(await self.store.registry.refresh(topology.name))
+            await self._topology_deleter.resume(await self.registry.refresh(topology.name))
         else:
-            await self.store.expiry.expire(topology)
+            await self._expiry.expire(topology)

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from acker_protocol.errors import NotFound, ServiceError
 
-from acker_service.background import cancel_and_wait
+from acker_service.background import Wakeup, Wakeups, cancel_and_wait
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.stamp import Topology
-from acker_service.wakeup import Wakeup, Wakeups
 
 POLL_INTERVAL_S = 0.1
 MAX_ROOTS = 1_000

@@ -6,7 +6,7 @@ from typing import Any
 
 from acker_protocol.operations import Outcome
 
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import codec
 from acker_service.redis.codec import OperationResult
 from acker_service.redis.node import Argument

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from acker_protocol.errors import SpoutBusy, UnknownSpout
 
-from acker_service.metrics.operations import OperationMetrics
+from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import keys
 from acker_service.redis.client import RedisClient
 from acker_service.topologies.registry import DELETION_TIMEOUT_MS, TopologyRegistry

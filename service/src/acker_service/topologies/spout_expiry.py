@@ -1,18 +1,22 @@
-"""Looks after spout tasks that nobody uses."""
+"""Deletes unused ephemeral spout tasks."""
 
-from acker_service.store import Store
+from acker_service.metrics.registry import Metrics
 from acker_service.topologies.periodic import PeriodicTask
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spout_deletion import SpoutDeleter
 from acker_service.topologies.stamp import Topology
 
 
 class SpoutExpiry(PeriodicTask):
-    """Removes ephemeral spout tasks that were idle for long, and goes on with removals that were left half-way."""
+    """Deletes ephemeral spout tasks that stayed unused, and resumes deletions that another process left unfinished."""
 
-    def __init__(self, store: Store, *, every: float) -> None:
-        super().__init__(registry=store.registry, metrics=store.metrics, interval=every, label="spout_expiry")
-        self.store = store
+    def __init__(
+        self, *, registry: TopologyRegistry, metrics: Metrics, spout_deleter: SpoutDeleter, interval: float
+    ) -> None:
+        super().__init__(registry=registry, metrics=metrics, interval=interval, label="spout_expiry")
+        self._spout_deleter = spout_deleter
 
     async def run_for(self, topology: Topology) -> None:
-        """Look after the spout tasks of a topology."""
+        """Delete the unused spout tasks of a topology, unless the topology itself is being deleted."""
         if not topology.deletion:
-            await self.store.spout_deleter.expire_unused(topology)
+            await self._spout_deleter.expire_unused(topology)

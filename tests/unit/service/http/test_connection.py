@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from acker_service.http.connection import DRAIN_S, Connection, bounded
+from acker_service.http.connection import DRAIN_S, Connection, limited
 from acker_service.http.load_limits import LoadLimits
 from acker_service.metrics.registry import Metrics
 from uvicorn.server import ServerState
@@ -84,7 +84,7 @@ class Held:
     def __init__(self) -> None:
         self.answer = asyncio.Event()
         self.clock, self.transport = Clock(), Transport()
-        made = bounded(LoadLimits(body_timeout_s=TIMEOUT_S, max_header_bytes=1_000), Metrics().http)
+        made = limited(LoadLimits(body_timeout_s=TIMEOUT_S, max_header_bytes=1_000), Metrics().http)
         config = uvicorn.Config(
             self._app, http=made, ws="none", log_config=None, interface="asgi3", timeout_keep_alive=75
         )

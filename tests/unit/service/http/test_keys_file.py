@@ -107,15 +107,15 @@ class TestChanges:
     def test_a_file_that_stays_is_not_read_again(self, path: Path):
         file, taken = KeysFile(path), []
         file.read()
-        file.look(taken.append)
+        file.reload_if_changed(taken.append)
         assert taken == []
 
     def test_a_file_that_changed_is_read_again(self, path: Path):
         file, taken = KeysFile(path), []
         file.read()
         write(path, text(WATCHER))
-        file.look(taken.append)
-        file.look(taken.append)
+        file.reload_if_changed(taken.append)
+        file.reload_if_changed(taken.append)
         assert [key.name for [key] in taken] == ["watcher"]
 
     def test_a_file_changed_in_place_is_read_again(self, path: Path):
@@ -123,7 +123,7 @@ class TestChanges:
         file.read()
         path.write_bytes(text(ORDERS | {"scope": "admin"}))
         os.utime(path, ns=(0, 0))
-        file.look(taken.append)
+        file.reload_if_changed(taken.append)
         assert [key.scope for [key] in taken] == ["admin"]
 
     @pytest.mark.parametrize("content", [b"{", None])
@@ -131,12 +131,12 @@ class TestChanges:
         file, taken = KeysFile(path), []
         file.read()
         path.unlink() if content is None else write(path, content)
-        file.look(taken.append)
-        file.look(taken.append)
+        file.reload_if_changed(taken.append)
+        file.reload_if_changed(taken.append)
         assert taken == []
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         write(path, text(WATCHER))
-        file.look(taken.append)
+        file.reload_if_changed(taken.append)
         assert len(taken) == 1
 
 

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.anyio
 class Busy:
     """An application that holds every request until told to let it go."""
 
-    def __init__(self, **bounds: Any) -> None:
+    def __init__(self, **limits: Any) -> None:
         self.app = FastAPI()
         self.go = asyncio.Event()
         self.entered = asyncio.Queue[str]()
         for path in ("/work", "/livez", "/readyz", "/metrics", "/spouts/orders/completions"):
             self.app.add_api_route(path, self.work, methods=["GET", "POST"])
-        load_shedding.install(self.app, LoadLimits(**bounds), Metrics().http)
+        load_shedding.install(self.app, limits=LoadLimits(**limits), metrics=Metrics().http)
         errors.install(self.app)
 
     async def work(self, request: Request) -> str:

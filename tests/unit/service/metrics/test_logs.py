@@ -129,7 +129,7 @@ def test_other_warnings_and_errors_are_always_written() -> None:
 
 
 def test_what_was_said_is_forgotten_before_it_is_much() -> None:
-    sparing = RateLimitFilter(most=2)
+    sparing = RateLimitFilter(max_messages=2)
     for number in range(5):
         assert sparing.filter(logging.makeLogRecord({"levelno": logging.WARNING, "msg": f"{number}"}))
     assert len(sparing._last) <= 2

@@ -1,9 +1,8 @@
 """Describes callbacks, their endpoints, and what is posted to a webhook."""
 
 from acker_protocol.errors import SpoutBusy
-from acker_protocol.signature import ID, SIGNATURE, TIMESTAMP
+from acker_protocol.signature import COMPLETION_BATCH, ID, SIGNATURE, TIMESTAMP
 
-from acker_service.delivery.payload import TYPE
 from acker_service.http.openapi.described import Described, found
 from acker_service.http.openapi.shapes import Json, all_of, closed, opened, or_null, ref
 from acker_service.topologies.callback import URL_CHARACTERS
@@ -43,7 +42,7 @@ SCHEMAS: dict[str, Json] = {
     ),
     "CompletionBatch": all_of(
         {
-            "type": {"const": TYPE},
+            "type": {"const": COMPLETION_BATCH},
             "timestamp": {"type": "string", "format": "date-time", "description": "When the youngest of them ended."},
             "data": all_of(
                 {

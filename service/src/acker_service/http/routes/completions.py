@@ -1,4 +1,4 @@
-"""The door at which a spout task reads and releases its completions."""
+"""Routes of the completions and of the dead letters."""
 
 import asyncio
 from typing import Annotated, Any
@@ -14,10 +14,14 @@ from acker_service.http.auth import needs
 from acker_service.http.bodies import JSON, read_json
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import After, Limit, SpoutTask, TopologyName, Until, WaitMs
-from acker_service.http.sse import Events, wants_events
+from acker_service.http.sse import EventStreams, wants_events
 from acker_service.mailboxes.cursor import decode_cursor
-from acker_service.mailboxes.reading import ReadResult
-from acker_service.store import Store
+from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters
+from acker_service.mailboxes.follower import MailboxFollowers
+from acker_service.mailboxes.reading import MailboxReader, ReadResult
+from acker_service.metrics.instruments import HttpMetrics
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.stamp import Topology
 
 LastEventId = Annotated[
@@ -29,10 +33,33 @@ LastEventId = Annotated[
 ]
 
 
-def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -> APIRouter:
-    """Make the routes of the completions; once ``stopping`` is set, nobody waits any more."""
+def make_router(
+    *,
+    registry: TopologyRegistry,
+    spouts: SpoutRegistry,
+    mailboxes: MailboxReader,
+    followers: MailboxFollowers,
+    metrics: HttpMetrics,
+    stopping: asyncio.Event,
+    max_body_bytes: int,
+) -> APIRouter:
+    """Build the routes of the completions; setting ``stopping`` ends all waits and streams."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/completions", tags=["completions"])
-    events = Events(store, stopping)
+    _add_reading(router, registry=registry, followers=followers, metrics=metrics, stopping=stopping)
+    _add_removal(router, registry=registry, spouts=spouts, mailboxes=mailboxes, max_body_bytes=max_body_bytes)
+    return router
+
+
+def _add_reading(
+    router: APIRouter,
+    *,
+    registry: TopologyRegistry,
+    followers: MailboxFollowers,
+    metrics: HttpMetrics,
+    stopping: asyncio.Event,
+) -> None:
+    """Add the route that reads completions: at once, by a long poll, or as a stream of events."""
+    streams = EventStreams(followers=followers, metrics=metrics, stopping=stopping)
 
     @router.get("", response_model=None, dependencies=[needs("spout")])
     async def get_completions(
@@ -48,55 +75,103 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
         """Give completions after a cursor; if there are none, wait for some. As events: all, as they come."""
         if wants_events(request):
             start = last_event_id or after
-            return await store.registry.with_current(
-                topology, lambda found: events.respond(found, spout_task, start, limit)
-            )
+            return await registry.with_current(topology, lambda found: streams.respond(found, spout_task, start, limit))
         wait = LongPoll(request=request, stopping=stopping, seconds=0 if until else wait_ms / 1000)
 
         async def poll(found: Topology) -> ReadResult:
-            async with store.followers.following(found, spout_task, after) as follower:
-                return await wait.until(_holds_some, lambda: follower.read(limit, until), follower.waiter)
+            async with followers.following(found, spout_task, after) as follower:
+                return await wait.until(_has_completions, lambda: follower.read(limit, until), follower.waiter)
 
-        return Response(msgspec.json.encode(_show(await store.registry.with_current(topology, poll))), media_type=JSON)
-
-    _add_forgetting(router, store, max_body_bytes)
-    return router
+        return Response(msgspec.json.encode(_show(await registry.with_current(topology, poll))), media_type=JSON)
 
 
-def _add_forgetting(router: APIRouter, store: Store, most: int) -> None:
-    """Add the routes that forget completions: what was dealt with, or all."""
+def _add_removal(
+    router: APIRouter,
+    *,
+    registry: TopologyRegistry,
+    spouts: SpoutRegistry,
+    mailboxes: MailboxReader,
+    max_body_bytes: int,
+) -> None:
+    """Add the routes that remove completions: those that were handled, or all."""
 
     @router.post("/release", dependencies=[needs("spout")])
     async def release_completions(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
         """Forget all completions up to a cursor."""
-        values = check(await read_json(request, most=most), {"cursor": text})
+        values = check(await read_json(request, max_bytes=max_body_bytes), {"cursor": text})
         if "cursor" not in values:
             raise InvalidRequest("cursor is missing")
 
         async def work(found: Topology) -> int:
-            found = await store.registry.refresh(found.name)  # another replica may have given it a webhook
-            spout = await store.spouts.get(found, spout_task)
+            found = await registry.refresh(found.name)  # another replica may have given it a webhook
+            spout = await spouts.get(found, spout_task)
             if spout.callback is not None and spout.callback.owns_mailbox:
                 raise MailboxOwned(f"the webhook of spout task {spout_task} owns its completions; reading is allowed")
-            return await store.mailboxes.release(found, spout, decode_cursor(values["cursor"], found))
+            return await mailboxes.release(found, spout, decode_cursor(values["cursor"], found))
 
-        return {"released": await store.registry.with_current(topology, work)}
+        return {"released": await registry.with_current(topology, work)}
 
     @router.post("/discard", dependencies=[needs("admin")])
     async def discard_completions(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
         """Forget all completions, unread."""
 
         async def work(found: Topology) -> int:
-            return await store.mailboxes.discard(found, await store.spouts.get(found, spout_task))
+            return await mailboxes.discard(found, await spouts.get(found, spout_task))
 
-        return {"discarded": await store.registry.with_current(topology, work)}
+        return {"discarded": await registry.with_current(topology, work)}
 
 
-def _holds_some(reading: ReadResult) -> bool:
+def make_dead_letter_router(
+    *, registry: TopologyRegistry, spouts: SpoutRegistry, dead_letters: DeadLetters
+) -> APIRouter:
+    """Build the routes of the dead letters."""
+    router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/dead-letters", tags=["completions"])
+
+    @router.get("", dependencies=[needs("spout")])
+    async def list_dead_letters(
+        topology: TopologyName, spout_task: SpoutTask, after: After = None, limit: Limit = 1_000
+    ) -> dict[str, Any]:
+        """Give dead letters after a cursor."""
+
+        async def work(found: Topology) -> DeadLetterPage:
+            spout, cursor = await spouts.get(found, spout_task), decode_cursor(after, found)
+            return await dead_letters.read(found, spout, cursor, limit)
+
+        page = await registry.with_current(topology, work)
+        documents = [_show_dead_letter(letter, page.cursor.incarnation) for letter in page.letters]
+        return {"dead_letters": documents, "cursor": page.cursor.encode()}
+
+    @router.post("/replay", dependencies=[needs("spout")])
+    async def replay_dead_letters(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
+        """Put all dead letters back, to be delivered as if they had never been tried."""
+
+        async def work(found: Topology) -> int:
+            return await dead_letters.replay(found, await spouts.get(found, spout_task))
+
+        return {"replayed": await registry.with_current(topology, work)}
+
+    @router.post("/discard", dependencies=[needs("admin")])
+    async def discard_dead_letters(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
+        """Throw all dead letters away."""
+
+        async def work(found: Topology) -> int:
+            return await dead_letters.discard(found, await spouts.get(found, spout_task))
+
+        return {"discarded": await registry.with_current(topology, work)}
+
+    return router
+
+
+def _has_completions(reading: ReadResult) -> bool:
     return bool(reading.completions)
 
 
 def _show(reading: ReadResult) -> dict[str, Any]:
     cursor = reading.cursor
-    told = [encode_completion(done, incarnation=cursor.incarnation) for done in reading.completions]
-    return {"completions": told, "cursor": cursor.encode()}
+    documents = [encode_completion(done, incarnation=cursor.incarnation) for done in reading.completions]
+    return {"completions": documents, "cursor": cursor.encode()}
+
+
+def _show_dead_letter(letter: DeadLetter, incarnation: str) -> dict[str, Any]:
+    document = encode_completion(letter.completion, incarnation=incarnation)
+    return document | {"attempts": letter.attempts, "error": letter.error, "at_ms": letter.at_ms}

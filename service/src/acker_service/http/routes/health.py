@@ -1,18 +1,24 @@
-"""The door for those who watch the process."""
+"""Routes of the probes and of the metrics."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from fastapi import APIRouter, Response
+from acker_protocol.errors import StoreUnavailable
+from fastapi import APIRouter, Request, Response
 
-from acker_service.store import Store
+from acker_service.metrics.registry import Metrics
+from acker_service.metrics.stats import StoreStats
+from acker_service.monitoring.backpressure import Backpressure
+from acker_service.monitoring.snapshot import StoreMonitor
+from acker_service.redis.client import RedisClient
+from acker_service.roots.expiry import RootExpiry
 
-PATIENCE_S = 1.0
+CHECK_TIMEOUT_S = 1.0
 
 
-def make_router(store: Store, stopping: asyncio.Event) -> APIRouter:
-    """Make the routes of health."""
+def make_router(*, redis: RedisClient, expiry: RootExpiry, stopping: asyncio.Event) -> APIRouter:
+    """Build the routes of the probes; setting ``stopping`` makes the process not ready."""
     router = APIRouter(tags=["health"])
 
     @router.get("/livez")
@@ -26,7 +32,7 @@ def make_router(store: Store, stopping: asyncio.Event) -> APIRouter:
         if stopping.is_set():
             response.status_code = 503
             return {"status": "stopping"}
-        answers, ticking = await asyncio.gather(_soon(store.answers()), _soon(store.ticking()))
+        answers, ticking = await asyncio.gather(_check(_answers(redis)), _check(expiry.worker_seen()))
         if not answers:
             response.status_code = 503
             return {"status": "store unavailable"}
@@ -35,9 +41,44 @@ def make_router(store: Store, stopping: asyncio.Event) -> APIRouter:
     return router
 
 
-async def _soon(asked: Coroutine[Any, Any, bool]) -> bool:
-    """Give an answer; what takes long is a no."""
+def make_metrics_router(*, monitor: StoreMonitor, backpressure: Backpressure, metrics: Metrics) -> APIRouter:
+    """Build the route of the metrics."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/metrics", name="metrics", response_class=Response)
+    async def write_metrics(request: Request) -> Response:
+        """Tell all metrics, as Prometheus's text or as OpenMetrics; of a store that is away, only that it is."""
+        stats = await _store_stats(monitor, backpressure)
+        accept = ",".join(request.headers.getlist("accept"))
+        body, content_type = await asyncio.to_thread(metrics.write, accept, stats)
+        return Response(body, headers={"Content-Type": content_type})
+
+    return router
+
+
+async def _check(check: Coroutine[Any, Any, bool]) -> bool:
+    """Give the result of a check; False if it takes too long or the store is unavailable."""
     try:
-        return await asyncio.wait_for(asked, PATIENCE_S)
-    except TimeoutError:
+        return await asyncio.wait_for(check, CHECK_TIMEOUT_S)
+    except (TimeoutError, StoreUnavailable):
         return False
+
+
+async def _answers(redis: RedisClient) -> bool:
+    """Check that Redis answers; of several servers one suffices, since that one has work to do."""
+    await redis.on_any_server("PING")
+    return True
+
+
+async def _store_stats(monitor: StoreMonitor, backpressure: Backpressure) -> StoreStats | None:
+    """Give the statistics of the store as of the latest snapshot; None if it does not answer. Never raises."""
+    snapshot = await monitor.latest()
+    if snapshot is None:
+        return None
+    return StoreStats(
+        used_bytes=snapshot.used_bytes,
+        max_bytes=snapshot.max_bytes,
+        is_full=backpressure.is_store_full,
+        worker_seen=snapshot.worker_seen,
+        topologies={topology.name: counts.topology_stats for topology, counts in snapshot.topologies},
+    )

@@ -1,4 +1,4 @@
-"""The door for operations: init, ack, fail, reset timeout, one by one and in batches."""
+"""Routes of the operations: init, ack, fail and reset timeout, single and in batches."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
@@ -17,10 +17,10 @@ from acker_service.http.auth import needs, require_for
 from acker_service.http.bodies import JSON, content_type, read, read_json
 from acker_service.http.parameters import TopologyName
 from acker_service.operations import decoding
-from acker_service.operations.applier import ApplyRequest, Reply
+from acker_service.operations.applier import Applier, ApplyRequest, Reply
 from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.redis.codec import OperationResult
-from acker_service.store import Store
+from acker_service.topologies.registry import TopologyRegistry
 
 Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY, description="Makes the request safe to repeat.")]
 Results = Annotated[Literal["all", "exceptions"], Query(description="All results, or only those not accepted.")]
@@ -34,21 +34,21 @@ _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
 }
 
 
-def make_router(store: Store, *, max_body_bytes: int, max_batch: int) -> APIRouter:
-    """Make the routes of the operations."""
+def make_router(*, registry: TopologyRegistry, applier: Applier, max_body_bytes: int, max_batch: int) -> APIRouter:
+    """Build the routes of the operations."""
     router = APIRouter(prefix="/v1/topologies/{topology}", tags=["operations"])
     for verb in VERBS:
-        need, handler = needs("spout" if verb == "init" else "ack"), _single(store, verb, max_body_bytes)
+        need, handler = needs("spout" if verb == "init" else "ack"), _single(registry, applier, verb, max_body_bytes)
         router.add_api_route(f"/{verb}", handler, methods=["POST"], name=verb, dependencies=[need])
-    handler = _batch(store, max_body_bytes, max_batch)
+    handler = _batch(registry, applier, max_body_bytes, max_batch)
     router.add_api_route("/batch", handler, methods=["POST"], name="batch", dependencies=[needs("ack")])
     return router
 
 
-def _single(store: Store, verb: str, most: int) -> Handler:
+def _single(registry: TopologyRegistry, applier: Applier, verb: str, max_body_bytes: int) -> Handler:
     async def operate(topology: TopologyName, request: Request, key: Key = None) -> Response:
-        message = decode_operation(verb, await read_json(request, most=most))
-        reply = await _apply(store, topology, verb, ListBatch([message]), key)
+        message = decode_operation(verb, await read_json(request, max_bytes=max_body_bytes))
+        reply = await _apply(registry, applier, topology, verb, ListBatch([message]), key)
         response = _respond(message, reply.results[0])
         _mark(response, reply)
         return response
@@ -57,13 +57,13 @@ def _single(store: Store, verb: str, most: int) -> Handler:
     return operate
 
 
-def _batch(store: Store, most: int, max_batch: int) -> Handler:
+def _batch(registry: TopologyRegistry, applier: Applier, max_body_bytes: int, max_batch: int) -> Handler:
     async def batch(topology: TopologyName, request: Request, key: Key = None, results: Results = "all") -> Response:
         """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
         kind = content_type(request, *decoding.CONTENT_TYPES)
-        operations = decoding.decode(kind, await read(request, most=most), max_operations=max_batch)
+        operations = decoding.decode(kind, await read(request, max_bytes=max_body_bytes), max_operations=max_batch)
         require_for(request, operations)
-        reply = await _apply(store, topology, "batch", operations, key)
+        reply = await _apply(registry, applier, topology, "batch", operations, key)
         response = Response(msgspec.json.encode(_results(reply, results)), media_type=JSON)
         _mark(response, reply)
         return response
@@ -79,17 +79,19 @@ def _results(reply: Reply, wanted: str) -> dict[str, Any]:
     return answer | {"results": [answer.state.value for answer in reply.results]}
 
 
-async def _apply(store: Store, name: str, endpoint: str, operations: OperationBatch, key: str | None) -> Reply:
+async def _apply(
+    registry: TopologyRegistry, applier: Applier, name: str, endpoint: str, operations: OperationBatch, key: str | None
+) -> Reply:
     asked = ApplyRequest(endpoint=endpoint, operations=operations, key=_checked(key))
     try:
-        topology = await store.registry.get(name)
+        topology = await registry.get(name)
     except ServiceError as problem:
         problem.retryable = problem.retryable and asked.is_repeatable
         raise
     if (index := operations.first_timeout_over(topology.config.dedupe_window_ms)) is not None:
         where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
-    return await store.applier.apply(topology, asked)
+    return await applier.apply(topology, asked)
 
 
 def _checked(key: str | None) -> str | None:

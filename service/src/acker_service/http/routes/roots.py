@@ -1,4 +1,4 @@
-"""The door for looking at roots, waiting for one, and failing one by hand."""
+"""Routes of the roots: list them, read or await one, fail one by hand."""
 
 import asyncio
 from typing import Annotated, Any
@@ -14,13 +14,14 @@ from acker_service.http.bodies import read_json_if_any
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs
 from acker_service.http.routes.operations import show_answer
-from acker_service.roots.pending import decode_positions, encode_positions
-from acker_service.roots.reading import RootView
-from acker_service.store import Store
+from acker_service.roots.notifier import RootNotifier
+from acker_service.roots.pending import PendingRoots, decode_positions, encode_positions
+from acker_service.roots.reading import RootReader, RootView
+from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stamp import Topology
 
 FORCED = "forced"
-"""How the reason of a fail by hand begins."""
+"""The prefix of the reason of a fail by hand."""
 
 OlderThanMs = Annotated[int, Query(ge=0, le=2**53 - 1, description="Only roots of at least this age.")]
 ListCursor = Annotated[str | None, Query(description="The cursor of the page before; left out: the first page.")]
@@ -28,8 +29,16 @@ ListCursor = Annotated[str | None, Query(description="The cursor of the page bef
 _STATES = {"E": "early", "P": "pending", "F": "finished"}
 
 
-def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -> APIRouter:
-    """Make the routes of the roots; once ``stopping`` is set, nobody waits any more."""
+def make_router(
+    *,
+    registry: TopologyRegistry,
+    roots: RootReader,
+    pending_roots: PendingRoots,
+    notifier: RootNotifier,
+    stopping: asyncio.Event,
+    max_body_bytes: int,
+) -> APIRouter:
+    """Build the routes of the roots; setting ``stopping`` ends all waits."""
     router = APIRouter(prefix="/v1/topologies/{topology}/roots", tags=["roots"])
 
     @router.get("", dependencies=[needs("ack")])
@@ -39,11 +48,11 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
         """List pending roots, about nearest deadline first. A page may be short; the last one has no cursor."""
 
         async def work(found: Topology) -> dict[str, Any]:
-            places = decode_positions(cursor, found)
-            page = await store.pending_roots.page(found, places, older_than_ms=older_than_ms, limit=limit)
+            positions = decode_positions(cursor, found)
+            page = await pending_roots.page(found, positions, older_than_ms=older_than_ms, limit=limit)
             return {"roots": [_show(root) for root in page.roots], "cursor": encode_positions(page.positions, found)}
 
-        return await store.registry.with_current(topology, work)
+        return await registry.with_current(topology, work)
 
     @router.get("/{root_id}", dependencies=[needs("ack")])
     async def get_root(
@@ -52,32 +61,32 @@ def make_router(store: Store, stopping: asyncio.Event, *, max_body_bytes: int) -
         """Give a root as it stands, or wait until it is finished; of a finished one only its outcome is remembered."""
         number = _parse(root_id)
 
-        async def look() -> RootView:
-            return await store.registry.with_current(topology, lambda found: store.roots.read(found, number))
+        async def read() -> RootView:
+            return await registry.with_current(topology, lambda found: roots.read(found, number))
 
         if not wait_ms:
-            return _show(await look())
-        with store.root_notifier.waiting(await store.registry.get(topology), number) as waiter:
+            return _show(await read())
+        with notifier.waiting(await registry.get(topology), number) as waiter:
             wait = LongPoll(request=request, stopping=stopping, seconds=wait_ms / 1000)
-            return _show(await wait.until(_is_over, look, waiter))
+            return _show(await wait.until(_is_over, read, waiter))
 
-    _add_fail(router, store, max_body_bytes)
+    _add_fail(router, registry=registry, roots=roots, max_body_bytes=max_body_bytes)
     return router
 
 
-def _add_fail(router: APIRouter, store: Store, most: int) -> None:
+def _add_fail(router: APIRouter, *, registry: TopologyRegistry, roots: RootReader, max_body_bytes: int) -> None:
     """Add the route by which an operator fails a root."""
 
     @router.post("/{root_id}/fail", dependencies=[needs("admin")])
     async def fail_root(topology: TopologyName, root_id: RootId, request: Request) -> dict[str, Any]:
         """Fail a root by hand; its spout task is told a reason that begins with `forced`."""
-        values = check(await read_json_if_any(request, most=most), {"reason": reason})
-        told = f"{FORCED}: {values['reason']}" if "reason" in values else FORCED
+        values = check(await read_json_if_any(request, max_bytes=max_body_bytes), {"reason": reason})
+        full_reason = f"{FORCED}: {values['reason']}" if "reason" in values else FORCED
         number = _parse(root_id)
-        answer = await store.registry.with_current(topology, lambda found: store.roots.force_fail(found, number, told))
-        if answer is None:
+        result = await registry.with_current(topology, lambda found: roots.force_fail(found, number, full_reason))
+        if result is None:
             raise _unknown(number)
-        return show_answer(number, answer)
+        return show_answer(number, result)
 
 
 def _parse(root_id: str) -> int:

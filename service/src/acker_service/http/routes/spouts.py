@@ -1,8 +1,9 @@
-"""The door for spout tasks."""
+"""Routes of the spout tasks and of their callbacks."""
 
 from functools import partial
 from typing import Any
 
+from acker_protocol.errors import InvalidRequest
 from acker_protocol.signature import make_secret
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
@@ -11,17 +12,33 @@ from acker_service.http.access import Scope
 from acker_service.http.auth import needs, require
 from acker_service.http.bodies import read_json_if_any
 from acker_service.http.parameters import Discard, SpoutTask, TopologyName
-from acker_service.store import Store
 from acker_service.topologies.callback import Callback, PubSub, read_callback
-from acker_service.topologies.registration import RegisteredCallback, generated_secret, register_callback
-from acker_service.topologies.spout_deletion import SpoutDeleteMode
-from acker_service.topologies.spouts import Spout
+from acker_service.topologies.callback_registry import Callbacks
+from acker_service.topologies.registration import (
+    RegisteredCallback,
+    generated_secret,
+    register_callback,
+    resume,
+    rotate,
+)
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spout_deletion import SpoutDeleteMode, SpoutDeleter
+from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology
-from acker_service.topologies.stats import SpoutCounts
+from acker_service.topologies.stats import SpoutCounts, StatsReader
 
 
-def make_router(store: Store, *, max_body_bytes: int, publishes: bool) -> APIRouter:
-    """Make the routes of the spout tasks; ``publishes`` is whether anybody could subscribe to what is published."""
+def make_router(
+    *,
+    registry: TopologyRegistry,
+    spouts: SpoutRegistry,
+    stats: StatsReader,
+    callbacks: Callbacks,
+    deleter: SpoutDeleter,
+    max_body_bytes: int,
+    pubsub_allowed: bool,
+) -> APIRouter:
+    """Build the routes of the spout tasks; ``pubsub_allowed`` is whether a subscriber can reach this store."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts", tags=["spout tasks"])
 
     @router.get("", dependencies=[needs("spout")])
@@ -29,37 +46,35 @@ def make_router(store: Store, *, max_body_bytes: int, publishes: bool) -> APIRou
         """List the spout tasks of a topology."""
 
         async def show(found: Topology) -> dict[str, Any]:
-            counts = await store.stats.read(found)
-            spouts = (await store.spouts.read_all(found)).values()
-            return {"spouts": [_show(spout, counts) for spout in sorted(spouts, key=lambda spout: spout.name)]}
+            counts = await stats.read(found)
+            listed = sorted((await spouts.read_all(found)).values(), key=lambda spout: spout.name)
+            return {"spouts": [_show(spout, counts) for spout in listed]}
 
-        return await store.registry.with_current(topology, show)
+        return await registry.with_current(topology, show)
 
     @router.get("/{spout_task}", dependencies=[needs("spout")])
     async def get_spout(topology: TopologyName, spout_task: SpoutTask) -> dict[str, Any]:
         """Give a spout task."""
 
         async def show(found: Topology) -> dict[str, Any]:
-            return _show(await store.spouts.read(found, spout_task), await store.stats.read(found))
+            return _show(await spouts.read(found, spout_task), await stats.read(found))
 
-        return await store.registry.with_current(topology, show)
+        return await registry.with_current(topology, show)
 
     @router.put("/{spout_task}", dependencies=[needs("spout")])
     async def put_spout(
         topology: TopologyName, spout_task: SpoutTask, request: Request, response: Response
     ) -> dict[str, Any]:
         """Make a spout task (201), or change it (200): fields left out keep their value."""
-        document = await read_json_if_any(request, most=max_body_bytes)
-        values = check(document, {"callback": partial(_callback, publishes=publishes), "ephemeral": _flag})
+        document = await read_json_if_any(request, max_bytes=max_body_bytes)
+        values = check(document, {"callback": partial(_callback, pubsub_allowed=pubsub_allowed), "ephemeral": _flag})
         ephemeral = values.get("ephemeral", False if "ephemeral" in document else None)
-        spout, is_new = await store.spouts.create_or_update(
-            await store.registry.get(topology), spout_task, ephemeral=ephemeral
-        )
+        spout, is_new = await spouts.create_or_update(await registry.get(topology), spout_task, ephemeral=ephemeral)
         response.status_code = 201 if is_new else 200
         secret = None
         if "callback" in document:
-            spout, secret = await _call_back(store, topology, spout_task, values.get("callback"))
-        return _show(spout, await store.stats.read(await store.registry.get(topology)), secret)
+            spout, secret = await _set_callback(callbacks, topology, spout_task, values.get("callback"))
+        return _show(spout, await stats.read(await registry.get(topology)), secret)
 
     @router.delete("/{spout_task}", status_code=204, response_class=Response, dependencies=[needs("spout")])
     async def delete_spout(
@@ -68,29 +83,60 @@ def make_router(store: Store, *, max_body_bytes: int, publishes: bool) -> APIRou
         """Delete a spout task if it is idle, or at once; what still ends under its name is told to nobody."""
         if discard:
             require(request, Scope.ADMIN)
-        leave = SpoutDeleteMode.DISCARD if discard else SpoutDeleteMode.IF_IDLE
-        await store.spout_deleter.delete(await store.registry.get(topology), spout_task, leave)
+        mode = SpoutDeleteMode.DISCARD if discard else SpoutDeleteMode.IF_IDLE
+        await deleter.delete(await registry.get(topology), spout_task, mode)
 
+    _add_callback_routes(router, callbacks)
     return router
 
 
-async def _call_back(
-    store: Store, topology: str, spout_task: str, callback: Callback | None
+def _add_callback_routes(router: APIRouter, callbacks: Callbacks) -> None:
+    """Add the routes that rotate the secret of a webhook and resume a callback."""
+
+    @router.post("/{spout_task}/secret/rotate", dependencies=[needs("spout")])
+    async def rotate_secret(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
+        """Make a new secret for a webhook; for a day the one before it signs too."""
+        secret = make_secret()
+
+        def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback:
+            if present is None or not present.owns_mailbox:
+                raise InvalidRequest(f"spout task {spout_task} has no webhook, and so no secret")
+            return rotate(present, now_ms=now_ms, secret=secret)
+
+        await callbacks.change(topology, spout_task, change)
+        return {"secret": secret}
+
+    @router.post("/{spout_task}/resume", dependencies=[needs("spout")])
+    async def resume_callback(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
+        """Deliver again after a pause, or after the receiver said that it was gone."""
+
+        def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback:
+            if present is None:
+                raise InvalidRequest(f"spout task {spout_task} has no callback that could be resumed")
+            return resume(present, now_ms=now_ms)
+
+        _, after = await callbacks.change(topology, spout_task, change)
+        assert after.callback is not None
+        return {"state": after.callback.state.value}
+
+
+async def _set_callback(
+    callbacks: Callbacks, topology: str, spout_task: str, callback: Callback | None
 ) -> tuple[Spout, str | None]:
-    """Change the callback of a spout task; gives the secret too, if one was made for it."""
+    """Set or remove (None) the callback of a spout task; gives the secret too, if one was generated."""
 
     def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback | None:
         if callback is None:
             return None
         return register_callback(callback, present, now_ms=now_ms, make_secret=make_secret)
 
-    before, after = await store.callbacks.change(topology, spout_task, change)
+    before, after = await callbacks.change(topology, spout_task, change)
     return after, generated_secret(callback, before.callback, after.callback)
 
 
-def _callback(value: Any, *, publishes: bool) -> Callback:
+def _callback(value: Any, *, pubsub_allowed: bool) -> Callback:
     callback = read_callback(value)
-    if isinstance(callback, PubSub) and not publishes:
+    if isinstance(callback, PubSub) and not pubsub_allowed:
         raise ValueError(
             "cannot be pubsub: the embedded store has a private socket, which nobody can subscribe at; "
             "start the acker with --store-port"

@@ -1,4 +1,4 @@
-"""The door for topologies."""
+"""Routes of the topologies."""
 
 import contextlib
 from typing import Any
@@ -9,41 +9,51 @@ from fastapi import APIRouter, Request, Response
 from acker_service.http.auth import needs, visible
 from acker_service.http.bodies import read_json_if_any
 from acker_service.http.parameters import Discard, Force, TopologyName
-from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig, merge
-from acker_service.topologies.deletion import TopologyDeleteMode
+from acker_service.topologies.deletion import TopologyDeleteMode, TopologyDeleter
+from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stamp import Topology
-from acker_service.topologies.stats import SpoutCounts
+from acker_service.topologies.stats import SpoutCounts, StatsReader
 
 
-def make_router(store: Store, *, max_body_bytes: int, buckets: int) -> APIRouter:
-    """Make the routes of the topologies; one that is made gets so many ``buckets`` a shard."""
+def make_router(
+    *,
+    registry: TopologyRegistry,
+    stats: StatsReader,
+    deleter: TopologyDeleter,
+    max_body_bytes: int,
+    buckets: int,
+) -> APIRouter:
+    """Build the routes of the topologies; a new topology gets ``buckets`` small hashes for each shard."""
     router = APIRouter(prefix="/v1/topologies", tags=["topologies"])
+
+    async def show(topology: Topology) -> dict[str, Any]:
+        return _show(topology, await stats.read(topology))
 
     @router.get("", dependencies=[needs("ack")])
     async def list_topologies(request: Request) -> dict[str, Any]:
         """List the topologies that the key is for, with their counts."""
         found = []
-        for name in visible(request, await store.registry.names()):
-            with contextlib.suppress(UnknownTopology):  # it went meanwhile
-                found.append(await _show(store, await store.registry.refresh(name)))
+        for name in visible(request, await registry.names()):
+            with contextlib.suppress(UnknownTopology):  # deleted since the names were read
+                found.append(await show(await registry.refresh(name)))
         return {"topologies": found}
 
     @router.get("/{topology}", dependencies=[needs("ack")])
     async def get_topology(topology: TopologyName) -> dict[str, Any]:
         """Give a topology with its counts."""
-        return await _show(store, await store.registry.refresh(topology))
+        return await show(await registry.refresh(topology))
 
     @router.put("/{topology}", dependencies=[needs("admin")])
     async def put_topology(topology: TopologyName, request: Request, response: Response) -> dict[str, Any]:
         """Make a topology (201), or change it (200): fields left out keep their value, null is the default."""
-        document = await read_json_if_any(request, most=max_body_bytes)
+        document = await read_json_if_any(request, max_bytes=max_body_bytes)
 
         def change(present: TopologyConfig | None) -> TopologyConfig:
             response.status_code = 200 if present else 201
             return merge(present, document, buckets=buckets)
 
-        return await _show(store, await store.registry.create_or_update(topology, change))
+        return await show(await registry.create_or_update(topology, change))
 
     @router.delete("/{topology}", status_code=204, response_class=Response, dependencies=[needs("admin")])
     async def delete_topology(
@@ -52,17 +62,16 @@ def make_router(store: Store, *, max_body_bytes: int, buckets: int) -> APIRouter
         """Delete a topology: if it is idle; forced (202), once its completions were released; or at once (204)."""
         if discard and not force:
             raise InvalidRequest("discard goes with force=true")
-        haste = (
-            TopologyDeleteMode.DISCARD if discard else TopologyDeleteMode.DRAIN if force else TopologyDeleteMode.IF_IDLE
-        )
-        response.status_code = 202 if haste is TopologyDeleteMode.DRAIN else 204
-        await store.topology_deleter.delete(topology, haste)
+        mode = TopologyDeleteMode.DRAIN if force else TopologyDeleteMode.IF_IDLE
+        if discard:
+            mode = TopologyDeleteMode.DISCARD
+        response.status_code = 202 if mode is TopologyDeleteMode.DRAIN else 204
+        await deleter.delete(topology, mode)
 
     return router
 
 
-async def _show(store: Store, topology: Topology) -> dict[str, Any]:
-    counts: SpoutCounts = await store.stats.read(topology)
+def _show(topology: Topology, counts: SpoutCounts) -> dict[str, Any]:
     return {
         "topology": topology.name,
         **topology.config.public(),

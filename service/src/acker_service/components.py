@@ -1,0 +1,122 @@
+"""Builds the parts of the service on one Redis; only the wiring holds them together."""
+
+import asyncio
+import logging
+
+from acker_protocol.errors import StoreUnavailable
+
+from acker_service.delivery.leases import LeaseStore
+from acker_service.mailboxes.dead_letters import DeadLetters
+from acker_service.mailboxes.follower import MailboxFollowers
+from acker_service.mailboxes.notifier import MailboxNotifier
+from acker_service.mailboxes.read_coalescer import ReadCoalescer
+from acker_service.mailboxes.reading import MailboxReader
+from acker_service.metrics.registry import Metrics
+from acker_service.monitoring.backlogs import BacklogReader
+from acker_service.monitoring.backpressure import Backpressure
+from acker_service.monitoring.snapshot import StoreMonitor
+from acker_service.operations.applier import Applier
+from acker_service.redis.client import RedisClient
+from acker_service.redis.durability import RELAXED, Durability
+from acker_service.redis.requirements import ServerRequirements
+from acker_service.roots.expiry import RootExpiry
+from acker_service.roots.notifier import RootNotifier
+from acker_service.roots.pending import PendingRoots
+from acker_service.roots.reading import RootReader
+from acker_service.topologies.callback_registry import Callbacks
+from acker_service.topologies.config import BUCKETS
+from acker_service.topologies.deletion import TopologyDeleter
+from acker_service.topologies.registry import DEFAULT, TopologyRegistry
+from acker_service.topologies.shards import Shards
+from acker_service.topologies.spout_deletion import SpoutDeleter
+from acker_service.topologies.spouts import SpoutRegistry
+from acker_service.topologies.stats import StatsReader
+
+_log = logging.getLogger(__name__)
+
+
+class Components:
+    """The parts of the service, built on one Redis, opened and closed together.
+
+    Only the wiring (`server`, `app`, `worker`) holds this: routers and tasks are handed the parts that they use.
+    ``window_ms`` is the minimum time that a request's idempotency key is remembered, ``spout_idle_ms`` the time after
+    which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
+    from which on it takes no inits, ``buckets`` the number of small hashes of each shard of the default topology,
+    ``durability`` when a write counts as done (for ``fsync_asserted`` see `ServerRequirements`).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        window_ms: int,
+        spout_idle_ms: int = 86_400_000,
+        mailbox_max: int = 1_000_000,
+        buckets: int = BUCKETS,
+        durability: Durability = RELAXED,
+        fsync_asserted: bool = False,
+    ) -> None:
+        self.metrics = Metrics()
+        counted = self.metrics.operations
+        self.window_ms = window_ms
+        self.redis = RedisClient(url, self.metrics.redis, durability=durability)
+        self._requirements = ServerRequirements(self.redis, durability, fsync_asserted=fsync_asserted)
+        self.registry = TopologyRegistry(self.redis, window_ms=window_ms, buckets=buckets)
+        self.spouts = SpoutRegistry(self.redis, self.registry)
+        self.shards = Shards(self.redis, self.registry)
+        self.stats = StatsReader(self.shards)
+        self.callbacks = Callbacks(self.redis, self.registry, self.spouts)
+        self.topology_deleter = TopologyDeleter(self.redis, self.registry, self.shards, self.stats, counted)
+        self.spout_deleter = SpoutDeleter(
+            self.redis, self.registry, self.shards, self.spouts, self.stats, counted, idle_ms=spout_idle_ms
+        )
+        self.monitor = StoreMonitor(self.redis, self.registry, self.stats, BacklogReader(self.shards, self.spouts))
+        self.backpressure = Backpressure(self.monitor, self.stats, self._requirements, mailbox_max=mailbox_max)
+        self.applier = Applier(self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted)
+        self.roots = RootReader(self.shards, self.spouts, counted)
+        self.pending_roots = PendingRoots(self.shards, self.spouts)
+        self.root_notifier = RootNotifier(self.registry, self.shards)
+        self.expiry = RootExpiry(self.redis, self.shards, counted)
+        self.mailboxes = MailboxReader(self.shards, counted)
+        self.mailbox_notifier = MailboxNotifier(self.redis, self.registry, self.shards, counted)
+        self.followers = MailboxFollowers(
+            self.registry, self.spouts, self.mailbox_notifier, ReadCoalescer(self.mailboxes), counted
+        )
+        self.dead_letters = DeadLetters(self.shards, counted)
+        self.leases = LeaseStore(self.redis, self.shards)
+        self._wake_task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Load the function library into Redis and create the default topology.
+
+        If the store does not answer yet, this logs a warning and returns: every use of it retries. Raises `ValueError`
+        for a store that must not be used.
+        """
+        try:
+            if violation := await self._requirements.violation():
+                raise ValueError(violation)
+            await self._requirements.log_warnings()
+            await self.redis.load()
+            await self.registry.refresh(DEFAULT)
+        except StoreUnavailable as error:
+            _log.warning("the store does not answer yet: %s", error.detail)
+
+    def start(self, stopping: asyncio.Event) -> None:
+        """Start to wake waiters at news; setting ``stopping`` wakes all of them."""
+        self.mailbox_notifier.start()
+        self._wake_task = asyncio.create_task(self._wake_all_at(stopping))
+
+    async def close(self) -> None:
+        """Stop the background tasks and close all connections."""
+        if self._wake_task is not None:
+            self._wake_task.cancel()
+        await self.mailbox_notifier.stop()
+        await self.backpressure.stop()
+        await self.root_notifier.stop()
+        await self.monitor.stop()
+        await self.redis.close()
+
+    async def _wake_all_at(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        self.mailbox_notifier.wake_all()
+        self.root_notifier.wake_all()

@@ -1,0 +1,40 @@
+"""Makes the periodic tasks of a worker from the parts of a service."""
+
+from acker_service.components import Components
+from acker_service.delivery.config import DeliveryConfig
+from acker_service.delivery.supervisor import DeliverySupervisor
+from acker_service.delivery.webhook_client import WebhookClient
+from acker_service.roots.expiry_task import RootExpiryTask
+from acker_service.topologies.spout_expiry import SpoutExpiry
+
+
+def root_expiry(parts: Components, *, interval: float) -> RootExpiryTask:
+    return RootExpiryTask(
+        registry=parts.registry,
+        metrics=parts.metrics,
+        expiry=parts.expiry,
+        topology_deleter=parts.topology_deleter,
+        interval=interval,
+    )
+
+
+def spout_expiry(parts: Components, *, interval: float) -> SpoutExpiry:
+    return SpoutExpiry(
+        registry=parts.registry, metrics=parts.metrics, spout_deleter=parts.spout_deleter, interval=interval
+    )
+
+
+def delivery_supervisor(
+    parts: Components, *, webhook_client: WebhookClient, config: DeliveryConfig, interval: float
+) -> DeliverySupervisor:
+    return DeliverySupervisor(
+        registry=parts.registry,
+        spouts=parts.spouts,
+        callbacks=parts.callbacks,
+        leases=parts.leases,
+        notifier=parts.mailbox_notifier,
+        metrics=parts.metrics,
+        webhook_client=webhook_client,
+        config=config,
+        interval=interval,
+    )
