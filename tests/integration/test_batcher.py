@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from acker_service.redis import keys
-from acker_service.redis.node import Argument
+from acker_service.redis.calls import Argument
 from acker_service.store import Store
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout

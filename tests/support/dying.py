@@ -14,6 +14,7 @@ from typing import Any
 from acker_service.__main__ import cli
 from acker_service.delivery.leases import LeaseStore
 from acker_service.delivery.webhook_client import Endpoint
+from acker_service.redis.calls import ShardCall
 from acker_service.topologies.shards import Shards
 
 
@@ -21,16 +22,16 @@ def _always(*_: Any) -> bool:
     return True
 
 
-def _settles(_: Any, __: Any, function: str, *___: Any) -> bool:
-    return function == "acker_settle_v1"
+def _settles(_: Any, __: Any, ___: Any, call: ShardCall[Any]) -> bool:
+    return call.function == "acker_settle_v1"
 
 
 _PLACES: dict[str, tuple[type, str, Callable[..., bool]]] = {
-    "take": (LeaseStore, "take", _always),
+    "take": (LeaseStore, "claim", _always),
     "post": (Endpoint, "post", _always),
-    "settle a shard": (Shards, "ask", _settles),
+    "settle a shard": (Shards, "call", _settles),
     "settle": (LeaseStore, "settle", _always),
-    "leave": (LeaseStore, "leave", _always),
+    "leave": (LeaseStore, "release_lease", _always),
 }
 STEPS = tuple(f"{when} {what}" for what in _PLACES for when in ("before", "after"))
 """All steps of the way of a completion to its webhook."""

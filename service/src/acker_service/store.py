@@ -13,9 +13,8 @@ from acker_service.mailboxes.read_coalescer import ReadCoalescer
 from acker_service.mailboxes.reading import MailboxReader
 from acker_service.metrics.registry import Metrics
 from acker_service.metrics.stats import StoreStats
-from acker_service.monitoring.backlogs import BacklogReader
 from acker_service.monitoring.backpressure import Backpressure
-from acker_service.monitoring.snapshot import StoreMonitor
+from acker_service.monitoring.snapshot import BacklogReader, StoreMonitor
 from acker_service.operations.applier import Applier
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED, Durability
@@ -24,13 +23,12 @@ from acker_service.roots.expiry import RootExpiry
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots
 from acker_service.roots.reading import RootReader
-from acker_service.topologies.callback_registry import Callbacks
 from acker_service.topologies.config import BUCKETS
 from acker_service.topologies.deletion import TopologyDeleter
 from acker_service.topologies.registry import DEFAULT, TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spout_deletion import SpoutDeleter
-from acker_service.topologies.spouts import SpoutRegistry
+from acker_service.topologies.spouts import Callbacks, SpoutRegistry
 from acker_service.topologies.stats import StatsReader
 
 _log = logging.getLogger(__name__)
@@ -71,13 +69,13 @@ class Store:
         self.roots = RootReader(self.shards, self.spouts, work)
         self.pending_roots = PendingRoots(self.shards, self.spouts)
         self.mailboxes = MailboxReader(self.shards, work)
-        self.callbacks = Callbacks(self.redis, self.registry, self.spouts)
+        self.callbacks = Callbacks(self.registry, self.spouts)
         self.leases = LeaseStore(self.redis, self.shards)
         self.dead_letters = DeadLetters(self.shards, work)
         self.expiry = RootExpiry(self.redis, self.shards, work)
         self.topology_deleter = TopologyDeleter(self.redis, self.registry, self.shards, self.stats, work)
         self.spout_deleter = SpoutDeleter(
-            self.redis, self.registry, self.shards, self.spouts, self.stats, work, idle_ms=spout_idle_ms
+            self.registry, self.shards, self.spouts, self.stats, work, idle_ms=spout_idle_ms
         )
         self.mailbox_notifier = MailboxNotifier(self.redis, self.registry, self.shards, work)
         self.root_notifier = RootNotifier(self.registry, self.shards)

@@ -2,24 +2,24 @@
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from acker_protocol import routes
 from acker_protocol.wire.completions import encode_completion
 
 from acker_service.delivery.retry import MailboxEntry, PackedCompletion, Settlement, by_age, select_batch
 from acker_service.mailboxes.cursor import Cursor, Position
+from acker_service.redis import mailbox_functions
+from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import decode_completions, split_completions
-from acker_service.redis.node import Argument
+from acker_service.redis.mailbox_functions import CallbackOutdated, Claimed, ClaimedEntry, ClaimReply, LeaseHeld
 from acker_service.topologies.registration import RegisteredCallback
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology
-
-TAKEN_HEAD = 4
 
 
 class CallbackSuperseded(Exception):
@@ -98,17 +98,18 @@ class LeaseStore:
 
         Holds the lease, if it could be had. Raises `Changed`, `Outdated`, `StoreUnavailable`, `UnknownTopology`.
         """
-        args = [_ask(post, shard, now_ms) for shard in range(len(post.topology.shards))]
-        topology, replies = await self._shards.call_many(post.topology, "acker_take_v1", args)
+        calls = [_ask(post, shard, now_ms) for shard in range(len(post.topology.shards))]
+        topology, replies = await self._shards.call_each(post.topology, calls)
         if topology.stamp != post.topology.stamp:
             raise TopologyChanged
-        for word, *rest in replies:
-            if word == b"old":
-                raise CallbackSuperseded(int(rest[0]))
-        word, *rest = replies[post.lease_shard]
-        if word == b"held":
-            return ClaimedBatch(leased_for_ms=int(rest[0]))
-        return _read(post, topology.incarnation, [reply[1:] for reply in replies])
+        for reply in replies:
+            if isinstance(reply, CallbackOutdated):
+                raise CallbackSuperseded(reply.callback_epoch_ms)
+        held = replies[post.lease_shard]
+        if isinstance(held, LeaseHeld):
+            return ClaimedBatch(leased_for_ms=held.for_ms)
+        claimed = {shard: reply for shard, reply in enumerate(replies) if isinstance(reply, Claimed)}
+        return _read(post, topology.incarnation, claimed)
 
     async def settle(
         self,
@@ -126,11 +127,14 @@ class LeaseStore:
         by_shard: dict[int, list[Argument]] = {shard: [] for shard in taken.failing} if success else {}
         for it in settlements:
             by_shard.setdefault(it.entry.shard, []).extend(_write(it))
-        word = "" if success is None else str(int(success))
-        head = (post.spout.index, post.callback.callback_epoch_ms, word, error)
-        calls = [
-            self._shards.call(post.topology, "acker_settle_v1", shard, *head, *args) for shard, args in by_shard.items()
-        ]
+        settle = partial(
+            mailbox_functions.settle,
+            spout_index=post.spout.index,
+            callback_epoch_ms=post.callback.callback_epoch_ms,
+            success=success,
+            error=error,
+        )
+        calls = [self._shards.call(post.topology, shard, settle(settlements=args)) for shard, args in by_shard.items()]
         await asyncio.gather(*calls)
 
     async def publish(self, post: Lease, message: PubSubMessage) -> None:
@@ -142,8 +146,10 @@ class LeaseStore:
 
     async def release_lease(self, post: Lease, *, rest_s: float = 0.0) -> None:
         """Give the lease back; for so long nobody shall have it. Changes nothing if it is another worker's."""
-        args = (post.spout.index, post.worker, round(rest_s * 1_000))
-        await self._shards.call(post.topology, "acker_leave_v1", post.lease_shard, *args)
+        call = mailbox_functions.release_lease(
+            spout_index=post.spout.index, worker=post.worker, rest_ms=round(rest_s * 1_000)
+        )
+        await self._shards.call(post.topology, post.lease_shard, call)
 
 
 def messages(entries: Iterable[MailboxEntry], most: int) -> Iterator[PubSubMessage]:
@@ -156,39 +162,43 @@ def messages(entries: Iterable[MailboxEntry], most: int) -> Iterator[PubSubMessa
             yield PubSubMessage(shard=entry.shard, position=position, pieces=pieces)
 
 
-def _ask(post: Lease, shard: int, now_ms: int) -> tuple[Argument, ...]:
-    worker = post.worker if shard == post.lease_shard else ""
-    divided = post.max_batch if post.splits_entries else 0
-    return post.spout.index, post.callback.callback_epoch_ms, worker, post.lease_ms, now_ms, post.max_batch, divided
+def _ask(post: Lease, shard: int, now_ms: int) -> ShardCall[ClaimReply]:
+    return mailbox_functions.claim(
+        spout_index=post.spout.index,
+        callback_epoch_ms=post.callback.callback_epoch_ms,
+        worker=post.worker if shard == post.lease_shard else "",
+        lease_ms=post.lease_ms,
+        now_ms=now_ms,
+        max_completions=post.max_batch,
+        max_per_entry=post.max_batch if post.splits_entries else 0,
+    )
 
 
-def _read(post: Lease, incarnation: str, replies: Sequence[Sequence[Any]]) -> ClaimedBatch:
-    dues = {shard: int(due) for shard, (due, *_) in enumerate(replies) if due}
-    next_dues = [int(due) for _, _, due, *_ in replies if due]
-    failing = {shard: int(since) for shard, (_, _, _, since, *_) in enumerate(replies) if since}
-    now = min(dues.values(), default=None)
+def _read(post: Lease, incarnation: str, replies: Mapping[int, Claimed]) -> ClaimedBatch:
+    next_dues = [reply.next_due_ms for reply in replies.values() if reply.next_due_ms is not None]
+    failing = {shard: it.failing_since_ms for shard, it in replies.items() if it.failing_since_ms is not None}
+    now = min((reply.due_ms for reply in replies.values() if reply.due_ms is not None), default=None)
     found = [
         entry
-        for shard, reply in enumerate(replies)
-        if dues.get(shard) == now
-        for entry in _read_entries(post, incarnation, shard, reply[TAKEN_HEAD:])
+        for shard, reply in replies.items()
+        if reply.due_ms == now
+        for entry in _read_entries(post, incarnation, shard, reply.entries)
     ]
     entries = select_batch(found, post.max_batch) if now is None else by_age(found)
     return ClaimedBatch(
         entries=entries,
         is_retry=now is not None,
         due_ms=min(next_dues, default=None),
-        more=any(more for _, more, *_ in replies) or len(found) > len(entries),
+        more=any(reply.more for reply in replies.values()) or len(found) > len(entries),
         failing=failing.keys(),
         failing_ms=min(failing.values(), default=None),
     )
 
 
-def _read_entries(post: Lease, incarnation: str, shard: int, items: Sequence[Sequence[Any]]) -> Iterator[MailboxEntry]:
-    for name, tried, skip, packed in items:
-        ms, seq = map(int, name.split(b"-"))
-        pieces = list(decode_pieces(packed, post.spout.name, incarnation))[int(skip) :]
-        yield MailboxEntry(shard=shard, entry_id=(ms, seq), attempts=tried, completions=pieces, skipped=int(skip))
+def _read_entries(post: Lease, incarnation: str, shard: int, entries: Sequence[ClaimedEntry]) -> Iterator[MailboxEntry]:
+    for it in entries:
+        pieces = list(decode_pieces(it.packed, post.spout.name, incarnation))[it.skip :]
+        yield MailboxEntry(shard=shard, entry_id=it.entry_id, attempts=it.attempts, completions=pieces, skipped=it.skip)
 
 
 def decode_pieces(packed: bytes, spout_task: str, incarnation: str) -> Iterator[PackedCompletion]:

@@ -11,17 +11,19 @@ from acker_protocol.operations import REFUSED, OperationState
 from acker_service.metrics.operations import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.operations import operation_metrics
-from acker_service.operations.batcher import APPLY, APPLY_WITHOUT_INITS, Applied, ApplyBatcher
+from acker_service.operations.batcher import APPLY, APPLY_WITHOUT_INITS, ApplyBatcher
 from acker_service.operations.pending_limit import PendingLimiter
 from acker_service.operations.request import ApplyRequest
 from acker_service.operations.routing import ShardPart, split
 from acker_service.redis import codec
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import OperationResult
+from acker_service.redis.functions import Applied
+from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import UNREGISTERED, SpoutRegistry
-from acker_service.topologies.stamp import Deletion, StaleStamp, Topology
+from acker_service.topologies.stamp import Deletion, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

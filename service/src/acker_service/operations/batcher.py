@@ -10,23 +10,18 @@ from dataclasses import dataclass, field
 
 from acker_protocol.errors import StoreFull
 
+from acker_service.redis import functions
+from acker_service.redis.calls import Argument
 from acker_service.redis.client import RedisClient
-from acker_service.redis.node import Argument
-from acker_service.topologies.stamp import Topology, unwrap
+from acker_service.redis.functions import Applied, AppliedRequests, ApplyFunction
+from acker_service.redis.stamp import Stamp
+from acker_service.topologies.stamp import Topology
 
-APPLY, APPLY_WITHOUT_INITS = "acker_apply_v1", "acker_apply_full_v1"
+APPLY, APPLY_WITHOUT_INITS = functions.apply, functions.apply_without_inits
 """The functions that apply requests: Redis refuses the first when its memory is full; the second refuses all inits."""
 
 MAX_CALL_BYTES = 4 * 1024 * 1024
 """A shared call is not made larger than this; a single request may be."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What became of a request in one shard: its words, and whether the shard knew it from before."""
-
-    codes: str
-    replayed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +49,10 @@ class ApplyBatcher:
 
     def __init__(self, server: RedisClient) -> None:
         self._server = server
-        self._calls: dict[tuple[str, str, bytes, str], list[_PendingCall]] = {}
+        self._calls: dict[tuple[str, Stamp, bytes, ApplyFunction], list[_PendingCall]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def apply(self, topology: Topology, shard: int, function: str, request: ShardRequest) -> Applied:
+    async def apply(self, topology: Topology, shard: int, function: ApplyFunction, request: ShardRequest) -> Applied:
         """Apply a request's part to a shard.
 
         The call goes on if the caller is cancelled: it may have reached Redis. Raises `Stale`, `StoreUnavailable`.
@@ -83,32 +78,30 @@ class ApplyBatcher:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, call: _PendingCall, key: str, pair: str, settings: bytes, function: str) -> None:
-        args: list[Argument] = [pair, settings, ""]
-        for request in call.requests:
-            args.extend(request.args)
+    async def _run(self, call: _PendingCall, key: str, stamp: Stamp, settings: bytes, function: ApplyFunction) -> None:
+        args = [arg for request in call.requests for arg in request.args]
         try:
-            reply = unwrap(key, await apply_or_refuse_inits(self._server, function, key, args))
+            reply = await apply_or_refuse_inits(self._server, function, key, stamp, (settings, b"", args))
         except Exception as fault:  # noqa: BLE001 - every fault goes to those who wait
             for answer in call.results:
                 _resolve(answer, fault)
             return
-        for answer, words in zip(call.results, reply[1:], strict=True):
-            _resolve(answer, decode_applied(words))
+        for answer, applied in zip(call.results, reply.results, strict=True):
+            _resolve(answer, applied)
 
 
-async def apply_or_refuse_inits(server: RedisClient, function: str, key: str, args: Sequence[Argument]) -> list[bytes]:
+async def apply_or_refuse_inits(
+    server: RedisClient,
+    function: ApplyFunction,
+    key: str,
+    stamp: Stamp,
+    args: tuple[bytes, bytes, Sequence[Argument]],
+) -> AppliedRequests:
     """Call an apply function; if Redis has no memory for it, the one that refuses inits and does all the rest."""
     try:
-        reply: list[bytes] = await server.call(function, [key], *args)
+        return await server.execute(function(*args).at(key, stamp))
     except StoreFull:
-        reply = await server.call(APPLY_WITHOUT_INITS, [key], *args)
-    return reply
-
-
-def decode_applied(reply: bytes) -> Applied:
-    """Read what one request was answered."""
-    return Applied(codes=reply[1:].decode(), replayed=reply[:1] == b"=")
+        return await server.execute(APPLY_WITHOUT_INITS(*args).at(key, stamp))
 
 
 def _resolve(answer: asyncio.Future[Applied], result: Applied | Exception) -> None:

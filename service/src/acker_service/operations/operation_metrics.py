@@ -9,13 +9,12 @@ from acker_protocol.wire import packed
 from numpy.typing import NDArray
 
 from acker_service.metrics.operations import OperationMetrics
-from acker_service.operations.batcher import Applied
 from acker_service.operations.column_batch import ColumnBatch, Operations
 from acker_service.operations.routing import ShardPart
 from acker_service.redis import codec
+from acker_service.redis.functions import Applied
 
 KINDS = {packed.INIT: "init", packed.ACK: "ack", packed.FAIL: "fail", packed.RESET_TIMEOUT: "reset_timeout"}
-FORCED_FAIL = "forced_fail"
 
 _KINDS = {Init: "init", Ack: "ack", Fail: "fail", ResetTimeout: "reset_timeout"}
 _CODES = 128

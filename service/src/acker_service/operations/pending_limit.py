@@ -4,11 +4,11 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Iterable, Mapping, Set
 
-from acker_service.operations.batcher import Applied, ShardRequest, apply_or_refuse_inits, decode_applied
+from acker_service.operations.batcher import ShardRequest, apply_or_refuse_inits
 from acker_service.redis.client import RedisClient
+from acker_service.redis.functions import Applied, ApplyFunction, read_counts
 from acker_service.topologies.shards import Shards
-from acker_service.topologies.stamp import Topology, unwrap
-from acker_service.topologies.stats import read_counts
+from acker_service.topologies.stamp import Topology
 
 UNLIMITED = 2**30
 MAILBOX_FULL = -(2**31)
@@ -32,7 +32,7 @@ class PendingLimiter:
         topology: Topology,
         indexes: Mapping[str, int],
         parts: Mapping[int, ShardRequest],
-        function: str,
+        function: ApplyFunction,
         full: Set[int],
     ) -> AsyncIterator[tuple[int, Applied]]:
         """Apply the parts of a request by shard; gives what each shard answered. Raises `Stale`, `StoreUnavailable`.
@@ -42,16 +42,17 @@ class PendingLimiter:
         async with self._locks.setdefault(topology.name, asyncio.Lock()):
             rooms = await self._free_slots(topology, indexes.values(), full)
             for shard, part in parts.items():
+                args = (topology.settings, rooms, part.args)
                 key = topology.shards[shard]
-                args = (topology.stamp, topology.settings, rooms, *part.args)
-                rooms, words = unwrap(key, await apply_or_refuse_inits(self._server, function, key, args))
-                yield shard, decode_applied(words)
+                reply = await apply_or_refuse_inits(self._server, function, key, topology.stamp, args)
+                rooms, [applied] = reply.free_slots, reply.results
+                yield shard, applied
 
     async def _free_slots(self, topology: Topology, indexes: Iterable[int], full: Set[int]) -> bytes:
         cap = topology.config.max_spout_pending or UNLIMITED
         pending = dict.fromkeys(indexes, 0)
-        for counts in await self._shards.call_once(topology, "acker_read_counts_v1", [()] * len(topology.shards)):
-            for index, count in read_counts(counts[0]).items():
+        for counts in await self._shards.call_once(topology, [read_counts()] * len(topology.shards)):
+            for index, count in counts.pending.items():
                 if index in pending:
                     pending[index] += count
         rooms = {index: MAILBOX_FULL if index in full else cap - count for index, count in pending.items()}

@@ -54,6 +54,14 @@ class Layout:
     shards: int
     buckets: int
 
+    def shard_of(self, root_id: int) -> int:
+        """Give the shard of a root."""
+        return root_id % self.shards
+
+    def bucket_of(self, root_id: int) -> int:
+        """Give the bucket of a root: the small hash, within its shard, that keeps it."""
+        return root_id // self.shards % self.buckets
+
 
 def encode_operation(message: Operation, layout: Layout, index_of: Callable[[str], int]) -> bytes:
     """Write one operation; ``index_of`` gives the index of a spout task."""

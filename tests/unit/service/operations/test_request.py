@@ -10,6 +10,7 @@ from acker_service.operations.column_batch import ColumnBatch
 from acker_service.operations.request import ApplyRequest
 from acker_service.operations.routing import split
 from acker_service.redis.codec import edge_hash
+from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig, first_timeout_over_dedupe_window
 from acker_service.topologies.stamp import Topology
 from hypothesis import example, given
@@ -33,7 +34,7 @@ def both_forms(messages):
 
 
 def packed(operations, ackers, cap, key):
-    topology = Topology(name="t", stamp="0" * 26, config=TopologyConfig(ackers=ackers), window_ms=60_000)
+    topology = Topology(name="t", stamp=Stamp("0" * 26), config=TopologyConfig(ackers=ackers), window_ms=60_000)
     parts = split(operations, shards=topology.layout.shards, capped=cap)
     request = ApplyRequest(endpoint="batch", operations=operations, key=key)
     indexes = {name: 2**32 - 1 - place for place, name in enumerate(sorted(request.spout_tasks))}
