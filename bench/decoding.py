@@ -15,6 +15,7 @@ from acker_service.http.bodies import JSON
 from acker_service.operations import decoding
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch, OperationBatch
+from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
 
@@ -26,7 +27,7 @@ from bench.table import Line
 GROUP = "decoding"
 TIMES = 5
 """Each way so many times in a round."""
-TOPOLOGY = Topology(name="bench", stamp="0" * 26, config=TopologyConfig(), window_ms=600_000)
+TOPOLOGY = Topology(name="bench", stamp=Stamp("0" * 26), config=TopologyConfig(), window_ms=600_000)
 SPOUT_TASKS = {f"orders-{number}": number for number in range(3)}
 
 

@@ -61,8 +61,8 @@ class Direct:
 
     def call(self, shard: int, requests: Iterable[ShardRequest]) -> Call:
         """Write a call that applies requests to one shard."""
-        args = [arg for request in requests for arg in request.args]
-        return ("FCALL", APPLY, 1, self.topology.shards[shard], self.topology.stamp, self.topology.settings, "", *args)
+        call = APPLY(self.topology.settings, b"", list(requests))
+        return call.at(self.topology.shards[shard], self.topology.stamp).command
 
     def run(self, prepared: Iterable[Sequence[Call]], word: str) -> Taken:
         """Make the calls, those of a batch in one round trip; every operation has to be answered this word."""

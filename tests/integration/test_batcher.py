@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from acker_service.components import Components
 from acker_service.redis import keys
-from acker_service.redis.node import Argument
+from acker_service.redis.calls import Argument
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
 from tests.support.redis_side import find

@@ -8,6 +8,7 @@ from acker_service.roots.pending import RECORDS
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.caller import Caller, Document, ack, fail, init
+from tests.support.redis_side import ask
 
 pytestmark = pytest.mark.anyio
 
@@ -116,7 +117,7 @@ async def test_an_overfull_hash_is_listed_piece_by_piece(store: Components, call
     await emit(call, range(1, 3_501))
     topology = await store.registry.get("small")
     start = (topology.settings, 0, 0, 0, 0, 1, RECORDS)
-    _, (_, _, _, _, *pieces) = await store.shards.call(topology, "acker_list_roots_v1", 0, *start)
+    _, _, _, _, *pieces = await ask(store, topology, 0, "acker_list_roots_v1", *start)
     assert sum(len(shown) // 7 for shown in pieces[3::4]) < 1_500
     assert set().union(*await pages(call, limit=100)) == set(range(1, 3_501))
 
@@ -126,7 +127,7 @@ async def test_a_call_looks_at_a_bounded_number_of_records(store: Components, ca
     await emit(call, range(1, 6_001))
     topology = await store.registry.get("small")
     start = (topology.settings, 0, 0, 0, 0, 10_000, RECORDS)
-    _, (_, _, _, _, *pieces) = await store.shards.call(topology, "acker_list_roots_v1", 0, *start)
+    _, _, _, _, *pieces = await ask(store, topology, 0, "acker_list_roots_v1", *start)
     assert RECORDS / 2 <= sum(len(shown) // 7 for shown in pieces[3::4]) <= RECORDS + 100
     assert await pages(call, older_than_ms=2**52) == [[]]
     assert len(ids(await call.roots(limit=10_000))) == 6_000
@@ -137,7 +138,7 @@ async def test_a_call_looks_no_further_when_there_are_enough(store: Components, 
     await emit(call, range(1, 65))
     topology = await store.registry.get("small")
     start = (topology.settings, 0, 0, 0, 0, 10, RECORDS)
-    _, (_, _, _, _, *pieces) = await store.shards.call(topology, "acker_list_roots_v1", 0, *start)
+    _, _, _, _, *pieces = await ask(store, topology, 0, "acker_list_roots_v1", *start)
     assert sum(len(shown) // 7 for shown in pieces[3::4]) == 10
 
 

@@ -56,7 +56,7 @@ class Subscriber:
 @pytest.fixture
 async def subscriber(store: Components) -> AsyncIterator[Subscriber]:
     """A subscriber whose subscription is confirmed: at the server that has the channel, in a cluster."""
-    subscriber, url = Subscriber(), (await store.redis._primaries.of(CHANNEL)).url
+    subscriber, url = Subscriber(), (await store.redis._slot_map.of(CHANNEL)).url
     async with Redis.from_url(url) as redis, redis.pubsub() as pubsub:
         sharded = store.redis.url.startswith("redis+cluster")
         await (pubsub.ssubscribe(CHANNEL) if sharded else pubsub.subscribe(CHANNEL))

@@ -1,6 +1,7 @@
 """Reading mailboxes for many at once: few round trips, and everybody gets what came before they asked."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 
@@ -13,6 +14,7 @@ from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.mailboxes.read_coalescer import CALLS_PER_ROUND_TRIP, ReadCoalescer
 from acker_service.mailboxes.reading import MailboxReader, ReadResult
 from acker_service.redis import keys
+from acker_service.redis.calls import name_of
 from acker_service.topologies.stamp import Topology
 
 from tests.support.caller import Caller, init
@@ -148,13 +150,13 @@ async def test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip(
     await store.mailbox_notifier.stop()
     topology = await store.registry.get("default")
     calls: list[tuple[str, int]] = []
-    call_each = store.redis.call_each
+    execute_each = store.redis.execute_each
 
-    async def counted(function, asked):
-        calls.append((function, len(asked)))
-        return await call_each(function, asked)
+    async def counted(asked):
+        calls.extend(Counter(name_of(call.command) for call in asked).items())
+        return await execute_each(asked)
 
-    monkeypatch.setattr(store.redis, "call_each", counted)
+    monkeypatch.setattr(store.redis, "execute_each", counted)
     waits = [store.mailbox_notifier.waiting(topology, await store.spouts.get(topology, f"s{n}")) for n in range(1, 41)]
     waiters = [wait.__enter__() for wait in waits]
     await store.mailbox_notifier._poll()

@@ -13,7 +13,7 @@ from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Deletion, Topology
 
 from tests.support.caller import Caller, ack, fail, init
-from tests.support.redis_side import at, find
+from tests.support.redis_side import ask, at, find
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +85,7 @@ async def test_a_topology_that_has_gone_is_not_listed(orders: Caller, store: Com
 async def test_a_forced_deletion_drops_and_counts_what_is_early(orders: Caller, store: Components) -> None:
     await orders.words(ack(1, E), fail(2, reason="early"))
     topology = await found(store)
-    assert (await store.shards.call(topology, "acker_fail_all_v1", 0, topology.settings, 2_000))[1] == [0]
+    assert await ask(store, topology, 0, "acker_fail_all_v1", topology.settings, 2_000) == [0]
     assert (await orders.show())["counts"]["dropped"] == 2
     assert [(await orders.root(root))["code"] for root in (1, 2)] == ["unknown_root"] * 2
     assert not await at(store, "EXISTS", await base(store) + "x0")
@@ -95,7 +95,7 @@ async def test_a_forced_deletion_takes_a_piece_a_call(orders: Caller, store: Com
     await orders.words(*(init(root, E) for root in (1, 2, 3)))
     topology, replies = await found(store), list[list[int]]()
     for _ in range(3):
-        replies.append((await store.shards.call(topology, "acker_fail_all_v1", 0, topology.settings, 1))[1])
+        replies.append(await ask(store, topology, 0, "acker_fail_all_v1", topology.settings, 1))
     assert replies == [[1], [1], [0]]
     assert (await orders.show())["counts"]["failed"] == 3
 
@@ -145,7 +145,7 @@ async def test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone(
     await orders.release((await orders.completions(limit=1))["cursor"])
     kept, index = ("pending", "unread", "heads", "tips", "used"), await index_of(store, "orders")
     assert all([await field(store, name, index) for name in kept])
-    assert (await store.shards.call(await found(store), "acker_remove_spout_v1", 0, index))[1] == [2]
+    assert await ask(store, await found(store), 0, "acker_remove_spout_v1", index) == [2]
     assert not any([await field(store, name, index) for name in kept])
     assert not await at(store, "EXISTS", f"{await base(store)}m{index}")
     assert await at(store, "SMEMBERS", await base(store) + "gone") == {str(index).encode()}

@@ -8,6 +8,7 @@ from acker_service.topologies.stamp import Deletion, Topology
 
 from tests.support.caller import Caller, ack, init
 from tests.support.redis_side import at
+from tests.support.redis_side import call as call_function
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,7 @@ async def stamped(store: Components, stamp: str) -> None:
 
 async def asked(store: Components, named: str) -> list[bytes]:
     """Ask the shard for its counts, by a pair."""
-    return list(await store.redis.call("acker_read_counts_v1", [SHARD], named))[:2]
+    return list(await call_function(store, "acker_read_counts_v1", [SHARD], named))[:2]
 
 
 def stale(stamp: str) -> list[bytes]:
@@ -39,7 +40,7 @@ async def written(
 ) -> list[bytes]:
     """Write the topology's configuration over the one that was read."""
     args = (read, config, digits, "orders", above)
-    return list(await store.redis.call("acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
+    return list(await call_function(store, "acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
 
 
 async def field(store: Components, name: str) -> str:
@@ -66,13 +67,13 @@ async def test_a_shard_without_a_stamp_takes_no_pair(store: Components) -> None:
 
 
 async def test_a_shard_without_a_stamp_is_stamped(store: Components) -> None:
-    assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
+    assert await call_function(store, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
     assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
 
 
 async def test_stamping_leaves_a_higher_stamp_alone(store: Components) -> None:
     await stamped(store, pair(NEW, 2))
-    assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == stale(pair(NEW, 2))
+    assert await call_function(store, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == stale(pair(NEW, 2))
     assert await asked(store, pair(NEW, 1)) == stale(pair(NEW, 2))
 
 
@@ -82,37 +83,37 @@ async def test_a_call_that_is_stale_applies_nothing(store: Components, call: Cal
     topology = await store.registry.get("default")
     packed = b"\x02" + bytes(3) + b"\0" + (1).to_bytes(8, "big") + (9).to_bytes(8, "big") + bytes(9)
     args = (pair(topology.incarnation, 0), topology.settings, "", "", "", "", packed)
-    assert (await store.redis.call("acker_apply_v1", [topology.shards[1]], *args))[0] == b"stale"
+    assert (await call_function(store, "acker_apply_v1", [topology.shards[1]], *args))[0] == b"stale"
     assert (await call.root(1))["ack_val"] == "0000000000000009"
 
 
 async def test_a_tombstone_refuses_every_version_of_its_incarnation(store: Components) -> None:
-    await store.redis.call("acker_bury_v1", [SHARD], pair(NEW, 2))
+    await call_function(store, "acker_bury_v1", [SHARD], pair(NEW, 2))
     for version in (1, 2, 3):
         assert await asked(store, pair(NEW, version)) == stale(pair(NEW, 2) + "x")
-        assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, version)) == stale(pair(NEW, 2) + "x")
+        assert await call_function(store, "acker_stamp_v1", [SHARD], pair(NEW, version)) == stale(pair(NEW, 2) + "x")
 
 
 async def test_a_tombstone_gives_way_to_a_later_incarnation(store: Components) -> None:
-    await store.redis.call("acker_bury_v1", [SHARD], pair(OLD, 2))
-    assert await store.redis.call("acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
+    await call_function(store, "acker_bury_v1", [SHARD], pair(OLD, 2))
+    assert await call_function(store, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
     assert await at(store, "PTTL", SHARD) == -1
 
 
 async def test_a_tombstone_stays_for_a_day(store: Components) -> None:
-    await store.redis.call("acker_bury_v1", [SHARD], pair(NEW, 2))
+    await call_function(store, "acker_bury_v1", [SHARD], pair(NEW, 2))
     assert DAY_MS - 60_000 < await at(store, "PTTL", SHARD) <= DAY_MS
 
 
 async def test_a_shard_that_is_above_is_not_buried(store: Components) -> None:
     await stamped(store, pair(NEW, 1))
-    assert await store.redis.call("acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
+    assert await call_function(store, "acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
     assert (await asked(store, pair(NEW, 1)))[0] == b"ok"
 
 
 async def test_a_barrier_writes_at_the_place_of_its_key(store: Components) -> None:
     """So that waiting for it is waiting for all that was written there before."""
-    assert await store.redis.call("acker_barrier_v1", [SHARD]) == [b"ok"]
+    assert await call_function(store, "acker_barrier_v1", [SHARD]) == [b"ok"]
     assert 20 * DAY_MS < await at(store, "PTTL", SHARD + ":barrier") <= 21 * DAY_MS
 
 
@@ -153,36 +154,36 @@ async def test_a_configuration_that_a_failover_lost_is_written_anew_above_its_sh
 async def test_a_topology_is_marked_only_as_it_was_read(store: Components) -> None:
     _, first = await written(store, "")
     _, second = await written(store, first.decode())
-    assert await store.redis.call("acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
-    word, marked, mark = await store.redis.call("acker_mark_topology_v1", [TOPOLOGY], second, "gone")
+    assert await call_function(store, "acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
+    word, marked, mark = await call_function(store, "acker_mark_topology_v1", [TOPOLOGY], second, "gone")
     assert (word, marked, mark[:5]) == (b"ok", second[:16] + b"0000000003", b"gone ")
 
 
 async def test_only_the_topology_that_was_marked_is_forgotten(store: Components) -> None:
     _, first = await written(store, "")
     _, second = await written(store, first.decode())
-    await store.redis.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
+    await call_function(store, "acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
     assert await field(store, "pair") == second.decode()
-    await store.redis.call("acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], second, "orders")
+    await call_function(store, "acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], second, "orders")
     assert not await at(store, "EXISTS", TOPOLOGY)
 
 
 async def test_a_spout_task_is_written_only_over_the_one_that_was_read(store: Components) -> None:
     _, read = await written(store, "")
-    _, value = await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
-    assert await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
+    _, value = await call_function(store, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+    assert await call_function(store, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
     assert await at(store, "HGET", TASKS, "s") == value
 
 
 async def test_a_spout_task_is_marked_only_as_it_was_read(store: Components) -> None:
     _, read = await written(store, "")
-    _, value = await store.redis.call("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+    _, value = await call_function(store, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
     marked = ([TOPOLOGY, TASKS], read, "s")
-    assert await store.redis.call("acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
+    assert await call_function(store, "acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
     foreign = ([TOPOLOGY, TASKS], pair(OLD, 1), "s", value, "")
-    assert await store.redis.call("acker_mark_spout_v1", *foreign) == stale(read.decode())
+    assert await call_function(store, "acker_mark_spout_v1", *foreign) == stale(read.decode())
     assert await at(store, "HGET", TASKS, "s") == value
-    assert await store.redis.call("acker_mark_spout_v1", *marked, value, "") == [b"ok", read[:16] + b"0000000002"]
+    assert await call_function(store, "acker_mark_spout_v1", *marked, value, "") == [b"ok", read[:16] + b"0000000002"]
 
 
 async def test_a_shard_that_lost_its_stamp_is_stamped_again(store: Components, call: Caller) -> None:
@@ -191,7 +192,7 @@ async def test_a_shard_that_lost_its_stamp_is_stamped_again(store: Components, c
     for shard in topology.shards:
         await at(store, "DEL", shard)
     assert await call.word(ack(1, 9)) == "acked"
-    assert {(await at(store, "GET", shard)).decode() for shard in topology.shards} == {topology.stamp}
+    assert {(await at(store, "GET", shard)).decode() for shard in topology.shards} == {topology.stamp.text}
 
 
 async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(store: Components, call: Caller) -> None:
@@ -210,7 +211,7 @@ async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(store:
 class _Dying(TopologyRegistry):
     """Writes, and dies before it stamps."""
 
-    async def stamp(self, topology: Topology) -> None:
+    async def stamp_shards(self, topology: Topology) -> None:
         pass
 
 

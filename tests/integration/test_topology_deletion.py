@@ -6,9 +6,9 @@ from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Ack, Init
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
-from acker_service.redis import keys
+from acker_service.operations.request import ApplyRequest
+from acker_service.redis import config_functions, keys, mailbox_functions
 from acker_service.settings import Settings
 from acker_service.topologies.stamp import Deletion
 
@@ -138,7 +138,7 @@ async def test_a_removal_that_died_before_its_end_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr("acker_service.topologies.deletion.PATIENCE_MS", -1)
     marked = await store.registry.set_deletion(await store.registry.refresh("orders"), Deletion.DELETING)
-    await store.redis.call("acker_bury_v1", [marked.shards[0]], marked.stamp)
+    await store.redis.execute(config_functions.bury(marked.shards[0], marked.stamp))
     await store.topology_deleter.resume(await store.registry.refresh("orders"))
     assert (await api.get(T)).status_code == 404
     assert len(await keys_of(store, "orders")) == 2
@@ -216,8 +216,8 @@ async def test_an_ephemeral_spout_task_stays_while_roots_of_it_are_pending(
     await state(api, "init", INIT)
 
     async def time_has_passed() -> bool:
-        used = (await idle.shards.call_all(await idle.registry.refresh("orders"), "acker_read_used_v1"))[1]
-        return any(int(ms) < now for now, flat in used for ms in flat[1::2])
+        _, used = await idle.shards.call_all(await idle.registry.refresh("orders"), mailbox_functions.read_used())
+        return any(ms < shard.now_ms for shard in used for ms in shard.used_ms.values())
 
     await eventually(time_has_passed)
     await idle.spout_deleter.expire_unused(await idle.registry.refresh("orders"))
@@ -267,17 +267,17 @@ async def test_what_is_half_applied_is_never_told_as_not_done(
     """A forced deletion that stamps one shard between the two parts of a request."""
     found = await store.registry.get("orders")
     marked = await store.registry.set_deletion(found, Deletion.DRAINING)
-    await at(store, "SET", marked.shards[0], found.stamp)
-    await at(store, "SET", marked.shards[1], marked.stamp)
+    await at(store, "SET", marked.shards[0], found.stamp.text)
+    await at(store, "SET", marked.shards[1], marked.stamp.text)
     messages = [
         Ack(root_id=2, ack_val=5, outstanding=-1),
         Init(root_id=3, spout_task="s", ack_val=5, outstanding=1),
     ]
-    await at(store, "HSET", keys.topology("orders"), "pair", found.stamp, "mark", "")
+    await at(store, "HSET", keys.topology("orders"), "pair", found.stamp.text, "mark", "")
     await store.registry.refresh("orders")
     await store.spouts.create_or_update(found, "s")
     await at(
-        store, "HSET", keys.topology("orders"), "pair", marked.stamp, "mark", f"force {marked.deletion_started_ms}"
+        store, "HSET", keys.topology("orders"), "pair", marked.stamp.text, "mark", f"force {marked.deletion_started_ms}"
     )
     with pytest.raises(StoreUnavailable) as told:
         await store.applier.apply(found, ApplyRequest(endpoint="batch", operations=ListBatch(messages)))

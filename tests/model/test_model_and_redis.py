@@ -154,10 +154,10 @@ def _tree(tree: Tree) -> tuple[object, ...]:
 
 
 def _read(root: RootView) -> tuple[object, ...]:
-    if root.state in "NF":
-        return (root.state, root.outcome) if root.outcome else ("N",)
+    if root.is_finished:
+        return (root.state.value, root.outcome) if root.outcome else ("N",)
     told = (root.spout_task, root.message_id)
-    return (root.state, root.ack_val, root.outstanding, root.started_ms, root.due_ms, *told)
+    return (root.state.value, root.ack_val, root.outstanding, root.started_ms, root.due_ms, *told)
 
 
 def _told(mailbox: list[CompletionRecord]) -> Counter[CompletionRecord]:

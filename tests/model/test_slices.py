@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from acker_protocol.operations import Ack, Init, OperationState
+from acker_service.redis.functions import RootState
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import START_MS, DrivenStore
@@ -39,9 +40,9 @@ def test_an_outcome_is_remembered_to_the_end_of_the_next_slice(store: DrivenStor
     end(store, 1)
     assert expiry(store, "f0:0") == 2 * RETENTION_MS - 1
     store.advance(2 * RETENTION_MS - 1)
-    assert store.root(1).state == "F"
+    assert store.root(1).state is RootState.FINISHED
     store.advance(1)
-    assert store.root(1).state == "N"
+    assert store.root(1).state is RootState.UNKNOWN
 
 
 def test_an_outcome_is_forgotten_though_others_follow(store: DrivenStore) -> None:

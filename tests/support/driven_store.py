@@ -12,13 +12,13 @@ from acker_service.metrics.stats import LatencyHistogram
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis import library
-from acker_service.redis.node import Argument
+from acker_service.redis.calls import Argument
 from acker_service.roots.pending import decode_positions
 from acker_service.roots.reading import RootView
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
 
-from tests.support.redis_side import at, everywhere, flush
+from tests.support.redis_side import ask, at, everywhere, flush
 
 TIME = "redis.call('TIME')"
 CLOCK = "test:clock"
@@ -170,8 +170,7 @@ class DrivenStore:
         return [root.root_id for root in page.roots]
 
     async def _ask(self, function: str, args: Sequence[Argument]) -> list[Any]:
-        _, reply = await self._store.shards.call(await self._current(), function, 0, *args)
-        return reply
+        return await ask(self._store, await self._current(), 0, function, *args)
 
     async def _counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         topology = await self._current()

@@ -14,6 +14,7 @@ from typing import Any
 from acker_service.__main__ import cli
 from acker_service.delivery.leases import LeaseStore
 from acker_service.delivery.webhook_client import Endpoint
+from acker_service.redis.calls import ShardCall
 from acker_service.topologies.shards import Shards
 
 
@@ -21,17 +22,16 @@ def _always(*_: Any) -> bool:
     return True
 
 
-def _settles(*args: Any) -> bool:
-    """Whether a call to a shard settles, by the name of its function."""
-    return any("acker_settle_v1" in (arg, getattr(arg, "function", None)) for arg in args)
+def _settles(_: Any, __: Any, ___: Any, call: ShardCall[Any]) -> bool:
+    return call.function == "acker_settle_v1"
 
 
 _PLACES: dict[str, tuple[type, str, Callable[..., bool]]] = {
-    "claim": (LeaseStore, "claim", _always),
+    "take": (LeaseStore, "claim", _always),
     "post": (Endpoint, "post", _always),
     "settle a shard": (Shards, "call", _settles),
     "settle": (LeaseStore, "settle", _always),
-    "release lease": (LeaseStore, "release_lease", _always),
+    "leave": (LeaseStore, "release_lease", _always),
 }
 STEPS = tuple(f"{when} {what}" for what in _PLACES for when in ("before", "after"))
 """All steps of the way of a completion to its webhook."""

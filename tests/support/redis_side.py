@@ -1,9 +1,11 @@
 """Looks into a store, and changes it, from Redis's side of it: on one server or on all there are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from acker_service.components import Components
-from acker_service.redis.node import Argument
+from acker_service.redis.calls import Argument, Call, ShardCall, fcall
+from acker_service.topologies.stamp import Topology
 
 
 async def everywhere(store: Components, *command: Argument) -> list[Any]:
@@ -13,7 +15,19 @@ async def everywhere(store: Components, *command: Argument) -> list[Any]:
 
 async def at(store: Components, command: str, key: str | bytes, *args: Argument) -> Any:
     """Run a plain command where a key lives."""
-    return await store.redis.read(command, key if isinstance(key, str) else key.decode(), *args)
+    name = key if isinstance(key, str) else key.decode()
+    return await store.redis.execute(Call(command=(command, name, *args), decode=_raw, confirm=False))
+
+
+async def call(store: Components, function: str, keys: Sequence[str], *args: Argument) -> Any:
+    """Call a function of the library and give its reply as it is."""
+    return await store.redis.execute(fcall(function, tuple(keys), *args, decode=_raw))
+
+
+async def ask(store: Components, topology: Topology, shard: int, function: str, *args: Argument) -> list[Any]:
+    """Call a function on a shard as the store does; gives its reply as it is, without the leading word."""
+    _, reply = await store.shards.call(topology, shard, ShardCall(function=function, args=args, decode=list))
+    return reply
 
 
 async def flush(store: Components) -> None:
@@ -35,3 +49,7 @@ async def used_memory(store: Components) -> int:
     """Say how many bytes a single server uses."""
     (memory,) = await everywhere(store, "INFO", "memory")
     return int(memory["used_memory"])
+
+
+def _raw(reply: Any) -> Any:
+    return reply

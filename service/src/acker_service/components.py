@@ -12,9 +12,8 @@ from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.read_coalescer import ReadCoalescer
 from acker_service.mailboxes.reading import MailboxReader
 from acker_service.metrics.registry import Metrics
-from acker_service.monitoring.backlogs import BacklogReader
 from acker_service.monitoring.backpressure import Backpressure
-from acker_service.monitoring.snapshot import StoreMonitor
+from acker_service.monitoring.snapshot import BacklogReader, StoreMonitor
 from acker_service.operations.applier import Applier
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED, Durability
@@ -23,13 +22,12 @@ from acker_service.roots.expiry import RootExpiry
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots
 from acker_service.roots.reading import RootReader
-from acker_service.topologies.callback_registry import Callbacks
 from acker_service.topologies.config import BUCKETS
 from acker_service.topologies.deletion import TopologyDeleter
 from acker_service.topologies.registry import DEFAULT, TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spout_deletion import SpoutDeleter
-from acker_service.topologies.spouts import SpoutRegistry
+from acker_service.topologies.spouts import Callbacks, SpoutRegistry
 from acker_service.topologies.stats import StatsReader
 
 _log = logging.getLogger(__name__)
@@ -65,10 +63,10 @@ class Components:
         self.spouts = SpoutRegistry(self.redis, self.registry)
         self.shards = Shards(self.redis, self.registry)
         self.stats = StatsReader(self.shards)
-        self.callbacks = Callbacks(self.redis, self.registry, self.spouts)
+        self.callbacks = Callbacks(self.registry, self.spouts)
         self.topology_deleter = TopologyDeleter(self.redis, self.registry, self.shards, self.stats, counted)
         self.spout_deleter = SpoutDeleter(
-            self.redis, self.registry, self.shards, self.spouts, self.stats, counted, idle_ms=spout_idle_ms
+            self.registry, self.shards, self.spouts, self.stats, counted, idle_ms=spout_idle_ms
         )
         self.monitor = StoreMonitor(self.redis, self.registry, self.stats, BacklogReader(self.shards, self.spouts))
         self.backpressure = Backpressure(self.monitor, self.stats, self._requirements, mailbox_max=mailbox_max)

@@ -2,24 +2,24 @@
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from acker_protocol import routes
 from acker_protocol.wire.completions import encode_completion
 
 from acker_service.delivery.retry import MailboxEntry, PackedCompletion, Settlement, by_age, select_batch
 from acker_service.mailboxes.cursor import Cursor, Position
+from acker_service.redis import mailbox_functions
+from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import decode_completions, split_completions
-from acker_service.redis.node import Argument
+from acker_service.redis.mailbox_functions import CallbackOutdated, Claimed, ClaimedEntry, ClaimReply, LeaseHeld
 from acker_service.topologies.registration import RegisteredCallback
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology
-
-TAKEN_HEAD = 4
 
 
 class CallbackSuperseded(Exception):
@@ -99,17 +99,18 @@ class LeaseStore:
 
         Raises `TopologyChanged`, `CallbackSuperseded`, `StoreUnavailable`, `UnknownTopology`.
         """
-        args = [_claim_args(lease, shard, now_ms) for shard in range(len(lease.topology.shards))]
-        topology, replies = await self._shards.call_many(lease.topology, "acker_take_v1", args)
+        calls = [_claim_call(lease, shard, now_ms) for shard in range(len(lease.topology.shards))]
+        topology, replies = await self._shards.call_each(lease.topology, calls)
         if topology.stamp != lease.topology.stamp:
             raise TopologyChanged
-        for word, *rest in replies:
-            if word == b"old":
-                raise CallbackSuperseded(int(rest[0]))
-        word, *rest = replies[lease.lease_shard]
-        if word == b"held":
-            return ClaimedBatch(leased_for_ms=int(rest[0]))
-        return _read(lease, topology.incarnation, [reply[1:] for reply in replies])
+        for reply in replies:
+            if isinstance(reply, CallbackOutdated):
+                raise CallbackSuperseded(reply.callback_epoch_ms)
+        held = replies[lease.lease_shard]
+        if isinstance(held, LeaseHeld):
+            return ClaimedBatch(leased_for_ms=held.for_ms)
+        claimed = {shard: reply for shard, reply in enumerate(replies) if isinstance(reply, Claimed)}
+        return _read(lease, topology.incarnation, claimed)
 
     async def settle(
         self,
@@ -127,12 +128,14 @@ class LeaseStore:
         by_shard: dict[int, list[Argument]] = {shard: [] for shard in claimed.failing} if success else {}
         for settlement in settlements:
             by_shard.setdefault(settlement.entry.shard, []).extend(_settlement_args(settlement))
-        word = "" if success is None else str(int(success))
-        head = (lease.spout.index, lease.callback.callback_epoch_ms, word, error)
-        calls = [
-            self._shards.call(lease.topology, "acker_settle_v1", shard, *head, *args)
-            for shard, args in by_shard.items()
-        ]
+        settle = partial(
+            mailbox_functions.settle,
+            spout_index=lease.spout.index,
+            callback_epoch_ms=lease.callback.callback_epoch_ms,
+            success=success,
+            error=error,
+        )
+        calls = [self._shards.call(lease.topology, shard, settle(settlements=args)) for shard, args in by_shard.items()]
         await asyncio.gather(*calls)
 
     async def publish(self, lease: Lease, message: PubSubMessage) -> None:
@@ -147,8 +150,10 @@ class LeaseStore:
 
     async def release_lease(self, lease: Lease, *, backoff_s: float = 0.0) -> None:
         """Release the lease; no worker may acquire it for ``backoff_s``. Does nothing if another worker holds it."""
-        args = (lease.spout.index, lease.worker, round(backoff_s * 1_000))
-        await self._shards.call(lease.topology, "acker_leave_v1", lease.lease_shard, *args)
+        call = mailbox_functions.release_lease(
+            spout_index=lease.spout.index, worker=lease.worker, rest_ms=round(backoff_s * 1_000)
+        )
+        await self._shards.call(lease.topology, lease.lease_shard, call)
 
 
 def pubsub_messages(entries: Iterable[MailboxEntry], max_completions: int) -> Iterator[PubSubMessage]:
@@ -161,49 +166,45 @@ def pubsub_messages(entries: Iterable[MailboxEntry], max_completions: int) -> It
             yield PubSubMessage(shard=entry.shard, position=position, completions=completions)
 
 
-def _claim_args(lease: Lease, shard: int, now_ms: int) -> tuple[Argument, ...]:
-    worker = lease.worker if shard == lease.lease_shard else ""
-    max_entry = lease.max_batch if lease.splits_entries else 0
-    return (
-        lease.spout.index,
-        lease.callback.callback_epoch_ms,
-        worker,
-        lease.lease_ms,
-        now_ms,
-        lease.max_batch,
-        max_entry,
+def _claim_call(lease: Lease, shard: int, now_ms: int) -> ShardCall[ClaimReply]:
+    return mailbox_functions.claim(
+        spout_index=lease.spout.index,
+        callback_epoch_ms=lease.callback.callback_epoch_ms,
+        worker=lease.worker if shard == lease.lease_shard else "",
+        lease_ms=lease.lease_ms,
+        now_ms=now_ms,
+        max_completions=lease.max_batch,
+        max_per_entry=lease.max_batch if lease.splits_entries else 0,
     )
 
 
-def _read(lease: Lease, incarnation: str, replies: Sequence[Sequence[Any]]) -> ClaimedBatch:
-    dues = {shard: int(due) for shard, (due, *_) in enumerate(replies) if due}
-    next_dues = [int(due) for _, _, due, *_ in replies if due]
-    failing = {shard: int(since) for shard, (_, _, _, since, *_) in enumerate(replies) if since}
-    now = min(dues.values(), default=None)
+def _read(lease: Lease, incarnation: str, replies: Mapping[int, Claimed]) -> ClaimedBatch:
+    next_dues = [reply.next_due_ms for reply in replies.values() if reply.next_due_ms is not None]
+    failing = {shard: it.failing_since_ms for shard, it in replies.items() if it.failing_since_ms is not None}
+    now = min((reply.due_ms for reply in replies.values() if reply.due_ms is not None), default=None)
     found = [
         entry
-        for shard, reply in enumerate(replies)
-        if dues.get(shard) == now
-        for entry in _read_entries(lease, incarnation, shard, reply[TAKEN_HEAD:])
+        for shard, reply in replies.items()
+        if reply.due_ms == now
+        for entry in _read_entries(lease, incarnation, shard, reply.entries)
     ]
     entries = select_batch(found, lease.max_batch) if now is None else by_age(found)
     return ClaimedBatch(
         entries=entries,
         is_retry=now is not None,
         due_ms=min(next_dues, default=None),
-        more=any(more for _, more, *_ in replies) or len(found) > len(entries),
+        more=any(reply.more for reply in replies.values()) or len(found) > len(entries),
         failing=failing.keys(),
         failing_ms=min(failing.values(), default=None),
     )
 
 
-def _read_entries(lease: Lease, incarnation: str, shard: int, items: Sequence[Sequence[Any]]) -> Iterator[MailboxEntry]:
-    for name, attempts, skipped, packed in items:
-        ms, seq = map(int, name.split(b"-"))
-        completions = list(_decode_packed(packed, lease.spout.name, incarnation))[int(skipped) :]
-        yield MailboxEntry(
-            shard=shard, entry_id=(ms, seq), attempts=attempts, completions=completions, skipped=int(skipped)
-        )
+def _read_entries(
+    lease: Lease, incarnation: str, shard: int, entries: Sequence[ClaimedEntry]
+) -> Iterator[MailboxEntry]:
+    for it in entries:
+        pieces = list(_decode_packed(it.packed, lease.spout.name, incarnation))[it.skip :]
+        yield MailboxEntry(shard=shard, entry_id=it.entry_id, attempts=it.attempts, completions=pieces, skipped=it.skip)
 
 
 def _decode_packed(packed: bytes, spout_task: str, incarnation: str) -> Iterator[PackedCompletion]:

@@ -1,22 +1,17 @@
-"""Knows cursors: places in a mailbox, as opaque texts that callers hold."""
+"""Cursors: positions in a mailbox, as opaque texts that callers hold."""
 
-import base64
-import binascii
 import struct
 from dataclasses import dataclass, field
 
-from acker_protocol.errors import InvalidRequest
-
+from acker_service.topologies.cursor_codec import CursorCodec
 from acker_service.topologies.stamp import Topology
 
-_HEAD = struct.Struct(">B8s")
-_POSITION = struct.Struct(">BQQI")
-_FORMAT = 1
+_CODEC = CursorCodec(1, struct.Struct(">BQQI"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Position:
-    """A place in one shard's mailbox: so many completions of an entry (and all of those before it) are taken."""
+    """A position in one shard's mailbox: ``offset`` completions of an entry, and all entries before it, are read."""
 
     ms: int
     seq: int
@@ -24,37 +19,25 @@ class Position:
 
     @property
     def entry(self) -> str:
-        """The entry, as Redis writes it."""
+        """The id of the entry, as Redis writes it."""
         return f"{self.ms}-{self.seq}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """A place in a whole mailbox: a position per shard; a shard that is left out stands at its beginning."""
+    """A position in a whole mailbox: one position a shard; a shard without one is at its beginning."""
 
     incarnation: str
     positions: dict[int, Position] = field(default_factory=dict)
 
     def encode(self) -> str:
-        """Write it as the opaque text that callers hold."""
-        packed = _HEAD.pack(_FORMAT, bytes.fromhex(self.incarnation))
-        for shard, at in sorted(self.positions.items()):
-            packed += _POSITION.pack(shard, at.ms, at.seq, at.offset)
-        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+        """Write the cursor as the opaque text that callers hold."""
+        rows = [(shard, at.ms, at.seq, at.offset) for shard, at in sorted(self.positions.items())]
+        return _CODEC.encode(self.incarnation, rows)
 
 
 def decode_cursor(text: str | None, topology: Topology) -> Cursor:
-    """Read a cursor; none, or one of another incarnation or another format, is the beginning. Raises `Invalid`."""
-    start = Cursor(incarnation=topology.incarnation)
-    if text is None:
-        return start
-    try:
-        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars="-_", validate=True)
-        kind, incarnation = _HEAD.unpack_from(packed)
-        fields = list(_POSITION.iter_unpack(packed[_HEAD.size :]))
-    except (ValueError, binascii.Error, struct.error):
-        raise InvalidRequest("cursor is not one that was given here") from None
-    if kind != _FORMAT or incarnation.hex() != topology.incarnation:
-        return start
-    positions = {shard: Position(ms=ms, seq=seq, offset=taken) for shard, ms, seq, taken in fields}
+    """Read a cursor; None, or a cursor of another incarnation or format, is the beginning. Raises `InvalidRequest`."""
+    rows = _CODEC.decode(text, topology.incarnation) if text is not None else None
+    positions = {shard: Position(ms=ms, seq=seq, offset=offset) for shard, ms, seq, offset in rows or ()}
     return Cursor(incarnation=topology.incarnation, positions=positions)

@@ -1,27 +1,28 @@
-"""Knows the dead letters of a spout task: completions that no try to deliver succeeded for."""
+"""Reads, replays and discards dead letters: completions for which every delivery attempt failed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from acker_protocol.operations import CompletionRecord
 
 from acker_service.mailboxes.cursor import Cursor, Position
-from acker_service.mailboxes.reading import take_fairly
+from acker_service.mailboxes.reading import completions_of, take_fairly
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis.codec import decode_completions
+from acker_service.redis import mailbox_functions
+from acker_service.redis.calls import ShardCall
+from acker_service.redis.mailbox_functions import DeadEntry, StepResult
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology
 
 STEP = 64
-FIELDS = 6
+"""Entries that one call replays or discards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A completion, how often it was tried, what went wrong last, and when it was given up."""
+    """A completion, how often its delivery was tried, the last error, and when delivery was given up."""
 
     completion: CompletionRecord
     attempts: int
@@ -38,50 +39,55 @@ class DeadLetterPage:
 
 
 class DeadLetters:
-    """Reads dead letters, puts them back, throws them away."""
+    """Reads dead letters, moves them back into the mailbox, or discards them."""
 
-    def __init__(self, shards: Shards, meters: OperationMetrics) -> None:
-        self._shards, self._meters = shards, meters
+    def __init__(self, shards: Shards, metrics: OperationMetrics) -> None:
+        self._shards, self._metrics = shards, metrics
 
     async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> DeadLetterPage:
         """Read dead letters after a cursor, oldest first within a shard, ``limit`` at most."""
-        places = [cursor.positions.get(shard) for shard in range(len(topology.shards))]
-        args = [(spout.index, at.entry if at else "", at.offset if at else 0, limit) for at in places]
-        _, replies = await self._shards.call_many(topology, "acker_read_dead_v1", args)
-        found = [list(islice(_read(reply, spout.name), limit)) for reply in replies]
+        calls = [
+            mailbox_functions.read_dead(
+                spout_index=spout.index,
+                entry=position.entry if position else "",
+                offset=position.offset if position else 0,
+                max_completions=limit,
+            )
+            for position in map(cursor.positions.get, range(len(topology.shards)))
+        ]
+        _, replies = await self._shards.call_each(topology, calls)
+        found = [list(islice(_letters(entries, spout.name), limit)) for entries in replies]
         shares = take_fairly(found, limit)
-        behind = {shard: share[-1][0] for shard, share in shares.items()}
+        last_positions = {shard: share[-1][0] for shard, share in shares.items()}
         return DeadLetterPage(
             letters=[letter for share in shares.values() for _, letter in share],
-            cursor=Cursor(incarnation=cursor.incarnation, positions=cursor.positions | behind),
+            cursor=Cursor(incarnation=cursor.incarnation, positions=cursor.positions | last_positions),
         )
 
     async def replay(self, topology: Topology, spout: Spout) -> int:
-        """Put all dead letters back into the mailbox, to be delivered as if never tried; gives how many."""
-        return await self._end(topology, spout, "acker_replay_dead_v1")
+        """Move all dead letters back into the mailbox, as if they had never been tried; gives how many."""
+        return await self._drain(topology, spout, mailbox_functions.replay_dead)
 
     async def discard(self, topology: Topology, spout: Spout) -> int:
-        """Throw all dead letters away; gives how many."""
-        discarded = await self._end(topology, spout, "acker_discard_dead_v1")
-        self._meters.completions_discarded[topology.name, "dead_letters"].inc(discarded)
+        """Discard all dead letters; gives how many."""
+        discarded = await self._drain(topology, spout, mailbox_functions.discard_dead)
+        self._metrics.completions_discarded[topology.name, "dead_letters"].inc(discarded)
         return discarded
 
-    async def _end(self, topology: Topology, spout: Spout, function: str) -> int:
-        ended = 0
+    async def _drain(self, topology: Topology, spout: Spout, function: Callable[..., ShardCall[StepResult]]) -> int:
+        """Call a function on every shard until no dead letter is left; gives how many there were."""
+        total = 0
+        call = function(spout_index=spout.index, max_entries=STEP)
         for shard in range(len(topology.shards)):
-            more = 1
+            more = True
             while more:
-                topology, (count, more) = await self._shards.call(topology, function, shard, spout.index, STEP)
-                ended += count
-        return ended
+                topology, step = await self._shards.call(topology, shard, call)
+                total, more = total + step.count, step.more
+        return total
 
 
-def _read(reply: Sequence[Any], spout_task: str) -> Iterator[tuple[Position, DeadLetter]]:
-    for i in range(0, len(reply), FIELDS):
-        entry, skip, packed, attempts, error, at_ms = reply[i : i + FIELDS]
-        ms, seq = map(int, entry.split(b"-"))
-        for taken, completion in enumerate(decode_completions(packed, spout_task), start=1):
-            if taken > skip:
-                position = Position(ms=ms, seq=seq, offset=taken)
-                letter = DeadLetter(completion=completion, attempts=attempts, error=error.decode(), at_ms=at_ms)
-                yield position, letter
+def _letters(entries: Sequence[DeadEntry], spout_task: str) -> Iterator[tuple[Position, DeadLetter]]:
+    for entry in entries:
+        for position, completion in completions_of(entry, spout_task):
+            letter = DeadLetter(completion=completion, attempts=entry.attempts, error=entry.error, at_ms=entry.at_ms)
+            yield position, letter

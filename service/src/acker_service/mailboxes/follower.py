@@ -1,4 +1,4 @@
-"""Knows those who follow a mailbox: each reads on from its cursor, and waits for news where nothing is left."""
+"""Follows mailboxes: reads on from a cursor, and waits for new completions at the end."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from acker_service.topologies.stamp import Topology
 
 
 class MailboxFollower:
-    """One who follows a mailbox. ``waiter`` is woken at news."""
+    """Reads one mailbox from a cursor on. ``waiter`` wakes at new completions."""
 
     def __init__(
         self, followers: "MailboxFollowers", mailbox: tuple[Topology, Spout], cursor: Cursor, waiter: Wakeup
@@ -26,19 +26,20 @@ class MailboxFollower:
         self.waiter = waiter
 
     async def read(self, limit: int, until: str | None = None) -> ReadResult:
-        """Read on, ``limit`` completions at most; none that come behind the cursor ``until``.
+        """Read on, ``limit`` completions at most, up to the cursor ``until``.
 
-        Raises `UnknownTopology`, `UnknownSpout` if what it follows is gone meanwhile, `Invalid`, `StoreUnavailable`.
+        Raises `UnknownTopology`, `UnknownSpout` if the mailbox is deleted meanwhile, `InvalidRequest`,
+        `StoreUnavailable`.
         """
         topology, spout = self._mailbox
         present = await self._followers.find(topology.name, spout.name)
         if (present[0].incarnation, present[1].index) != (topology.incarnation, spout.index):
             raise UnknownSpout(f"spout task {spout.name} was removed and made again meanwhile")
         last = None if until is None else decode_cursor(until, present[0])
-        reading = await self._followers.readers.read(*present, self._cursor, limit, last)
-        self._cursor = reading.cursor
-        self._followers.meters.completions_read[topology.name].inc(len(reading.completions))
-        return reading
+        result = await self._followers.readers.read(*present, self._cursor, limit, last)
+        self._cursor = result.cursor
+        self._followers.metrics.completions_read[topology.name].inc(len(result.completions))
+        return result
 
 
 class MailboxFollowers:
@@ -46,23 +47,23 @@ class MailboxFollowers:
 
     def __init__(
         self,
-        topologies: TopologyRegistry,
+        registry: TopologyRegistry,
         spouts: SpoutRegistry,
-        hints: MailboxNotifier,
+        notifier: MailboxNotifier,
         readers: ReadCoalescer,
-        meters: OperationMetrics,
+        metrics: OperationMetrics,
     ) -> None:
-        self._topologies, self._spouts, self._hints = topologies, spouts, hints
-        self.readers, self.meters = readers, meters
+        self._registry, self._spouts, self._notifier = registry, spouts, notifier
+        self.readers, self.metrics = readers, metrics
 
     @contextlib.asynccontextmanager
     async def following(self, topology: Topology, spout_task: str, after: str | None) -> AsyncIterator[MailboxFollower]:
-        """Follow a mailbox from a cursor on. Raises `UnknownSpout`, `Invalid`."""
+        """Follow a mailbox from a cursor on. Raises `UnknownSpout`, `InvalidRequest`."""
         spout, cursor = await self._spouts.get(topology, spout_task), decode_cursor(after, topology)
-        with self._hints.waiting(topology, spout) as waiter:
+        with self._notifier.waiting(topology, spout) as waiter:
             yield MailboxFollower(self, (topology, spout), cursor, waiter)
 
     async def find(self, topology: str, spout_task: str) -> tuple[Topology, Spout]:
-        """Find a mailbox by its names, as they stand now."""
-        found = await self._topologies.get(topology)
-        return found, await self._spouts.get(found, spout_task)
+        """Find a mailbox by the names of its topology and spout task."""
+        current = await self._registry.get(topology)
+        return current, await self._spouts.get(current, spout_task)

@@ -1,4 +1,4 @@
-"""Reads mailboxes for all who ask together: equal wishes once, several in a round trip, first come first served."""
+"""Coalesces concurrent mailbox reads: equal reads once, several reads in a round trip, first come first served."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -6,14 +6,15 @@ from itertools import islice
 
 from acker_service.mailboxes.cursor import Cursor
 from acker_service.mailboxes.reading import MailboxReader, ReadRequest, ReadResult
+from acker_service.redis.stamp import Stamp
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology
 
 MAX_ROUND_TRIPS = 4
-"""So many are under way at once: few enough that thousands who ask together leave connections to others."""
+"""Round trips under way at once: few enough that thousands of readers leave connections to others."""
 
 CALLS_PER_ROUND_TRIP = 64
-"""A round trip carries about so many calls, one a shard and wish: each may give megabytes."""
+"""Calls that a round trip carries at most, one a shard and read: each may give megabytes."""
 
 
 @dataclass(slots=True)
@@ -24,26 +25,26 @@ class _PendingRead:
 
 
 class ReadCoalescer:
-    """Serves all who read in this process. A wish joins an equal one only while that has not been sent yet."""
+    """Serves all readers of this process. A read joins an equal one that is not yet sent."""
 
     def __init__(self, mailboxes: MailboxReader) -> None:
         self._mailboxes = mailboxes
-        self._pending: dict[tuple[str, int, str, int, str], _PendingRead] = {}
+        self._pending: dict[tuple[Stamp, int, str, int, str], _PendingRead] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(
         self, topology: Topology, spout: Spout, cursor: Cursor, limit: int, until: Cursor | None = None
     ) -> ReadResult:
-        """Read the completions after a cursor, as `Mailboxes.read` does; with ``until``, only those up to that one."""
+        """Read the completions after a cursor, as `MailboxReader.read` does; with ``until``, up to that cursor."""
         loop = asyncio.get_running_loop()
         if not self._pending:
             loop.call_soon(self._send)
         key = (topology.stamp, spout.index, cursor.encode(), limit, until.encode() if until else "")
-        wanted = ReadRequest(spout=spout, cursor=cursor, limit=limit, until=until)
-        wish = self._pending.setdefault(key, _PendingRead(topology, wanted))
-        answer: asyncio.Future[ReadResult] = loop.create_future()
-        wish.results.append(answer)
-        return await answer
+        request = ReadRequest(spout=spout, cursor=cursor, limit=limit, until=until)
+        pending = self._pending.setdefault(key, _PendingRead(topology, request))
+        result: asyncio.Future[ReadResult] = loop.create_future()
+        pending.results.append(result)
+        return await result
 
     def _send(self) -> None:
         while self._pending and len(self._tasks) < MAX_ROUND_TRIPS:
@@ -56,28 +57,28 @@ class ReadCoalescer:
         self._send()
 
     def _take(self) -> list[_PendingRead]:
-        """Take the oldest wish, and with it what fits into its round trip."""
+        """Take the oldest read, and as many others of its topology as fit into one round trip."""
         topology = next(iter(self._pending.values())).topology
-        most = max(1, CALLS_PER_ROUND_TRIP // len(topology.shards))
-        same = (key for key, wish in self._pending.items() if wish.topology.stamp == topology.stamp)
-        return [self._pending.pop(key) for key in list(islice(same, most))]
+        max_reads = max(1, CALLS_PER_ROUND_TRIP // len(topology.shards))
+        same = (key for key, pending in self._pending.items() if pending.topology.stamp == topology.stamp)
+        return [self._pending.pop(key) for key in list(islice(same, max_reads))]
 
-    async def _run(self, wishes: list[_PendingRead]) -> None:
+    async def _run(self, reads: list[_PendingRead]) -> None:
         try:
-            readings = await self._mailboxes.read_each(wishes[0].topology, [wish.request for wish in wishes])
-        except Exception as fault:  # noqa: BLE001 - every fault goes to those who wait
-            for wish in wishes:
-                _settle(wish, fault)
+            results = await self._mailboxes.read_each(reads[0].topology, [pending.request for pending in reads])
+        except Exception as error:  # noqa: BLE001 - the readers raise it
+            for pending in reads:
+                _resolve(pending, error)
             return
-        for wish, reading in zip(wishes, readings, strict=True):
-            _settle(wish, reading)
+        for pending, result in zip(reads, results, strict=True):
+            _resolve(pending, result)
 
 
-def _settle(wish: _PendingRead, result: ReadResult | Exception) -> None:
-    for answer in wish.results:
-        if answer.done():
+def _resolve(pending: _PendingRead, result: ReadResult | Exception) -> None:
+    for future in pending.results:
+        if future.done():
             continue
         if isinstance(result, Exception):
-            answer.set_exception(result)
+            future.set_exception(result)
         else:
-            answer.set_result(result)
+            future.set_result(result)

@@ -1,4 +1,4 @@
-"""Knows how the whole store stood when it was last looked at."""
+"""Reads the state of the whole store: memory, counts of all topologies, backlogs of callbacks."""
 
 import asyncio
 import contextlib
@@ -12,33 +12,40 @@ from typing import Any
 from acker_protocol.errors import ServiceError
 
 from acker_service.background import cancel_and_wait
-from acker_service.monitoring.backlogs import BacklogReader
-from acker_service.redis import keys
+from acker_service.metrics.stats import CallbackBacklog
+from acker_service.redis import config_functions, mailbox_functions
 from acker_service.redis.client import RedisClient
+from acker_service.redis.mailbox_functions import OldestEntries
+from acker_service.topologies.registration import CallbackStatus
 from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.shards import Shards
+from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts, StatsReader
 
 MIN_INTERVAL_S = 1.0
-"""A look is not taken again before that."""
+"""Seconds between two snapshots at least."""
 
 MAX_AGE_S = 10.0
-"""A look that is older tells nothing any more."""
+"""Seconds after which a snapshot is too old to use."""
 
 WAIT_S = 1.0
-"""Whoever asks waits so long at most for a look."""
+"""Seconds that a caller waits for a snapshot at most."""
+
+MAX_SPOUT_TASKS = 1_000
+"""Spout tasks of a topology whose backlogs are read at most."""
 
 Memory = tuple[int, int]
-"""Bytes that a server uses, and how many it may; 0: no bound."""
+"""Bytes that a server uses, and its limit in bytes; 0 is no limit."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSnapshot:
-    """What a look found: the fullest server's memory in bytes (``most`` 0: no bound), the counts of all topologies.
+    """The fullest server's memory in bytes (``max_bytes`` 0: no limit), and the counts of all topologies.
 
-    ``ticked`` is whether a worker let time pass lately.
+    ``worker_seen`` is whether a worker expired roots lately.
     """
 
     used_bytes: int
@@ -47,32 +54,51 @@ class StoreSnapshot:
     worker_seen: bool = True
 
 
+class BacklogReader:
+    """Reads the backlogs of spout tasks with a callback."""
+
+    def __init__(self, shards: Shards, spouts: SpoutRegistry) -> None:
+        self._shards, self._spouts = shards, spouts
+
+    async def read(self, topology: Topology, counts: SpoutCounts) -> Mapping[str, CallbackBacklog]:
+        """Give the backlogs by spout task; asks Redis only if a spout task has a callback."""
+        spouts = (await self._spouts.with_callback(topology))[:MAX_SPOUT_TASKS]
+        if not spouts:
+            return {}
+        call = mailbox_functions.oldest([spout.index for spout in spouts])
+        _, shards = await self._shards.call_all(topology, call)
+        by_spout = zip(*map(_ages_ms, shards), strict=True)
+        return {
+            spout.name: _backlog(spout, counts, max(ages_ms)) for spout, ages_ms in zip(spouts, by_spout, strict=True)
+        }
+
+
 class StoreMonitor:
-    """Looks at the whole store, once for all who ask."""
+    """Takes snapshots of the store, one for all callers."""
 
     def __init__(
-        self, server: RedisClient, topologies: TopologyRegistry, counts: StatsReader, backlogs: BacklogReader
+        self, redis: RedisClient, registry: TopologyRegistry, stats: StatsReader, backlogs: BacklogReader
     ) -> None:
-        self._server, self._topologies, self._counts, self._backlogs = server, topologies, counts, backlogs
+        self._redis, self._registry, self._stats, self._backlogs = redis, registry, stats, backlogs
         self._latest: tuple[float, StoreSnapshot] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def refresh(self) -> StoreSnapshot:
-        """Look at Redis's memory and at all topologies, as far as servers answer. Raises `StoreUnavailable`."""
+        """Take a snapshot, as far as servers answer. Raises `StoreUnavailable` if none does."""
         try:
-            look = await self._read()
+            snapshot = await self._read()
         except ServiceError:
             self._latest = None
             raise
-        self._latest = (time.monotonic(), look)
-        return look
+        self._latest = (time.monotonic(), snapshot)
+        return snapshot
 
     async def memory_usage(self) -> Memory:
-        """Look at the memory of the fullest server that answers. Raises `StoreUnavailable` if none does."""
-        return max((_memory(info) for info in await self._server.on_any_server("INFO", "memory")), key=memory_ratio)
+        """Read the memory of the fullest server that answers. Raises `StoreUnavailable` if none does."""
+        return max((_memory(info) for info in await self._redis.on_any_server("INFO", "memory")), key=memory_ratio)
 
     async def latest(self) -> StoreSnapshot | None:
-        """Give a look that is recent; None if the store does not answer. Never raises, and waits a moment at most."""
+        """Give a recent snapshot, after `WAIT_S` at most; None if the store does not answer. Never raises."""
         if self._age() > MIN_INTERVAL_S:
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._refresh_quietly())
@@ -80,32 +106,32 @@ class StoreMonitor:
         return self._latest[1] if self._latest is not None and self._age() <= MAX_AGE_S else None
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop taking a snapshot."""
         if self._task is not None:
             await cancel_and_wait(self._task)
 
     async def _read(self) -> StoreSnapshot:
-        used, most = await self.memory_usage()
-        names = await self._topologies.names()
+        used_bytes, max_bytes = await self.memory_usage()
+        names = await self._registry.names()
         found = await asyncio.gather(*map(self._count, names))
-        ticked = bool(await self._server.read("EXISTS", keys.TICKED))
+        worker_seen = await self._redis.execute(config_functions.worker_seen())
         counts = [counted for counted in found if counted is not None]
-        return StoreSnapshot(used_bytes=used, max_bytes=most, topologies=counts, worker_seen=ticked)
+        return StoreSnapshot(used_bytes=used_bytes, max_bytes=max_bytes, topologies=counts, worker_seen=worker_seen)
 
     async def _count(self, name: str) -> tuple[Topology, SpoutCounts] | None:
-        """Count a topology; None if it has gone meanwhile, or cannot be counted now."""
+        """Count a topology; None if it is deleted meanwhile, or its servers do not answer."""
         with contextlib.suppress(ServiceError):
-            topology = await self._topologies.get(name)
-            counts = await self._counts.read(topology)
+            topology = await self._registry.get(name)
+            counts = await self._stats.read(topology)
             return topology, replace(counts, backlogs=await self._backlogs.read(topology, counts))
         return None
 
     async def _refresh_quietly(self) -> None:
         try:
             await self.refresh()
-        except ServiceError as problem:
-            _log.debug("could not look: %s", problem.detail)
-        except Exception:  # noqa: BLE001 - who asks is told nothing, rather than refused
+        except ServiceError as error:
+            _log.debug("could not look: %s", error.detail)
+        except Exception:  # noqa: BLE001 - callers get no snapshot instead of an error
             _log.exception("looking at the store failed")
 
     def _age(self) -> float:
@@ -113,10 +139,20 @@ class StoreMonitor:
 
 
 def memory_ratio(memory: Memory) -> float:
-    """Say how much of its memory a server uses; 0 where that has no bound."""
-    used, most = memory
-    return used / most if most else 0.0
+    """Give the share of its memory limit that a server uses; 0 without a limit."""
+    used_bytes, max_bytes = memory
+    return used_bytes / max_bytes if max_bytes else 0.0
 
 
 def _memory(info: Mapping[str, Any]) -> Memory:
     return int(info["used_memory"]), int(info.get("maxmemory", 0))
+
+
+def _ages_ms(oldest: OldestEntries) -> list[int]:
+    """Give the age of the oldest entry of each mailbox; 0 for an empty one."""
+    return [0 if ms is None else max(0, oldest.now_ms - ms) for ms in oldest.written_ms]
+
+
+def _backlog(spout: Spout, counts: SpoutCounts, age_ms: int) -> CallbackBacklog:
+    is_on = spout.callback is not None and spout.callback.state is CallbackStatus.ON
+    return CallbackBacklog(unread=counts.unread[spout.index], age_ms=age_ms, is_on=is_on)

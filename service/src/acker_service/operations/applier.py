@@ -15,11 +15,13 @@ from acker_service.operations.batcher import APPLY, APPLY_WITHOUT_INITS, ApplyBa
 from acker_service.operations.pending_limit import PendingLimiter
 from acker_service.redis import codec
 from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import Applied, OperationResult, ShardRequest
+from acker_service.redis.codec import OperationResult, ShardRequest
+from acker_service.redis.functions import Applied
+from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import UNREGISTERED, SpoutRegistry
-from acker_service.topologies.stamp import Deletion, StaleStamp, Topology
+from acker_service.topologies.stamp import Deletion, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 
 from acker_protocol.errors import StoreFull
 
+from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import Applied, ShardRequest, decode_applied
-from acker_service.redis.node import Argument
-from acker_service.topologies.stamp import Topology, unwrap
+from acker_service.redis.codec import ShardRequest
+from acker_service.redis.functions import Applied, AppliedRequests, ApplyFunction
+from acker_service.redis.stamp import Stamp
+from acker_service.topologies.stamp import Topology
 
-APPLY, APPLY_WITHOUT_INITS = "acker_apply_v1", "acker_apply_full_v1"
+APPLY, APPLY_WITHOUT_INITS = functions.apply, functions.apply_without_inits
 """The functions that apply requests: Redis refuses the first when its memory is full; the second refuses all inits."""
 
 MAX_CALL_BYTES = 4 * 1024 * 1024
@@ -34,10 +36,10 @@ class ApplyBatcher:
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
-        self._calls: dict[tuple[str, str, bytes, str], list[_PendingCall]] = {}
+        self._calls: dict[tuple[str, Stamp, bytes, ApplyFunction], list[_PendingCall]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def apply(self, topology: Topology, shard: int, function: str, request: ShardRequest) -> Applied:
+    async def apply(self, topology: Topology, shard: int, function: ApplyFunction, request: ShardRequest) -> Applied:
         """Apply a request's part to a shard.
 
         The call goes on if the caller is cancelled: Redis may have received it. Raises `StaleStamp`,
@@ -64,26 +66,28 @@ class ApplyBatcher:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, call: _PendingCall, key: str, stamp: str, settings: bytes, function: str) -> None:
-        args: list[Argument] = [stamp, settings, ""]
-        for request in call.requests:
-            args.extend(request.args)
+    async def _run(self, call: _PendingCall, key: str, stamp: Stamp, settings: bytes, function: ApplyFunction) -> None:
         try:
-            _, *replies = unwrap(key, await apply_or_refuse_inits(self._redis, function, key, args))
+            reply = await apply_or_refuse_inits(self._redis, function, key, stamp, (settings, b"", call.requests))
         except Exception as error:  # noqa: BLE001 - every caller that waits gets the error
             for result in call.results:
                 if not result.done():
                     result.set_exception(error)
             return
-        for result, reply in zip(call.results, replies, strict=True):
+        for result, applied in zip(call.results, reply.results, strict=True):
             if not result.done():
-                result.set_result(decode_applied(reply))
+                result.set_result(applied)
 
 
-async def apply_or_refuse_inits(redis: RedisClient, function: str, key: str, args: Sequence[Argument]) -> list[bytes]:
+async def apply_or_refuse_inits(
+    redis: RedisClient,
+    function: ApplyFunction,
+    key: str,
+    stamp: Stamp,
+    args: tuple[bytes, bytes, Sequence[ShardRequest]],
+) -> AppliedRequests:
     """Call an apply function; if Redis has no memory for it, the one that refuses inits and applies all the rest."""
     try:
-        reply: list[bytes] = await redis.call(function, [key], *args)
+        return await redis.execute(function(*args).at(key, stamp))
     except StoreFull:
-        reply = await redis.call(APPLY_WITHOUT_INITS, [key], *args)
-    return reply
+        return await redis.execute(APPLY_WITHOUT_INITS(*args).at(key, stamp))

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Set
 
 from acker_service.operations.batcher import apply_or_refuse_inits
 from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import UNLIMITED, Applied, FreeSlots, ShardRequest, decode_applied, encode_free_slots
+from acker_service.redis.codec import UNLIMITED, FreeSlots, ShardRequest, encode_free_slots
+from acker_service.redis.functions import Applied, ApplyFunction, read_counts
 from acker_service.topologies.shards import Shards
-from acker_service.topologies.stamp import Topology, unwrap
-from acker_service.topologies.stats import read_counts
+from acker_service.topologies.stamp import Topology
 
 
 class PendingLimiter:
@@ -28,7 +28,7 @@ class PendingLimiter:
         topology: Topology,
         spout_indexes: Mapping[str, int],
         requests: Mapping[int, ShardRequest],
-        function: str,
+        function: ApplyFunction,
         full: Set[int],
     ) -> AsyncIterator[tuple[int, Applied]]:
         """Apply the parts of a request, and give the result of each shard. Raises `StaleStamp`, `StoreUnavailable`.
@@ -38,16 +38,16 @@ class PendingLimiter:
         async with self._locks.setdefault(topology.name, asyncio.Lock()):
             slots = encode_free_slots(await self._free_slots(topology, spout_indexes.values(), full))
             for shard, request in requests.items():
-                key = topology.shards[shard]
-                args = (topology.stamp, topology.settings, slots, *request.args)
-                slots, reply = unwrap(key, await apply_or_refuse_inits(self._redis, function, key, args))
-                yield shard, decode_applied(reply)
+                args = (topology.settings, slots, [request])
+                reply = await apply_or_refuse_inits(self._redis, function, topology.shards[shard], topology.stamp, args)
+                slots, [applied] = reply.free_slots, reply.results
+                yield shard, applied
 
     async def _free_slots(self, topology: Topology, indexes: Iterable[int], full: Set[int]) -> list[FreeSlots]:
         cap = topology.config.max_spout_pending or UNLIMITED
         pending = dict.fromkeys(indexes, 0)
-        for counts in await self._shards.call_once(topology, "acker_read_counts_v1", [()] * len(topology.shards)):
-            for index, count in read_counts(counts[0]).items():
+        for counts in await self._shards.call_once(topology, [read_counts()] * len(topology.shards)):
+            for index, count in counts.pending.items():
                 if index in pending:
                     pending[index] += count
         return [

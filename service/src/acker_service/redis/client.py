@@ -1,172 +1,165 @@
-"""Knows the store's servers as one: what is asked goes to where its key lives, what goes wrong becomes a problem."""
+"""Sends commands to the servers that have their keys, and raises what goes wrong as service errors."""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from acker_protocol.errors import ServiceError, StoreUnavailable
 from acker_protocol.redis_url import Kind, read_redis_url
 from redis.exceptions import RedisError
 
 from acker_service.metrics.instruments import RedisMetrics
-from acker_service.redis import errors, library
+from acker_service.redis import config_functions, errors, keys, library
+from acker_service.redis.calls import Argument, Call, Command, key_of, name_of
 from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import RELAXED, Durability
 from acker_service.redis.errors import to_problem
-from acker_service.redis.node import Argument, Command, Node
+from acker_service.redis.node import Node
 from acker_service.redis.slot_map import SlotMap
 
-Call = tuple[str, Sequence[Argument]]
-"""The key whose place a function is called at, and the arguments."""
+R = TypeVar("R")
 
 
 class RedisClient:
     """One Redis or Valkey, or several.
 
-    Every fault comes out as `StoreUnavailable`, a refusal for memory as `StoreFull`.
-    Nothing is sent twice, but for what a server refused before it had begun: because another one has the key now, or
-    because it does not know the function library, which is put there first.
+    Every error comes out as `StoreUnavailable`, a refusal for lack of memory as `StoreFull`.
+    A command is sent again only if a server refused it before it began: because another server has the key now, or
+    because the function library is missing, which is then loaded first.
     """
 
     def __init__(
         self,
         url: str,
-        meters: RedisMetrics,
+        metrics: RedisMetrics,
         *,
         durability: Durability = RELAXED,
         connections: int = 64,
         timeout: float = 5.0,
     ) -> None:
-        """Name the store; ``connections`` to each of its servers, ``timeout`` in seconds bounds every answer.
+        """Name the store; ``connections`` to each server, ``timeout`` in seconds bounds every reply.
 
-        Raises `ValueError` for an address that is none.
+        Raises `ValueError` for an address that cannot be used.
         """
-        self.url, self._meters = url, meters
-        self._primaries = SlotMap(make_discovery(url), connections=connections, timeout=timeout)
+        self.url, self._metrics = url, metrics
+        self._slot_map = SlotMap(make_discovery(url), connections=connections, timeout=timeout)
         self._replicas = durability.replicas
-        self._publishes = "SPUBLISH" if read_redis_url(url).kind is Kind.CLUSTER else "PUBLISH"
+        self._publish_command = "SPUBLISH" if read_redis_url(url).kind is Kind.CLUSTER else "PUBLISH"
 
     @property
     def generation(self) -> int:
-        """Is another one after keys went to other servers, which may have lost what was known of them."""
-        return self._primaries.generation
+        """Changes when keys move to other servers, which may have lost what a cache holds of them."""
+        return self._slot_map.generation
 
-    async def call(self, function: str, keys: Sequence[str], *args: Argument) -> Any:
-        """Call a function of the library at the place of its first key."""
-        return (await self._call_each([("FCALL", function, len(keys), *keys, *args)], self._replicas_for(function)))[0]
+    async def execute(self, call: Call[R]) -> R:
+        """Make a call and decode its reply."""
+        [reply] = await self._call_each([call.command], self._replicas if call.confirm else 0)
+        return call.decode(reply)
 
-    async def call_each(self, function: str, calls: Sequence[Call]) -> list[Any]:
-        """Call a function once per key, in one round trip to each server; each call is atomic by itself."""
-        return await self._call_each(
-            [("FCALL", function, 1, key, *args) for key, args in calls], self._replicas_for(function)
-        )
-
-    async def read(self, command: str, key: str, *args: Argument) -> Any:
-        """Run a plain command that reads a key."""
-        return (await self.read_each([(command, key, *args)]))[0]
-
-    async def read_each(self, commands: Sequence[Command]) -> list[Any]:
-        """Run plain commands, each of which reads the key that it names first."""
-        return await self._call_each(commands, 0)
+    async def execute_each(self, calls: Sequence[Call[R]]) -> list[R]:
+        """Make several calls in one round trip to each server; each call is atomic by itself."""
+        replicas = self._replicas if any(call.confirm for call in calls) else 0
+        replies = await self._call_each([call.command for call in calls], replicas)
+        return [call.decode(reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def publish(self, channel: str, message: bytes) -> None:
         """Publish a message; in a cluster on the shard channel of that name."""
-        await self._call_each([(self._publishes, channel, message)], 0)
+        await self._call_each([(self._publish_command, channel, message)], 0)
 
-    async def wait_replicated(self, key: str) -> None:
-        """See to it that what was just read at the place of a key counts as written, as `Durability` has it.
+    async def wait_replicated(self, call: Call[Any]) -> None:
+        """Wait until enough replicas have what a call just read, as `Durability` demands.
 
-        Another replica of the service may have written it, and may still be waiting for that itself.
+        Another replica of the service may have written it, and may still be waiting for the same.
         """
         if self._replicas:
-            await self.call("acker_barrier_v1", [key])
+            await self.execute(config_functions.barrier(call.key))
 
     async def on_every_server(self, *command: Argument) -> list[Any]:
         """Run a plain command that reads a server's own state, on every server."""
-        nodes = await self._primaries.all()
+        nodes = await self._slot_map.all()
         return list(await asyncio.gather(*(self._on_server(node, *command) for node in nodes)))
 
     async def on_any_server(self, *command: Argument) -> list[Any]:
-        """Run a plain command likewise, and give the answers of those that answered.
+        """Run a plain command likewise, and give the replies of the servers that answer.
 
-        Raises `StoreUnavailable` if none did.
+        Raises `StoreUnavailable` if none answers.
         """
-        nodes = await self._primaries.all()
-        answers = await asyncio.gather(*(self._on_server(node, *command) for node in nodes), return_exceptions=True)
-        found = [answer for answer in answers if not isinstance(answer, BaseException)]
-        if not found:
+        nodes = await self._slot_map.all()
+        replies = await asyncio.gather(*(self._on_server(node, *command) for node in nodes), return_exceptions=True)
+        received = [reply for reply in replies if not isinstance(reply, BaseException)]
+        if not received:
             raise StoreUnavailable("no server of the store answers")
-        return found
+        return received
 
-    async def now_ms(self, key: str) -> int:
-        """Tell the time, by the clock of the server that has a key."""
-        seconds, microseconds = await self._on_server(await self._primaries.of(key), "TIME")
+    async def now_ms(self, key: str = keys.TOPOLOGIES) -> int:
+        """Read the clock of the server that has a key, or else of the one that has the configuration."""
+        seconds, microseconds = await self._on_server(await self._slot_map.of(key), "TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def load(self) -> None:
-        """Put the function library wherever it is missing. Raises `StoreUnavailable` if no server took it."""
-        nodes = await self._primaries.all()
+        """Load the function library wherever it is missing. Raises `StoreUnavailable` if no server loads it."""
+        nodes = await self._slot_map.all()
         loaded = await asyncio.gather(*(node.load() for node in nodes), return_exceptions=True)
-        failed = [fault for fault in loaded if isinstance(fault, ServiceError)]
+        failed = [error for error in loaded if isinstance(error, ServiceError)]
         if len(failed) == len(nodes):
             raise failed[0]
 
-    async def listen(self, channels: Sequence[str], take: Callable[[bytes], None]) -> None:
-        """Take what is published on shard channels until cancelled, or until a server ends it (`StoreUnavailable`)."""
-        change, nodes = self._primaries.change, dict[Node, list[str]]()
+    async def listen(self, channels: Sequence[str], on_message: Callable[[bytes], None]) -> None:
+        """Pass on what is published on shard channels until cancelled, or until a server ends it.
+
+        Raises `StoreUnavailable` when a connection ends or keys move to other servers.
+        """
+        change, nodes = self._slot_map.change, dict[Node, list[str]]()
         for channel in channels:
-            nodes.setdefault(await self._primaries.of(channel), []).append(channel)
+            nodes.setdefault(await self._slot_map.of(channel), []).append(channel)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_end_at(change))
+                group.create_task(_end_when(change))
                 for node, own in nodes.items():
-                    group.create_task(node.listen(own, take))
-        except ExceptionGroup as ended:
-            fault = ended.exceptions[0]
-            if not isinstance(fault, (ServiceError, RedisError, OSError)):
-                raise fault from ended
-            self._primaries.mark_stale()
-            raise to_problem(fault) from ended
+                    group.create_task(node.listen(own, on_message))
+        except ExceptionGroup as group_error:
+            error = group_error.exceptions[0]
+            if not isinstance(error, (ServiceError, RedisError, OSError)):
+                raise error from group_error
+            self._slot_map.mark_stale()
+            raise to_problem(error) from group_error
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._primaries.close()
-
-    def _replicas_for(self, function: str) -> int:
-        return 0 if function in library.NOT_REPLICATED else self._replicas
+        await self._slot_map.close()
 
     async def _call_each(self, commands: Sequence[Command], replicas: int) -> list[Any]:
         replies = await self._send(commands, replicas)
-        undone = [index for index, reply in enumerate(replies) if errors.was_not_started(reply)]
-        if undone:
-            await self._recover([replies[index] for index in undone])
-            again = await self._send([commands[index] for index in undone], replicas)
-            for index, reply in zip(undone, again, strict=True):
+        not_started = [index for index, reply in enumerate(replies) if errors.was_not_started(reply)]
+        if not_started:
+            await self._recover([replies[index] for index in not_started])
+            retried = await self._send([commands[index] for index in not_started], replicas)
+            for index, reply in zip(not_started, retried, strict=True):
                 replies[index] = reply
         for reply in replies:
             if isinstance(reply, Exception):
-                self._meters.faults[errors.label(reply)].inc()
+                self._metrics.faults[errors.label(reply)].inc()
                 if errors.suggests_moved_slots(reply):
-                    self._primaries.mark_stale()
+                    self._slot_map.mark_stale()
                 raise to_problem(reply) from reply
             if isinstance(reply, list) and reply[:1] == [b"stale"]:
-                self._meters.stale.inc()
+                self._metrics.stale.inc()
         return replies
 
-    async def _recover(self, undone: Sequence[object]) -> None:
-        """Put right what kept commands from being begun."""
-        if any(map(errors.is_moved, undone)):
-            self._meters.moves.inc()
-            await self._primaries.refresh()
-        if any(map(library.is_missing, undone)):
-            self._meters.library_loads.inc()
+    async def _recover(self, replies: Sequence[object]) -> None:
+        """Remove the cause that kept commands from being started."""
+        if any(map(errors.is_moved, replies)):
+            self._metrics.moves.inc()
+            await self._slot_map.refresh()
+        if any(map(library.is_missing, replies)):
+            self._metrics.library_loads.inc()
             await self.load()
 
     async def _send(self, commands: Sequence[Command], replicas: int) -> list[Any]:
         """Send each command to the server that has its key; those of one server together."""
         parts: dict[Node, list[int]] = {}
         for index, command in enumerate(commands):
-            parts.setdefault(await self._primaries.of(_key(command)), []).append(index)
+            parts.setdefault(await self._slot_map.of(key_of(command)), []).append(index)
         replies: list[Any] = [None] * len(commands)
         runs = [self._run(node, [commands[index] for index in own], replicas) for node, own in parts.items()]
         results = [await runs[0]] if len(runs) == 1 else await asyncio.gather(*runs)
@@ -176,32 +169,24 @@ class RedisClient:
         return replies
 
     async def _run(self, node: Node, commands: Sequence[Command], replicas: int) -> list[Any]:
-        """Send commands to one server; a fault of the connection is the answer to each of them."""
-        with self._meters.round_trip(_name(commands[0]), len(commands)):
+        """Send commands to one server; an error of the connection is the reply to each of them."""
+        with self._metrics.round_trip(name_of(commands[0]), len(commands)):
             try:
                 return await node.run(commands, replicas=replicas)
-            except (RedisError, OSError) as fault:
-                return [fault] * len(commands)
+            except (RedisError, OSError) as error:
+                return [error] * len(commands)
 
     async def _on_server(self, node: Node, *command: Argument) -> Any:
         try:
-            with self._meters.round_trip(str(command[0]), 1):
+            with self._metrics.round_trip(str(command[0]), 1):
                 return await node.command(*command)
-        except ServiceError as problem:
-            self._meters.faults[errors.label(problem)].inc()
-            if errors.suggests_moved_slots(problem.__cause__):
-                self._primaries.mark_stale()
+        except ServiceError as error:
+            self._metrics.faults[errors.label(error)].inc()
+            if errors.suggests_moved_slots(error.__cause__):
+                self._slot_map.mark_stale()
             raise
 
 
-async def _end_at(change: asyncio.Event) -> None:
+async def _end_when(change: asyncio.Event) -> None:
     await change.wait()
     raise StoreUnavailable("keys went to other servers")
-
-
-def _name(command: Command) -> str:
-    return str(command[1] if command[0] == "FCALL" else command[0])
-
-
-def _key(command: Command) -> str:
-    return str(command[3] if command[0] == "FCALL" else command[1])

@@ -139,14 +139,6 @@ class ShardRequest:
         return str(known.set), str(known.hash), str(known.partial_hash), self.operations
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """The result of a request in one shard: a code for each operation; ``replayed`` if the shard applied it before."""
-
-    codes: str
-    replayed: bool
-
-
 UNLIMITED = 2**30
 """More slots than a spout task uses: for one without a cap."""
 
@@ -224,11 +216,6 @@ def fingerprint(endpoint: str, key: str, operations: bytes, *, sets: int) -> Fin
     digest = hashlib.blake2b(f"{endpoint}\0{key}\0".encode() + operations, digest_size=12).digest()
     even = int.from_bytes(digest[4:], "big") >> 2 & ~1
     return Fingerprint(set=int.from_bytes(digest[:4], "big") % sets, hash=even, partial_hash=even + 1)
-
-
-def decode_applied(reply: bytes) -> Applied:
-    """Decode the result of one request of an apply function."""
-    return Applied(codes=reply[1:].decode(), replayed=reply[:1] == b"=")
 
 
 def decode_results(codes: str) -> list[OperationResult]:

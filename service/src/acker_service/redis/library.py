@@ -1,4 +1,4 @@
-"""Knows the function library: its text, its version, how it gets into Redis."""
+"""The function library: its text, its version, and loading it into Redis."""
 
 import re
 from functools import cache
@@ -25,12 +25,6 @@ FILES = (
     "removal",
 )
 
-NOT_REPLICATED = frozenset(
-    f"acker_{name}_v1"
-    for name in ("read_counts", "read_used", "list_roots", "ended", "tips", "oldest", "leave", "note_tick")
-)
-"""The functions whose answers nobody relies on; on what a root or a completion says a message may be deleted."""
-
 
 @cache
 def source() -> str:
@@ -47,21 +41,21 @@ def version(text: str) -> int:
 
 
 async def load(redis: "Redis", text: str | None = None) -> None:
-    """Put the library into Redis, unless this or a newer version is there: replicas of two releases may run at once."""
+    """Load the library unless Redis has this or a newer version: replicas of two releases may run at once."""
     text = text or source()
     if await _loaded_version(redis) < version(text):
         await redis.execute_command("FUNCTION LOAD", "REPLACE", text)
 
 
-def is_missing(fault: object) -> bool:
-    """Whether Redis said that it does not know a function: it was emptied, or never had the library."""
-    return isinstance(fault, ResponseError) and "function not found" in str(fault).lower()
+def is_missing(error: object) -> bool:
+    """Whether Redis lacks a function: it was emptied, or never had the library."""
+    return isinstance(error, ResponseError) and "function not found" in str(error).lower()
 
 
 async def _loaded_version(redis: "Redis") -> int:
     try:
         return int(await redis.execute_command("FCALL", "acker_version", 0))
-    except ResponseError as fault:
-        if is_missing(fault):
+    except ResponseError as error:
+        if is_missing(error):
             return 0
         raise

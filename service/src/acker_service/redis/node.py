@@ -1,4 +1,4 @@
-"""Knows one Redis process: connections to it, none of which ever sends anything twice."""
+"""Connects to one Redis process and never sends a command twice."""
 
 import asyncio
 import contextlib
@@ -12,30 +12,28 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from acker_service.redis import library
+from acker_service.redis import config_functions, library
+from acker_service.redis.calls import Argument, Command, key_of
 from acker_service.redis.errors import as_problems, normalized
 
-Argument = str | bytes | int
-Command = tuple[Argument, ...]
-
 CONFIRM_MS = 1_000
-"""Replicas have so long to say that they have a write."""
+"""Milliseconds that replicas have to confirm a write."""
 
 RETIRE_S = 10.0
-"""A server that is left is given so long to answer what was asked before."""
+"""Seconds that a server which is no longer used has to answer commands under way."""
 
 PROBE_S = 1.0
-"""A server that does not answer a probe within so many seconds is passed over."""
+"""Seconds that a server has to answer a probe."""
 
 
 class Node:
-    """One Redis or Valkey. Faults of a connection are raised as they are, those of a command are among the replies.
+    """One Redis or Valkey. Errors of a connection are raised, errors of a command are among the replies.
 
     redis-py's own retry would resend an XOR after a lost reply, so it is off.
     """
 
     def __init__(self, url: str, *, connections: int = 64, timeout: float = 5.0) -> None:
-        """Name the server; ``timeout`` in seconds bounds connecting, waiting for a connection, and every answer."""
+        """Name the server; ``timeout`` in seconds bounds connecting, waiting for a connection, and every reply."""
         self.url = url
         self._redis = Redis(connection_pool=_pool(url, connections, timeout))
         self._is_loaded = False
@@ -45,8 +43,8 @@ class Node:
     async def run(self, commands: Sequence[Command], *, replicas: int = 0) -> list[Any]:
         """Send commands in one round trip; each is atomic by itself.
 
-        With ``replicas``, what was done counts only once so many of them have it: a write of our own behind it is
-        waited for, because a command that wrote nothing (a repeat) would else not wait for what it answers by.
+        With ``replicas``, the replies count only once so many replicas confirm a write that follows the commands: a
+        command that writes nothing itself (a repeat) must wait for the write that its reply is based on.
         """
         self._busy += 1
         try:
@@ -64,12 +62,12 @@ class Node:
             return await self._redis.execute_command(*command)
 
     async def load(self) -> None:
-        """Put the function library into Redis."""
+        """Load the function library."""
         with as_problems():
             await library.load(self._redis)
 
-    async def listen(self, channels: Sequence[str], take: Callable[[bytes], None]) -> None:
-        """Take what is published on shard channels, on a connection of its own, until cancelled.
+    async def listen(self, channels: Sequence[str], on_message: Callable[[bytes], None]) -> None:
+        """Pass on what is published on shard channels, on a connection of its own, until cancelled.
 
         Raises `StoreUnavailable` when the connection ends or a channel goes to another server.
         """
@@ -77,12 +75,12 @@ class Node:
         try:
             async with contextlib.aclosing(_published(redis, channels)) as messages:
                 async for message in messages:
-                    take(message)
+                    on_message(message)
         finally:
             await redis.aclose(close_connection_pool=True)
 
     async def retire(self) -> None:
-        """Close all connections once nothing is under way any more, or after so long that nothing can be."""
+        """Close all connections once no command is under way, after `RETIRE_S` at the latest."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RETIRE_S):
                 while self._busy:
@@ -95,7 +93,7 @@ class Node:
         await self._redis.aclose(close_connection_pool=True)
 
     async def _load_once(self) -> None:
-        """See to it that this server has no older library than this: it may have been away when the others got it."""
+        """Replace an older library on this server: it may have been away when the others were updated."""
         await library.load(self._redis)
         self._is_loaded = True
 
@@ -104,8 +102,8 @@ class Node:
             return await self._pipe(commands)
         try:
             return [await self._redis.execute_command(*commands[0])]
-        except RedisError as fault:
-            return [fault]
+        except RedisError as error:
+            return [error]
 
     async def _pipe(self, commands: Sequence[Command]) -> list[Any]:
         pipe = self._redis.pipeline(transaction=False)
@@ -114,16 +112,16 @@ class Node:
         return list(await pipe.execute(raise_on_error=False))
 
     async def _run_confirmed(self, commands: Sequence[Command], replicas: int) -> list[Any]:
-        barrier: Command = ("FCALL", "acker_barrier_v1", 1, str(commands[-1][3]))
-        *replies, written, have = await self._pipe([*commands, barrier, ("WAIT", replicas, CONFIRM_MS)])
-        if isinstance(written, Exception) or not isinstance(have, int) or have < replicas:
-            unconfirmed = StoreUnavailable(f"only {have} of {replicas} replicas have it")
+        barrier = config_functions.barrier(key_of(commands[-1])).command
+        *replies, written, confirmed = await self._pipe([*commands, barrier, ("WAIT", replicas, CONFIRM_MS)])
+        if isinstance(written, Exception) or not isinstance(confirmed, int) or confirmed < replicas:
+            unconfirmed = StoreUnavailable(f"only {confirmed} of {replicas} replicas have it")
             return [reply if isinstance(reply, Exception) else unconfirmed for reply in replies]
         return replies
 
 
 async def probe(url: str, *command: Argument) -> Any:
-    """Ask a server one thing, on a connection of its own and without patience. Raises redis-py's errors."""
+    """Run one command on a connection of its own, with a short timeout. Raises redis-py's errors."""
     redis = Redis(connection_pool=_pool(url, 1, PROBE_S, decode_responses=True))
     try:
         async with asyncio.timeout(2 * PROBE_S):
@@ -146,12 +144,12 @@ async def _published(redis: Redis, channels: Sequence[str]) -> AsyncGenerator[by
 
 
 def check(url: str) -> None:
-    """Raise `ValueError` if redis-py knows no such address, or an option in it would change what it answers."""
+    """Raise `ValueError` if redis-py cannot use an address, or an option in it would change replies."""
     try:
         pool = _pool(url, 1, PROBE_S)
         pool.connection_class(**pool.connection_kwargs)
-    except (TypeError, ValueError) as fault:
-        raise ValueError(f"the store's address cannot be used: {fault}") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the store's address cannot be used: {error}") from None
     if pool.connection_kwargs.get("decode_responses"):
         raise ValueError("the store's address must not say decode_responses: what is kept is bytes")
 

@@ -1,56 +1,59 @@
-"""Knows how the time that passes reaches the store: overdue roots are told, early ones without an init dropped."""
+"""Expires roots: times out overdue ones and drops early ones without an init."""
 
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis import keys
+from acker_service.redis import config_functions, functions
 from acker_service.redis.client import RedisClient
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.stamp import Topology
 
 RECORDS = 2_000
-"""About how many records one call looks through: some milliseconds of Redis's time."""
+"""Records that one call reads, about: some milliseconds of Redis's time."""
 
 
 class RootExpiry:
-    """Lets time pass in topologies. Any number of replicas may: each step is atomic, no root is told twice."""
+    """Expires the roots of topologies. Any number of replicas may: each step is atomic, and no root expires twice."""
 
-    def __init__(self, server: RedisClient, shards: Shards, meters: OperationMetrics) -> None:
-        self._server, self._shards, self._meters = server, shards, meters
+    def __init__(self, redis: RedisClient, shards: Shards, metrics: OperationMetrics) -> None:
+        self._redis, self._shards, self._metrics = redis, shards, metrics
 
     async def mark_worker_alive(self) -> None:
-        """Note that somebody lets time pass, for ten seconds."""
-        await self._server.call("acker_note_tick_v1", [keys.TOPOLOGIES])
+        """Note for ten seconds that a worker expires roots."""
+        await self._redis.execute(config_functions.note_tick())
 
     async def worker_seen(self) -> bool:
-        """Whether somebody lets time pass, or did in the last ten seconds."""
-        return bool(await self._server.read("EXISTS", keys.TICKED))
+        """Check whether a worker expired roots in the last ten seconds."""
+        return await self._redis.execute(config_functions.worker_seen())
 
     async def expire(self, topology: Topology) -> int:
-        """End all that is overdue in a topology; gives how many roots. An empty shard costs one look."""
+        """Expire all that is overdue in a topology; gives how many roots. An empty shard costs one EXISTS."""
         ended = 0
-        looked = [("EXISTS", keys.due(topology.name, n, topology.incarnation)) for n in range(len(topology.shards))]
-        for shard, waiting in enumerate(await self._server.read_each(looked)):
-            if waiting:
+        calls = [
+            config_functions.has_deadlines(topology.name, topology.incarnation, shard)
+            for shard in range(len(topology.shards))
+        ]
+        for shard, has_deadlines in enumerate(await self._redis.execute_each(calls)):
+            if has_deadlines:
                 ended += await self._expire_shard(topology, shard)
         return ended
 
     async def _expire_shard(self, topology: Topology, shard: int) -> int:
-        ended, more = 0, 1
+        ended, more = 0, True
         while more:
-            args = (topology.settings, RECORDS)
-            topology, (count, more, *overfull) = await self._shards.call(topology, "acker_tick_v1", shard, *args)
-            self._meters.tick_ended[topology.name].inc(count)
-            ended += count
-            for bucket in overfull:
+            call = functions.tick(settings=topology.settings, max_records=RECORDS)
+            topology, ticked = await self._shards.call(topology, shard, call)
+            self._metrics.tick_ended[topology.name].inc(ticked.ended)
+            ended, more = ended + ticked.ended, ticked.more
+            for bucket in ticked.overfull_buckets:
                 ended += await self._scan_bucket(topology, shard, bucket)
         return ended
 
-    async def _scan_bucket(self, topology: Topology, shard: int, bucket: bytes) -> int:
-        """Look through a bucket that is too large for one call, a piece at a time."""
-        ended, cursor, earliest = 0, b"0", b""
+    async def _scan_bucket(self, topology: Topology, shard: int, bucket: int) -> int:
+        """Expire the roots of a bucket that is too large for one call, a piece at a time."""
+        ended, cursor, earliest_ms = 0, 0, None
         while True:
-            args = (topology.settings, bucket, cursor, earliest)
-            topology, (count, cursor, earliest) = await self._shards.call(topology, "acker_walk_v1", shard, *args)
-            self._meters.tick_ended[topology.name].inc(count)
-            ended += int(count)
-            if cursor == b"0":
+            call = functions.walk(settings=topology.settings, bucket=bucket, cursor=cursor, earliest_ms=earliest_ms)
+            topology, walked = await self._shards.call(topology, shard, call)
+            self._metrics.tick_ended[topology.name].inc(walked.ended)
+            ended, cursor, earliest_ms = ended + walked.ended, walked.cursor, walked.earliest_ms
+            if not cursor:
                 return ended

@@ -1,52 +1,50 @@
-"""Knows who waits for the end of a root, and wakes them.
+"""Wakes callers that wait for the end of a root.
 
-All roots that are waited for are looked at together, ten times a second, and only while there are some.
+All roots with waiting callers are polled together, ten times a second, and only while there are any.
 """
 
 import asyncio
 import contextlib
 import logging
-import struct
 from collections.abc import Iterator, Sequence
 
 from acker_protocol.errors import NotFound, ServiceError
 
 from acker_service.background import Wakeup, Wakeups, cancel_and_wait
+from acker_service.redis import functions
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.stamp import Topology
 
 POLL_INTERVAL_S = 0.1
 MAX_ROOTS = 1_000
-"""A call looks at so many at most: about a millisecond of Redis's time."""
-
-_WHERE = struct.Struct(">IQ")
+"""Roots that one call checks at most: about a millisecond of Redis's time."""
 
 _log = logging.getLogger(__name__)
 
 
 class RootNotifier:
-    """Looks at the roots that are waited for in this process."""
+    """Polls the roots with waiting callers in this process."""
 
-    def __init__(self, topologies: TopologyRegistry, shards: Shards) -> None:
-        self._topologies, self._shards = topologies, shards
+    def __init__(self, registry: TopologyRegistry, shards: Shards) -> None:
+        self._registry, self._shards = registry, shards
         self._roots: Wakeups[tuple[str, str, int]] = Wakeups()
         self._task: asyncio.Task[None] | None = None
 
     @contextlib.contextmanager
     def waiting(self, topology: Topology, root_id: int) -> Iterator[Wakeup]:
-        """Give one who is woken when a root is neither early nor pending any more."""
-        with self._roots.waiting((topology.name, topology.incarnation, root_id)) as waiter:
+        """Give a wakeup that triggers when a root is neither early nor pending."""
+        with self._roots.waiting((topology.name, topology.incarnation, root_id)) as wakeup:
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._run())
-            yield waiter
+            yield wakeup
 
     def wake_all(self) -> None:
-        """Wake everybody."""
+        """Wake all callers."""
         self._roots.wake_all()
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         if self._task is not None:
             await cancel_and_wait(self._task)
 
@@ -63,15 +61,15 @@ class RootNotifier:
         try:
             for root_id in await self._finished(name, incarnation, roots):
                 self._roots.wake((name, incarnation, root_id))
-        except ServiceError as problem:
-            _log.debug("roots of %s are not looked at for now: %s", name, problem.detail)
-        except Exception:  # noqa: BLE001 - those who wait for others count on it to go on
+        except ServiceError as error:
+            _log.debug("roots of %s are not looked at for now: %s", name, error.detail)
+        except Exception:  # noqa: BLE001 - callers that wait for other roots rely on the loop
             _log.exception("looking at roots of %s failed", name)
 
     async def _finished(self, name: str, incarnation: str, roots: Sequence[int]) -> list[int]:
-        """Find the roots that are over; all of them if their topology is."""
+        """Find the roots that are finished or unknown; all of them if their topology is deleted."""
         try:
-            topology = await self._topologies.get(name)
+            topology = await self._registry.get(name)
             if topology.incarnation != incarnation:
                 return list(roots)
             return await self._find_finished(topology, roots)
@@ -80,14 +78,14 @@ class RootNotifier:
 
     async def _find_finished(self, topology: Topology, roots: Sequence[int]) -> list[int]:
         layout = topology.layout
-        own: list[list[int]] = [[] for _ in range(layout.shards)]
+        by_shard: list[list[int]] = [[] for _ in range(layout.shards)]
         for root_id in roots:
-            own[layout.shard_of(root_id)].append(root_id)
-        ended: list[int] = []
-        for start in range(0, max(map(len, own)), MAX_ROOTS):
-            some = [mine[start : start + MAX_ROOTS] for mine in own]
-            packed = [(b"".join(_WHERE.pack(layout.bucket_of(r), r) for r in mine),) for mine in some]
-            topology, replies = await self._shards.call_many(topology, "acker_ended_v1", packed)
-            for mine, (reply,) in zip(some, replies, strict=True):
-                ended += [root_id for root_id, over in zip(mine, reply, strict=True) if over == ord("1")]
-        return ended
+            by_shard[layout.shard_of(root_id)].append(root_id)
+        finished: list[int] = []
+        for start in range(0, max(map(len, by_shard)), MAX_ROOTS):
+            chunks = [own[start : start + MAX_ROOTS] for own in by_shard]
+            calls = [functions.ended((layout.bucket_of(root_id), root_id) for root_id in chunk) for chunk in chunks]
+            topology, replies = await self._shards.call_each(topology, calls)
+            for chunk, flags in zip(chunks, replies, strict=True):
+                finished += [root_id for root_id, is_over in zip(chunk, flags, strict=True) if is_over]
+        return finished

@@ -1,60 +1,52 @@
-"""Knows the pending roots of a topology as a list that is read page by page while roots come and go.
+"""Lists the pending roots of a topology, page by page, while roots come and go.
 
 Each shard lists its small hashes in the order of its deadline index, so the nearest deadlines come first, about. A page
-takes from all shards what is nearest. A root that is pending all the while is listed, maybe twice; but not if its small
-hash, before the list came to it, took in a root whose deadline the list has passed.
+takes the nearest roots of all shards. A root that is pending all the while is listed, maybe twice; except if its small
+hash, before the list reached it, received a root whose deadline the list has passed.
 """
 
-import base64
-import binascii
 import heapq
 import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from operator import itemgetter
-from typing import Any
 
-from acker_protocol.errors import InvalidRequest
-
-from acker_service.redis.node import Argument
-from acker_service.roots.reading import ROOT_FIELDS, RootView, decode_root
+from acker_service.redis import functions
+from acker_service.redis.calls import ShardCall
+from acker_service.redis.functions import BucketPosition, ListedRoots, RootRecord, RootState
+from acker_service.roots.reading import RootView, view_record
+from acker_service.topologies.cursor_codec import CursorCodec
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.stamp import Topology
 
 RECORDS = 2_000
-"""About how many records one call looks through: some milliseconds of Redis's time."""
+"""Records that one call reads, about: some milliseconds of Redis's time."""
 
 MAX_CALLS = 16
-"""A page is made in so many round trips at most; it may stay short, or empty, and yet not be the last."""
+"""Round trips that a page takes at most; a page may stay short, or empty, without being the last."""
 
 OVERFETCH = 16
-"""Every shard is asked for twice its share of a page and so many: the nearest are seldom spread evenly."""
+"""Each shard is asked for twice its share of a page and so many more: the nearest roots are seldom spread evenly."""
 
-_HEAD = struct.Struct(">B8s")
-_PLACE = struct.Struct(">BQIQQ")
-_FORMAT = 2
+_CODEC = CursorCodec(2, struct.Struct(">BQIQQ"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanPosition:
-    """A place in a shard's list: a bucket and its score, the step of the walk through it, the last root told there."""
+class ScanPosition(BucketPosition):
+    """A position in a shard's list: a place in a bucket, and the id of the last root that was listed there."""
 
-    score: int = 0
-    bucket: int = 0
-    hscan_cursor: int = 0
     last_root_id: int = 0
 
 
 ScanPositions = dict[int, ScanPosition]
-"""How far each shard's list is told; a shard that is left out is told to its end."""
+"""The position in each shard's list; a shard without one is at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootPage:
-    """Some pending roots, and the places behind them (empty: there are no others)."""
+    """Some pending roots, and the positions behind them (empty: the list ends)."""
 
     roots: Sequence[RootView]
     positions: ScanPositions
@@ -64,7 +56,7 @@ class RootPage:
 class _ListedRoot:
     shard: int
     position: ScanPosition
-    values: Sequence[Any]
+    record: RootRecord
     now_ms: int
 
 
@@ -74,22 +66,24 @@ class PendingRoots:
     def __init__(self, shards: Shards, spouts: SpoutRegistry) -> None:
         self._shards, self._spouts = shards, spouts
 
-    async def page(self, topology: Topology, places: ScanPositions, *, older_than_ms: int, limit: int) -> RootPage:
+    async def page(self, topology: Topology, positions: ScanPositions, *, older_than_ms: int, limit: int) -> RootPage:
         """Give pending roots of at least this age, ``limit`` at most, about nearest deadline first."""
         found: list[_ListedRoot] = []
         for _ in range(MAX_CALLS):
-            if not places or len(found) == limit:
+            if not positions or len(found) == limit:
                 break
-            room = limit - len(found)
-            share = min(room, -(-room // len(places)) * 2 + OVERFETCH)
-            args = [_ask(topology, places.get(shard), older_than_ms, share) for shard in range(len(topology.shards))]
-            topology, replies = await self._shards.call_many(topology, "acker_list_roots_v1", args)
-            listed = {shard: _read(shard, place, replies[shard]) for shard, place in places.items()}
-            taken, places = _take(listed, places, room)
+            missing = limit - len(found)
+            share = min(missing, -(-missing // len(positions)) * 2 + OVERFETCH)
+            calls = [
+                _call(topology, positions.get(shard), older_than_ms, share) for shard in range(len(topology.shards))
+            ]
+            topology, replies = await self._shards.call_each(topology, calls)
+            listed = {shard: _listed(shard, position, replies[shard]) for shard, position in positions.items()}
+            taken, positions = _take_nearest(listed, positions, missing)
             found += taken
-        names = await self._spouts.names(topology, {shown.values[5] for shown in found})
-        roots = [decode_root(shown.values, "P", shown.now_ms, names) for shown in found]
-        return RootPage(roots=sorted(roots, key=lambda root: root.due_ms), positions=places)
+        names = await self._spouts.names(topology, {root.record.spout_index for root in found})
+        roots = [view_record(root.record, RootState.PENDING, root.now_ms, names) for root in found]
+        return RootPage(roots=sorted(roots, key=lambda root: root.due_ms), positions=positions)
 
 
 def first_positions(topology: Topology) -> ScanPositions:
@@ -97,64 +91,73 @@ def first_positions(topology: Topology) -> ScanPositions:
     return dict.fromkeys(range(len(topology.shards)), ScanPosition())
 
 
-def encode_positions(places: ScanPositions, topology: Topology) -> str | None:
-    """Write places as the opaque text that callers hold; None at the end of the list."""
-    if not places:
+def encode_positions(positions: ScanPositions, topology: Topology) -> str | None:
+    """Write positions as the opaque text that callers hold; None at the end of the list."""
+    if not positions:
         return None
-    packed = _HEAD.pack(_FORMAT, bytes.fromhex(topology.incarnation))
-    for shard, place in sorted(places.items()):
-        packed += _PLACE.pack(shard, place.score, place.bucket, place.hscan_cursor, place.last_root_id)
-    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+    rows = [
+        (shard, position.score, position.bucket, position.hscan_cursor, position.last_root_id)
+        for shard, position in sorted(positions.items())
+    ]
+    return _CODEC.encode(topology.incarnation, rows)
 
 
 def decode_positions(text: str | None, topology: Topology) -> ScanPositions:
-    """Read places; none, or those of another incarnation, are the beginning. Raises `Invalid`."""
-    if text is None:
+    """Read positions; None, or those of another incarnation, are the beginning. Raises `InvalidRequest`."""
+    rows = _CODEC.decode(text, topology.incarnation) if text is not None else None
+    if rows is None:
         return first_positions(topology)
-    try:
-        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars="-_", validate=True)
-        kind, incarnation = _HEAD.unpack_from(packed)
-        fields = list(_PLACE.iter_unpack(packed[_HEAD.size :]))
-    except (ValueError, binascii.Error, struct.error):
-        raise InvalidRequest("cursor is not one that was given here") from None
-    if kind != _FORMAT or incarnation.hex() != topology.incarnation:
-        return first_positions(topology)
-    names = ("score", "bucket", "step", "told")
-    shards = len(topology.shards)
-    return {shard: ScanPosition(**dict(zip(names, rest, strict=True))) for shard, *rest in fields if shard < shards}
+    return {
+        shard: ScanPosition(score=score, bucket=bucket, hscan_cursor=hscan_cursor, last_root_id=last_root_id)
+        for shard, score, bucket, hscan_cursor, last_root_id in rows
+        if shard < len(topology.shards)
+    }
 
 
-def _ask(topology: Topology, place: ScanPosition | None, older_than_ms: int, wanted: int) -> tuple[Argument, ...]:
-    at, wanted = place or ScanPosition(), wanted if place else 0
-    return topology.settings, at.score, at.bucket, at.hscan_cursor, older_than_ms, wanted, RECORDS
+def _call(
+    topology: Topology, position: ScanPosition | None, older_than_ms: int, max_roots: int
+) -> ShardCall[ListedRoots]:
+    """Ask a shard for roots behind a position; none of a shard whose list is at its end."""
+    return functions.list_roots(
+        settings=topology.settings,
+        start=position or BucketPosition(),
+        older_than_ms=older_than_ms,
+        max_roots=max_roots if position else 0,
+        max_records=RECORDS,
+    )
 
 
-def _read(shard: int, place: ScanPosition, reply: Sequence[Any]) -> tuple[list[_ListedRoot], ScanPosition | None]:
-    """Read what a shard listed behind a place, and where it goes on, if it does."""
-    now, score, bucket, step, *pieces = reply
-    shown: list[_ListedRoot] = []
-    for i in range(0, len(pieces), 4):
-        piece = ScanPosition(score=int(pieces[i]), bucket=int(pieces[i + 1]), hscan_cursor=int(pieces[i + 2]))
-        told = place.last_root_id if (piece.bucket, piece.hscan_cursor) == (place.bucket, place.hscan_cursor) else 0
-        shown += _read_piece(shard, replace(piece, last_root_id=told), now, pieces[i + 3])
-    return shown, ScanPosition(score=int(score), bucket=int(bucket), hscan_cursor=int(step)) if score else None
+def _listed(shard: int, start: ScanPosition, reply: ListedRoots) -> tuple[list[_ListedRoot], ScanPosition | None]:
+    """Give the roots that a shard listed behind a position, and the position to go on at, if its list goes on."""
+    roots: list[_ListedRoot] = []
+    for place, records in reply.pieces:
+        is_start = (place.bucket, place.hscan_cursor) == (start.bucket, start.hscan_cursor)
+        piece = _scan_position(place, last_root_id=start.last_root_id if is_start else 0)
+        roots += _unlisted(shard, piece, reply.now_ms, records)
+    return roots, _scan_position(reply.next) if reply.next else None
 
 
-def _read_piece(shard: int, piece: ScanPosition, now: int, values: Sequence[Any]) -> Iterator[_ListedRoot]:
-    """Give the roots of a piece that were not told yet, in the order of their ids, which lasts while others go."""
-    for shown in sorted((values[i : i + ROOT_FIELDS] for i in range(0, len(values), ROOT_FIELDS)), key=itemgetter(0)):
-        root_id = int.from_bytes(shown[0], "big")
-        if root_id > piece.last_root_id:
-            yield _ListedRoot(shard=shard, position=replace(piece, last_root_id=root_id), values=shown, now_ms=now)
+def _unlisted(shard: int, piece: ScanPosition, now_ms: int, records: Sequence[RootRecord]) -> Iterator[_ListedRoot]:
+    """Give the roots of a piece that are not yet listed, in the order of their ids, which lasts while others end."""
+    for record in sorted(records, key=lambda record: record.root_id):
+        if record.root_id > piece.last_root_id:
+            position = replace(piece, last_root_id=record.root_id)
+            yield _ListedRoot(shard=shard, position=position, record=record, now_ms=now_ms)
 
 
-def _take(
-    listed: dict[int, tuple[list[_ListedRoot], ScanPosition | None]], places: ScanPositions, room: int
+def _take_nearest(
+    listed: dict[int, tuple[list[_ListedRoot], ScanPosition | None]], positions: ScanPositions, limit: int
 ) -> tuple[list[_ListedRoot], ScanPositions]:
-    """Take what is nearest of all that the shards listed; give it and the places behind it."""
-    nearest = heapq.merge(*(shown for shown, _ in listed.values()), key=lambda shown: shown.position.score)
-    taken = list(islice(nearest, room))
-    behind: dict[int, ScanPosition | None] = {**places, **{shown.shard: shown.position for shown in taken}}
-    counts = Counter(shown.shard for shown in taken)
-    behind |= {shard: following for shard, (shown, following) in listed.items() if counts[shard] == len(shown)}
-    return taken, {shard: place for shard, place in behind.items() if place}
+    """Take the nearest of all roots that the shards listed; give them and the positions behind them."""
+    nearest = heapq.merge(*(roots for roots, _ in listed.values()), key=lambda root: root.position.score)
+    taken = list(islice(nearest, limit))
+    behind: dict[int, ScanPosition | None] = {**positions, **{root.shard: root.position for root in taken}}
+    counts = Counter(root.shard for root in taken)
+    behind |= {shard: following for shard, (roots, following) in listed.items() if counts[shard] == len(roots)}
+    return taken, {shard: position for shard, position in behind.items() if position}
+
+
+def _scan_position(place: BucketPosition, *, last_root_id: int = 0) -> ScanPosition:
+    return ScanPosition(
+        score=place.score, bucket=place.bucket, hscan_cursor=place.hscan_cursor, last_root_id=last_root_id
+    )

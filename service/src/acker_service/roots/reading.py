@@ -1,35 +1,30 @@
-"""Knows how one root stands, and what an operator may do to it."""
+"""Reads single roots, and fails them for an operator."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from acker_protocol.operations import Outcome
 
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis import codec
+from acker_service.redis import codec, functions
 from acker_service.redis.codec import OperationResult
-from acker_service.redis.node import Argument
+from acker_service.redis.functions import RootRecord, RootState
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.stamp import Topology
 
 FORCED_FAIL = "forced_fail"
-"""The kind of operation under which metrics count the fails of an operator."""
-
-ROOT_FIELDS = 7
-"""With so many values Lua shows an early or pending root."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootView:
-    """One root as it stands. ``state`` is N (unknown), E (early), P (pending) or F (finished, with its outcome).
+    """One root at ``now_ms``; times in Unix milliseconds. A finished root has an outcome.
 
-    ``spout_task`` is None where none is known: of an early root, and of one whose spout task was removed.
+    ``spout_task`` is None for an early root, and for a root whose spout task was deleted; ``outstanding`` is None while
+    it is unknown.
     """
 
     root_id: int
-    state: str
+    state: RootState
     now_ms: int
     outcome: Outcome | None = None
     ack_val: int = 0
@@ -41,54 +36,51 @@ class RootView:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more can happen to it: it is neither early nor pending."""
-        return self.state not in "EP"
+        """Whether the root can no longer change: it is neither early nor pending."""
+        return self.state not in (RootState.EARLY, RootState.PENDING)
 
 
 class RootReader:
     """Reads roots, and fails them for an operator."""
 
-    def __init__(self, shards: Shards, spouts: SpoutRegistry, meters: OperationMetrics) -> None:
-        self._shards, self._spouts, self._meters = shards, spouts, meters
+    def __init__(self, shards: Shards, spouts: SpoutRegistry, metrics: OperationMetrics) -> None:
+        self._shards, self._spouts, self._metrics = shards, spouts, metrics
 
     async def read(self, topology: Topology, root_id: int) -> RootView:
         """Read one root."""
-        topology, (now, state, *rest) = await self._ask(topology, "acker_read_root_v1", root_id)
-        if state == b"N":
-            return RootView(root_id=root_id, state="N", now_ms=now)
-        if state == b"F":
-            return RootView(root_id=root_id, state="F", now_ms=now, outcome=codec.OUTCOMES[rest[0].decode()])
-        spout = await self._spouts.names(topology, {rest[5]}) if state == b"P" else {}
-        return decode_root(rest, state.decode(), now, spout)
+        layout = topology.layout
+        call = functions.read_root(settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id)
+        topology, reply = await self._shards.call(topology, layout.shard_of(root_id), call)
+        if reply.record is None:
+            return RootView(root_id=root_id, state=reply.state, now_ms=reply.now_ms, outcome=reply.outcome)
+        indexes = {reply.record.spout_index} if reply.state is RootState.PENDING else set[int]()
+        names = await self._spouts.names(topology, indexes) if indexes else {}
+        return view_record(reply.record, reply.state, reply.now_ms, names)
 
     async def force_fail(self, topology: Topology, root_id: int, reason: str) -> OperationResult | None:
-        """Fail a root that is known, also an early one; gives what a fail is answered, None for an unknown root."""
-        _, [word] = await self._ask(topology, "acker_force_fail_v1", root_id, reason)
-        if word == b"N":
+        """Fail a root, also an early one; gives the result of the fail, None for an unknown root."""
+        layout = topology.layout
+        call = functions.force_fail(
+            settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id, reason=reason
+        )
+        _, code = await self._shards.call(topology, layout.shard_of(root_id), call)
+        if code is None:
             return None
-        answer = codec.RESULTS[word.decode()]
-        self._meters.operations[topology.name, FORCED_FAIL, answer.state.value].inc()
-        return answer
-
-    async def _ask(
-        self, topology: Topology, function: str, root_id: int, *args: Argument
-    ) -> tuple[Topology, list[Any]]:
-        shard, bucket = topology.layout.shard_of(root_id), topology.layout.bucket_of(root_id)
-        where = (topology.settings, bucket, root_id.to_bytes(8, "big"))
-        return await self._shards.call(topology, function, shard, *where, *args)
+        result = codec.RESULTS[code]
+        self._metrics.operations[topology.name, FORCED_FAIL, result.state.value].inc()
+        return result
 
 
-def decode_root(shown: Sequence[Any], state: str, now_ms: int, names: dict[int, str]) -> RootView:
-    """Read an early or pending root as Lua shows it; ``names`` are those of the spout tasks by index."""
-    root_id, ack_val, outstanding, started, due, spout, message_id = shown
+def view_record(record: RootRecord, state: RootState, now_ms: int, names: dict[int, str]) -> RootView:
+    """View an early or pending root; ``names`` are the names of spout tasks by index."""
     return RootView(
-        root_id=int.from_bytes(root_id, "big"),
+        root_id=record.root_id,
         state=state,
         now_ms=now_ms,
-        ack_val=int.from_bytes(ack_val, "big"),
-        outstanding=None if outstanding == b"" else outstanding,
-        started_ms=started,
-        due_ms=due,
-        spout_task=names.get(spout) or None,
-        message_id=None if message_id is None else message_id.decode(),
+        ack_val=record.ack_val,
+        outstanding=record.outstanding,
+        started_ms=record.started_ms,
+        due_ms=record.due_ms,
+        spout_task=names.get(record.spout_index) or None,
+        message_id=record.message_id,
     )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from acker_protocol.errors import TopologyBusy
 
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis import keys
+from acker_service.redis import config_functions, functions
 from acker_service.redis.client import RedisClient
 from acker_service.topologies.registry import DEFAULT, DELETION_TIMEOUT_MS, TopologyRegistry
 from acker_service.topologies.shards import Shards
@@ -84,8 +84,8 @@ class TopologyDeleter:
     async def _resume_draining(self, topology: Topology) -> None:
         for shard in range(len(topology.shards)):
             for _ in range(MAX_CALLS):
-                args = (topology.settings, RECORDS)
-                topology, (more,) = await self._shards.call(topology, "acker_fail_all_v1", shard, *args)
+                call = functions.fail_all(settings=topology.settings, max_roots=RECORDS)
+                topology, more = await self._shards.call(topology, shard, call)
                 if not more:
                     break
         if not await self._remaining(topology):
@@ -97,13 +97,14 @@ class TopologyDeleter:
 
     async def _finish(self, topology: Topology, discarded: int = 0) -> None:
         """Bury all shards, so that nobody writes there again, then sweep them, then forget the topology."""
+        stamp = topology.stamp
         for key in topology.shards:
-            await self._server.call("acker_bury_v1", [key], topology.stamp)
+            await self._server.execute(config_functions.bury(key, stamp))
         for key in topology.shards:
             for first in range(0, await self._highest_index(topology), SWEEP_STEP):
-                await self._server.call("acker_sweep_v1", [key], topology.stamp, first, first + SWEEP_STEP - 1)
-        names = (keys.topology(topology.name), keys.spouts(topology.name, topology.incarnation), keys.TOPOLOGIES)
-        await self._server.call("acker_remove_topology_v1", names, topology.stamp, topology.name)
+                sweep = config_functions.sweep(key, stamp, first=first, last=first + SWEEP_STEP - 1)
+                await self._server.execute(sweep)
+        await self._server.execute(config_functions.remove_topology(topology.name, stamp=stamp))
         self._topologies.evict(topology.name)
         self._meters.topologies_removed.inc()
         self._meters.completions_discarded[topology.name, "topology"].inc(discarded)
@@ -111,5 +112,5 @@ class TopologyDeleter:
 
     async def _highest_index(self, topology: Topology) -> int:
         """How many buckets, sets of seen requests and mailboxes a shard has at most, whichever is most."""
-        spouts = await self._server.read("HGET", keys.topology(topology.name), "next")
-        return max(topology.config.buckets, topology.seen_sets, int(spouts or 0))
+        spouts = await self._server.execute(config_functions.spout_index_count(topology.name))
+        return max(topology.config.buckets, topology.seen_sets, spouts)

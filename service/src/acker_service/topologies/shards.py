@@ -1,58 +1,64 @@
-"""Knows how the shards of a topology are asked: with the pair that is known, and again with the one that holds now."""
+"""Calls functions on the shards of topologies, and again when a shard has another stamp than the call named."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import cycle
-from typing import Any
+from typing import TypeVar
 
+from acker_service.redis.calls import ShardCall
 from acker_service.redis.client import RedisClient
-from acker_service.redis.node import Argument
+from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
-from acker_service.topologies.stamp import StaleStamp, Topology, TopologyRecreated, unwrap
+from acker_service.topologies.stamp import Topology, TopologyRecreated
+
+R = TypeVar("R")
 
 
 class Shards:
-    """Calls functions on the shards of topologies."""
+    """Calls functions on the shards of topologies.
 
-    def __init__(self, server: RedisClient, topologies: TopologyRegistry) -> None:
-        self._server, self._topologies = server, topologies
+    Where a shard calls the stamp stale, the topology is read again and the call repeated; each method gives the
+    topology as it is then, and the decoded reply. Raises `StoreUnavailable` after too many attempts.
+    """
 
-    async def call(self, topology: Topology, function: str, shard: int, *args: Argument) -> tuple[Topology, list[Any]]:
-        """Call a function on one shard, with the topology read again as often as it proves stale.
+    def __init__(self, redis: RedisClient, registry: TopologyRegistry) -> None:
+        self._redis, self._registry = redis, registry
 
-        Gives the topology as it is now, and the reply. Raises `StoreUnavailable`.
-        """
+    async def call(self, topology: Topology, shard: int, call: ShardCall[R]) -> tuple[Topology, R]:
+        """Call a function on one shard."""
+
+        async def once(current: Topology) -> R:
+            return await self._redis.execute(call.at(current.shards[shard], current.stamp))
+
+        return await self._retry(topology, once)
+
+    async def call_all(self, topology: Topology, call: ShardCall[R]) -> tuple[Topology, list[R]]:
+        """Call a function on every shard, in one round trip."""
+        return await self.call_each(topology, [call] * len(topology.shards))
+
+    async def call_each(self, topology: Topology, calls: Sequence[ShardCall[R]]) -> tuple[Topology, list[R]]:
+        """Make one call on each shard, in one round trip; or several such rounds, one behind the other."""
+
+        async def once(current: Topology) -> list[R]:
+            return await self.call_once(current, calls)
+
+        return await self._retry(topology, once)
+
+    async def call_once(self, topology: Topology, calls: Sequence[ShardCall[R]]) -> list[R]:
+        """Make one call on each shard likewise, but without a retry. Raises `StaleStamp`."""
+        addressed = [call.at(key, topology.stamp) for key, call in zip(cycle(topology.shards), calls, strict=False)]
+        return await self._redis.execute_each(addressed)
+
+    async def _retry(self, topology: Topology, once: Callable[[Topology], Awaitable[R]]) -> tuple[Topology, R]:
         for _ in retries(topology):
-            key = topology.shards[shard]
             try:
-                return topology, unwrap(key, await self._server.call(function, [key], topology.stamp, *args))
+                return topology, await once(topology)
             except StaleStamp as stale:
                 topology = await self._refresh(topology, stale)
-        raise AssertionError("attempts end by raising")
-
-    async def call_all(self, topology: Topology, function: str, *args: Argument) -> tuple[Topology, list[list[Any]]]:
-        """Call a function on every shard, in one round trip, likewise."""
-        return await self.call_many(topology, function, [args] * len(topology.shards))
-
-    async def call_many(
-        self, topology: Topology, function: str, args: Sequence[Sequence[Argument]]
-    ) -> tuple[Topology, list[list[Any]]]:
-        """Call a function on every shard, each with its own arguments, likewise; or so for several rounds of them."""
-        for _ in retries(topology):
-            try:
-                return topology, await self.call_once(topology, function, args)
-            except StaleStamp as stale:
-                topology = await self._refresh(topology, stale)
-        raise AssertionError("attempts end by raising")
-
-    async def call_once(self, topology: Topology, function: str, args: Sequence[Sequence[Argument]]) -> list[list[Any]]:
-        """Call a function on every shard, each with its own arguments, in one round trip. Raises `Stale`."""
-        calls = [(key, (topology.stamp, *own)) for key, own in zip(cycle(topology.shards), args, strict=False)]
-        replies = await self._server.call_each(function, calls)
-        return [unwrap(key, reply) for (key, _), reply in zip(calls, replies, strict=True)]
+        raise AssertionError("retries end by raising")
 
     async def _refresh(self, topology: Topology, stale: StaleStamp) -> Topology:
-        """Read a topology again; the arguments of a call may mean something else to another of its name."""
-        renewed = await self._topologies.refresh_after(topology, stale)
-        if renewed.incarnation != topology.incarnation:
+        """Read a topology again; the arguments of a call may mean something else to another of the same name."""
+        refreshed = await self._registry.refresh_after(topology, stale)
+        if refreshed.incarnation != topology.incarnation:
             raise TopologyRecreated(f"topology {topology.name} was made again meanwhile")
-        return renewed
+        return refreshed

@@ -7,8 +7,7 @@ from enum import StrEnum
 from acker_protocol.errors import SpoutBusy, UnknownSpout
 
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis import keys
-from acker_service.redis.client import RedisClient
+from acker_service.redis import mailbox_functions
 from acker_service.topologies.registry import DELETION_TIMEOUT_MS, TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout, SpoutRegistry
@@ -31,7 +30,6 @@ class SpoutDeleter:
 
     def __init__(
         self,
-        server: RedisClient,
         topologies: TopologyRegistry,
         shards: Shards,
         spouts: SpoutRegistry,
@@ -40,7 +38,7 @@ class SpoutDeleter:
         *,
         idle_ms: int,
     ) -> None:
-        self._server, self._topologies, self._shards = server, topologies, shards
+        self._topologies, self._shards = topologies, shards
         self._spouts, self._counts, self._meters, self._idle_ms = spouts, counts, meters, idle_ms
 
     async def delete(self, topology: Topology, name: str, leave: SpoutDeleteMode) -> None:
@@ -94,9 +92,9 @@ class SpoutDeleter:
         return f"{pending} pending roots" if pending else await self._recently_used(topology, spout)
 
     async def _recently_used(self, topology: Topology, spout: Spout) -> str:
-        _, shards = await self._shards.call_all(topology, "acker_read_used_v1")
-        last = max([spout.created_ms, *(int(ms) for _, flat in shards for ms in _values_for(flat, spout.index))])
-        return "been used lately" if max(now for now, _ in shards) - last <= self._idle_ms else ""
+        _, shards = await self._shards.call_all(topology, mailbox_functions.read_used())
+        last = max(spout.created_ms, *(shard.used_ms.get(spout.index, 0) for shard in shards))
+        return "been used lately" if max(shard.now_ms for shard in shards) - last <= self._idle_ms else ""
 
     async def _read(self, topology: Topology, name: str) -> Spout:
         spout = (await self._spouts.read_all(topology)).get(name)
@@ -107,24 +105,18 @@ class SpoutDeleter:
         return spout
 
     async def _mark(self, topology: Topology, before: Spout, after: Spout | None) -> Topology:
-        """Write a spout task anew, or remove it (None), and raise the topology's version on every shard."""
-        target = [keys.topology(topology.name), keys.spouts(topology.name, topology.incarnation)]
-        args = (topology.stamp, before.name, before.encode(), after.encode() if after else "")
-        word, *_ = await self._server.call("acker_mark_spout_v1", target, *args)
-        if word != b"ok":
+        """Replace a spout task, or remove it (None). Raises `SpoutBusy` if it was changed since it was read."""
+        renewed = await self._spouts.mark(topology, before, after)
+        if renewed is None:
             raise SpoutBusy(f"spout task {before.name} was changed meanwhile")
-        renewed = await self._topologies.refresh(topology.name)
-        await self._topologies.stamp_shards(renewed)
         return renewed
 
     async def _finish(self, topology: Topology, spout: Spout, why: str) -> None:
-        topology, shards = await self._shards.call_all(topology, "acker_remove_spout_v1", spout.index)
-        discarded = sum(unread for (unread,) in shards)
+        topology, shards = await self._shards.call_all(
+            topology, mailbox_functions.remove_spout(spout_index=spout.index)
+        )
+        discarded = sum(shards)
         self._meters.completions_discarded[topology.name, "spout_task"].inc(discarded)
         await self._mark(topology, spout, None)
         self._meters.spouts_removed[topology.name, why].inc()
         _log.info("spout task %s was removed; %d unread completions were discarded", spout.name, discarded)
-
-
-def _values_for(flat: list[bytes], index: int) -> list[bytes]:
-    return [value for name, value in zip(flat[::2], flat[1::2], strict=True) if int(name) == index]

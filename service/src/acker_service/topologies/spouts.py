@@ -1,33 +1,39 @@
-"""Knows the spout tasks of topologies: their indexes, by name and back."""
+"""Reads and writes spout tasks: their indexes, by name and back, and their callbacks."""
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from acker_protocol.errors import StoreFull, StoreUnavailable, UnknownSpout
+from acker_protocol.errors import SpoutBusy, StoreFull, StoreUnavailable, UnknownSpout
 
-from acker_service.redis import keys
+from acker_service.redis import config_functions
 from acker_service.redis.client import RedisClient
+from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registration import RegisteredCallback, decode_registered
 from acker_service.topologies.registry import (
     DELETION_TIMEOUT_MS,
-    MAX_ATTEMPTS,
     POLL_INTERVAL_S,
     TopologyRegistry,
+    attempts,
     retries,
 )
-from acker_service.topologies.stamp import StaleStamp, Topology, TopologyRecreated
+from acker_service.topologies.stamp import Deletion, Topology, TopologyRecreated
 
 UNREGISTERED = 2**32 - 1
-"""Stands for a spout task that could not be registered."""
+"""The index of a spout task that could not be registered."""
+
+CallbackChange = Callable[[RegisteredCallback | None, int], RegisteredCallback | None]
+"""Gives the new callback from the present one and the time in milliseconds; may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spout:
-    """A spout task. ``index`` stands for its name in records and mailbox keys and is never used again.
+    """A spout task. ``index`` represents its name in records and mailbox keys and is never used again.
 
-    ``doom`` is set while it is being removed, since ``doomed_ms``; ``made_ms`` is when it was made, by Redis's clock.
+    ``deletion`` is set while it is being deleted, since ``deletion_started_ms``; times are by Redis's clock, in Unix
+    milliseconds.
     """
 
     name: str
@@ -35,20 +41,20 @@ class Spout:
     created_ms: int = 0
     callback: RegisteredCallback | None = None
     ephemeral: bool = False
-    deletion: str | None = None
+    deletion: Deletion | None = None
     deletion_started_ms: int = 0
 
     def public(self) -> dict[str, Any]:
-        """What callers see of it, besides its counts."""
+        """Write what callers see of it, besides its counts."""
         callback = self.callback.public() if self.callback else None
         return {"spout_task": self.name, "callback": callback, "ephemeral": self.ephemeral}
 
     def encode(self) -> str:
-        """Write it as it stands in Redis."""
+        """Write it as Redis keeps it."""
         return f"{self.index} {self.created_ms} {self.document()}"
 
     def document(self) -> str:
-        """Write what may change of it."""
+        """Write the part that may change."""
         callback = self.callback.document() if self.callback else None
         members: dict[str, Any] = {"callback": callback, "ephemeral": self.ephemeral}
         if self.deletion:
@@ -57,10 +63,10 @@ class Spout:
 
 
 class SpoutRegistry:
-    """Reads and writes spout tasks, with a cache for each version of a topology: a removal raises that."""
+    """Reads and writes spout tasks, with a cache for each version of a topology: a deletion raises the version."""
 
-    def __init__(self, server: RedisClient, topologies: TopologyRegistry) -> None:
-        self._server, self._topologies = server, topologies
+    def __init__(self, redis: RedisClient, registry: TopologyRegistry) -> None:
+        self._redis, self._registry = redis, registry
         self._caches: dict[str, tuple[object, dict[str, Spout]]] = {}
         self._with_callback: dict[str, tuple[object, list[Spout]]] = {}
 
@@ -69,16 +75,16 @@ class SpoutRegistry:
         return self._cached(topology).get(name) or await self.read(topology, name)
 
     async def read(self, topology: Topology, name: str) -> Spout:
-        """Read a spout task from Redis. Raises `UnknownSpout`, or `Remade` if the topology is not the one it was."""
+        """Read a spout task from Redis. Raises `UnknownSpout`, or `TopologyRecreated`."""
         spout = (await self.read_all(topology)).get(name)
         if spout is not None:
             return spout
-        if (await self._topologies.refresh(topology.name)).incarnation != topology.incarnation:
+        if (await self._registry.refresh(topology.name)).incarnation != topology.incarnation:
             raise TopologyRecreated(f"topology {topology.name} was made again meanwhile")
         raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
 
     async def names(self, topology: Topology, indexes: set[int]) -> dict[int, str]:
-        """Give the names that indexes stand for; empty where the spout task was removed."""
+        """Give the names of spout tasks by index; empty where the spout task was deleted."""
         known = {spout.index: spout.name for spout in self._cached(topology).values()}
         if not indexes <= known.keys():
             known = {spout.index: spout.name for spout in (await self.read_all(topology)).values()}
@@ -86,25 +92,25 @@ class SpoutRegistry:
 
     async def read_all(self, topology: Topology) -> dict[str, Spout]:
         """Read all spout tasks of a topology, by name."""
-        flat = await self._server.read("HGETALL", keys.spouts(topology.name, topology.incarnation))
-        await self._server.wait_replicated(keys.topology(topology.name))
-        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
-        spouts = {name.decode(): _decode(name.decode(), value.decode()) for name, value in pairs}
+        call = config_functions.read_spouts(topology.name, topology.incarnation)
+        values = await self._redis.execute(call)
+        await self._redis.wait_replicated(call)
+        spouts = {name: _decode(name, value) for name, value in values.items()}
         self._caches[topology.name] = (self._cache_key(topology), spouts)
         return spouts
 
     async def with_callback(self, topology: Topology) -> list[Spout]:
         """Give the spout tasks that have a callback; a change of one raises the topology's version."""
-        by, spouts = self._with_callback.get(topology.name, (None, []))
-        if by != self._cache_key(topology):
+        key, spouts = self._with_callback.get(topology.name, (None, []))
+        if key != self._cache_key(topology):
             spouts = [spout for spout in (await self.read_all(topology)).values() if spout.callback]
             self._with_callback[topology.name] = (self._cache_key(topology), spouts)
         return spouts
 
     async def ensure(self, topology: Topology, names: set[str]) -> dict[str, int]:
-        """Give the indexes of spout tasks, making those that are new, with callback null. Raises `Stale`.
+        """Give the indexes of spout tasks, and create those that are new, without a callback. Raises `StaleStamp`.
 
-        A new one that Redis has no memory for is `NOBODY`: its inits have to be refused.
+        A new one that Redis has no memory for is `UNREGISTERED`: its inits have to be refused.
         """
         return {name: await self._index(topology, name) for name in names}
 
@@ -117,16 +123,16 @@ class SpoutRegistry:
     async def create_or_update(
         self, topology: Topology, name: str, *, ephemeral: bool | None = None
     ) -> tuple[Spout, bool]:
-        """Make a spout task, or change it (None: leave as it is); says whether it is new. Idempotent."""
+        """Create a spout task, or update it (None keeps a field); says whether it is new. Idempotent."""
         for _ in retries(topology):
             try:
                 return await self._write(topology, name, ephemeral=ephemeral)
             except StaleStamp as stale:
-                topology = await self._topologies.refresh_after(topology, stale)
-        raise AssertionError("attempts end by raising")
+                topology = await self._registry.refresh_after(topology, stale)
+        raise AssertionError("retries end by raising")
 
     async def _ensure_one(self, topology: Topology, name: str) -> Spout:
-        """Give a spout task that stays: one that is marked is waited for."""
+        """Give a spout task that is not being deleted; waits for the end of a deletion."""
         spout = self._cached(topology).get(name) or (await self._write(topology, name))[0]
         for _ in range(int(DELETION_TIMEOUT_MS / 1000 / POLL_INTERVAL_S)):
             if not spout.deletion:
@@ -137,48 +143,86 @@ class SpoutRegistry:
         raise StoreUnavailable(f"spout task {name} is being removed, and that takes long")
 
     async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None = None) -> tuple[Spout, bool]:
-        target = [keys.topology(topology.name), keys.spouts(topology.name, topology.incarnation)]
-        for _ in range(MAX_ATTEMPTS):
-            value = await self._server.read("HGET", target[1], name)
-            present = _decode(name, value.decode()) if value else None
+        read = config_functions.read_spout(topology.name, topology.incarnation, name)
+        for _ in attempts(f"spout task {name}"):
+            value = await self._redis.execute(read)
+            present = _decode(name, value) if value else None
             wanted = present or Spout(name=name, index=-1)
             if ephemeral is not None:
                 wanted = replace(wanted, ephemeral=ephemeral)
             if wanted == present:
-                await self._server.wait_replicated(target[0])
+                await self._redis.wait_replicated(read)
                 return self._cache_spout(topology, present), False
-            args = (topology.stamp, name, value or "", wanted.document())
-            word, *values = await self._server.call("acker_write_spout_v1", target, *args)
-            if word == b"stale":
-                raise StaleStamp(target[0], values[0].decode())
-            if word == b"ok":
-                return self._cache_spout(topology, _decode(name, values[0].decode())), present is None
-        raise StoreUnavailable(f"spout task {name} is being changed by too many at once")
+            write = config_functions.write_spout(
+                topology.name, stamp=topology.stamp, name=name, present=value or "", document=wanted.document()
+            )
+            written = await self._redis.execute(write)
+            if written is not None:
+                return self._cache_spout(topology, _decode(name, written)), present is None
+        raise AssertionError("attempts end by raising")
+
+    async def mark(self, topology: Topology, before: Spout, after: Spout | None) -> Topology | None:
+        """Replace a spout task, or remove it (None), and raise the topology's version on every shard.
+
+        Gives the topology as it is then; None if the spout task was changed since it was read.
+        """
+        value = after.encode() if after else ""
+        call = config_functions.mark_spout(
+            topology.name, stamp=topology.stamp, name=before.name, present=before.encode(), value=value
+        )
+        if not await self._redis.execute(call):
+            return None
+        refreshed = await self._registry.refresh(topology.name)
+        await self._registry.stamp_shards(refreshed)
+        return refreshed
 
     def _cached(self, topology: Topology) -> dict[str, Spout]:
-        known_by, spouts = self._caches.get(topology.name, (None, {}))
-        return spouts if known_by == self._cache_key(topology) else {}
+        key, spouts = self._caches.get(topology.name, (None, {}))
+        return spouts if key == self._cache_key(topology) else {}
 
     def _cache_key(self, topology: Topology) -> object:
-        """What a cache holds for: a version of a topology, on the servers that there are."""
-        return topology.stamp, self._server.generation
+        """A cache is valid for one version of a topology, and while its keys stay on the same servers."""
+        return topology.stamp, self._redis.generation
 
     def _cache_spout(self, topology: Topology, spout: Spout) -> Spout:
         self._caches[topology.name] = (self._cache_key(topology), self._cached(topology) | {spout.name: spout})
         return spout
 
 
+class Callbacks:
+    """Changes callbacks. A change raises the topology's version, so that every replica reads the callback again."""
+
+    def __init__(self, registry: TopologyRegistry, spouts: SpoutRegistry) -> None:
+        self._registry, self._spouts = registry, spouts
+
+    async def change(self, topology: str, spout_task: str, change: CallbackChange) -> tuple[Spout, Spout]:
+        """Change a callback; gives the spout task before and after. Raises `UnknownSpout`, `SpoutBusy`.
+
+        It is written only if it was not changed since it was read, else tried again. Idempotent if ``change`` is.
+        """
+        now_ms = await self._registry.now_ms()
+        for _ in attempts(f"spout task {spout_task}"):
+            current = await self._registry.refresh(topology)
+            spout = await self._spouts.read(current, spout_task)
+            if spout.deletion:
+                raise SpoutBusy(f"spout task {spout_task} is being removed")
+            changed = replace(spout, callback=change(spout.callback, now_ms))
+            if changed == spout or await self._spouts.mark(current, spout, changed):
+                return spout, changed
+        raise AssertionError("attempts end by raising")
+
+
 def _decode(name: str, value: str) -> Spout:
-    """Read it as it stands in Redis; what a later release knows of it is passed over."""
-    index, made, document = value.split(" ", 2)
+    """Read a spout task as Redis keeps it; fields of a later release are ignored."""
+    index, created_ms, document = value.split(" ", 2)
     members = json.loads(document)
     callback = members.get("callback")
     return Spout(
         name=name,
         index=int(index),
-        created_ms=int(made),
+        created_ms=int(created_ms),
         callback=decode_registered(callback) if callback else None,
         ephemeral=members.get("ephemeral", False),
-        deletion=members.get("doom"),
+        deletion=Deletion(members["doom"]) if members.get("doom") else None,
         deletion_started_ms=members.get("doomed_ms", 0),
     )

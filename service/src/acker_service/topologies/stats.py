@@ -1,4 +1,4 @@
-"""Knows how many roots are pending, how many completions unread, and how roots have ended so far."""
+"""Counts pending roots, unread completions and dead letters, and how roots have ended so far."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from acker_protocol.operations import Outcome
 
 from acker_service.metrics.stats import CallbackBacklog, LatencyHistogram, TopologyStats
+from acker_service.redis import functions
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.stamp import Topology
 
@@ -16,11 +17,11 @@ TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoutCounts:
-    """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was made.
+    """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was created.
 
-    ``dropped`` are early roots that no init came for, ``unbalanced`` the times an ack val was zero with edges
-    outstanding; ``deliveries`` count completions, by what became of them. ``latencies`` are complete latencies, by
-    outcome; ``backlogs`` are of spout tasks with a callback, where they were looked at.
+    ``dropped`` are early roots without an init, ``unbalanced`` the times an ack val was zero with edges outstanding;
+    ``deliveries`` count completions by result, ``latencies`` are complete latencies by outcome, ``backlogs`` are of
+    spout tasks with a callback, where they were read.
     """
 
     pending: Counter[int] = field(default_factory=Counter)
@@ -32,21 +33,21 @@ class SpoutCounts:
     backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
 
     def stored(self, index: int) -> int:
-        """How many completions are kept for a spout task: unread ones and dead letters."""
+        """The number of completions kept for a spout task: unread ones and dead letters."""
         return self.unread[index] + self.dead[index]
 
     @property
     def stored_total(self) -> int:
-        """Likewise, over all spout tasks."""
+        """The number of completions kept for all spout tasks."""
         return sum(self.unread.values()) + sum(self.dead.values())
 
     def remaining(self, index: int) -> str:
-        """Say what is left of a spout task; empty if nothing is."""
+        """Describe what is left of a spout task; empty if nothing is."""
         return _describe_remaining(self.pending[index], self.unread[index], self.dead[index])
 
     @property
     def remaining_total(self) -> str:
-        """Likewise, over all spout tasks."""
+        """Describe what is left of all spout tasks; empty if nothing is."""
         return _describe_remaining(*(sum(counts.values()) for counts in (self.pending, self.unread, self.dead)))
 
     @property
@@ -70,14 +71,14 @@ class StatsReader:
         self._shards = shards
 
     async def read(self, topology: Topology) -> SpoutCounts:
-        """Add the counts of all shards up."""
-        _, shards = await self._shards.call_all(topology, "acker_read_counts_v1")
+        """Add up the counts of all shards."""
+        _, shards = await self._shards.call_all(topology, functions.read_counts())
         pending, unread, dead, fields = Counter[int](), Counter[int](), Counter[int](), Counter[str]()
-        for by_spout, unread_by_spout, dead_by_spout, ended in shards:
-            pending.update(read_counts(by_spout))
-            unread.update(read_counts(unread_by_spout))
-            dead.update(read_counts(dead_by_spout))
-            fields.update(_named(ended))
+        for shard in shards:
+            pending.update(shard.pending)
+            unread.update(shard.unread)
+            dead.update(shard.dead)
+            fields.update(shard.totals)
         latencies = {outcome.value: _latencies(fields, outcome) for outcome in Outcome}
         totals = {name: fields[name] + sum(_by_exponent(fields, name).values()) for name in TOTALS}
         deliveries = {name: fields[name] for name in DELIVERY}
@@ -91,11 +92,6 @@ def _describe_remaining(pending: int, unread: int, dead: int) -> str:
     return f"{pending} pending roots and {unread} unread completions{letters}" if pending or unread or dead else ""
 
 
-def read_counts(flat: list[bytes]) -> dict[int, int]:
-    """Read a hash of counts by spout index."""
-    return {int(index): count for index, count in _named(flat).items()}
-
-
 def _latencies(fields: Mapping[str, int], outcome: Outcome) -> LatencyHistogram:
     return LatencyHistogram(counts=_by_exponent(fields, outcome.value), sum_ms=fields.get(f"{outcome.value}_ms", 0))
 
@@ -103,7 +99,3 @@ def _latencies(fields: Mapping[str, int], outcome: Outcome) -> LatencyHistogram:
 def _by_exponent(fields: Mapping[str, int], name: str) -> dict[int, int]:
     head = f"{name}:"
     return {int(field.removeprefix(head)): count for field, count in fields.items() if field.startswith(head)}
-
-
-def _named(flat: list[bytes]) -> dict[str, int]:
-    return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}

@@ -7,13 +7,16 @@ from acker_protocol.errors import InvalidRequest
 from acker_protocol.operations import CompletionRecord, Outcome
 from acker_service.mailboxes.cursor import Cursor, Position, decode_cursor
 from acker_service.mailboxes.reading import Entry, fair_shares, read_entries, take_fairly
+from acker_service.redis import mailbox_functions
+from acker_service.redis.mailbox_functions import StoredEntry
+from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.registry import Topology
 from hypothesis import given
 from hypothesis import strategies as st
 
 INCARNATION = "0123456789abcdef"
-TOPOLOGY = Topology(name="t", stamp=INCARNATION + "0000000001", config=TopologyConfig(), window_ms=600_000)
+TOPOLOGY = Topology(name="t", stamp=Stamp(INCARNATION + "0000000001"), config=TopologyConfig(), window_ms=600_000)
 
 # Written by hand: format 1, incarnation, then shard B, milliseconds Q, sequence Q, taken I; base64 by `base64`.
 START = "AQEjRWeJq83v"
@@ -92,9 +95,14 @@ def packed(*root_ids: int) -> bytes:
     return b"".join(root_id.to_bytes(8, "big") + bytes(11) for root_id in root_ids)
 
 
+def decoded(reply: list[object]) -> list[StoredEntry]:
+    """A shard's reply as the driver reads it."""
+    return mailbox_functions.read(spout_index=0, entry="", offset=0, max_completions=10).decode(reply)
+
+
 def test_each_completion_of_a_shard_comes_with_the_position_behind_it() -> None:
     reply = [b"1790000000000-0", 0, packed(1, 2), b"1790000000005-18446744073709551615", 0, packed(3)]
-    found = list(read_entries(reply, "orders"))
+    found = list(read_entries(decoded(reply), "orders"))
     assert [(at, done.root_id) for at, done in found] == [
         (Position(ms=1_790_000_000_000, seq=0, offset=1), 1),
         (Position(ms=1_790_000_000_000, seq=0, offset=2), 2),
@@ -104,12 +112,12 @@ def test_each_completion_of_a_shard_comes_with_the_position_behind_it() -> None:
 
 
 def test_completions_already_taken_from_an_entry_are_skipped_and_counted() -> None:
-    found = list(read_entries([b"5-0", 2, packed(1, 2, 3), b"6-0", 1, packed(4)], "orders"))
+    found = list(read_entries(decoded([b"5-0", 2, packed(1, 2, 3), b"6-0", 1, packed(4)]), "orders"))
     assert [(at.entry, at.offset, done.root_id) for at, done in found] == [("5-0", 3, 3)]
 
 
 def test_an_empty_shard_has_no_entries() -> None:
-    assert list(read_entries([], "orders")) == []
+    assert list(read_entries(decoded([]), "orders")) == []
 
 
 # Dividing a limit -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.redis.codec import Layout
+from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.stamp import Topology
 from hypothesis import given
@@ -33,7 +34,7 @@ def both_forms(messages):
 
 
 def packed(operations, ackers, key, *, cap):
-    topology = Topology(name="t", stamp="0" * 26, config=TopologyConfig(ackers=ackers), window_ms=60_000)
+    topology = Topology(name="t", stamp=Stamp("0" * 26), config=TopologyConfig(ackers=ackers), window_ms=60_000)
     parts = operations.split(topology.layout, capped=cap)
     request = ApplyRequest(endpoint="batch", operations=operations, key=key)
     indexes = {name: 2**32 - 1 - place for place, name in enumerate(sorted(request.operations.spout_tasks))}

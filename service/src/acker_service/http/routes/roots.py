@@ -14,6 +14,7 @@ from acker_service.http.bodies import read_json_if_any
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs
 from acker_service.http.routes.operations import show_answer
+from acker_service.redis.functions import RootState
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots, decode_positions, encode_positions
 from acker_service.roots.reading import RootReader, RootView
@@ -26,7 +27,7 @@ FORCED = "forced"
 OlderThanMs = Annotated[int, Query(ge=0, le=2**53 - 1, description="Only roots of at least this age.")]
 ListCursor = Annotated[str | None, Query(description="The cursor of the page before; left out: the first page.")]
 
-_STATES = {"E": "early", "P": "pending", "F": "finished"}
+_STATES = {RootState.EARLY: "early", RootState.PENDING: "pending", RootState.FINISHED: "finished"}
 
 
 def make_router(
@@ -105,7 +106,7 @@ def _is_over(root: RootView) -> bool:
 
 
 def _show(root: RootView) -> dict[str, Any]:
-    if root.state == "N":
+    if root.state is RootState.UNKNOWN:
         raise _unknown(root.root_id)
     state = {"root_id": format_id(root.root_id), "state": _STATES[root.state]}
     if root.outcome is not None:

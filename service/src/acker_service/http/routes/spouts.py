@@ -13,7 +13,6 @@ from acker_service.http.auth import needs, require
 from acker_service.http.bodies import read_json_if_any
 from acker_service.http.parameters import Discard, SpoutTask, TopologyName
 from acker_service.topologies.callback import Callback, PubSub, read_callback
-from acker_service.topologies.callback_registry import Callbacks
 from acker_service.topologies.registration import (
     RegisteredCallback,
     generated_secret,
@@ -23,7 +22,7 @@ from acker_service.topologies.registration import (
 )
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spout_deletion import SpoutDeleteMode, SpoutDeleter
-from acker_service.topologies.spouts import Spout, SpoutRegistry
+from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts, StatsReader
 

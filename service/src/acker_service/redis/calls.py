@@ -1,0 +1,92 @@
+"""Describes calls to Redis without making them: the command, and how its reply is decoded."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from acker_service.redis import keys
+from acker_service.redis.stamp import Stamp, unwrap
+
+R = TypeVar("R")
+
+Argument = str | bytes | int
+Command = tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[R]):
+    """One command and its decoder; `RedisClient.execute` sends it and gives the decoded reply.
+
+    With ``confirm``, the reply counts only once enough replicas have what it is based on (see `Durability`).
+    """
+
+    command: Command
+    decode: Callable[[Any], R]
+    confirm: bool = True
+
+    @property
+    def key(self) -> str:
+        """The key that decides which server gets the command."""
+        return key_of(self.command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardCall(Generic[R]):
+    """A function of the library without the shard's key and stamp, which `Shards` adds."""
+
+    function: str
+    args: Command = ()
+    decode: Callable[[list[Any]], R]
+    confirm: bool = True
+
+    def at(self, key: str, stamp: Stamp) -> Call[R]:
+        """Address the call to one shard by its key; decoding raises `StaleStamp` if the shard has another stamp."""
+        command = ("FCALL", self.function, 1, key, stamp.text, *self.args)
+        return Call(command=command, decode=partial(_decode, key, self.decode), confirm=self.confirm)
+
+
+def fcall(
+    function: str, function_keys: tuple[str, ...], *args: Argument, decode: Callable[[Any], R], confirm: bool = True
+) -> Call[R]:
+    """Describe a call of a function of the library on keys that are known."""
+    return Call(command=("FCALL", function, len(function_keys), *function_keys, *args), decode=decode, confirm=confirm)
+
+
+def read(command: str, key: str, *args: Argument, decode: Callable[[Any], R]) -> Call[R]:
+    """Describe a plain command that reads a key; no replica has to confirm it."""
+    return Call(command=(command, key, *args), decode=decode, confirm=False)
+
+
+def nothing(_: object) -> None:
+    """Decode a reply that holds nothing of use."""
+
+
+def key_of(command: Command) -> str:
+    """Give the first key of a command."""
+    return str(command[3] if command[0] == "FCALL" else command[1])
+
+
+def name_of(command: Command) -> str:
+    """Give the name of a command as metrics show it: that of the function, if it calls one."""
+    return str(command[1] if command[0] == "FCALL" else command[0])
+
+
+def shard_keys(topology: str, count: int) -> list[str]:
+    """Give the keys that hold the stamps of a topology's shards."""
+    return [keys.shard(topology, number) for number in range(count)]
+
+
+def hint_channels(topology: str, shards: int) -> list[str]:
+    """Give the shard channels on which the shards of a topology announce new completions."""
+    return [keys.hints(topology, number) for number in range(shards)]
+
+
+def decode_hint(message: bytes) -> tuple[str, int] | None:
+    """Read the incarnation and the spout index from a hint; None if the message is no hint."""
+    incarnation, _, index = message.decode(errors="replace").partition(" ")
+    return (incarnation, int(index)) if index.isdecimal() else None
+
+
+def _decode(key: str, decode: Callable[[list[Any]], R], reply: list[Any]) -> R:
+    return decode(unwrap(key, reply))

@@ -1,0 +1,291 @@
+"""The functions of the library that apply requests, read roots and counts, and expire roots of one shard.
+
+Each function describes a call of one Lua function (see lua/) and names what its reply holds.
+``settings`` are the packed rules of a topology (`pack_settings`), ``bucket`` is the number of a root's bucket.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from acker_protocol.operations import Outcome
+from acker_protocol.states import TopologyRules
+
+from acker_service.redis.calls import Argument, ShardCall
+from acker_service.redis.codec import ShardRequest
+
+_BUCKET_AND_ROOT = struct.Struct(">IQ")
+_SETTINGS = struct.Struct(">IIIIIB")
+_ROOT_FIELDS = 7
+_OUTCOMES = {b"A": Outcome.ACKED, b"F": Outcome.FAILED, b"T": Outcome.TIMED_OUT}
+_OVER = ord("1")
+
+
+class RootState(Enum):
+    """The state of a root, by the letter that Redis gives for it."""
+
+    UNKNOWN = "N"
+    EARLY = "E"
+    PENDING = "P"
+    FINISHED = "F"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """The results of one request in one shard: a code an operation; ``replayed`` if the shard had applied it before."""
+
+    codes: str
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedRequests:
+    """The results of all requests of a call, and the free slots that they left, packed as they were given."""
+
+    free_slots: bytes
+    results: list[Applied]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootRecord:
+    """An early or pending root as Redis keeps it; times in Unix milliseconds.
+
+    ``outstanding`` is None while it is unknown; ``spout_index`` counts for a pending root only.
+    """
+
+    root_id: int
+    ack_val: int
+    outstanding: int | None
+    started_ms: int
+    due_ms: int
+    spout_index: int
+    message_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootReply:
+    """A root's state at ``now_ms``: ``outcome`` of a finished root, ``record`` of an early or pending one."""
+
+    now_ms: int
+    state: RootState
+    outcome: Outcome | None = None
+    record: RootRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketPosition:
+    """A place in the list of a shard's pending roots: a bucket, its score in the deadline index, and a HSCAN cursor."""
+
+    score: int = 0
+    bucket: int = 0
+    hscan_cursor: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRoots:
+    """Pending roots by the place of their bucket at ``now_ms``, and the place to go on at (None: the list ends)."""
+
+    now_ms: int
+    next: BucketPosition | None
+    pieces: list[tuple[BucketPosition, list[RootRecord]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticked:
+    """How many roots a tick ended, whether more are due, and the due buckets that are too large for one call."""
+
+    ended: int
+    more: bool
+    overfull_buckets: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walked:
+    """How many roots a step ended, the cursor of the next step (0: the end), and the earliest deadline found so far."""
+
+    ended: int
+    cursor: int
+    earliest_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardCounts:
+    """Pending roots, unread completions and dead letters by spout index, and totals by name (see `StatsReader`)."""
+
+    pending: dict[int, int]
+    unread: dict[int, int]
+    dead: dict[int, int]
+    totals: dict[str, int]
+
+
+def apply(settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]) -> ShardCall[AppliedRequests]:
+    """Apply requests, one after the other; Redis refuses the call when its memory is full.
+
+    ``free_slots`` are those of capped spout tasks (`encode_free_slots`), empty without a cap.
+    """
+    return ShardCall(function="acker_apply_v1", args=_apply_args(settings, free_slots, requests), decode=_applied)
+
+
+def apply_without_inits(
+    settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]
+) -> ShardCall[AppliedRequests]:
+    """Apply requests likewise, but refuse their inits; Redis runs this call when its memory is full, too."""
+    args = _apply_args(settings, free_slots, requests)
+    return ShardCall(function="acker_apply_full_v1", args=args, decode=_applied)
+
+
+ApplyFunction = Callable[[bytes, bytes, Sequence[ShardRequest]], ShardCall[AppliedRequests]]
+"""`apply` or `apply_without_inits`."""
+
+
+def read_root(*, settings: bytes, bucket: int, root_id: int) -> ShardCall[RootReply]:
+    """Read one root."""
+    return ShardCall(function="acker_read_root_v1", args=(settings, bucket, _id_bytes(root_id)), decode=_root)
+
+
+def force_fail(*, settings: bytes, bucket: int, root_id: int, reason: str) -> ShardCall[str | None]:
+    """Fail a root that is early, pending or finished; gives the code of the result, None for an unknown root."""
+    args = (settings, bucket, _id_bytes(root_id), reason)
+    return ShardCall(function="acker_force_fail_v1", args=args, decode=_forced)
+
+
+def ended(roots: Iterable[tuple[int, int]]) -> ShardCall[list[bool]]:
+    """Say of roots, given by bucket and root id, whether they are neither early nor pending."""
+    packed = b"".join(_BUCKET_AND_ROOT.pack(bucket, root_id) for bucket, root_id in roots)
+    return ShardCall(function="acker_ended_v1", args=(packed,), decode=_flags, confirm=False)
+
+
+def list_roots(
+    *, settings: bytes, start: BucketPosition, older_than_ms: int, max_roots: int, max_records: int
+) -> ShardCall[ListedRoots]:
+    """List pending roots of at least an age, bucket by bucket, the nearest deadline first.
+
+    The reply holds whole pieces of buckets, so ``max_roots`` and ``max_records`` (records read) are exceeded a little.
+    """
+    args = (settings, start.score, start.bucket, start.hscan_cursor, older_than_ms, max_roots, max_records)
+    return ShardCall(function="acker_list_roots_v1", args=args, decode=_listed, confirm=False)
+
+
+def tick(*, settings: bytes, max_records: int) -> ShardCall[Ticked]:
+    """Time out overdue roots and drop early ones without an init, reading about ``max_records`` records."""
+    return ShardCall(function="acker_tick_v1", args=(settings, max_records), decode=_ticked)
+
+
+def walk(*, settings: bytes, bucket: int, cursor: int, earliest_ms: int | None) -> ShardCall[Walked]:
+    """Expire one piece of an overfull bucket; begin with cursor 0 and pass on what the step before gave."""
+    args = (settings, bucket, cursor, "" if earliest_ms is None else earliest_ms)
+    return ShardCall(function="acker_walk_v1", args=args, decode=_walked)
+
+
+def fail_all(*, settings: bytes, max_roots: int) -> ShardCall[bool]:
+    """Fail about ``max_roots`` roots of a topology that is deleted and drop early ones; says whether more are left."""
+    return ShardCall(function="acker_fail_all_v1", args=(settings, max_roots), decode=lambda reply: bool(_only(reply)))
+
+
+def read_counts() -> ShardCall[ShardCounts]:
+    """Read the counts of a shard."""
+    return ShardCall(function="acker_read_counts_v1", decode=_counts, confirm=False)
+
+
+def pack_settings(rules: TopologyRules, window_ms: int) -> bytes:
+    """Pack the rules of a topology and the idempotency window in milliseconds for a call."""
+    return _SETTINGS.pack(
+        rules.message_timeout_ms,
+        rules.progress_timeout_ms,
+        rules.dedupe_window_ms,
+        rules.retention_ms,
+        window_ms,
+        rules.tracked,
+    )
+
+
+def by_name(flat: Sequence[bytes]) -> dict[str, int]:
+    """Read a hash of counts by name."""
+    return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def by_index(flat: Sequence[bytes]) -> dict[int, int]:
+    """Read a hash of counts by spout index."""
+    return {int(index): int(count) for index, count in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def _apply_args(settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]) -> tuple[Argument, ...]:
+    return settings, free_slots, *(arg for request in requests for arg in request.args)
+
+
+def _applied(reply: list[Any]) -> AppliedRequests:
+    results = [Applied(codes=codes[1:].decode(), replayed=codes[:1] == b"=") for codes in reply[1:]]
+    return AppliedRequests(free_slots=reply[0], results=results)
+
+
+def _root(reply: list[Any]) -> RootReply:
+    now_ms, letter, *rest = reply
+    state = RootState(letter.decode())
+    if state is RootState.FINISHED:
+        return RootReply(now_ms=now_ms, state=state, outcome=_OUTCOMES[_only(rest)])
+    return RootReply(now_ms=now_ms, state=state, record=_record(rest) if rest else None)
+
+
+def _record(values: Sequence[Any]) -> RootRecord:
+    root_id, ack_val, outstanding, started, due, spout, message_id = values
+    return RootRecord(
+        root_id=int.from_bytes(root_id, "big"),
+        ack_val=int.from_bytes(ack_val, "big"),
+        outstanding=None if outstanding == b"" else outstanding,
+        started_ms=started,
+        due_ms=due,
+        spout_index=spout,
+        message_id=None if message_id is None else message_id.decode(),
+    )
+
+
+def _forced(reply: list[bytes]) -> str | None:
+    code = _only(reply).decode()
+    return None if code == RootState.UNKNOWN.value else str(code)
+
+
+def _flags(reply: list[bytes]) -> list[bool]:
+    return [flag == _OVER for flag in _only(reply)]
+
+
+def _listed(reply: list[Any]) -> ListedRoots:
+    now_ms, score, bucket, step, *rest = reply
+    pieces = [
+        (_position(*rest[i : i + 3]), [_record(values) for values in _chunks(rest[i + 3], _ROOT_FIELDS)])
+        for i in range(0, len(rest), 4)
+    ]
+    return ListedRoots(now_ms=now_ms, next=_position(score, bucket, step) if score else None, pieces=pieces)
+
+
+def _position(score: bytes, bucket: bytes, step: bytes) -> BucketPosition:
+    return BucketPosition(score=int(score), bucket=int(bucket), hscan_cursor=int(step))
+
+
+def _ticked(reply: list[Any]) -> Ticked:
+    count, more, *overfull = reply
+    return Ticked(ended=count, more=bool(more), overfull_buckets=[int(bucket) for bucket in overfull])
+
+
+def _walked(reply: list[Any]) -> Walked:
+    count, cursor, earliest = reply
+    return Walked(ended=int(count), cursor=int(cursor), earliest_ms=int(earliest) if earliest else None)
+
+
+def _counts(reply: list[Any]) -> ShardCounts:
+    pending, unread, dead, totals = reply
+    return ShardCounts(pending=by_index(pending), unread=by_index(unread), dead=by_index(dead), totals=by_name(totals))
+
+
+def _id_bytes(root_id: int) -> bytes:
+    return root_id.to_bytes(8, "big")
+
+
+def _only(reply: Sequence[Any]) -> Any:
+    [value] = reply
+    return value
+
+
+def _chunks(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    return (values[i : i + size] for i in range(0, len(values), size))

@@ -1,0 +1,263 @@
+"""The functions of the library that read, deliver and release the completions of spout tasks in one shard.
+
+Each function describes a call of one Lua function (see lua/) and names what its reply holds. An
+``entry`` is the id of a stream entry, which holds several completions; ``offset`` is how many of them are taken.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from acker_service.redis.calls import Argument, ShardCall, nothing
+from acker_service.redis.functions import by_index
+
+_READ_FIELDS = 3
+_DEAD_FIELDS = 6
+
+EntryId = tuple[int, int]
+"""The milliseconds and the sequence number of a stream entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntry:
+    """An entry as it was read: its packed completions, and how many of the first to skip."""
+
+    entry_id: EntryId
+    skip: int
+    packed: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadEntry(StoredEntry):
+    """An entry of dead letters: how often it was tried, the last error, and when it was given up."""
+
+    attempts: int
+    error: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedEntry(StoredEntry):
+    """An entry to deliver, and how often it was tried."""
+
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """How many completions one step moved or released, and whether there may be more for another step."""
+
+    count: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackOutdated:
+    """The shard already delivers to a later callback, which began at this time."""
+
+    callback_epoch_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseHeld:
+    """Another worker holds the lease for so long."""
+
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """Entries to deliver.
+
+    ``due_ms`` is when entries that failed before were due (None: these were never tried), ``next_due_ms`` when the
+    next such are due, ``failing_since_ms`` since when no delivery succeeded. ``more`` says whether there may be others.
+    """
+
+    due_ms: int | None
+    more: bool
+    next_due_ms: int | None
+    failing_since_ms: int | None
+    entries: list[ClaimedEntry]
+
+
+ClaimReply = CallbackOutdated | LeaseHeld | Claimed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldestEntries:
+    """When the oldest entry of each mailbox was written (None: the mailbox is empty), and the time now."""
+
+    now_ms: int
+    written_ms: list[int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastUsed:
+    """When spout tasks were last emitted under or read, by spout index, and the time now."""
+
+    now_ms: int
+    used_ms: dict[int, int]
+
+
+def read(*, spout_index: int, entry: str, offset: int, max_completions: int) -> ShardCall[list[StoredEntry]]:
+    """Read completions after a position ("" is the beginning), oldest first, in whole entries."""
+    args = (spout_index, entry, offset, max_completions)
+    return ShardCall(function="acker_read_v1", args=args, decode=_entries)
+
+
+def release(*, spout_index: int, entry: str, offset: int, max_entries: int) -> ShardCall[StepResult]:
+    """Release all completions up to a position, ``max_entries`` entries a step. Idempotent."""
+    args = (spout_index, entry, offset, max_entries)
+    return ShardCall(function="acker_release_v1", args=args, decode=_step)
+
+
+def discard(*, spout_index: int) -> ShardCall[int]:
+    """Discard all completions of a spout task; gives how many were unread. Cursors stay valid."""
+    return ShardCall(function="acker_discard_v1", args=(spout_index,), decode=_count)
+
+
+def last_entries(spout_indexes: Sequence[int]) -> ShardCall[list[bytes | None]]:
+    """Read the id of the newest entry of each mailbox; None where there never was one."""
+    return ShardCall(function="acker_tips_v1", args=tuple(spout_indexes), decode=list, confirm=False)
+
+
+def oldest(spout_indexes: Sequence[int]) -> ShardCall[OldestEntries]:
+    """Read when the oldest entry of each mailbox was written."""
+    return ShardCall(function="acker_oldest_v1", args=tuple(spout_indexes), decode=_oldest, confirm=False)
+
+
+def claim(
+    *,
+    spout_index: int,
+    callback_epoch_ms: int,
+    worker: str,
+    lease_ms: int,
+    now_ms: int,
+    max_completions: int,
+    max_per_entry: int,
+) -> ShardCall[ClaimReply]:
+    """Claim what is to be delivered: entries that failed together and are due again, else entries never tried.
+
+    ``worker`` takes the lease; it is "" on a shard that does not keep the lease. Entries stay in the mailbox. An entry
+    of more than ``max_per_entry`` completions is split; 0 splits none.
+    """
+    args = (spout_index, callback_epoch_ms, worker, lease_ms, now_ms, max_completions, max_per_entry)
+    return ShardCall(function="acker_take_v1", args=args, decode=_claimed)
+
+
+def settle(
+    *,
+    spout_index: int,
+    callback_epoch_ms: int,
+    success: bool | None,
+    error: str,
+    settlements: Sequence[Argument],
+) -> ShardCall[None]:
+    """Settle what was claimed, all in one step. Idempotent.
+
+    ``success`` says whether the receiver took anything, None if that is unknown. ``settlements`` are five arguments an
+    entry: its id, the result (done, retry, dead or sent), when it is tried again, how many completions remain, and
+    those completions, packed ("" for all of the entry).
+    """
+    word = "" if success is None else str(int(success))
+    args = (spout_index, callback_epoch_ms, word, error, *settlements)
+    return ShardCall(function="acker_settle_v1", args=args, decode=nothing)
+
+
+def release_lease(*, spout_index: int, worker: str, rest_ms: int) -> ShardCall[None]:
+    """Give a worker's lease back; for ``rest_ms`` milliseconds no worker gets it. Idempotent."""
+    return ShardCall(function="acker_leave_v1", args=(spout_index, worker, rest_ms), decode=nothing, confirm=False)
+
+
+def read_dead(*, spout_index: int, entry: str, offset: int, max_completions: int) -> ShardCall[list[DeadEntry]]:
+    """Read dead letters after a position ("" is the beginning), oldest first, in whole entries."""
+    args = (spout_index, entry, offset, max_completions)
+    return ShardCall(function="acker_read_dead_v1", args=args, decode=_dead_entries)
+
+
+def replay_dead(*, spout_index: int, max_entries: int) -> ShardCall[StepResult]:
+    """Move dead letters back into the mailbox, as if they had never been tried."""
+    return ShardCall(function="acker_replay_dead_v1", args=(spout_index, max_entries), decode=_step)
+
+
+def discard_dead(*, spout_index: int, max_entries: int) -> ShardCall[StepResult]:
+    """Discard dead letters."""
+    return ShardCall(function="acker_discard_dead_v1", args=(spout_index, max_entries), decode=_step)
+
+
+def remove_spout(*, spout_index: int) -> ShardCall[int]:
+    """Remove the mailbox of a spout task for good; gives how many completions and dead letters were discarded."""
+    return ShardCall(function="acker_remove_spout_v1", args=(spout_index,), decode=_count)
+
+
+def read_used() -> ShardCall[LastUsed]:
+    """Read when each spout task was last used."""
+    return ShardCall(function="acker_read_used_v1", decode=_used, confirm=False)
+
+
+def _entries(reply: list[Any]) -> list[StoredEntry]:
+    return [
+        StoredEntry(entry_id=_entry_id(entry), skip=int(skip), packed=packed)
+        for entry, skip, packed in _chunks(reply, _READ_FIELDS)
+    ]
+
+
+def _dead_entries(reply: list[Any]) -> list[DeadEntry]:
+    return [
+        DeadEntry(
+            entry_id=_entry_id(entry), skip=skip, packed=packed, attempts=attempts, error=error.decode(), at_ms=at_ms
+        )
+        for entry, skip, packed, attempts, error, at_ms in _chunks(reply, _DEAD_FIELDS)
+    ]
+
+
+def _claimed(reply: list[Any]) -> ClaimReply:
+    word, *rest = reply
+    if word == b"old":
+        return CallbackOutdated(callback_epoch_ms=_count(rest))
+    if word == b"held":
+        return LeaseHeld(for_ms=_count(rest))
+    due, more, next_due, failing_since, *items = rest
+    return Claimed(
+        due_ms=_optional(due),
+        more=bool(more),
+        next_due_ms=_optional(next_due),
+        failing_since_ms=_optional(failing_since),
+        entries=[
+            ClaimedEntry(entry_id=_entry_id(entry), attempts=attempts, skip=int(skip), packed=packed)
+            for entry, attempts, skip, packed in items
+        ],
+    )
+
+
+def _step(reply: list[Any]) -> StepResult:
+    count, more = reply
+    return StepResult(count=count, more=bool(more))
+
+
+def _count(reply: list[Any]) -> int:
+    [count] = reply
+    return int(count)
+
+
+def _oldest(reply: list[Any]) -> OldestEntries:
+    now_ms, *entries = reply
+    return OldestEntries(now_ms=now_ms, written_ms=[_entry_id(entry)[0] if entry else None for entry in entries])
+
+
+def _used(reply: list[Any]) -> LastUsed:
+    now_ms, used = reply
+    return LastUsed(now_ms=now_ms, used_ms=by_index(used))
+
+
+def _entry_id(entry: bytes) -> EntryId:
+    ms, seq = entry.split(b"-")
+    return int(ms), int(seq)
+
+
+def _optional(value: bytes | int) -> int | None:
+    return int(value) if value != b"" else None
+
+
+def _chunks(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    return (values[i : i + size] for i in range(0, len(values), size))
