@@ -18,7 +18,7 @@ from acker_service.topologies.registration import register_callback
 from redis.asyncio import Redis
 
 from tests.support.caller import Caller, init
-from tests.support.delivery import make_supervisor
+from tests.support.tasks import delivery_supervisor
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,7 @@ async def supervisor(
 ) -> AsyncIterator[DeliverySupervisor]:
     await call.put_spout(SPOUT)
     await store.callbacks.change("default", SPOUT, _register_pubsub)
-    supervisor = make_supervisor(store, webhook_client=webhook_client, config=CONFIG)
+    supervisor = delivery_supervisor(store, webhook_client=webhook_client, config=CONFIG)
     yield supervisor
     await supervisor.stop()
 
@@ -128,7 +128,7 @@ async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside
     webhook_client: WebhookClient,
 ) -> None:
     await call.words(*[init(root) for root in range(4, 44, 4)])
-    small = make_supervisor(store, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
+    small = delivery_supervisor(store, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
     small.start()
     await eventually_published(subscriber, [*range(4, 44, 4)])
     await small.stop()

@@ -7,7 +7,7 @@ from acker_protocol.operations import Ack, Init
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.operations.batch import ListBatch
-from acker_service.operations.request import ApplyRequest
+from acker_service.operations.applier import ApplyRequest
 from acker_service.redis import config_functions, keys, mailbox_functions
 from acker_service.settings import Settings
 from acker_service.topologies.stamp import Deletion

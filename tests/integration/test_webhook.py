@@ -16,9 +16,8 @@ from acker_service.topologies.callback import Webhook
 from acker_service.topologies.registration import register_callback, resume
 
 from tests.support.caller import Caller, init
-from tests.support.delivery import make_supervisor
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
-from tests.support.tasks import root_expiry
+from tests.support.tasks import delivery_supervisor, root_expiry
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +64,7 @@ class Hooks:
         await self.store.callbacks.change("default", spout_task, change)
 
     def deliver(self, **config: Any) -> DeliverySupervisor:
-        supervisor = make_supervisor(self.store, webhook_client=self.webhook_client, config=replace(CONFIG, **config))
+        supervisor = delivery_supervisor(self.store, webhook_client=self.webhook_client, config=replace(CONFIG, **config))
         supervisor.start()
         self._supervisors.append(supervisor)
         return supervisor

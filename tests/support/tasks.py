@@ -1,7 +1,7 @@
 """Makes the periodic tasks of a worker from the parts of a service."""
 
 from acker_service.components import Components
-from acker_service.delivery.config import DeliveryConfig
+from acker_service.delivery.retry import DeliveryConfig
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
 from acker_service.roots.expiry_task import RootExpiryTask
@@ -25,7 +25,7 @@ def spout_expiry(parts: Components, *, interval: float) -> SpoutExpiry:
 
 
 def delivery_supervisor(
-    parts: Components, *, webhook_client: WebhookClient, config: DeliveryConfig, interval: float
+    parts: Components, *, webhook_client: WebhookClient, config: DeliveryConfig, interval: float = 0.05
 ) -> DeliverySupervisor:
     return DeliverySupervisor(
         registry=parts.registry,
