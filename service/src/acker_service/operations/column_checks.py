@@ -6,7 +6,7 @@ from acker_service.operations.column_batch import ColumnBatch
 from acker_service.operations.column_builder import all_in_range
 
 _SHORT = fields.MESSAGE_ID_BYTES // 4
-"""The most characters that no text is too long with."""
+"""A text of at most this many characters is never too long in bytes."""
 
 _TEXTS = {packed.INIT: fields.message_id, packed.FAIL: fields.reason}
 

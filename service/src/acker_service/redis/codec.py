@@ -49,7 +49,7 @@ OPERATION_FIELDS = (
     ("flags", "B"),
     ("spout_index", "I"),
 )
-"""The fixed fields of an operation, big-endian: names and codes of one byte, which `struct` and numpy share."""
+"""The fixed fields of an operation, big-endian: names, and type codes that `struct` and numpy share."""
 
 _OPERATION = struct.Struct(">" + "".join(code for _, code in OPERATION_FIELDS))
 _NUMBER = struct.Struct(">I")
