@@ -1,4 +1,4 @@
-"""Random sequences of everything, through the law and through Redis: they must not be told apart."""
+"""Random sequences of everything, through the state machine in Python and through Redis: both must agree."""
 
 import os
 from collections import Counter

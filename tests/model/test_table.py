@@ -1,4 +1,4 @@
-"""Every row of the table in docs/semantics.md, through the law and through Redis."""
+"""Every row of the table in docs/semantics.md, through the state machine in Python and through Redis."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ EVERY = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scen
 
 
 class ModelUnderTest(ModelAcker):
-    """The law, driven as the store is."""
+    """The state machine in Python, driven as the store is."""
 
     def advance(self, ms: int) -> None:
         self.now_ms += ms
@@ -40,7 +40,7 @@ def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
 
 
 @EVERY
-def test_by_the_law(scenario: Scenario) -> None:
+def test_in_python(scenario: Scenario) -> None:
     acker = ModelUnderTest(scenario.configuration, WINDOW_MS, 0)
     assert play(acker, scenario) == words_of(scenario)
     assert [(done.outcome, done.reason) for done in acker.mailbox] == scenario.told

@@ -1,4 +1,4 @@
-"""An acker made of the law alone: requests, caps, remembered keys and mailboxes over `acker_protocol.tree`."""
+"""An acker in plain Python: requests, caps, idempotency keys and mailboxes over `acker_protocol.tree`."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _CHANGING = {OperationState.PENDING, OperationState.ACKED, OperationState.FAILED
 
 @dataclass
 class ModelAcker:
-    """What the store has to do, said by the law. ``window_ms`` is how long requests are remembered."""
+    """What the store has to do. ``window_ms`` is how long requests are remembered."""
 
     configuration: TopologyConfig
     window_ms: int

@@ -16,10 +16,10 @@ nothing. A root is unknown (None), early (a `Tree` without spout task: its init 
 one) or `Finished`. Time moves it, too: `expire` times a pending root out and drops an early one, `forget_expired` makes
 a finished root unknown after its retention.
 
-The XOR is Storm's (``Acker.java``). What each operation does out of order, repeated or late is Acker's own: see
-docs/semantics.md. ``acker_service/redis/lua/transitions.lua`` is the twin of this file: the same functions under the
-same names in the same order; a stateful property test compares the two. `apply_operation`, `expire` and
-`forget_expired` are the API; the other functions are steps of these.
+The XOR is Storm's (``Acker.java``). What each operation does out of order, repeated or late is Acker's own; see
+docs/semantics.md. ``acker_service/redis/lua/transitions.lua`` is the twin of this file, with the same functions under
+the same names in the same order; a stateful property test compares the two. `apply_operation`, `expire` and
+`forget_expired` are the API; the other functions are their steps.
 """
 
 from dataclasses import replace

@@ -1,19 +1,20 @@
 #!lua name=acker
 --[[
-  The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property test
-  compares the two. Files are joined in this order: acker (names, clock, stamp), record, completions, transitions,
+  The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), record, completions, transitions,
   requests, tick, mailbox, delivery, dead, roots, topologies, removal.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
-  because Lua allows 200 local variables at a time. In all files, `call` is the state of one call (begin_call), `root` the
-  root that it works on (record.lua) and `op` the operation that it applies (requests.lua).
+  because Lua allows 200 local variables at a time. In all files, `call` is the state of one call (begin_call), `root`
+  the root that it works on (record.lua) and `op` the operation that it applies (requests.lua).
 
-  Keys. K = acker:{TOPOLOGY/SHARD} holds the stamp and is the only key without the incarnation in its name; all other keys
-  of the shard begin with K:INCARNATION: and share its hash tag. Times are Unix milliseconds unless another unit is given.
+  Keys. K = acker:{TOPOLOGY/SHARD} holds the stamp and is the only key without the incarnation in its name; all other
+  keys of the shard begin with K:INCARNATION: and share its hash tag. Times are Unix milliseconds unless another unit is
+  given.
 
-    K         string  stamp: incarnation (16 hex digits) and version (10 digits); a trailing x makes it a tombstone, which
-                      lasts one day
+    K         string  stamp: incarnation (16 hex digits) and version (10 digits); a trailing x makes it a tombstone,
+                      which lasts one day
     r<b>      hash    bucket b of roots: root id (8 raw bytes) -> record (see record.lua); TTL 21 days as a backstop
     x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure
     due       zset    bucket -> earliest deadline in it; a hint when to look, the record decides
@@ -37,8 +38,8 @@
     gone      set     indexes of removed spout tasks: roots that end under them give no completion
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
-                      timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms = the
-                      sum of their latencies
+                      timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms =
+                      the sum of their latencies
 
     barrier   string  the last write before a wait for replicas; K's own, without the incarnation
     hints     channel INCARNATION and spout index of a mailbox with new completions; a shard channel, K's own likewise
@@ -47,7 +48,8 @@
   The configuration of all topologies has one slot, so that one step can write it; with T = acker:{topologies}
 
     T                             set     the names of topologies
-    T:TOPOLOGY                    hash    pair (the stamp), config (JSON), next (the next spout index), mark (removal.lua)
+    T:TOPOLOGY                    hash    pair (the stamp), config (JSON), next (the next spout index), mark
+                                          (see removal.lua)
     T::ticked                     string  exists while a worker ticks
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
@@ -68,9 +70,10 @@ end
 
 -- Compares a shard's stamp with the stamp of a call. Gives nil if they fit; else the reply that refuses the call, with
 -- the shard's own stamp ('' if it has none). A higher stamp is adopted: this heals a PUT that died half-way.
--- In a cluster this also refuses a slot that is being moved to another server, before anything is written: Redis answers
--- a command that names one key that exists here and one that does not with an error, and the second key never exists.
--- (The keys of a call are not declared; without this check Redis would run it until it met the first key that has moved.)
+-- In a cluster this also refuses a slot that is being moved to another server, before anything is written: Redis
+-- answers a command that names one key that exists here and one that does not with an error, and the second key never
+-- exists. (The keys of a call are not declared; without this check Redis would run it until it met the first key that
+-- has moved.)
 local function check_stamp(key, stamp)
   local own = redis.call('MGET', key, key .. ':none')[1]
   if own == stamp then return nil end
@@ -87,8 +90,8 @@ local function register(name, callback)
   redis.register_function { function_name = name, callback = callback, flags = { 'allow-oom' } }
 end
 
--- Wraps a function of a shard: KEYS[1] is the shard, ARGV[1] the stamp. The wrapped function runs only if the stamp fits,
--- and gets the shard's key, the prefix of its keys, and ARGV.
+-- Wraps a function of a shard: KEYS[1] is the shard, ARGV[1] the stamp. The wrapped function runs only if the stamp
+-- fits, and gets the shard's key, the prefix of its keys, and ARGV.
 local function on_shard(callback)
   return function(keys, args)
     local stale = check_stamp(keys[1], args[1])
@@ -101,12 +104,13 @@ local function register_on_shard(name, callback)
   register(name, on_shard(callback))
 end
 
--- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the settings:
--- message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 0 without ackers.
+-- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
+-- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 0 without
+-- ackers.
 local function begin_call(key, base, args)
   local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
-  call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window, call.tracked =
-    struct.unpack('>I4I4I4I4I4B', args[2])
+  call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window,
+    call.tracked = struct.unpack('>I4I4I4I4I4B', args[2])
   call.outcome_slice = call.base .. 'f' .. math.floor(call.now / call.retention) % 2 .. ':'
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
@@ -141,7 +145,8 @@ end)
 
 register('acker_version', function() return VERSION end)
 
--- Input: KEYS[1] shard; ARGV[1] stamp. Stamps a shard that has no stamp or a lower one. Output: 'ok' or {'stale', stamp}
+-- Input: KEYS[1] shard; ARGV[1] stamp. Stamps a shard that has no stamp or a lower one.
+-- Output: {'ok'} or {'stale', stamp}
 register('acker_stamp_v1', function(keys, args)
   if redis.call('EXISTS', keys[1]) == 0 then redis.call('SET', keys[1], args[1]) end
   return check_stamp(keys[1], args[1]) or { 'ok' }

@@ -1,7 +1,7 @@
 --[[
-  A completion in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01), flags B (the
-  outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component), then in that order each text that has a
-  flag, as its length I2 and its bytes.
+  A completion in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01), flags B
+  (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component), then in that order each text that
+  has a flag, as its length I2 and its bytes.
 ]]
 
 local OUTCOME = { A = 0, F = 1, T = 2 }
@@ -49,7 +49,8 @@ local function read_failure(call, root)
 end
 
 local function read_message_id(call, root)
-  return root.message_id or root.message_id_is_long and redis.call('HGET', call.base .. 'x' .. root.bucket, root.id) or nil
+  return root.message_id
+    or root.message_id_is_long and redis.call('HGET', call.base .. 'x' .. root.bucket, root.id) or nil
 end
 
 -- Ends a root: collects its completion for its spout task; `commit` appends it to the mailbox.
@@ -81,8 +82,8 @@ local function append_completions(call, spout, completions)
   redis.call('SPUBLISH', call.hints_channel, call.incarnation .. ' ' .. spout)
 end
 
--- Commits a call: appends completions to the mailboxes, publishes hints, writes counts. One entry per spout task holds all
--- completions of the call, so that a batch costs one append.
+-- Commits a call: appends completions to the mailboxes, publishes hints, writes counts. One entry per spout task holds
+-- all completions of the call, so that a batch costs one append.
 local function commit(call)
   for spout, completions in pairs(call.completions_by_spout) do
     if not is_gone(call, spout) then append_completions(call, spout, completions) end

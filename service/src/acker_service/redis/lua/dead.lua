@@ -1,14 +1,14 @@
 --[[
-  Dead letters: completions whose every delivery failed. They stay until a call puts them back into the mailbox or discards
-  them.
+  Dead letters: completions whose every delivery failed. They stay until a call puts them back into the mailbox or
+  discards them.
 ]]
 
 do
   --[[
     Reads dead letters after a position, oldest first, in whole entries until enough are found.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry ('' from the beginning)  [4] number of its completions
-            that are taken  [5] number of completions wanted
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry ('' from the beginning)  [4] number of its
+            completions that are taken  [5] number of completions wanted
     Output  {'ok', entry, number of its completions to skip, its completions, tries, last error, time, next entry ...}
   ]]
   local function read_dead(_, base, args)
@@ -45,8 +45,8 @@ do
     return total, #entries == tonumber(limit) and 1 or 0
   end
 
-  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] limit of entries. Puts dead letters back into the mailbox, to
-  -- be sent as if they had never been tried. Output: {'ok', completions, 1 if there may be more}
+  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] limit of entries. Puts dead letters back into the
+  -- mailbox, to be sent as if they had never been tried. Output: {'ok', completions, 1 if there may be more}
   local function replay_dead(key, base, args)
     local spout = args[2]
     local total, more = end_dead(base, spout, args[3], function(n, packed) add_entry(base, spout, n, packed) end)

@@ -1,8 +1,8 @@
 --[[
-  Delivery: a worker claims completions for a spout task's callback, sends them, and settles them. A completion leaves the
-  mailbox only in the step that settles it. Entries that were tried without success wait in retry<i> for their next try;
-  entries that were never tried come after the position in `sent`. One worker at a time delivers for a spout task: it
-  holds the lease, which one of the shards stores.
+  Delivery: a worker claims completions for a spout task's callback, sends them, and settles them. A completion leaves
+  the mailbox only in the step that settles it. Entries that were tried without success wait in retry<i> for their next
+  try; entries that were never tried come after the position in `sent`. One worker at a time delivers for a spout task:
+  it holds the lease, which one of the shards stores.
 ]]
 
 local function add_entry(base, spout, n, packed)
@@ -22,8 +22,8 @@ do
     for _, name in ipairs({ 'sent', 'leases', 'failing' }) do redis.call('HDEL', base .. name, spout) end
   end
 
-  -- Fences off an older callback: whether this epoch is the one that the shard delivers to. A later epoch takes over and
-  -- starts again. Gives the shard's own epoch, too.
+  -- Fences off an older callback: whether this epoch is the one that the shard delivers to. A later epoch takes over
+  -- and starts again. Gives the shard's own epoch, too.
   local function check_callback_epoch(base, spout, epoch)
     local own = tonumber(redis.call('HGET', base .. 'begun', spout) or 0)
     if tonumber(epoch) > own then
@@ -97,8 +97,8 @@ do
     return found, ''
   end
 
-  -- Gives entries that were never tried, until they hold enough completions, and 1 if there may be more. Entries of more
-  -- than `limit` completions (0: no limit) are split, and so come last.
+  -- Gives entries that were never tried, until they hold enough completions, and 1 if there may be more. Entries of
+  -- more than `limit` completions (0: no limit) are split, and so come last.
   local function untried(base, spout, wanted, limit)
     local key, retry, found, bytes, splits = base .. 'm' .. spout, base .. 'retry' .. spout, {}, 0, 0
     local head, released = read_head(base, spout)
@@ -127,15 +127,15 @@ do
   end
 
   --[[
-    Claims completions to send: entries that failed together and are due for a retry, or else untried ones. They stay in the
-    mailbox.
+    Claims completions to send: entries that failed together and are due for a retry, or else untried ones. They stay in
+    the mailbox.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] epoch of the callback  [4] worker, or '' on a shard that does
-            not store the lease  [5] milliseconds of the lease  [6] the time by which retries are due  [7] number of untried
-            completions wanted  [8] limit of completions per entry, 0: none
-    Output  {'ok', 'old', epoch} if the shard's callback is a later one, {'ok', 'held', milliseconds left} if another worker
-            has the lease, or {'ok', 'taken', time when these retries were due or '', 1 if there may be more, time of the next
-            retry or '', time of the first failure since the last success or '',
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] epoch of the callback  [4] worker, or '' on a shard that
+            does not store the lease  [5] milliseconds of the lease  [6] the time by which retries are due  [7] number
+            of untried completions wanted  [8] limit of completions per entry, 0: none
+    Output  {'ok', 'old', epoch} if the shard's callback is a later one, {'ok', 'held', milliseconds left} if another
+            worker has the lease, or {'ok', 'taken', time when these retries were due or '', 1 if there may be more,
+            time of the next retry or '', time of the first failure since the last success or '',
             {entry, tries, number of completions to skip, completions} ...}
   ]]
   local function claim(_, base, args)
@@ -209,13 +209,13 @@ do
   end
 
   --[[
-    Settles claimed entries, all in one step. An entry that is not in the mailbox was settled before; if the callback has a
-    later epoch by now, only what was delivered counts.
+    Settles claimed entries, all in one step. An entry that is not in the mailbox was settled before; if the callback
+    has a later epoch by now, only what was delivered counts.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] epoch of the callback  [4] 1 if the receiver took anything, 0
-            if not, '' if that is unknown  [5] error of the rest; then per entry: entry, result (done, retry, dead, or sent:
-            published and kept), time of the next try, number of its completions that are left, those completions ('' to
-            retry all)
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] epoch of the callback  [4] 1 if the receiver took
+            anything, 0 if not, '' if that is unknown  [5] error of the rest; then per entry: entry, result (done,
+            retry, dead, or sent: published and kept), time of the next try, number of its completions that are left,
+            those completions ('' to retry all)
     Output  {'ok'}
   ]]
   local function settle_delivery(_, base, args)

@@ -1,6 +1,6 @@
 --[[
-  The mailbox: one stream per spout task and shard. A completion leaves it only when it is released. A position is an entry
-  and the number of its completions that are taken.
+  The mailbox: one stream per spout task and shard. A completion leaves it only when it is released. A position is an
+  entry and the number of its completions that are taken.
 ]]
 
 local MAX_BYTES = 4194304
@@ -14,8 +14,8 @@ local function is_after(a, b)
   return a_ms > b_ms or a_ms == b_ms and a_seq > b_seq
 end
 
--- Whether a position is beyond every entry that the mailbox ever had: the store was emptied since. Callers then begin at
--- the beginning.
+-- Whether a position is beyond every entry that the mailbox ever had: the store was emptied since. Callers then begin
+-- at the beginning.
 local function is_beyond_end(key, entry)
   if redis.call('EXISTS', key) == 0 then return false end
   local stream = redis.call('XINFO', 'STREAM', key)
@@ -44,8 +44,8 @@ do
   --[[
     Reads completions after a position, oldest first, in whole entries until enough are found.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry ('' from the beginning)  [4] number of its completions
-            that are taken  [5] number of completions wanted
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry ('' from the beginning)  [4] number of its
+            completions that are taken  [5] number of completions wanted
     Output  {'ok', entry, number of its completions to skip, its completions, next entry ...}
   ]]
   local function read(_, base, args)
@@ -74,7 +74,8 @@ do
   --[[
     Releases all completions up to a position, in steps.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry  [4] number of its completions  [5] limit of entries
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry  [4] number of its completions  [5] limit of
+            entries
     Output  {'ok', completions released, 1 if there is more to release}
   ]]
   local function release(_, base, args)

@@ -24,7 +24,8 @@ local MAX_RECORD_BYTES = 64
 
 local function read_record(root, raw)
   local span, flags, pos
-  root.high, root.low, root.started, span, root.outstanding, root.spout, flags, pos = struct.unpack('>i4i4I5I4i4I4B', raw)
+  root.high, root.low, root.started, span, root.outstanding, root.spout, flags, pos =
+    struct.unpack('>i4i4I5I4i4I4B', raw)
   root.started = root.started + EPOCH
   root.deadline = root.started + span
   root.state = flags % 2 == 1 and 'P' or 'E'

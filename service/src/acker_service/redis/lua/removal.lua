@@ -1,7 +1,7 @@
 --[[
-  Removes topologies and spout tasks. A removal first marks the configuration and raises its version; once every shard has
-  the new stamp no init can arrive, so that the counts are final. Only then is anything removed. A removed topology leaves
-  a tombstone on its shards: the stamp with a trailing x.
+  Removes topologies and spout tasks. A removal first marks the configuration and raises its version; once every shard
+  has the new stamp no init can arrive, so that the counts are final. Only then is anything removed. A removed topology
+  leaves a tombstone on its shards: the stamp with a trailing x.
 ]]
 
 do
@@ -34,7 +34,8 @@ do
     return { 'ok' }
   end
 
-  -- Input: KEYS[1] shard; ARGV[1] stamp. Puts a tombstone on a shard. Output: {'ok'}, or {'stale', stamp} if its own is above
+  -- Input: KEYS[1] shard; ARGV[1] stamp. Puts a tombstone on a shard.
+  -- Output: {'ok'}, or {'stale', stamp} if its own is above
   local function write_tombstone(keys, args)
     local own = redis.call('GET', keys[1])
     if own and own:sub(1, 26) > args[1] then return { 'stale', own } end
@@ -102,9 +103,11 @@ do
   end
 
   --[[
-    Writes or removes the document of a spout task, and raises the topology's version, so that every replica reads it again.
+    Writes or removes the document of a spout task, and raises the topology's version, so that every replica reads it
+    again.
 
-    Input   KEYS[1] topology, KEYS[2] its spouts; ARGV[1] stamp  [2] spout task  [3] value that was read  [4] value, or ''
+    Input   KEYS[1] topology, KEYS[2] its spouts; ARGV[1] stamp  [2] spout task  [3] value that was read  [4] value, or
+            ''
     Output  {'ok', new stamp}, {'raced'} or {'stale', stamp}
   ]]
   local function mark_spout(keys, args)
@@ -121,15 +124,16 @@ do
     return { 'ok', stamp }
   end
 
-  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] spout index. Removes a spout task's mailbox; roots that end under its index from
-  -- now on give no completion. Output: {'ok', completions discarded, dead letters included}
+  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] spout index. Removes a spout task's mailbox; roots that end under its
+  -- index from now on give no completion. Output: {'ok', completions discarded, dead letters included}
   local function remove_spout(_, base, args)
     local spout = args[2]
     local unread = tonumber(redis.call('HGET', base .. 'unread', spout) or 0)
     local dead = tonumber(redis.call('HGET', base .. 'dead', spout) or 0)
     redis.call('SADD', base .. 'gone', spout)
     redis.call('UNLINK', base .. 'm' .. spout, base .. 'retry' .. spout, base .. 'tries' .. spout, base .. 'd' .. spout)
-    for _, name in ipairs({ 'unread', 'pending', 'heads', 'tips', 'used', 'begun', 'sent', 'leases', 'failing', 'dead' }) do
+    local fields = { 'unread', 'pending', 'heads', 'tips', 'used', 'begun', 'sent', 'leases', 'failing', 'dead' }
+    for _, name in ipairs(fields) do
       redis.call('HDEL', base .. name, spout)
     end
     if unread + dead > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', unread + dead) end

@@ -2,9 +2,9 @@
   A request is a list of operations that is applied once.
 
   An operation, big-endian: kind B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket I4, root id c8, value to XOR 2 x i4,
-  outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress timeout
-  I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge, 2 x I4.
-  Operations of one root stand together, so that its record is read and written once.
+  outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress
+  timeout I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge,
+  2 x I4. Operations of one root stand together, so that its record is read and written once.
 ]]
 
 do
@@ -25,7 +25,7 @@ do
     return pos
   end
 
-  -- Runs `handler` (apply_operation or replay_operation) on each operation of a request. Gives their codes in one string.
+  -- Runs `handler` (apply_operation or replay_operation) on each operation of a request. Gives their codes in a string.
   local function run(call, handler, ops)
     local root, op, codes, n, pos, size = call.root, {}, {}, 0, 1, #ops
     local kind, bucket, root_id, flags
@@ -87,8 +87,8 @@ do
     Applies requests, one after the other, in one atomic step.
 
     Input   KEYS[1] shard
-            ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL: none,
-            its mailbox is full) of each capped spout task, or ''
+            ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL:
+            none, its mailbox is full) of each capped spout task, or ''
             then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
             (stored instead where an init was refused), its operations
     Output  {'ok', free slots left, per request '+' (applied) or '=' (replayed) and its codes} or {'stale', stamp}

@@ -3,8 +3,8 @@
 ]]
 
 do
-  -- Appends an early or pending root to a reply as seven values: root id, ack val as 8 raw bytes, outstanding or '', started,
-  -- due, spout index, message id or false.
+  -- Appends an early or pending root to a reply as seven values: root id, ack val as 8 raw bytes, outstanding or '',
+  -- started, due, spout index, message id or false.
   local function append_root(call, root, reply)
     local n = #reply
     reply[n + 1], reply[n + 2] = root.id, struct.pack('>i4i4', root.high, root.low)
@@ -17,7 +17,8 @@ do
     Reads one root.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] root id
-    Output  {'ok', now, state, then for an early or pending root the values of append_root, for a finished one its outcome}
+    Output  {'ok', now, state, then for an early or pending root the values of append_root, for a finished one its
+            outcome}
   ]]
   local function read_root(key, base, args)
     local call = begin_call(key, base, args)
@@ -29,7 +30,8 @@ do
   end
 
   -- Tells for each root whether it has ended: it is neither early nor pending.
-  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] per root its bucket I4 and id c8. Output: {'ok', per root '1' (ended) or '0'}
+  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] per root its bucket I4 and id c8.
+  -- Output: {'ok', per root '1' (ended) or '0'}
   local function ended(_, base, args)
     local over, n, pos, bucket, root_id = {}, 0, 1, nil, nil
     while pos <= #args[2] do
@@ -76,8 +78,8 @@ do
     return reply
   end
 
-  -- Gives the rank in the deadline index of the first bucket after this one at this score; the buckets of one score are in
-  -- byte order.
+  -- Gives the rank in the deadline index of the first bucket after this one at this score; the buckets of one score are
+  -- in byte order.
   local function rank_after(call, score, bucket)
     local low = redis.call('ZCOUNT', call.due_key, '-inf', '(' .. score)
     local high = redis.call('ZCOUNT', call.due_key, '-inf', score)
@@ -103,11 +105,11 @@ do
   end
 
   --[[
-    Lists pending roots by parts of buckets, the bucket with the nearest deadline first. A call begins with the part that it
-    names, wherever that bucket is in the index now, and goes on after the place where the bucket was.
+    Lists pending roots by parts of buckets, the bucket with the nearest deadline first. A call begins with the part
+    that it names, wherever that bucket is in the index now, and goes on after the place where the bucket was.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] score ('0': begin)  [4] bucket  [5] HSCAN cursor in the bucket
-            [6] least age in milliseconds  [7] roots wanted  [8] records to read, approximate limit
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] score ('0': begin)  [4] bucket  [5] HSCAN cursor in the
+            bucket  [6] least age in milliseconds  [7] roots wanted  [8] records to read, approximate limit
     Output  {'ok', now, the part to begin the next call with: score ('' at the end), bucket, cursor, then per part with
             roots: score, bucket, cursor, {the values of append_root, for each root}}
   ]]

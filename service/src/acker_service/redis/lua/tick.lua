@@ -1,6 +1,6 @@
 --[[
-  The tick lets time pass: it scans buckets whose score is past, times out overdue roots, drops early ones without an init,
-  and gives the bucket its new score. Any number of replicas may tick: each step is atomic.
+  The tick lets time pass: it scans buckets whose score is past, times out overdue roots, drops early ones without an
+  init, and gives the bucket its new score. Any number of replicas may tick: each step is atomic.
 ]]
 
 local OVERFULL = 1000
@@ -72,10 +72,12 @@ do
   end
 
   --[[
-    Scans an overfull bucket, one part per call. The first call scores the bucket one lease ahead, so that it is due again if
-    the caller dies; roots that arrive meanwhile lower the score themselves. The last call writes the earliest deadline found.
+    Scans an overfull bucket, one part per call. The first call scores the bucket one lease ahead, so that it is due
+    again if the caller dies; roots that arrive meanwhile lower the score themselves. The last call writes the earliest
+    deadline found.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] cursor, 0 to begin  [5] earliest deadline found, or ''
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] cursor, 0 to begin  [5] earliest deadline found,
+            or ''
     Output  {'ok', roots ended, cursor ('0' at the end), earliest deadline found or ''}
   ]]
   local function scan_bucket(key, base, args)

@@ -1,5 +1,6 @@
 --[[
-  Topologies, spout tasks, and the counts of a shard. A change writes the configuration first and stamps the shards after.
+  Topologies, spout tasks, and the counts of a shard. A change writes the configuration first and stamps the shards
+  after.
 ]]
 
 do
@@ -43,8 +44,8 @@ do
   end
 
   --[[
-    Writes a spout task, unless another writer changed it since the caller read it. A new one gets the next index, which is
-    never used again.
+    Writes a spout task, unless another writer changed it since the caller read it. A new one gets the next index, which
+    is never used again.
 
     Input   KEYS[1] topology, KEYS[2] its spouts; ARGV[1] stamp  [2] spout task  [3] value that was read ('' for none)
             [4] document

@@ -166,8 +166,8 @@ do
     return root.spout == op.spout and read_message_id(call, root) == op.text
   end
 
-  -- Whether this edge of this root was acked before; remembers it if not. The start of the tree is mixed in, so that a root
-  -- id that is used again has no acked edges. 53 bits: a number here holds no more exactly.
+  -- Whether this edge of this root was acked before; remembers it if not. The start of the tree is mixed in, so that a
+  -- root id that is used again has no acked edges. 53 bits: a number here holds no more exactly.
   function check_and_remember_edge(call, root, op)
     local started = root.state == 'N' and call.now or root.started
     local low = bit.bxor(op.edge_low, started % 4294967296) % 4294967296
