@@ -1,4 +1,4 @@
-"""Fixtures that several rooms of the tests share."""
+"""Fixtures that several packages of tests share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -34,7 +34,7 @@ def valkey_url(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 
 @pytest.fixture
 async def store(valkey_url: str) -> AsyncIterator[Components]:
-    """A store on an empty Valkey that has the library."""
+    """The parts of a service on an empty Valkey that has the library."""
     store = Components(valkey_url, window_ms=WINDOW_MS)
     await flush(store)
     await store.open()
@@ -44,7 +44,7 @@ async def store(valkey_url: str) -> AsyncIterator[Components]:
 
 @pytest.fixture
 async def stopping() -> asyncio.Event:
-    """Set it, and the application releases whoever waits."""
+    """Setting it ends all waits of the application."""
     return asyncio.Event()
 
 

@@ -1,8 +1,10 @@
 import asyncio
+import logging
 
 import anyio
 import pytest
-from acker_service.background import cancel_and_wait
+from acker_protocol.errors import StoreUnavailable
+from acker_service.background import cancel_and_wait, periodically
 
 pytestmark = pytest.mark.anyio
 
@@ -33,3 +35,46 @@ async def test_a_task_that_has_ended_needs_no_waiting() -> None:
     with anyio.fail_after(10):
         await cancel_and_wait(task)
         await cancel_and_wait()
+
+
+async def test_a_loop_goes_on_after_any_error_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    steps = iter((StoreUnavailable("it is away"), ValueError("a bug"), None, None))
+    done = asyncio.Event()
+
+    async def step() -> None:
+        error = next(steps, None)
+        if error is not None:
+            raise error
+        done.set()
+
+    log = logging.getLogger("somewhere")
+    task = asyncio.create_task(periodically(step, interval=0, name="the check", log=log, level=logging.WARNING))
+    with anyio.fail_after(10):
+        await done.wait()
+        await cancel_and_wait(task)
+    unavailable, bug = caplog.records[:2]
+    assert (unavailable.name, unavailable.levelname) == ("somewhere", "WARNING")
+    assert unavailable.getMessage() == "the check waits: it is away"
+    assert (bug.levelname, bug.getMessage(), bug.exc_info is not None) == ("ERROR", "the check failed", True)
+
+
+async def test_a_loop_rests_first_where_it_is_delayed_and_longer_after_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rests = list[float]()
+    steps = iter((None, StoreUnavailable("it is away"), ValueError("a bug"), None, asyncio.CancelledError()))
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    async def step() -> None:
+        if (error := next(steps)) is not None:
+            raise error
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await periodically(
+            step, interval=1, delay=3, retry_interval=2, name="the check", log=logging.getLogger("somewhere")
+        )
+    assert rests == [3, 1, 2, 2, 1]

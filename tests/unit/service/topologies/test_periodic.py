@@ -1,4 +1,4 @@
-"""Rounds through all topologies, of which none waits for another."""
+"""Periodic tasks run for all topologies; none waits for another."""
 
 import asyncio
 from collections import Counter
@@ -18,11 +18,11 @@ class Topologies:
     """Gives topologies by their names, which stand for them."""
 
     def __init__(self) -> None:
-        self.faults: list[Exception] = []
+        self.errors: list[Exception] = []
 
     async def names(self) -> list[str]:
-        if self.faults:
-            raise self.faults.pop()
+        if self.errors:
+            raise self.errors.pop()
         return ["slow", "broken", "quick"]
 
     async def get(self, name: str) -> str:
@@ -32,53 +32,52 @@ class Topologies:
 class Counted(PeriodicTask):
     """Never comes to an end in one topology, and fails in another."""
 
-    def __init__(self) -> None:
-        registry: Any = Topologies()
+    def __init__(self, registry: Any) -> None:
         super().__init__(registry=registry, metrics=Metrics(), interval=0.001, label="counted")
-        self.visits: Counter[str] = Counter()
+        self.runs: Counter[str] = Counter()
 
     async def run_for(self, topology: Any) -> None:
-        self.visits[topology] += 1
+        self.runs[topology] += 1
         if topology == "slow":
             await asyncio.Event().wait()
         if topology == "broken":
-            raise StoreUnavailable("it does not answer") if self.visits[topology] % 2 else ValueError("a bug")
+            raise StoreUnavailable("it does not answer") if self.runs[topology] % 2 else ValueError("a bug")
 
 
 @pytest.fixture
-def rounds() -> Counted:
-    return Counted()
+def task() -> Counted:
+    return Counted(Topologies())
 
 
-async def test_a_topology_that_takes_long_or_fails_keeps_no_other_waiting(rounds: Counted) -> None:
-    rounds.start()
-
-    async def went_on() -> bool:
-        return min(rounds.visits["quick"], rounds.visits["broken"]) >= 5
-
-    await eventually(went_on)
-    assert rounds.visits["slow"] == 1, "a visit that still goes on is not begun a second time"
-    await rounds.stop()
-
-
-@pytest.mark.parametrize("fault", [StoreUnavailable("away"), ValueError("a bug")])
-async def test_a_round_that_fails_is_followed_by_the_next(rounds: Counted, fault: Exception) -> None:
-    rounds.registry.faults = [fault] * 3  # type: ignore[attr-defined]
-    rounds.start()
+async def test_a_topology_that_takes_long_or_fails_keeps_no_other_waiting(task: Counted) -> None:
+    task.start()
 
     async def went_on() -> bool:
-        return rounds.visits["quick"] >= 1
+        return min(task.runs["quick"], task.runs["broken"]) >= 5
 
     await eventually(went_on)
-    await rounds.stop()
+    assert task.runs["slow"] == 1, "an unfinished run is not started a second time"
+    await task.stop()
 
 
-async def test_rounds_that_are_stopped_visit_no_more(rounds: Counted) -> None:
-    rounds.start()
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("a bug")])
+async def test_a_pass_that_fails_is_followed_by_the_next(task: Counted, error: Exception) -> None:
+    task.registry.errors = [error] * 3  # type: ignore[attr-defined]
+    task.start()
 
     async def went_on() -> bool:
-        return bool(rounds.visits["slow"])
+        return task.runs["quick"] >= 1
 
     await eventually(went_on)
-    await rounds.stop()
-    assert all(visit.done() for visit in rounds._runs.values())
+    await task.stop()
+
+
+async def test_a_stopped_task_runs_no_more(task: Counted) -> None:
+    task.start()
+
+    async def went_on() -> bool:
+        return bool(task.runs["slow"])
+
+    await eventually(went_on)
+    await task.stop()
+    assert all(run.done() for run in task._runs.values())

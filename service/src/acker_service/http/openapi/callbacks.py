@@ -1,4 +1,4 @@
-"""Describes callbacks, their endpoints, and what is posted to a webhook."""
+"""Describes callbacks, their endpoints, and the posts to a webhook."""
 
 from acker_protocol.errors import SpoutBusy
 from acker_protocol.signature import COMPLETION_BATCH, ID, SIGNATURE, TIMESTAMP
@@ -75,8 +75,14 @@ WEBHOOKS: Json = {
             "what was dealt with, and pass over doubles.",
             "tags": ["completions"],
             "parameters": [
-                {"name": name, "in": "header", "required": True, "schema": {"type": "string"}, "description": told}
-                for name, told in _HEADERS.items()
+                {
+                    "name": name,
+                    "in": "header",
+                    "required": True,
+                    "schema": {"type": "string"},
+                    "description": description,
+                }
+                for name, description in _HEADERS.items()
             ],
             "requestBody": {"required": True, "content": {_JSON: {"schema": ref("CompletionBatch")}}},
             "responses": {
@@ -91,7 +97,7 @@ WEBHOOKS: Json = {
         }
     }
 }
-"""What the acker itself calls, as OpenAPI has it."""
+"""The requests that the acker itself sends, as OpenAPI webhooks."""
 
 DESCRIBED = {
     "rotate_secret": Described(

@@ -1,4 +1,4 @@
-"""Knows what may go wrong with an endpoint: what is its own, and what comes of where it stands."""
+"""Derives the problems of an endpoint: its own, and those that follow from its path and body."""
 
 from collections.abc import Iterator
 
@@ -20,11 +20,11 @@ from acker_service.http.load_shedding import UNLIMITED_PATHS
 from acker_service.http.openapi.described import Described
 from acker_service.http.openapi.shapes import Json
 
-_MAKES_A_SPOUT = "put_spout"
+_CREATES_A_SPOUT_TASK = "put_spout"
 
 
 def causes(path: str, operation: Json, described: Described) -> Iterator[type[ServiceError]]:
-    """Give all kinds of problems of an endpoint, some more than once."""
+    """Give the error classes of an endpoint, some more than once."""
     yield ServiceError
     yield from described.problems
     if path not in UNLIMITED_PATHS:
@@ -33,7 +33,7 @@ def causes(path: str, operation: Json, described: Described) -> Iterator[type[Se
         yield from (Unauthorized, Forbidden, StoreUnavailable)
     if "{topology}" in path:
         yield from (InvalidRequest, NotFound, UnknownTopology)
-    if "{spout_task}" in path and operation["operationId"] != _MAKES_A_SPOUT:
+    if "{spout_task}" in path and operation["operationId"] != _CREATES_A_SPOUT_TASK:
         yield UnknownSpout
     if described.body:
         yield from (TooLarge, UnsupportedMediaType)

@@ -1,4 +1,4 @@
-"""Knows what is said of one endpoint beside what its route says: what it takes and what it answers, with examples."""
+"""Descriptions of endpoints beyond what their routes declare: bodies and answers, with examples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,28 +18,28 @@ class Content:
     kind: str = JSON
 
     def document(self) -> Json:
-        """Write it as it stands in the document."""
+        """Write it as OpenAPI."""
         examples = {name: {"value": value} for name, value in self.examples.items()}
         return {self.kind: {"schema": self.schema, **({"examples": examples} if examples else {})}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """What an endpoint takes, in one of several content types."""
+    """The body that an endpoint accepts, in one of several content types."""
 
     contents: tuple[Content, ...]
     required: bool = True
     description: str = ""
 
     def document(self) -> Json:
-        """Write it as it stands in the document."""
-        told = {"description": self.description} if self.description else {}
-        return {"required": self.required, "content": _merged(self.contents), **told}
+        """Write it as OpenAPI."""
+        described = {"description": self.description} if self.description else {}
+        return {"required": self.required, "content": _merged(self.contents), **described}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an endpoint answers with one status; ``headers`` by name."""
+    """The answer of an endpoint with one status; ``headers`` by name."""
 
     status: int
     description: str
@@ -47,7 +47,7 @@ class Answer:
     headers: Mapping[str, Json] = field(default_factory=dict)
 
     def document(self) -> Json:
-        """Write it as it stands in the document."""
+        """Write it as OpenAPI."""
         headers = {"headers": dict(self.headers)} if self.headers else {}
         content = {"content": _merged(self.contents)} if self.contents else {}
         return {"description": self.description, **headers, **content}
@@ -55,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """An endpoint. ``problems`` are its own ones: what any endpoint may answer is known elsewhere."""
+    """An endpoint. ``problems`` are those that `causes` does not derive from its path and body."""
 
     summary: str
     answers: tuple[Answer, ...]

@@ -1,4 +1,4 @@
-"""Knows the whole document: what the routes themselves tell, and beside each what is described of it."""
+"""Builds the OpenAPI document from the routes and the descriptions beside them."""
 
 from collections.abc import Iterator
 
@@ -27,16 +27,16 @@ from acker_service.http.openapi.prose import ABOUT, TAGS
 from acker_service.http.openapi.shapes import Json
 
 _FIXED = (topologies, spouts, callbacks, roots, completions, dead_letters, health)
-_ROOMS = (*_FIXED, operations)
+_MODULES = (*_FIXED, operations)
 
 
 def operation_id(route: APIRoute) -> str:
-    """Name an endpoint as its route is called; hand it to FastAPI as ``generate_unique_id_function``."""
+    """Name an endpoint after its route; FastAPI's ``generate_unique_id_function``."""
     return route.name.replace("-", "_")
 
 
 def install(app: FastAPI, *, max_batch: int) -> None:
-    """Let the app answer `/openapi.json`, with all routes that it has; where no keys are configured, none is needed."""
+    """Add the route `/openapi.json`, which describes all routes of the app and requires no key."""
     router = APIRouter(tags=["health"])
 
     @router.get("/openapi.json")
@@ -49,36 +49,36 @@ def install(app: FastAPI, *, max_batch: int) -> None:
 
 
 def document(app: FastAPI, *, max_batch: int) -> Json:
-    """Write the document. Raises ``KeyError`` for a route that is not described."""
+    """Build the document. Raises ``KeyError`` for a route without a description."""
     written = get_openapi(title=app.title, version=app.version, description=ABOUT, tags=TAGS, routes=app.routes)
     described = _described(max_batch)
-    responses = _anywhere()
+    responses = _general_responses()
     for path, operation in _operations(written):
         own = described[operation["operationId"]]
-        told = problems.responses(causes(path, operation, own))
-        named = {status: problems.name(status, response) for status, response in told.items()}
-        responses |= {named[status]: response for status, response in told.items()}
+        found = problems.responses(causes(path, operation, own))
+        named = {status: problems.name(status, response) for status, response in found.items()}
+        responses |= {named[status]: response for status, response in found.items()}
         _complete(operation, own, named)
     if app.state.keys is None:
-        _open(written)
+        _make_key_optional(written)
     written["components"] |= {"schemas": _schemas(), "responses": dict(sorted(responses.items()))}
     return written | {"webhooks": callbacks.WEBHOOKS}
 
 
 def _described(max_batch: int) -> dict[str, Described]:
-    fixed = {name: one for room in _FIXED for name, one in room.DESCRIBED.items()}
+    fixed = {name: one for module in _FIXED for name, one in module.DESCRIBED.items()}
     return fixed | operations.described(max_batch)
 
 
 def _schemas() -> Json:
     schemas = shapes.SCHEMAS | {"Problem": problems.SCHEMA}
-    for room in _ROOMS:
-        schemas = schemas | room.SCHEMAS
+    for module in _MODULES:
+        schemas = schemas | module.SCHEMAS
     return dict(sorted(schemas.items()))
 
 
-def _anywhere() -> Json:
-    """Give what is answered where there is no endpoint."""
+def _general_responses() -> Json:
+    """Write the responses of addresses without an endpoint."""
     responses = {kind.status: problems.response(kind.status, [kind]) for kind in (NotFound, MethodNotAllowed)}
     return {problems.name(status, response): response for status, response in responses.items()}
 
@@ -89,15 +89,15 @@ def _operations(written: Json) -> Iterator[tuple[str, Json]]:
             yield path, operation
 
 
-def _open(written: Json) -> None:
-    """Let a key be shown, but not asked for."""
+def _make_key_optional(written: Json) -> None:
+    """Make the key optional in every operation."""
     for _, operation in _operations(written):
         if "security" in operation:
             operation["security"].append({})
 
 
 def _complete(operation: Json, own: Described, problems_named: dict[int, str]) -> None:
-    """Put into an operation what is described of it, and what may go wrong."""
+    """Complete an operation with its description and its problems."""
     answers = {status: {"$ref": f"#/components/responses/{name}"} for status, name in problems_named.items()}
     answers |= {answer.status: answer.document() for answer in own.answers}
     scopes = [f"Scope: `{name}`." for need in operation.get("security", ()) for name in need["key"]]

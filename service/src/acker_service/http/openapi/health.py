@@ -1,4 +1,4 @@
-"""Describes the endpoints for those who watch the process, and the document itself."""
+"""Describes the probes, the metrics and the document itself."""
 
 from acker_service.http.openapi.described import Answer, Content, Described, found
 from acker_service.http.openapi.shapes import Json, all_of

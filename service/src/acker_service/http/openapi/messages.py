@@ -1,4 +1,4 @@
-"""Knows how the document writes the four operations and their answers."""
+"""Schemas of the four operations and of their answers."""
 
 from acker_protocol.operations import REFUSED, OperationState
 from acker_protocol.wire import fields
@@ -54,7 +54,7 @@ _FORMS: dict[str, tuple[tuple[str, Json, tuple[str, ...]], ...]] = {
     "fail": (("Fail", _COMMON | {"reason": or_null(ref("Reason"))}, ("root_id",)),),
     "reset-timeout": (("ResetTimeout", _COMMON, ("root_id",)),),
 }
-"""By verb: the forms of the operation, each with its name, its fields and those it cannot do without."""
+"""By verb: the forms of the operation, each with its name, its fields and the required ones."""
 
 _STATES = {
     "init": (OperationState.PENDING, OperationState.ACKED, OperationState.FAILED, OperationState.DUPLICATE),
@@ -62,25 +62,25 @@ _STATES = {
     "fail": (OperationState.FAILED, OperationState.EARLY, OperationState.DUPLICATE),
     "reset-timeout": (OperationState.PENDING, OperationState.UNKNOWN, OperationState.DUPLICATE),
 }
-"""What an operation may be answered, besides `finished`, with 200."""
+"""States that answer an operation with 200, besides `finished`."""
 
 _ANSWERS = {"init": "InitAnswer", "ack": "AckAnswer", "fail": "FailAnswer", "reset-timeout": "ResetTimeoutAnswer"}
 
 
 def one(verb: str) -> Json:
-    """Write what a single operation takes."""
+    """Write the body of a single operation."""
     return _any_of([ref(name) for name, _, _ in _FORMS[verb]])
 
 
 def answer(verb: str) -> Json:
-    """Write what a single operation is answered."""
+    """Write the answer to a single operation."""
     return {"oneOf": [ref(_ANSWERS[verb]), ref("FinishedAnswer")]}
 
 
-def batch(most: int) -> Json:
-    """Write a batch of ``most`` operations at most."""
+def batch(max_operations: int) -> Json:
+    """Write a batch of ``max_operations`` operations at most."""
     items = {"oneOf": [ref(f"{name}InBatch") for forms in _FORMS.values() for name, _, _ in forms]}
-    return closed({"ops": {"type": "array", "items": items, "maxItems": most}}, "ops")
+    return closed({"ops": {"type": "array", "items": items, "maxItems": max_operations}}, "ops")
 
 
 def _any_of(forms: list[Json]) -> Json:
@@ -98,8 +98,8 @@ SCHEMAS: dict[str, Json] = {
     **{name: closed(properties, *required) for _, name, properties, required in _ALL},
     **{f"{name}InBatch": _in_batch(verb, properties, required) for verb, name, properties, required in _ALL},
     **{
-        _ANSWERS[verb]: all_of({"root_id": ref("Id"), "state": {"enum": [word.value for word in words]}})
-        for verb, words in _STATES.items()
+        _ANSWERS[verb]: all_of({"root_id": ref("Id"), "state": {"enum": [state.value for state in states]}})
+        for verb, states in _STATES.items()
     },
     "FinishedAnswer": all_of(
         {"root_id": ref("Id"), "state": {"const": "finished"}, "outcome": ref("Outcome")},
@@ -108,7 +108,7 @@ SCHEMAS: dict[str, Json] = {
     "Results": all_of(
         {
             "accepted": _ACCEPTED,
-            "results": {"type": "array", "items": {"enum": [word.value for word in OperationState]}},
+            "results": {"type": "array", "items": {"enum": [state.value for state in OperationState]}},
         },
         description="One word an operation, in their order.",
     ),
@@ -120,7 +120,7 @@ SCHEMAS: dict[str, Json] = {
                 "items": all_of(
                     {
                         "index": {"type": "integer", "minimum": 0},
-                        "state": {"enum": sorted(word.value for word in REFUSED)},
+                        "state": {"enum": sorted(state.value for state in REFUSED)},
                     }
                 ),
             },

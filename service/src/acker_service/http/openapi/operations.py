@@ -33,7 +33,7 @@ _PACKED = encode_packed(
         Fail(root_id=0x2A, reason="card service timed out", component="authorize"),
     ]
 ).decode("ascii")
-"""Every byte of it is below 128, so that it can stand here as text."""
+"""All its bytes are below 128, so that the document can show it as text."""
 
 _REPLAYED: Json = {
     "schema": {"const": "true"},
@@ -78,7 +78,7 @@ def _applied(description: str, content: Content) -> Answer:
     return Answer(status=200, description=description, contents=(content,), headers={IDEMPOTENCY_REPLAYED: _REPLAYED})
 
 
-def _batch(most: int) -> Described:
+def _batch(max_operations: int) -> Described:
     results = {
         "all": {"accepted": 3, "results": ["pending", "pending", "conflict", "acked"]},
         "exceptions": {"accepted": 3, "exceptions": [{"index": 2, "state": "conflict"}]},
@@ -89,18 +89,18 @@ def _batch(most: int) -> Described:
         examples={"bytes, as text": _PACKED},
     )
     examples = {"one of each": {"ops": _OPS}, "none": {"ops": []}}
-    taken = (Content(schema=messages.batch(most), examples=examples), packed)
+    taken = (Content(schema=messages.batch(max_operations), examples=examples), packed)
     answered = Content(schema={"oneOf": [ref("Results"), ref("Exceptions")]}, examples=results)
     return Described(
         summary="Apply many operations",
-        notes=f"At most {most:,}. One that is malformed refuses the whole batch before anything is applied; `index` "
-        f"says which. A batch that holds an init needs the scope `spout`. {_KEYED}",
+        notes=f"At most {max_operations:,}. One that is malformed refuses the whole batch before anything is applied; "
+        f"`index` says which. A batch that holds an init needs the scope `spout`. {_KEYED}",
         body=Body(contents=taken),
         answers=(_applied("What each operation came to.", answered),),
         problems=(TopologyBusy,),
     )
 
 
-def described(most: int) -> dict[str, Described]:
-    """Describe the endpoints, of which one takes batches of ``most`` operations at most."""
-    return {verb.replace("-", "_"): _single(verb) for verb in _SUMMARIES} | {"batch": _batch(most)}
+def described(max_operations: int) -> dict[str, Described]:
+    """Describe the endpoints; a batch has ``max_operations`` operations at most."""
+    return {verb.replace("-", "_"): _single(verb) for verb in _SUMMARIES} | {"batch": _batch(max_operations)}

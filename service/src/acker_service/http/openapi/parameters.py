@@ -1,4 +1,4 @@
-"""Knows how the document writes parameters: as the routes declare them, but left out is no value of its own."""
+"""Writes parameters as the routes declare them, without null: an absent parameter is no value."""
 
 from acker_protocol.routes import IDEMPOTENCY_KEY
 
@@ -10,7 +10,7 @@ _SCHEMAS: dict[str, Json] = {
     "root_id": ref("Id"),
     IDEMPOTENCY_KEY: {"type": "string", "pattern": KEY},
 }
-"""What the contract says of them more exactly than the routes can."""
+"""Schemas that the contract states more exactly than the routes."""
 
 _EXAMPLES = {
     "topology": "default",
@@ -21,7 +21,7 @@ _EXAMPLES = {
 
 
 def parameter(declared: Json) -> Json:
-    """Write a parameter."""
+    """Write a parameter, with its example."""
     name = declared["name"]
     schema = _SCHEMAS.get(name) or _plain(declared["schema"])
     example = {"example": _EXAMPLES[name]} if name in _EXAMPLES else {}
@@ -29,7 +29,7 @@ def parameter(declared: Json) -> Json:
 
 
 def _plain(schema: Json) -> Json:
-    """Give the schema of a parameter without what is said elsewhere, and without null."""
+    """Give the schema of a parameter without its title, its description and null."""
     kept = {name: value for name, value in schema.items() if name not in ("title", "description", "anyOf")}
     for choice in schema.get("anyOf", ()):
         if choice != NULL:

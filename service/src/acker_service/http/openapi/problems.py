@@ -1,4 +1,4 @@
-"""Knows how the document writes problems: a response for each status, with the codes that it may tell of."""
+"""Writes problem responses: one for each status, with its possible codes."""
 
 import inspect
 import json
@@ -11,7 +11,7 @@ from acker_service.http.errors import RETRY_AFTER_MS, respond
 from acker_service.http.openapi.shapes import Json, integer, opened, ref
 
 BEFORE = {HTTPStatus.BAD_REQUEST: InvalidRequest, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: TooLarge}
-"""What any address may be answered before the request is understood: no HTTP, or a head that is too large."""
+"""Errors of any address before the request is parsed: malformed HTTP, or a head that is too large."""
 
 SCHEMA: Json = opened(
     {
@@ -36,7 +36,7 @@ _HEADERS: dict[int, Json] = {401: {"WWW-Authenticate": _CHALLENGE}, 405: {"Allow
 
 
 def responses(kinds: Iterable[type[ServiceError]]) -> dict[int, Json]:
-    """Write what may go wrong: a response by status, with its codes."""
+    """Write the responses of these errors, by status."""
     by_status: dict[int, list[type[ServiceError]]] = {int(status): [kind] for status, kind in BEFORE.items()}
     for kind in sorted(set(kinds), key=lambda kind: (kind.status, kind.code)):
         by_status.setdefault(kind.status, []).append(kind)
@@ -44,30 +44,30 @@ def responses(kinds: Iterable[type[ServiceError]]) -> dict[int, Json]:
 
 
 def name(status: int, response: Json) -> str:
-    """Give the name under which the document has a response."""
+    """Give the name of a response in the document: its status and codes."""
     return ".".join([str(status), *response["content"][MEDIA_TYPE]["examples"]])
 
 
 def response(status: int, kinds: list[type[ServiceError]]) -> Json:
-    """Write a response that tells of one of these problems."""
-    told = opened({"status": {"const": status}, "code": {"enum": [kind.code for kind in kinds]}})
+    """Write the response for errors of one status."""
+    schema = opened({"status": {"const": status}, "code": {"enum": [kind.code for kind in kinds]}})
     waits = {"Retry-After": _RETRY_AFTER} if all(kind.code in RETRY_AFTER_MS for kind in kinds) else {}
     headers = _HEADERS.get(status, {}) | waits
     content = {
-        "schema": {"allOf": [ref("Problem"), told]},
+        "schema": {"allOf": [ref("Problem"), schema]},
         "examples": {kind.code: {"summary": kind.title, "value": _example(status, kind)} for kind in kinds},
     }
     return {
-        "description": "\n".join(f"- `{kind.code}`: {_said(kind)}" for kind in kinds),
+        "description": "\n".join(f"- `{kind.code}`: {_first_paragraph(kind)}" for kind in kinds),
         **({"headers": headers} if headers else {}),
         "content": {MEDIA_TYPE: content},
     }
 
 
 def _example(status: int, kind: type[ServiceError]) -> Json:
-    document: Json = json.loads(bytes(respond(kind(_said(kind))).body))
+    document: Json = json.loads(bytes(respond(kind(_first_paragraph(kind))).body))
     return document | {"status": status}
 
 
-def _said(kind: type[ServiceError]) -> str:
+def _first_paragraph(kind: type[ServiceError]) -> str:
     return inspect.getdoc(kind).partition("\n\n")[0].replace("\n", " ")  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Knows what the document says to people before the first endpoint."""
+"""The introduction of the document and the descriptions of its tags."""
 
 from acker_protocol.errors import MEDIA_TYPE
 

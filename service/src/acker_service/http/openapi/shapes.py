@@ -1,4 +1,4 @@
-"""Knows how the document writes the values that many endpoints share: ids, names, durations, and pointers to them."""
+"""Schemas that many endpoints share (ids, names, cursors), and helpers that write schemas."""
 
 from typing import Any
 
@@ -46,47 +46,47 @@ SCHEMAS: dict[str, Json] = {
     "Outcome": {"enum": ["acked", "failed", "timed_out"], "description": "How a root ended."},
     "Cursor": {"type": "string", "description": "Opaque: taken from an answer, given back as it is."},
 }
-"""By the names under which the document has them."""
+"""Shared schemas, by their names in the document."""
 
 
 def ref(name: str) -> Json:
-    """Point to a schema of the document."""
+    """Refer to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def or_null(schema: Json, description: str = "") -> Json:
-    """Let a value be null, which is the same as left out in a request."""
-    told = {"description": description} if description else {}
-    return {"anyOf": [schema, NULL], **told}
+    """Allow null, which in a request means the same as an absent field."""
+    described = {"description": description} if description else {}
+    return {"anyOf": [schema, NULL], **described}
 
 
 def integer(allowed: range, description: str = "") -> Json:
     """An integer of a range."""
-    told = {"description": description} if description else {}
-    return {"type": "integer", "minimum": allowed.start, "maximum": allowed.stop - 1, **told}
+    described = {"description": description} if description else {}
+    return {"type": "integer", "minimum": allowed.start, "maximum": allowed.stop - 1, **described}
 
 
 def count(description: str) -> Json:
-    """How many, in an answer."""
+    """A count in an answer."""
     return {"type": "integer", "minimum": 0, "description": description}
 
 
 def zero_or(schema: Json, description: str) -> Json:
-    """A value that may also be 0, for none, or null, for left out."""
+    """Allow 0 (none) and null (absent)."""
     return {"anyOf": [schema, {"const": 0}, NULL], "description": description}
 
 
 def closed(properties: Json, *required: str, **more: Any) -> Json:
-    """A JSON object of a request: it takes no other fields."""
+    """A JSON object of a request, which has no other fields."""
     return opened(properties, *required, **more) | {"additionalProperties": False}
 
 
 def opened(properties: Json, *required: str, **more: Any) -> Json:
-    """A JSON object of an answer: fields may be added in it."""
+    """A JSON object of an answer, which may have further fields."""
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "properties": properties, **needed, **more}
 
 
 def all_of(properties: Json, **more: Any) -> Json:
-    """A JSON object of an answer that has all of its fields always."""
+    """A JSON object of an answer in which all fields are required."""
     return opened(properties, *properties, **more)

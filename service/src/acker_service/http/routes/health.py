@@ -47,7 +47,7 @@ def make_metrics_router(*, monitor: StoreMonitor, backpressure: Backpressure, me
 
     @router.get("/metrics", name="metrics", response_class=Response)
     async def write_metrics(request: Request) -> Response:
-        """Tell all metrics, as Prometheus's text or as OpenMetrics; of a store that is away, only that it is."""
+        """Give all metrics, as Prometheus's text or as OpenMetrics; without a store, those of this process only."""
         stats = await _store_stats(monitor, backpressure)
         accept = ",".join(request.headers.getlist("accept"))
         body, content_type = await asyncio.to_thread(metrics.write, accept, stats)

@@ -97,8 +97,8 @@ async def _apply(
 def _checked(key: str | None) -> str | None:
     try:
         return None if key is None else idempotency_key(key)
-    except ValueError as fault:
-        raise InvalidRequest(f"{IDEMPOTENCY_KEY} {fault}") from None
+    except ValueError as error:
+        raise InvalidRequest(f"{IDEMPOTENCY_KEY} {error}") from None
 
 
 def _mark(response: Response, reply: Reply) -> None:

@@ -59,7 +59,7 @@ def make_router(
     async def get_root(
         request: Request, topology: TopologyName, root_id: RootId, wait_ms: WaitMs = 0
     ) -> dict[str, Any]:
-        """Give a root as it stands, or wait until it is finished; of a finished one only its outcome is remembered."""
+        """Give a root, or wait until it is finished; only the outcome of a finished root is kept."""
         number = _parse(root_id)
 
         async def read() -> RootView:
@@ -80,7 +80,7 @@ def _add_fail(router: APIRouter, *, registry: TopologyRegistry, roots: RootReade
 
     @router.post("/{root_id}/fail", dependencies=[needs("admin")])
     async def fail_root(topology: TopologyName, root_id: RootId, request: Request) -> dict[str, Any]:
-        """Fail a root by hand; its spout task is told a reason that begins with `forced`."""
+        """Fail a root by hand; the reason in its completion begins with `forced`."""
         values = check(await read_json_if_any(request, max_bytes=max_body_bytes), {"reason": reason})
         full_reason = f"{FORCED}: {values['reason']}" if "reason" in values else FORCED
         number = _parse(root_id)
@@ -93,8 +93,8 @@ def _add_fail(router: APIRouter, *, registry: TopologyRegistry, roots: RootReade
 def _parse(root_id: str) -> int:
     try:
         return parse_id(root_id)
-    except ValueError as fault:
-        raise InvalidRequest(f"root_id {fault}") from None
+    except ValueError as error:
+        raise InvalidRequest(f"root_id {error}") from None
 
 
 def _unknown(root_id: int) -> UnknownRoot:

@@ -79,7 +79,7 @@ def make_router(
     async def delete_spout(
         topology: TopologyName, spout_task: SpoutTask, request: Request, *, discard: Discard = False
     ) -> None:
-        """Delete a spout task if it is idle, or at once; what still ends under its name is told to nobody."""
+        """Delete a spout task if it is idle, or at once; roots that still end under its name have no completion."""
         if discard:
             require(request, Scope.ADMIN)
         mode = SpoutDeleteMode.DISCARD if discard else SpoutDeleteMode.IF_IDLE
