@@ -118,7 +118,7 @@ async def test_all_are_told_of_a_fault_and_may_ask_again(
         raise StoreUnavailable("the store is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.redis, "call_each", fails)
+        patch.setattr(store.redis, "execute_each", fails)
         with anyio.fail_after(20):
             answers = await asyncio.gather(*(read(readers, store) for _ in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
