@@ -13,8 +13,8 @@ from acker_service.http.bodies import read_json_if_any
 from acker_service.http.parameters import Discard, SpoutTask, TopologyName
 from acker_service.store import Store
 from acker_service.topologies.callback import Callback, PubSub, read_callback
+from acker_service.topologies.deletion import DeleteMode
 from acker_service.topologies.registration import RegisteredCallback, generated_secret, register_callback
-from acker_service.topologies.spout_deletion import SpoutDeleteMode
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts
@@ -68,8 +68,8 @@ def make_router(store: Store, *, max_body_bytes: int, publishes: bool) -> APIRou
         """Delete a spout task if it is idle, or at once; what still ends under its name is told to nobody."""
         if discard:
             require(request, Scope.ADMIN)
-        leave = SpoutDeleteMode.DISCARD if discard else SpoutDeleteMode.IF_IDLE
-        await store.spout_deleter.delete(await store.registry.get(topology), spout_task, leave)
+        mode = DeleteMode.DISCARD if discard else DeleteMode.IF_IDLE
+        await store.spout_deleter.delete(await store.registry.get(topology), spout_task, mode)
 
     return router
 

@@ -11,7 +11,7 @@ from acker_service.http.bodies import read_json_if_any
 from acker_service.http.parameters import Discard, Force, TopologyName
 from acker_service.store import Store
 from acker_service.topologies.config import TopologyConfig, merge
-from acker_service.topologies.deletion import TopologyDeleteMode
+from acker_service.topologies.deletion import DeleteMode
 from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts
 
@@ -52,11 +52,9 @@ def make_router(store: Store, *, max_body_bytes: int, buckets: int) -> APIRouter
         """Delete a topology: if it is idle; forced (202), once its completions were released; or at once (204)."""
         if discard and not force:
             raise InvalidRequest("discard goes with force=true")
-        haste = (
-            TopologyDeleteMode.DISCARD if discard else TopologyDeleteMode.DRAIN if force else TopologyDeleteMode.IF_IDLE
-        )
-        response.status_code = 202 if haste is TopologyDeleteMode.DRAIN else 204
-        await store.topology_deleter.delete(topology, haste)
+        mode = DeleteMode.DISCARD if discard else DeleteMode.DRAIN if force else DeleteMode.IF_IDLE
+        response.status_code = 202 if mode is DeleteMode.DRAIN else 204
+        await store.topology_deleter.delete(topology, mode)
 
     return router
 
