@@ -27,7 +27,7 @@ PURE_SERVICE = (
         "delivery/schedule",
     ),
     *("http/access", "http/load_limits", "metrics/stats", "operations/column_batch", "operations/routing"),
-    *("redis/durability", "topologies/callback", "topologies/config", "topologies/registration"),
+    *("redis/durability", "topologies/callback", "topologies/config"),
 )
 """The pure modules of the service: functions over plain values."""
 

@@ -11,8 +11,7 @@ from acker_service.delivery.retry import EntryResult, MailboxEntry, Settlement, 
 from acker_service.delivery.schedule import Schedule
 from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.store import Store
-from acker_service.topologies.callback import Webhook
-from acker_service.topologies.registration import CallbackStatus, deactivate, register_callback, resume
+from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 
 from tests.support.caller import Caller, init
 from tests.support.redis_side import find

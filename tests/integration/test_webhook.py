@@ -14,8 +14,7 @@ from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.roots.expiry_task import RootExpiryTask
 from acker_service.store import Store
-from acker_service.topologies.callback import Webhook
-from acker_service.topologies.registration import register_callback, resume
+from acker_service.topologies.callback import Webhook, register_callback, resume
 
 from tests.support.caller import Caller, init
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served

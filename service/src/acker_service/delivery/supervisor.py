@@ -12,8 +12,8 @@ from acker_service.delivery.webhook import WebhookWorker
 from acker_service.delivery.webhook_client import WebhookClient
 from acker_service.delivery.worker import DeliveryWorker
 from acker_service.store import Store
+from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.periodic import PeriodicTask
-from acker_service.topologies.registration import CallbackStatus
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Deletion, Topology
 

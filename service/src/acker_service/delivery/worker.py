@@ -10,7 +10,7 @@ from acker_protocol.errors import NotFound, ServiceError
 from acker_service.delivery.config import DeliveryConfig
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.store import Store
-from acker_service.topologies.registration import RegisteredCallback
+from acker_service.topologies.callback import RegisteredCallback
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology, TopologyRecreated
 from acker_service.wakeup import Wakeup

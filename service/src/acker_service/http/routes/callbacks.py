@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from acker_service.http.auth import needs
 from acker_service.http.parameters import SpoutTask, TopologyName
 from acker_service.store import Store
-from acker_service.topologies.registration import RegisteredCallback, resume, rotate
+from acker_service.topologies.callback import RegisteredCallback, resume, rotate
 
 
 def make_router(store: Store) -> APIRouter:

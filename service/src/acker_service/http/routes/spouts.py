@@ -12,9 +12,15 @@ from acker_service.http.auth import needs, require
 from acker_service.http.bodies import read_json_if_any
 from acker_service.http.parameters import Discard, SpoutTask, TopologyName
 from acker_service.store import Store
-from acker_service.topologies.callback import Callback, PubSub, read_callback
+from acker_service.topologies.callback import (
+    Callback,
+    PubSub,
+    RegisteredCallback,
+    generated_secret,
+    read_callback,
+    register_callback,
+)
 from acker_service.topologies.deletion import DeleteMode
-from acker_service.topologies.registration import RegisteredCallback, generated_secret, register_callback
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts
