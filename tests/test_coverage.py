@@ -18,14 +18,9 @@ PROTOCOL = HOUSE / "client/src/acker_protocol"
 SERVICE = HOUSE / "service/src/acker_service"
 TESTS = HOUSE / "tests/unit"
 PURE_SERVICE = (
-    *(
-        "delivery/egress",
-        "delivery/payload",
-        "delivery/response",
-        "delivery/retry",
-    ),
+    *("delivery/egress", "delivery/payload", "delivery/response", "delivery/retry"),
     *("http/access", "http/load_limits", "metrics/stats", "operations/batch", "operations/column_batch"),
-    *("redis/durability", "topologies/callback", "topologies/config", "topologies/registration"),
+    *("redis/durability", "topologies/callback", "topologies/config"),
 )
 """The pure modules of the service: functions over plain values."""
 

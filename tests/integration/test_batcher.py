@@ -1,11 +1,11 @@
 """Calls of one turn of the event loop share one call to the store; they do what they would do one by one."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from acker_service.components import Components
 from acker_service.redis import keys
-from acker_service.redis.calls import Argument
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
 from tests.support.redis_side import find
@@ -21,14 +21,15 @@ E, F, G = 0xE1, 0xE2, 0xE3
 def calls(store: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many requests each call of the store held that applied any."""
     held: list[int] = []
-    call = store.redis.call
+    execute = store.redis.execute
 
-    async def counted(function: str, named: list[str], *args: Argument) -> list[object]:
-        if function.startswith("acker_apply"):
-            held.append((len(args) - 3) // 4)
-        return await call(function, named, *args)
+    async def counted(call: Call[Any]) -> Any:
+        if name_of(call.command).startswith("acker_apply"):
+            _, _, _, _, _, _, _, *requests = call.command
+            held.append(len(requests) // 4)
+        return await execute(call)
 
-    monkeypatch.setattr(store.redis, "call", counted)
+    monkeypatch.setattr(store.redis, "execute", counted)
     return held
 
 

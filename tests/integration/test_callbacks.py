@@ -9,7 +9,7 @@ from acker_protocol.signature import secret_key
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.settings import Settings
-from acker_service.topologies.registration import ROTATION_MS, CallbackStatus, deactivate
+from acker_service.topologies.callback import ROTATION_MS, CallbackStatus, deactivate
 
 from tests.integration.test_deliveries import Worker, dead
 from tests.support.caller import Caller, init

@@ -10,8 +10,7 @@ from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Leas
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, settle
 from acker_service.mailboxes.cursor import decode_cursor
-from acker_service.topologies.callback import Webhook
-from acker_service.topologies.registration import CallbackStatus, deactivate, register_callback, resume
+from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 
 from tests.support.caller import Caller, init
 from tests.support.redis_side import find

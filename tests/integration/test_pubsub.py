@@ -13,8 +13,7 @@ from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
-from acker_service.topologies.callback import PubSub, Webhook
-from acker_service.topologies.registration import register_callback
+from acker_service.topologies.callback import PubSub, Webhook, register_callback
 from redis.asyncio import Redis
 
 from tests.support.caller import Caller, init

@@ -30,7 +30,7 @@ class Counted(MailboxReader):
     """Mailboxes that count their round trips; ``between`` comes after each, before its answer."""
 
     def __init__(self, store: Components) -> None:
-        super().__init__(store.shards, store.metrics.operations)
+        super().__init__(store.shards, store.metrics.instruments)
         self.round_trips: list[int] = []
         self.between: Callable[[], object] = lambda: None
 
@@ -118,7 +118,7 @@ async def test_all_are_told_of_a_fault_and_may_ask_again(
         raise StoreUnavailable("the store is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.redis, "call_each", fails)
+        patch.setattr(store.redis, "execute_each", fails)
         with anyio.fail_after(20):
             answers = await asyncio.gather(*(read(readers, store) for _ in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 3

@@ -119,13 +119,13 @@ async def test_all_roots_that_are_waited_for_are_looked_at_together(
     await call.words(*(init(root, E) for root in range(1, 41)))
     answers = [await waiting(store, call, root) for root in range(1, 41)]
     looks: list[int] = []
-    call_each = store.redis.call_each
+    execute_each = store.redis.execute_each
 
-    async def counted(function, calls):
-        looks.append(sum(len(args[-1]) for _, args in calls))
-        return await call_each(function, calls)
+    async def counted(calls):
+        looks.append(sum(len(call.command[-1]) for call in calls))
+        return await execute_each(calls)
 
-    monkeypatch.setattr(store.redis, "call_each", counted)
+    monkeypatch.setattr(store.redis, "execute_each", counted)
     await store.mailbox_notifier.stop()
 
     async def looked() -> bool:
@@ -170,7 +170,7 @@ async def test_the_watch_outlives_a_store_that_is_away(
         raise RuntimeError("of some kind")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.shards, "ask_shards", away)
+        patch.setattr(store.shards, "call_each", away)
         await soon(failed.wait())
     await call.post(ack(R, E))
     assert await soon(answer) == ACKED

@@ -6,8 +6,8 @@ from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Ack, Init
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.operations.batch import ListBatch
 from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batch import ListBatch
 from acker_service.redis import config_functions, keys, mailbox_functions
 from acker_service.settings import Settings
 from acker_service.topologies.stamp import Deletion
@@ -136,7 +136,7 @@ async def test_a_replica_with_a_warm_cache_learns_that_a_topology_has_gone(
 async def test_a_removal_that_died_before_its_end_is_gone_on_with(
     api: httpx.AsyncClient, store: Components, topology: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acker_service.topologies.deletion.PATIENCE_MS", -1)
+    monkeypatch.setattr("acker_service.topologies.deletion.DELETION_TIMEOUT_MS", -1)
     marked = await store.registry.set_deletion(await store.registry.refresh("orders"), Deletion.DELETING)
     await store.redis.execute(config_functions.bury(marked.shards[0], marked.stamp))
     await store.topology_deleter.resume(await store.registry.refresh("orders"))
@@ -147,7 +147,7 @@ async def test_a_removal_that_died_before_its_end_is_gone_on_with(
 async def test_a_count_that_died_is_forgotten(
     api: httpx.AsyncClient, store: Components, topology: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acker_service.topologies.deletion.PATIENCE_MS", -1)
+    monkeypatch.setattr("acker_service.topologies.deletion.DELETION_TIMEOUT_MS", -1)
     await store.registry.set_deletion(await store.registry.refresh("orders"), Deletion.CHECKING)
     await store.topology_deleter.resume(await store.registry.refresh("orders"))
     assert await state(api, "init", INIT) == "pending"

@@ -12,8 +12,7 @@ from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig, Schedule
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
-from acker_service.topologies.callback import Webhook
-from acker_service.topologies.registration import register_callback, resume
+from acker_service.topologies.callback import Webhook, register_callback, resume
 
 from tests.support.caller import Caller, init
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
@@ -64,7 +63,9 @@ class Hooks:
         await self.store.callbacks.change("default", spout_task, change)
 
     def deliver(self, **config: Any) -> DeliverySupervisor:
-        supervisor = delivery_supervisor(self.store, webhook_client=self.webhook_client, config=replace(CONFIG, **config))
+        supervisor = delivery_supervisor(
+            self.store, webhook_client=self.webhook_client, config=replace(CONFIG, **config)
+        )
         supervisor.start()
         self._supervisors.append(supervisor)
         return supervisor

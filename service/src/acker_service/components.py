@@ -23,10 +23,9 @@ from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots
 from acker_service.roots.reading import RootReader
 from acker_service.topologies.config import BUCKETS
-from acker_service.topologies.deletion import TopologyDeleter
+from acker_service.topologies.deletion import SpoutDeleter, TopologyDeleter
 from acker_service.topologies.registry import DEFAULT, TopologyRegistry
 from acker_service.topologies.shards import Shards
-from acker_service.topologies.spout_deletion import SpoutDeleter
 from acker_service.topologies.spouts import Callbacks, SpoutRegistry
 from acker_service.topologies.stats import StatsReader
 

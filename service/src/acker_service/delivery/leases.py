@@ -16,7 +16,7 @@ from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import decode_completions, split_completions
 from acker_service.redis.mailbox_functions import CallbackOutdated, Claimed, ClaimedEntry, ClaimReply, LeaseHeld
-from acker_service.topologies.registration import RegisteredCallback
+from acker_service.topologies.callback import RegisteredCallback
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.stamp import Topology

@@ -15,8 +15,8 @@ from acker_service.delivery.webhook_client import WebhookClient
 from acker_service.delivery.worker import DeliveryWorker
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.metrics.registry import Metrics
+from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.periodic import PeriodicTask
-from acker_service.topologies.registration import CallbackStatus
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
 from acker_service.topologies.stamp import Deletion, Topology

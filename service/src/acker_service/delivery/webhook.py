@@ -10,7 +10,7 @@ from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import settle, succeeded
 from acker_service.delivery.webhook_client import Endpoint, WebhookClient
 from acker_service.delivery.worker import CallbackGone, DeliveryWorker
-from acker_service.topologies.registration import CallbackStatus, RegisteredCallback, deactivate
+from acker_service.topologies.callback import CallbackStatus, RegisteredCallback, deactivate
 
 _log = logging.getLogger(__name__)
 

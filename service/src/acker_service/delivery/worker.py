@@ -14,7 +14,7 @@ from acker_service.delivery.response import DeliveryResult
 from acker_service.delivery.retry import DeliveryConfig
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.metrics.instruments import DeliveryMetrics
-from acker_service.topologies.registration import RegisteredCallback
+from acker_service.topologies.callback import RegisteredCallback
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology, TopologyRecreated

@@ -16,7 +16,7 @@ from acker_service.metrics.stats import CallbackBacklog
 from acker_service.redis import config_functions, mailbox_functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.mailbox_functions import OldestEntries
-from acker_service.topologies.registration import CallbackStatus
+from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout, SpoutRegistry

@@ -1,11 +1,14 @@
-"""Knows the callback of a spout task: how its completions reach it.
+"""Callbacks of spout tasks: how they are read, registered, rotated, paused and resumed.
 
-``{"kind": "webhook", "url", "secret"?}`` posts them to a URL, ``{"kind": "pubsub"}`` publishes them, null leaves them
-to be pulled.
+``{"kind": "webhook", "url", "secret"?}`` posts completions to a URL, ``{"kind": "pubsub"}`` publishes them, null leaves
+them to be pulled. A registered callback is ``on``; ``paused`` after no delivery succeeded for long; ``off`` after its
+receiver said that it is gone. Paused or off, it stays until it is resumed or changed.
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -17,6 +20,9 @@ PORTS = {"http": 80, "https": 443}
 PORT = range(1, 65_536)
 PORT_DIGITS = 5
 
+ROTATION_MS = 86_400_000
+"""Milliseconds after a rotation in which the secret before it signs too."""
+
 _VISIBLE = re.compile(r"[\x21-\x7e]+", re.ASCII)
 _URL = re.compile(r"(https?)://([^/?]+)([^?]*)(\?.*)?", re.ASCII | re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]+))(?::([0-9]*))?", re.ASCII)
@@ -26,7 +32,7 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a URL leads. ``host`` is a name or an IP address without brackets, ``target`` the path and the query."""
+    """The address in a URL. ``host`` is a name or an IP address without brackets, ``target`` the path and the query."""
 
     scheme: str
     host: str
@@ -35,7 +41,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The name that the receiver goes by, for TLS and its own log: the dot that ends a full name is left out."""
+        """The name of the receiver, for TLS and its own log: without the dot that ends a full name."""
         return self.host.removesuffix(".")
 
     @property
@@ -47,7 +53,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """Completions are posted to ``url``. ``secret`` None: the present one stays, or one is to be made."""
+    """Completions are posted to ``url``. ``secret`` None keeps the present secret, or generates one."""
 
     url: str
     secret: str | None = field(default=None, repr=False)
@@ -61,8 +67,60 @@ class PubSub:
 Callback = Webhook | PubSub
 
 
+class CallbackStatus(StrEnum):
+    """Whether completions are delivered to a callback."""
+
+    ON = "on"
+    PAUSED = "paused"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A secret, and until when it signs, in Unix milliseconds (None: until it is changed)."""
+
+    text: str = field(repr=False)
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredCallback:
+    """A callback that is registered.
+
+    ``callback_epoch_ms`` rises whenever delivery has to start again from the beginning; ``error`` is why it is not on.
+    """
+
+    kind: str
+    callback_epoch_ms: int
+    url: str | None = None
+    secrets: tuple[Secret, ...] = ()
+    state: CallbackStatus = CallbackStatus.ON
+    error: str | None = None
+
+    @property
+    def owns_mailbox(self) -> bool:
+        """Whether only the delivery to this callback may release completions."""
+        return self.kind == "webhook"
+
+    def secrets_at(self, now_ms: int) -> list[str]:
+        """Give the secrets that sign at this time, the newest first."""
+        return [secret.text for secret in self.secrets if secret.until_ms is None or now_ms < secret.until_ms]
+
+    def public(self) -> dict[str, Any]:
+        """Write what callers see of it: no secret."""
+        address = {"url": self.url} if self.url is not None else {}
+        error = {"error": self.error} if self.error is not None else {}
+        return {"kind": self.kind, **address, "state": self.state.value, **error}
+
+    def document(self) -> dict[str, Any]:
+        """Write it as Redis keeps it."""
+        secrets = [{"text": secret.text, "until_ms": secret.until_ms} for secret in self.secrets]
+        members = {"kind": self.kind, "since_ms": self.callback_epoch_ms, "url": self.url, "secrets": secrets}
+        return members | {"state": self.state.value, "error": self.error}
+
+
 def read_callback(document: Any) -> Callback:
-    """Read a callback that is not null. Raises ``ValueError`` that goes on from the word "callback"."""
+    """Read a callback that is not null. Raises ``ValueError``, whose text continues the word "callback"."""
     if not isinstance(document, dict):
         raise ValueError("must be null or an object with a kind")  # noqa: TRY004 - every check raises one kind of error
     match document.get("kind"):
@@ -76,10 +134,10 @@ def read_callback(document: Any) -> Callback:
 
 
 def read_address(url: str) -> Address:
-    """Read where a URL leads. Raises ``ValueError`` for what is no http or https URL, or more than an address."""
+    """Read the address in a URL. Raises ``ValueError`` for any other than an http or https URL without a user."""
     if len(url) > URL_CHARACTERS:
         raise ValueError(f"must be at most {URL_CHARACTERS} characters")
-    # Some pass over tabs and line ends, or take \ for /: a URL is to lead everybody to the same place.
+    # Some clients ignore tabs and line ends, or read \ as /: all must read the same address.
     if not _VISIBLE.fullmatch(url) or "\\" in url:
         raise ValueError("must be of visible ASCII characters: others percent-encoded, a host in its xn-- form")
     if "#" in url:
@@ -88,13 +146,83 @@ def read_address(url: str) -> Address:
     if found is None:
         raise ValueError("must be an http or https URL")
     scheme, authority, path, query = found.groups(default="")
-    host, port = _place(authority)
+    host, port = _host_and_port(authority)
     return Address(
         scheme=scheme.lower(), host=host, port=_port(port) or PORTS[scheme.lower()], target=(path or "/") + query
     )
 
 
-def _place(authority: str) -> tuple[str, str]:
+def decode_registered(document: dict[str, Any]) -> RegisteredCallback:
+    """Read a callback as Redis keeps it; fields of a later release are ignored."""
+    secrets = tuple(Secret(text=secret["text"], until_ms=secret["until_ms"]) for secret in document.get("secrets", ()))
+    return RegisteredCallback(
+        kind=document["kind"],
+        callback_epoch_ms=document["since_ms"],
+        url=document.get("url"),
+        secrets=secrets,
+        state=CallbackStatus(document["state"]),
+        error=document.get("error"),
+    )
+
+
+def register_callback(
+    callback: Callback, present: RegisteredCallback | None, *, now_ms: int, make_secret: Callable[[], str]
+) -> RegisteredCallback:
+    """Register a callback in place of the present one; registering the same again changes nothing, nor its state.
+
+    A webhook without a secret keeps the present secret, or else gets one from ``make_secret``.
+    """
+    if not isinstance(callback, Webhook):
+        same = present is not None and present.kind == "pubsub"
+        return (
+            present
+            if present and same
+            else _restarted(RegisteredCallback(kind="pubsub", callback_epoch_ms=0), present, now_ms)
+        )
+    secrets = present.secrets if present else ()
+    if callback.secret is not None and callback.secret not in [secret.text for secret in secrets[:1]]:
+        secrets = (Secret(text=callback.secret),)
+    secrets = secrets or (Secret(text=make_secret()),)
+    if present is not None and present.kind == "webhook" and present.url == callback.url:
+        return replace(present, secrets=secrets)
+    return _restarted(
+        RegisteredCallback(kind="webhook", callback_epoch_ms=0, url=callback.url, secrets=secrets), present, now_ms
+    )
+
+
+def generated_secret(
+    callback: Callback | None, before: RegisteredCallback | None, after: RegisteredCallback | None
+) -> str | None:
+    """Give the secret that was generated for a callback, if one was; it is shown only once."""
+    if not isinstance(callback, Webhook) or callback.secret is not None or after is None:
+        return None
+    return None if before is not None and before.secrets else after.secrets[0].text
+
+
+def rotate(present: RegisteredCallback, *, now_ms: int, secret: str) -> RegisteredCallback:
+    """Sign with a new secret, and for a day with the present one too."""
+    before = tuple(replace(old, until_ms=now_ms + ROTATION_MS) for old in present.secrets[:1])
+    return replace(present, secrets=(Secret(text=secret), *before))
+
+
+def resume(present: RegisteredCallback, *, now_ms: int) -> RegisteredCallback:
+    """Deliver again, from the beginning of what is left; a callback that is on stays as it is."""
+    if present.state is CallbackStatus.ON:
+        return present
+    return _restarted(replace(present, state=CallbackStatus.ON, error=None), present, now_ms)
+
+
+def deactivate(present: RegisteredCallback, state: CallbackStatus, error: str) -> RegisteredCallback:
+    """Stop delivering."""
+    return replace(present, state=state, error=error)
+
+
+def _restarted(callback: RegisteredCallback, before: RegisteredCallback | None, now_ms: int) -> RegisteredCallback:
+    """Start the epoch of a callback now, after that of the one before it whatever the clock says."""
+    return replace(callback, callback_epoch_ms=max(now_ms, before.callback_epoch_ms + 1 if before else 0))
+
+
+def _host_and_port(authority: str) -> tuple[str, str]:
     if "@" in authority:
         raise ValueError("must hold no user or password: the signature says who calls")
     found = _AUTHORITY.fullmatch(authority)
@@ -126,8 +254,8 @@ def _read_url(value: Any) -> str:
     try:
         url = text(value)
         read_address(url)
-    except ValueError as fault:
-        raise ValueError(f"url {fault}") from None
+    except ValueError as error:
+        raise ValueError(f"url {error}") from None
     return url
 
 
@@ -137,8 +265,8 @@ def _read_secret(value: Any) -> str | None:
     try:
         secret = text(value)
         secret_key(secret)
-    except ValueError as fault:
-        raise ValueError(f"secret {fault}") from None
+    except ValueError as error:
+        raise ValueError(f"secret {error}") from None
     return secret
 
 

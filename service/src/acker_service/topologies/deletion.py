@@ -1,116 +1,261 @@
-"""Knows how topologies go: what is marked, counted, failed and swept, in that order, by whichever replica is there."""
+"""Deletes topologies and spout tasks, in steps that any replica may repeat or take over.
+
+Both follow one state machine: mark, so that no inits are admitted; count again; then remove, or unmark what is in use.
+A mark that is older than `DELETION_TIMEOUT_MS` is left from a replica that died: another one removes or unmarks.
+"""
 
 import logging
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Generic, TypeVar
 
-from acker_protocol.errors import TopologyBusy
+from acker_protocol.errors import ServiceError, SpoutBusy, TopologyBusy, UnknownSpout
 
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis import config_functions, functions
+from acker_service.redis import config_functions, functions, mailbox_functions
 from acker_service.redis.client import RedisClient
 from acker_service.topologies.registry import DEFAULT, DELETION_TIMEOUT_MS, TopologyRegistry
 from acker_service.topologies.shards import Shards
+from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stamp import Deletion, Topology
 from acker_service.topologies.stats import StatsReader
 
 RECORDS = 2_000
+"""Roots that one call fails, about."""
+
 SWEEP_STEP = 256
+"""Buckets and spout indexes that one call sweeps."""
+
 MAX_CALLS = 100
-"""So many calls a shard and visit at most: late acks may bring early roots as fast as they are dropped."""
+"""Calls a shard and visit at most: late acks may add early roots as fast as they are dropped."""
+
+TAKEN_OVER = "taken_over"
+"""The reason, as metrics show it, of a deletion that another replica began."""
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 
-class TopologyDeleteMode(StrEnum):
-    """How a topology is deleted: only if nothing is left in it, once what is left was told, or at once."""
+class DeleteMode(StrEnum):
+    """When a topology or a spout task may be deleted; the value is the reason that metrics show.
+
+    If nothing is left of it; once its completions are released (a topology only); at once; or, internally, if it is an
+    ephemeral spout task that is unused.
+    """
 
     IF_IDLE = "idle"
-    DRAIN = "force"
+    DRAIN = "drain"
     DISCARD = "discard"
+    UNUSED = "unused"
 
 
-class TopologyDeleter:
-    """Removes topologies. Each step may be repeated, and gone on with by another replica."""
+class _Deleter(ABC, Generic[T]):
+    """The state machine of a deletion, over topologies or spout tasks."""
+
+    @abstractmethod
+    async def _mark(self, target: T, deletion: Deletion | None) -> T:
+        """Write the state of the deletion, or remove the mark (None); gives the target as it is then."""
+
+    @abstractmethod
+    async def _in_use(self, target: T, mode: DeleteMode) -> str:
+        """Describe what keeps the target from being deleted; empty if nothing does."""
+
+    @abstractmethod
+    async def _remove(self, target: T, reason: str) -> None:
+        """Remove the target, which is marked as being deleted. Idempotent."""
+
+    @abstractmethod
+    def _busy(self, target: T, use: str) -> ServiceError:
+        """Give the error for a target in use."""
+
+    async def _delete_unless_used(self, target: T, mode: DeleteMode) -> None:
+        marked = await self._mark(target, Deletion.CHECKING)
+        if use := await self._in_use(marked, mode):
+            await self._mark(marked, None)
+            raise self._busy(marked, use)
+        await self._remove(await self._mark(marked, Deletion.DELETING), mode.value)
+
+    async def _take_over(self, target: T, deletion: Deletion, age_ms: int) -> None:
+        """Finish a deletion, or remove the mark, if the replica that set the mark must have died."""
+        if age_ms > DELETION_TIMEOUT_MS:
+            if deletion is Deletion.DELETING:
+                await self._remove(target, TAKEN_OVER)
+            else:
+                await self._mark(target, None)
+
+
+class TopologyDeleter(_Deleter[Topology]):
+    """Deletes topologies."""
 
     def __init__(
         self,
-        server: RedisClient,
-        topologies: TopologyRegistry,
+        redis: RedisClient,
+        registry: TopologyRegistry,
         shards: Shards,
-        counts: StatsReader,
-        meters: OperationMetrics,
+        stats: StatsReader,
+        metrics: OperationMetrics,
     ) -> None:
-        self._server, self._topologies, self._shards = server, topologies, shards
-        self._counts, self._meters = counts, meters
+        self._redis, self._registry, self._shards = redis, registry, shards
+        self._stats, self._metrics = stats, metrics
 
-    async def delete(self, name: str, haste: TopologyDeleteMode) -> None:
+    async def delete(self, name: str, mode: DeleteMode) -> None:
         """Delete a topology. Raises `TopologyBusy`, `UnknownTopology`.
 
-        Forced, it fails what is pending at once and goes when all completions were released (see `advance`).
+        `DeleteMode.DRAIN` fails what is pending; `resume` deletes the topology once all completions are released.
         """
         if name == DEFAULT:
             raise TopologyBusy("the topology default always exists", retryable=False)
-        topology = await self._topologies.refresh(name)
+        topology = await self._registry.refresh(name)
         while topology.deletion in (Deletion.CHECKING, Deletion.DELETING):
-            topology = await self._topologies.wait_for_deletion(topology)
-        if haste is TopologyDeleteMode.DISCARD:
-            discarded = (await self._counts.read(topology)).stored_total
-            await self._finish(await self._topologies.set_deletion(topology, Deletion.DELETING), discarded)
-        elif haste is TopologyDeleteMode.DRAIN:
-            forced = topology if topology.deletion else await self._topologies.set_deletion(topology, Deletion.DRAINING)
-            await self.resume(forced)
+            topology = await self._registry.wait_for_deletion(topology)
+        if mode is DeleteMode.DISCARD:
+            discarded = (await self._stats.read(topology)).stored_total
+            await self._finish(await self._mark(topology, Deletion.DELETING), discarded)
+        elif mode is DeleteMode.DRAIN:
+            await self.resume(topology if topology.deletion else await self._mark(topology, Deletion.DRAINING))
+        elif topology.deletion:
+            raise TopologyBusy(f"topology {name} is being deleted already")
         else:
-            await self._delete_idle(topology)
+            await self._delete_unless_used(topology, mode)
 
     async def resume(self, topology: Topology) -> None:
-        """Go on with a removal: of a forced one, or of one whose remover has not been heard of for long. Idempotent."""
+        """Continue to drain a topology, or take a deletion over from a replica that died. Idempotent."""
         if topology.deletion is Deletion.DRAINING:
-            await self._resume_draining(topology)
-        elif topology.deletion and await self._topologies.now_ms() - topology.deletion_started_ms > DELETION_TIMEOUT_MS:
-            if topology.deletion is Deletion.DELETING:
-                await self._finish(topology)
-            else:
-                await self._topologies.set_deletion(topology, None)
+            await self._drain(topology)
+        elif topology.deletion:
+            age_ms = await self._registry.now_ms() - topology.deletion_started_ms
+            await self._take_over(topology, topology.deletion, age_ms)
 
-    async def _delete_idle(self, topology: Topology) -> None:
-        if topology.deletion:
-            raise TopologyBusy(f"topology {topology.name} is being deleted already")
-        probed = await self._topologies.set_deletion(topology, Deletion.CHECKING)
-        if busy := await self._remaining(probed):
-            await self._topologies.set_deletion(probed, None)
-            raise TopologyBusy(f"topology {topology.name} has {busy}; ?force=true ends them")
-        await self._finish(await self._topologies.set_deletion(probed, Deletion.DELETING))
-
-    async def _resume_draining(self, topology: Topology) -> None:
+    async def _drain(self, topology: Topology) -> None:
         for shard in range(len(topology.shards)):
             for _ in range(MAX_CALLS):
                 call = functions.fail_all(settings=topology.settings, max_roots=RECORDS)
                 topology, more = await self._shards.call(topology, shard, call)
                 if not more:
                     break
-        if not await self._remaining(topology):
-            await self._finish(await self._topologies.set_deletion(topology, Deletion.DELETING))
+        if not await self._in_use(topology, DeleteMode.DRAIN):
+            await self._remove(await self._mark(topology, Deletion.DELETING), DeleteMode.DRAIN.value)
 
-    async def _remaining(self, topology: Topology) -> str:
-        """Say what keeps a topology from going; empty if nothing does."""
-        return (await self._counts.read(topology)).remaining_total
+    async def _mark(self, target: Topology, deletion: Deletion | None) -> Topology:
+        return await self._registry.set_deletion(target, deletion)
 
-    async def _finish(self, topology: Topology, discarded: int = 0) -> None:
-        """Bury all shards, so that nobody writes there again, then sweep them, then forget the topology."""
+    async def _in_use(self, target: Topology, mode: DeleteMode) -> str:  # noqa: ARG002 - any use counts, in every mode
+        return (await self._stats.read(target)).remaining_total
+
+    def _busy(self, target: Topology, use: str) -> ServiceError:
+        return TopologyBusy(f"topology {target.name} has {use}; ?force=true ends them")
+
+    async def _remove(self, target: Topology, reason: str) -> None:  # noqa: ARG002 - the metric has no reason
+        await self._finish(target, discarded=0)
+
+    async def _finish(self, topology: Topology, discarded: int) -> None:
+        """Bury all shards, so that no call writes there again; sweep them; remove the configuration."""
         stamp = topology.stamp
         for key in topology.shards:
-            await self._server.execute(config_functions.bury(key, stamp))
+            await self._redis.execute(config_functions.bury(key, stamp))
         for key in topology.shards:
-            for first in range(0, await self._highest_index(topology), SWEEP_STEP):
+            for first in range(0, await self._max_index(topology), SWEEP_STEP):
                 sweep = config_functions.sweep(key, stamp, first=first, last=first + SWEEP_STEP - 1)
-                await self._server.execute(sweep)
-        await self._server.execute(config_functions.remove_topology(topology.name, stamp=stamp))
-        self._topologies.evict(topology.name)
-        self._meters.topologies_removed.inc()
-        self._meters.completions_discarded[topology.name, "topology"].inc(discarded)
+                await self._redis.execute(sweep)
+        await self._redis.execute(config_functions.remove_topology(topology.name, stamp=stamp))
+        self._registry.evict(topology.name)
+        self._metrics.topologies_removed.inc()
+        self._metrics.completions_discarded[topology.name, "topology"].inc(discarded)
         _log.info("topology %s was removed; %d unread completions were discarded", topology.name, discarded)
 
-    async def _highest_index(self, topology: Topology) -> int:
-        """How many buckets, sets of seen requests and mailboxes a shard has at most, whichever is most."""
-        spouts = await self._server.execute(config_functions.spout_index_count(topology.name))
-        return max(topology.config.buckets, topology.seen_sets, spouts)
+    async def _max_index(self, topology: Topology) -> int:
+        """Bound the numbers of buckets, of sets of remembered requests and of mailboxes that a shard has."""
+        spout_indexes = await self._redis.execute(config_functions.spout_index_count(topology.name))
+        return max(topology.config.buckets, topology.seen_sets, spout_indexes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SpoutTarget:
+    topology: Topology
+    spout: Spout
+
+
+class SpoutDeleter(_Deleter[_SpoutTarget]):
+    """Deletes spout tasks. ``idle_ms`` is how long an ephemeral one stays without an emit or a read."""
+
+    def __init__(
+        self,
+        registry: TopologyRegistry,
+        shards: Shards,
+        spouts: SpoutRegistry,
+        stats: StatsReader,
+        metrics: OperationMetrics,
+        *,
+        idle_ms: int,
+    ) -> None:
+        self._registry, self._shards = registry, shards
+        self._spouts, self._stats, self._metrics, self._idle_ms = spouts, stats, metrics, idle_ms
+
+    async def delete(self, topology: Topology, name: str, mode: DeleteMode) -> None:
+        """Delete a spout task; it does not drain. Raises `SpoutBusy`, `UnknownSpout`."""
+        topology = await self._registry.refresh(topology.name)
+        spout = (await self._spouts.read_all(topology)).get(name)
+        if spout is None:
+            raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
+        if spout.deletion:
+            raise SpoutBusy(f"spout task {name} is being removed already")
+        await self._delete_unless_used(_SpoutTarget(topology=topology, spout=spout), mode)
+
+    async def expire_unused(self, topology: Topology) -> None:
+        """Delete the ephemeral spout tasks that are unused, and take deletions over from replicas that died."""
+        spouts = await self._spouts.read_all(topology)
+        now_ms = await self._registry.now_ms()
+        for spout in spouts.values():
+            try:
+                await self._expire_one(_SpoutTarget(topology=topology, spout=spout), now_ms)
+            except (SpoutBusy, UnknownSpout):
+                _log.debug("spout task %s is used again, or another replica was faster", spout.name)
+
+    async def _expire_one(self, target: _SpoutTarget, now_ms: int) -> None:
+        spout = target.spout
+        if spout.deletion:
+            await self._take_over(target, spout.deletion, now_ms - spout.deletion_started_ms)
+            return
+        is_old = now_ms - spout.created_ms > self._idle_ms
+        if spout.ephemeral and is_old and not await self._in_use(target, DeleteMode.UNUSED):
+            await self.delete(target.topology, spout.name, DeleteMode.UNUSED)
+
+    async def _mark(self, target: _SpoutTarget, deletion: Deletion | None) -> _SpoutTarget:
+        started_ms = (target.spout.deletion_started_ms or await self._registry.now_ms()) if deletion else 0
+        marked = replace(target.spout, deletion=deletion, deletion_started_ms=started_ms)
+        return _SpoutTarget(topology=await self._write(target, marked), spout=marked)
+
+    async def _write(self, target: _SpoutTarget, changed: Spout | None) -> Topology:
+        topology = await self._spouts.mark(target.topology, target.spout, changed)
+        if topology is None:
+            raise SpoutBusy(f"spout task {target.spout.name} was changed meanwhile")
+        return topology
+
+    async def _in_use(self, target: _SpoutTarget, mode: DeleteMode) -> str:
+        if mode is DeleteMode.DISCARD:
+            return ""
+        stats = await self._stats.read(target.topology)
+        if mode is not DeleteMode.UNUSED:
+            return stats.remaining(target.spout.index)
+        pending = stats.pending[target.spout.index]
+        return f"{pending} pending roots" if pending else await self._recently_used(target)
+
+    async def _recently_used(self, target: _SpoutTarget) -> str:
+        _, shards = await self._shards.call_all(target.topology, mailbox_functions.read_used())
+        used_ms = (shard.used_ms.get(target.spout.index, 0) for shard in shards)
+        last_ms = max(target.spout.created_ms, *used_ms)
+        return "been used lately" if max(shard.now_ms for shard in shards) - last_ms <= self._idle_ms else ""
+
+    def _busy(self, target: _SpoutTarget, use: str) -> ServiceError:
+        return SpoutBusy(f"spout task {target.spout.name} has {use}")
+
+    async def _remove(self, target: _SpoutTarget, reason: str) -> None:
+        call = mailbox_functions.remove_spout(spout_index=target.spout.index)
+        topology, counts = await self._shards.call_all(target.topology, call)
+        discarded = sum(counts)
+        self._metrics.completions_discarded[topology.name, "spout_task"].inc(discarded)
+        await self._write(replace(target, topology=topology), None)
+        self._metrics.spouts_removed[topology.name, reason].inc()
+        _log.info("spout task %s was removed; %d unread completions were discarded", target.spout.name, discarded)

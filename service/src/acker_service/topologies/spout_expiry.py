@@ -1,9 +1,9 @@
 """Deletes unused ephemeral spout tasks."""
 
 from acker_service.metrics.registry import Metrics
+from acker_service.topologies.deletion import SpoutDeleter
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.spout_deletion import SpoutDeleter
 from acker_service.topologies.stamp import Topology
 
 

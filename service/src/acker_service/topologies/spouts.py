@@ -11,7 +11,7 @@ from acker_protocol.errors import SpoutBusy, StoreFull, StoreUnavailable, Unknow
 from acker_service.redis import config_functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.stamp import StaleStamp
-from acker_service.topologies.registration import RegisteredCallback, decode_registered
+from acker_service.topologies.callback import RegisteredCallback, decode_registered
 from acker_service.topologies.registry import (
     DELETION_TIMEOUT_MS,
     POLL_INTERVAL_S,

@@ -5,8 +5,7 @@ from acker_protocol.signature import COMPLETION_BATCH, ID, SIGNATURE, TIMESTAMP
 
 from acker_service.http.openapi.described import Described, found
 from acker_service.http.openapi.shapes import Json, all_of, closed, opened, or_null, ref
-from acker_service.topologies.callback import URL_CHARACTERS
-from acker_service.topologies.registration import CallbackStatus
+from acker_service.topologies.callback import URL_CHARACTERS, CallbackStatus
 
 EXAMPLE_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="  # noqa: S105 - of no webhook
 

@@ -12,16 +12,18 @@ from acker_service.http.access import Scope
 from acker_service.http.auth import needs, require
 from acker_service.http.bodies import read_json_if_any
 from acker_service.http.parameters import Discard, SpoutTask, TopologyName
-from acker_service.topologies.callback import Callback, PubSub, read_callback
-from acker_service.topologies.registration import (
+from acker_service.topologies.callback import (
+    Callback,
+    PubSub,
     RegisteredCallback,
     generated_secret,
+    read_callback,
     register_callback,
     resume,
     rotate,
 )
+from acker_service.topologies.deletion import DeleteMode, SpoutDeleter
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.spout_deletion import SpoutDeleteMode, SpoutDeleter
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
 from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts, StatsReader
@@ -82,7 +84,7 @@ def make_router(
         """Delete a spout task if it is idle, or at once; roots that still end under its name have no completion."""
         if discard:
             require(request, Scope.ADMIN)
-        mode = SpoutDeleteMode.DISCARD if discard else SpoutDeleteMode.IF_IDLE
+        mode = DeleteMode.DISCARD if discard else DeleteMode.IF_IDLE
         await deleter.delete(await registry.get(topology), spout_task, mode)
 
     _add_callback_routes(router, callbacks)

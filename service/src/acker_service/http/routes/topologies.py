@@ -10,7 +10,7 @@ from acker_service.http.auth import needs, visible
 from acker_service.http.bodies import read_json_if_any
 from acker_service.http.parameters import Discard, Force, TopologyName
 from acker_service.topologies.config import TopologyConfig, merge
-from acker_service.topologies.deletion import TopologyDeleteMode, TopologyDeleter
+from acker_service.topologies.deletion import DeleteMode, TopologyDeleter
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts, StatsReader
@@ -62,10 +62,10 @@ def make_router(
         """Delete a topology: if it is idle; forced (202), once its completions were released; or at once (204)."""
         if discard and not force:
             raise InvalidRequest("discard goes with force=true")
-        mode = TopologyDeleteMode.DRAIN if force else TopologyDeleteMode.IF_IDLE
+        mode = DeleteMode.DRAIN if force else DeleteMode.IF_IDLE
         if discard:
-            mode = TopologyDeleteMode.DISCARD
-        response.status_code = 202 if mode is TopologyDeleteMode.DRAIN else 204
+            mode = DeleteMode.DISCARD
+        response.status_code = 202 if mode is DeleteMode.DRAIN else 204
         await deleter.delete(topology, mode)
 
     return router
