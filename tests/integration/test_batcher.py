@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from acker_service.components import Components
 from acker_service.redis import keys
+from acker_service.redis.calls import Call, name_of
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
 from tests.support.redis_side import find
