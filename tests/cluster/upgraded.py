@@ -10,7 +10,7 @@ def newer() -> str:
     """Give the library of the next release: a higher version, and a function more."""
     text, version = _own(), library.version(_own())
     raised = text.replace(f"local VERSION = {version}", f"local VERSION = {version + 1}")
-    return raised + "\nprovide('acker_next_v1', function() return VERSION end)\n"
+    return raised + "\nregister('acker_next_v1', function() return VERSION end)\n"
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ class ModelAndRedis(RuleBasedStateMachine):
     def all_that_is_seen_is_equal(self) -> None:
         seen = self.redis.seen(ROOTS)
         assert [_read(root) for root in seen.roots] == [_seen(self.model.state(root_id)) for root_id in ROOTS]
-        assert _told(seen.mailbox) == _told(self.model.mailbox)
+        assert _by_count(seen.mailbox) == _by_count(self.model.mailbox)
         assert {name: count for name, count in seen.pending.items() if count} == {
             name: count for name in SPOUTS if (count := self.model.pending(name))
         }
@@ -149,18 +149,18 @@ def _seen(state: State) -> tuple[object, ...]:
 
 def _tree(tree: Tree) -> tuple[object, ...]:
     name = "P" if tree.spout_task else "E"
-    told = (tree.spout_task, tree.message_id) if tree.spout_task else (None, None)
-    return (name, tree.ack_val, tree.outstanding, tree.started_ms, tree.due_ms, *told)
+    fields = (tree.spout_task, tree.message_id) if tree.spout_task else (None, None)
+    return (name, tree.ack_val, tree.outstanding, tree.started_ms, tree.due_ms, *fields)
 
 
 def _read(root: RootView) -> tuple[object, ...]:
     if root.is_finished:
         return (root.state.value, root.outcome) if root.outcome else ("N",)
-    told = (root.spout_task, root.message_id)
-    return (root.state.value, root.ack_val, root.outstanding, root.started_ms, root.due_ms, *told)
+    fields = (root.spout_task, root.message_id)
+    return (root.state.value, root.ack_val, root.outstanding, root.started_ms, root.due_ms, *fields)
 
 
-def _told(mailbox: list[CompletionRecord]) -> Counter[CompletionRecord]:
+def _by_count(mailbox: list[CompletionRecord]) -> Counter[CompletionRecord]:
     return Counter(mailbox)
 
 

@@ -97,5 +97,5 @@ def test_an_acked_edge_is_forgotten_though_others_follow(store: DrivenStore) -> 
         store.apply([Ack(root_id=1, ack_val=2, edge_id=64 * window + n) for n in range(1, 65)], None)
         store.advance(30_000)
     again = [Ack(root_id=1, ack_val=2, edge_id=edge) for edge in (1, 2, 3, 4, 256)]
-    words = [word for word, _ in store.apply(again, None)[0]]
-    assert words == [OperationState.EARLY] * 4 + [OperationState.DUPLICATE]
+    states = [state for state, _ in store.apply(again, None)[0]]
+    assert states == [OperationState.EARLY] * 4 + [OperationState.DUPLICATE]

@@ -22,7 +22,7 @@ class ModelUnderTest(ModelAcker):
 
 
 def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
-    words: list[str] = []
+    states: list[str] = []
     sent: dict[int, list[Operation]] = {}
     for number, step in enumerate(scenario.steps):
         if isinstance(step, Wait):
@@ -35,8 +35,8 @@ def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
             first, sent[number] = number, step if isinstance(step, list) else [step]
         answers, repeated = acker.apply(sent[first], f"key-{first}")
         assert repeated == isinstance(step, Repeat)
-        words.extend(word for word, _ in answers)
-    return words
+        states.extend(state for state, _ in answers)
+    return states
 
 
 @EVERY

@@ -60,7 +60,7 @@ def many(driven_url: str) -> Iterator[DrivenStore]:
     store.close()
 
 
-def told(store: DrivenStore) -> set[int]:
+def completed(store: DrivenStore) -> set[int]:
     return {done.root_id for done in store.mailbox()}
 
 
@@ -74,10 +74,10 @@ def test_a_root_is_overdue_a_millisecond_behind_its_deadline(one: DrivenStore) -
     emit(one, [1], message_timeout_ms=100)
     one.advance(100)
     one.tick()
-    assert told(one) == set()
+    assert completed(one) == set()
     one.advance(1)
     one.tick()
-    assert told(one) == {1}
+    assert completed(one) == {1}
 
 
 def test_each_root_of_a_bucket_ends_in_its_own_time(one: DrivenStore) -> None:
@@ -86,7 +86,7 @@ def test_each_root_of_a_bucket_ends_in_its_own_time(one: DrivenStore) -> None:
     for root in (1, 2, 3):
         one.advance(100 if root > 1 else 101)
         one.tick()
-        assert told(one) == set(range(1, root + 1))
+        assert completed(one) == set(range(1, root + 1))
 
 
 def test_a_shard_where_all_is_over_is_looked_at_no_more(one: DrivenStore) -> None:
@@ -114,7 +114,7 @@ def test_a_tick_leaves_an_overfull_bucket_to_be_walked(one: DrivenStore) -> None
     emit(one, range(1, 1_002), message_timeout_ms=100)
     one.advance(101)
     assert one.ask("acker_tick_v1", one.settings, 2_000) == [0, 0, b"0"]
-    assert told(one) == set()
+    assert completed(one) == set()
 
 
 def test_a_tick_asks_for_no_more_when_all_that_is_due_has_to_be_walked(driven_url: str) -> None:
@@ -137,11 +137,11 @@ def test_a_bucket_that_is_walked_is_not_due_but_comes_due_again_if_its_walker_di
     assert one.ask("acker_tick_v1", one.settings, 2_000) == [0, 0]
     one.advance(5_001)
     one.tick()
-    assert len(told(one)) == 3_000
+    assert len(completed(one)) == 3_000
 
 
 def test_a_root_that_arrives_during_a_walk_is_looked_at_in_time(one: DrivenStore) -> None:
-    """The walk is past the place where it lies, and does not find it; it has scored the bucket itself."""
+    """The scan is past its position and does not find it; the new root scored the bucket itself."""
     emit(one, range(1, 3_001), message_timeout_ms=9_000)
     cursor, earliest, pieces = b"0", b"", 0
     while pieces == 0 or cursor != b"0":

@@ -28,29 +28,29 @@ class ModelAcker:
     counts: Counter[str] = field(default_factory=Counter)
     requests: dict[object, tuple[int, int]] = field(default_factory=dict)
 
-    def apply(self, messages: Sequence[Operation], key: str | None) -> tuple[Answers, bool]:
+    def apply(self, operations: Sequence[Operation], key: str | None) -> tuple[Answers, bool]:
         """Apply a request; gives its answers and whether every shard knew it."""
         answers: dict[int, tuple[OperationState, Outcome | None]] = {}
         configuration = self.configuration
         layout = Layout(shards=configuration.shards, buckets=configuration.buckets)
-        parts = ListBatch(messages).split(layout, capped=configuration.max_spout_pending is not None)
+        parts = ListBatch(operations).split(layout, capped=configuration.max_spout_pending is not None)
         repeated = []
         for part in parts:
-            identity = (part.shard, key, tuple(messages[index] for index in part.request_order))
+            identity = (part.shard, key, tuple(operations[index] for index in part.request_order))
             seen = self._seen(identity) if key else None
             repeated.append(seen is not None)
             for index in part.apply_order:
-                answers[index] = self._one(messages[index], seen)
+                answers[index] = self._apply_one(operations[index], seen)
             if key and seen is None:
-                self._remember(identity, messages, {index: answers[index] for index in part.apply_order})
-        return [answers[index] for index in range(len(messages))], bool(parts) and all(repeated)
+                self._remember(identity, operations, {index: answers[index] for index in part.apply_order})
+        return [answers[index] for index in range(len(operations))], bool(parts) and all(repeated)
 
     def tick(self) -> None:
         """End all that is overdue."""
         for root_id, state in list(self.roots.items()):
             self.roots[root_id], completion = expire(state, now_ms=self.now_ms)
             if completion:
-                self._tell(completion)
+                self._append(completion)
             elif state is not None and self.roots[root_id] is None:
                 self.counts["dropped"] += 1
 
@@ -62,25 +62,25 @@ class ModelAcker:
         """How many roots of a spout task are pending."""
         return sum(isinstance(state, Tree) and state.spout_task == spout_task for state in self.roots.values())
 
-    def _one(self, message: Operation, seen: tuple[int, int] | None) -> tuple[OperationState, Outcome | None]:
-        state = self.state(message.root_id)
+    def _apply_one(self, operation: Operation, seen: tuple[int, int] | None) -> tuple[OperationState, Outcome | None]:
+        root = self.state(operation.root_id)
         if seen is not None:
-            word = replay_operation(state, message, refused_inits=seen[1])
-            return word, state.outcome if isinstance(state, Finished) else None
-        step = apply_operation(
-            state, message, now_ms=self.now_ms, rules=self.configuration.rules, free_slots=self._room(message)
-        )
-        self.roots[message.root_id] = step.state
-        self.counts["unbalanced"] += step.unbalanced
-        if step.completion:
-            self._tell(step.completion)
-        return step.operation_state, step.outcome if step.operation_state is OperationState.FINISHED else None
+            answer = replay_operation(root, operation, refused_inits=seen[1])
+            return answer, root.outcome if isinstance(root, Finished) else None
+        rules, free_slots = self.configuration.rules, self._free_slots(operation)
+        transition = apply_operation(root, operation, now_ms=self.now_ms, rules=rules, free_slots=free_slots)
+        self.roots[operation.root_id] = transition.state
+        self.counts["unbalanced"] += transition.unbalanced
+        if transition.completion:
+            self._append(transition.completion)
+        finished = transition.operation_state is OperationState.FINISHED
+        return transition.operation_state, transition.outcome if finished else None
 
-    def _room(self, message: Operation) -> int | None:
+    def _free_slots(self, operation: Operation) -> int | None:
         cap = self.configuration.max_spout_pending
-        return cap - self.pending(message.spout_task) if cap is not None and isinstance(message, Init) else None
+        return cap - self.pending(operation.spout_task) if cap is not None and isinstance(operation, Init) else None
 
-    def _tell(self, completion: CompletionRecord) -> None:
+    def _append(self, completion: CompletionRecord) -> None:
         self.mailbox.append(completion)
         self.counts[completion.outcome] += 1
 
@@ -91,13 +91,13 @@ class ModelAcker:
         return None
 
     def _remember(
-        self, identity: object, messages: Sequence[Operation], answers: dict[int, tuple[OperationState, object]]
+        self, identity: object, operations: Sequence[Operation], answers: dict[int, tuple[OperationState, object]]
     ) -> None:
-        refused = sum(word in NOT_ADMITTED for word, _ in answers.values())
+        refused = sum(state in NOT_ADMITTED for state, _ in answers.values())
         changed = [
             index
-            for index, (word, _) in answers.items()
-            if word in _CHANGING and not (isinstance(ack := messages[index], Ack) and ack.ack_val == 0)
+            for index, (state, _) in answers.items()
+            if state in _CHANGING and not (isinstance(ack := operations[index], Ack) and ack.ack_val == 0)
         ]
         if changed:
             self.requests[identity] = (self.now_ms, refused)

@@ -1,1 +1,1 @@
-"""The words of Acker: ids, messages, the law, the wire form, the problems. No I/O, no clock, standard library only."""
+"""The contract of Acker: ids, operations, state machine, wire forms, errors. Stdlib only, no I/O, no clock."""

@@ -1,6 +1,6 @@
-"""What can go wrong, as exceptions and as RFC 9457 problem documents.
+"""The errors of the service, as exceptions and as RFC 9457 problem documents.
 
-The tree of errors (code, HTTP status, whether trying again helps)::
+The tree of errors (code, HTTP status, whether a retry helps)::
 
     AckerError                     the root of all errors, the client's too (see ``acker_client.errors``)
     └── ServiceError               problem 500 no
@@ -23,7 +23,7 @@ The tree of errors (code, HTTP status, whether trying again helps)::
         ├── MailboxFull            mailbox_full 429 yes
         ├── StoreFull              store_full 503 yes
         ├── Overloaded             overloaded 503 yes
-        └── StoreUnavailable       store_unavailable 503 yes, but for a write see there
+        └── StoreUnavailable       store_unavailable 503 yes, for a write see its docstring
 """
 
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class AckerError(Exception):
-    """The root of all errors of Acker: ``code`` is stable, ``retryable`` says whether trying again helps."""
+    """The root of all errors of Acker: ``code`` is stable, ``retryable`` says whether a retry helps."""
 
     code: ClassVar[str] = "acker"
     retryable: bool = False
@@ -182,15 +182,14 @@ class Overloaded(ServiceError):
 class StoreUnavailable(ServiceError):
     """Redis did not answer, or not everywhere.
 
-    What became of a write is not known. With an idempotency key it may be sent again; without one only if it holds
-    no ack.
+    The result of a write is unknown. With an idempotency key it may be sent again; without one only if it holds no ack.
     """
 
     code, status, title, retryable_by_default = "store_unavailable", 503, "The store is not available", True
 
 
 def known() -> dict[str, type[ServiceError]]:
-    """Map every code to the class that states it; a subclass that a program adds has the code of its base."""
+    """Map every code to its class; a subclass that a program adds shares the code of its base."""
     classes, found = [ServiceError], dict[str, type[ServiceError]]()
     while classes:
         cls = classes.pop()
@@ -200,13 +199,13 @@ def known() -> dict[str, type[ServiceError]]:
 
 
 def from_document(document: dict[str, Any]) -> ServiceError:
-    """Make the exception that a problem document states.
+    """Make the exception of a problem document.
 
-    A code that is not known gives a plain `ServiceError` that keeps the whole document in ``extra``.
+    An unknown code gives a plain `ServiceError` with the whole document in ``extra``.
     """
     cls = known().get(str(document.get("code")))
-    told = ServiceError("").document().keys() if cls else ("detail", "retryable")
+    members = ServiceError("").document().keys() if cls else ("detail", "retryable")
     cls = cls or ServiceError
-    extra = {name: value for name, value in document.items() if name not in told}
+    extra = {name: value for name, value in document.items() if name not in members}
     detail = document.get("detail", document.get("title", cls.title))
     return cls(str(detail), retryable=bool(document.get("retryable")), **extra)

@@ -1,4 +1,4 @@
-"""Knows the 64-bit ids of roots and edges: how they are written, drawn and derived.
+"""The 64-bit ids of roots and edges: parse, format, draw and derive them.
 
 An id is an ``int`` from 1 to 2**64 - 1; on the wire it is a string of 16 lowercase hex digits. An *ack val* is the XOR
 of edge ids, written the same way, and may be zero.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 SPOUT_EDGE = 0
-"""Stands for the parent edge of an edge that a spout derives: a spout tuple has none."""
+"""The parent edge of an edge that a spout derives: a spout tuple has no parent."""
 
 _HEX = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
@@ -49,8 +49,8 @@ def fold(ids: "Iterable[int]") -> int:
 def draw_id(entropy: "Callable[[int], bytes]" = os.urandom) -> int:
     """Draw a new id from a cryptographic source.
 
-    Never zero. With 64 random bits, two of a million ids in flight meet with a chance of 3e-8; Storm's 48-bit
-    generator gives 2e-3 there.
+    Never zero. Two of a million ids of 64 random bits collide with a probability of 3e-8; with Storm's 48-bit
+    generator it is 2e-3.
     """
     while not (value := int.from_bytes(entropy(8), "big")):
         pass
@@ -62,8 +62,8 @@ def derive_edge(*, root_id: int, parent_edge: int, component: str, name: str) ->
 
     The first 8 bytes of HMAC-SHA256, keyed with the root id (8 bytes, big-endian), over the parent edge id (8
     bytes; a spout's edge has the parent ``SPOUT_EDGE``), the component in UTF-8, one zero byte and the name in
-    UTF-8. Should they be zero, the HMAC of the whole digest is taken instead. ``name`` is a business key of the
-    child within its parent.
+    UTF-8. If they are zero, the first 8 bytes of the HMAC of the whole digest, and so on. ``name`` is a business key of
+    the child within its parent.
     """
     key = root_id.to_bytes(8, "big")
     digest = _hmac(key, parent_edge.to_bytes(8, "big") + component.encode() + b"\0" + name.encode())
@@ -73,7 +73,7 @@ def derive_edge(*, root_id: int, parent_edge: int, component: str, name: str) ->
 
 
 def completion_id(*, incarnation: str, root_id: int, started_ms: int, outcome: str) -> str:
-    """Name a completion: 32 hex digits, the same however often and by whatever way it is delivered."""
+    """Give the id of a completion: 32 hex digits, the same for every delivery of it."""
     text = f"{incarnation}:{format_id(root_id)}:{started_ms}:{outcome}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""Knows the messages of the acker: the four operations, the words that answer them, the completion that ends a root."""
+"""The four operations on a root, the states that answer them, and the completion that ends a root."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ class Outcome(StrEnum):
 
 
 class OperationState(StrEnum):
-    """The answer to one operation."""
+    """The state that answers one operation."""
 
     PENDING = "pending"
     ACKED = "acked"
@@ -29,10 +29,10 @@ class OperationState(StrEnum):
 
 
 NOT_ADMITTED = frozenset({OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL})
-"""Words for an init that found no place; it changed nothing and may be sent again in a new request."""
+"""States of an init that was not admitted: it changed nothing and may be sent again in a new request."""
 
 REFUSED = NOT_ADMITTED | {OperationState.CONFLICT}
-"""Words that do not count as accepted."""
+"""States of an operation that was not accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Init:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ack:
-    """A tuple is done: ``ack_val`` is its own edge id XOR those of all children born while it was processed.
+    """A tuple is done: ``ack_val`` is its own edge id XOR those of all children emitted while it was processed.
 
     ``outstanding`` is the number of children minus the number of edges acked (None: unknown). ``edge_id`` names the
     edge, so that a topology that dedupes applies the ack once.
@@ -79,7 +79,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetTimeout:
-    """A root wants its full message timeout again, from now on."""
+    """A root gets its full message timeout again, from now on."""
 
     root_id: int
     component: str | None = None
@@ -91,7 +91,7 @@ Operation = Init | Ack | Fail | ResetTimeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRecord:
-    """The end of a root, as told to its spout task. Times are Unix milliseconds by the store's clock."""
+    """The end of a root, as its spout task gets it. Times are Unix milliseconds by the clock of Redis."""
 
     root_id: int
     spout_task: str
@@ -104,5 +104,5 @@ class CompletionRecord:
 
     @property
     def complete_latency_ms(self) -> int:
-        """From the root's first message to its end; never negative, even if the store's clock was set back."""
+        """Time from the root's first operation to its end; never negative, even if the clock of Redis was set back."""
         return max(0, self.at_ms - self.started_ms)

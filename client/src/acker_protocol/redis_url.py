@@ -1,4 +1,4 @@
-"""Knows where a Redis is: what an address says of it."""
+"""The URL of a Redis: a single server, sentinels or a cluster."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ FORMS = (
 
 
 class Kind(StrEnum):
-    """How the primaries of a store are found."""
+    """How a client finds the primaries of a store."""
 
     STANDALONE = "redis"
     SENTINEL = "sentinel"
@@ -24,10 +24,10 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisUrl:
-    """Where a store is. ``addresses`` are those of the server, the sentinels or some nodes of the cluster.
+    """A parsed URL. ``addresses`` are those of the server, the sentinels or some nodes of the cluster.
 
-    ``credentials`` (``user:password@`` or empty), ``database`` and ``options`` (a URL's query: those of redis-py) are
-    the same for every server. ``name`` is what the sentinels call the primary, ``sentinel_credentials`` are their own.
+    ``credentials`` (``user:password@`` or empty), ``database`` and ``options`` (the URL's query, in redis-py's names)
+    are the same for every server. ``name`` is the sentinels' name of the primary, ``sentinel_credentials`` are theirs.
     """
 
     kind: Kind
@@ -40,21 +40,21 @@ class RedisUrl:
     options: str = ""
 
     def url(self, address: Address) -> str:
-        """Write the address of one server as redis-py reads it."""
+        """Write the URL of one server for redis-py."""
         return self._url(address, self.credentials, self.database)
 
     def sentinel_url(self, address: Address) -> str:
-        """Write the address of one sentinel likewise."""
+        """Write the URL of one sentinel for redis-py."""
         return self._url(address, self.sentinel_credentials, "")
 
     def _url(self, address: Address, credentials: str, database: str) -> str:
         host, port = address
-        where = f"{credentials}[{host}]:{port}" if ":" in host else f"{credentials}{host}:{port}"
-        return urlunsplit(("rediss" if self.tls else "redis", where, f"/{database}", self.options, ""))
+        netloc = f"{credentials}[{host}]:{port}" if ":" in host else f"{credentials}{host}:{port}"
+        return urlunsplit(("rediss" if self.tls else "redis", netloc, f"/{database}", self.options, ""))
 
 
 def read_redis_url(url: str) -> RedisUrl:
-    """Read an address. Raises `ValueError`, which shows no password."""
+    """Parse a URL. Raises ``ValueError``, whose text has no password."""
     scheme, _, kind = urlsplit(url).scheme.partition("+")
     if url.startswith("unix://"):
         return RedisUrl(kind=Kind.STANDALONE)

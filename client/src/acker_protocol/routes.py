@@ -1,4 +1,4 @@
-"""Knows the addresses of the contract, version 1. Names are checked before they come here, so nothing is escaped."""
+"""The paths and header names of the contract, version 1. Names are validated before, so nothing is escaped."""
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 IDEMPOTENCY_REPLAYED = "Idempotency-Replayed"
@@ -31,7 +31,7 @@ def root(name: str, root_id: str) -> str:
 
 
 def force_fail(name: str, root_id: str) -> str:
-    """Where an operator fails a root."""
+    """The path by which an operator fails a root."""
     return f"{root(name, root_id)}/fail"
 
 
@@ -51,17 +51,17 @@ def completions(name: str, spout_task: str) -> str:
 
 
 def release(name: str, spout_task: str) -> str:
-    """Where completions are released up to a cursor."""
+    """The path that releases completions up to a cursor."""
     return f"{completions(name, spout_task)}/release"
 
 
 def rotate(name: str, spout_task: str) -> str:
-    """Where the secret of a webhook is changed."""
+    """The path that rotates the secret of a webhook."""
     return f"{spout(name, spout_task)}/secret/rotate"
 
 
 def resume(name: str, spout_task: str) -> str:
-    """Where a callback that is paused or off is taken up again."""
+    """The path that resumes a callback that is paused or off."""
     return f"{spout(name, spout_task)}/resume"
 
 
@@ -71,7 +71,7 @@ def dead_letters(name: str, spout_task: str) -> str:
 
 
 def replay(name: str, spout_task: str) -> str:
-    """Where dead letters are put back to be delivered."""
+    """The path that puts dead letters back into the mailbox."""
     return f"{dead_letters(name, spout_task)}/replay"
 
 

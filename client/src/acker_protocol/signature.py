@@ -1,7 +1,7 @@
-"""Knows how a webhook is signed: Standard Webhooks, https://www.standardwebhooks.com.
+"""Signatures of webhooks by Standard Webhooks, https://www.standardwebhooks.com.
 
 A secret is ``whsec_`` and the base64 of 24 to 64 random bytes. A signature is ``v1,`` and the base64 of the HMAC-SHA256
-over ``id.timestamp.body``; while secrets change there is one for each, space separated.
+over ``id.timestamp.body``; while a secret is rotated there is one for each secret, separated by spaces.
 """
 
 import base64
@@ -20,7 +20,7 @@ COMPLETION_BATCH = "completion.batch"
 """The type of every webhook document."""
 
 TOLERANCE_S = 300
-"""How old, or how far ahead, a timestamp may be: beyond it a signed request could be one that was overheard."""
+"""Maximum distance of a timestamp from now: it limits for how long a recorded request can be replayed."""
 
 SECRET_BYTES = range(24, 65)
 
@@ -30,22 +30,22 @@ _SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 def make_secret(random: "Callable[[int], bytes]" = entropy.token_bytes, *, size: int = 32) -> str:
-    """Make a secret of so many bytes."""
+    """Make a secret of ``size`` random bytes."""
     if size not in SECRET_BYTES:
         raise ValueError(f"a secret has {SECRET_BYTES.start} to {SECRET_BYTES.stop - 1} bytes, not {size}")
     return _PREFIX + base64.b64encode(random(size)).decode()
 
 
 def secret_key(secret: str) -> bytes:
-    """Read the bytes of a secret, padded or not. Raises ``ValueError``, which does not show it."""
-    wrong = ValueError(f"must be {_PREFIX} and the base64 of {SECRET_BYTES.start} to {SECRET_BYTES.stop - 1} bytes")
+    """Read the bytes of a secret, padded or not. Raises ``ValueError``, whose text does not show it."""
+    error = ValueError(f"must be {_PREFIX} and the base64 of {SECRET_BYTES.start} to {SECRET_BYTES.stop - 1} bytes")
     found = _SECRET.fullmatch(secret)
     # A remainder of one character is no whole byte, however it is padded.
     if found is None or len(found[1]) % 4 == 1:
-        raise wrong
+        raise error
     key = base64.b64decode(found[1] + "=" * (-len(found[1]) % 4))
     if len(key) not in SECRET_BYTES:
-        raise wrong
+        raise error
     return key
 
 
@@ -55,7 +55,7 @@ def sign(secrets: "Sequence[str]", *, message: str, timestamp: int, body: bytes)
 
 
 def signed_headers(secrets: "Sequence[str]", *, message: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Give the three headers with which the body is sent."""
+    """Give the three headers of a signed request."""
     signature = sign(secrets, message=message, timestamp=timestamp, body=body)
     return {ID: message, TIMESTAMP: str(timestamp), SIGNATURE: signature}
 
@@ -68,10 +68,10 @@ def verify(
     now: float,
     tolerance_s: float = TOLERANCE_S,
 ) -> None:
-    """Accept a body that was signed with one of the secrets not long ago; ``now`` is in Unix seconds.
+    """Accept a body that was signed with one of the secrets within the tolerance; ``now`` is in Unix seconds.
 
     ``headers`` have lowercase names. Raises ``ValueError`` for anything else. Signatures are compared in constant time,
-    each with each, and those of other versions are passed over.
+    each with each; those of other versions are ignored.
     """
     message, timestamp, signatures = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
     if not (message and timestamp and signatures):
@@ -81,8 +81,8 @@ def verify(
     if abs(now - int(timestamp)) > tolerance_s:
         raise ValueError(f"{TIMESTAMP} is more than {tolerance_s:g} s from now")
     expected = [_signature(secret, message, timestamp, body).encode() for secret in secrets]
-    shown = [signature.encode() for signature in signatures.split(" ")]
-    if not sum(hmac.compare_digest(ours, theirs) for ours in expected for theirs in shown):
+    given = [signature.encode() for signature in signatures.split(" ")]
+    if not sum(hmac.compare_digest(ours, theirs) for ours in expected for theirs in given):
         raise ValueError(f"{SIGNATURE} holds none that fits")
 
 

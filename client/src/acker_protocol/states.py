@@ -1,4 +1,4 @@
-"""Knows the states of a root, the rules of its topology, and what one step of the law gives."""
+"""The states of a root, the rules of its topology, and a transition of the state machine."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from acker_protocol.operations import CompletionRecord, Fail, Init, OperationSta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyRules:
-    """What the law needs to know of a topology; durations in milliseconds, 0 meaning none.
+    """The settings of a topology that the state machine depends on; durations in milliseconds, 0 for none.
 
-    ``tracked`` is False for a topology without ackers: its inits are acked at once and nothing is remembered of a tree.
+    ``tracked`` is False for a topology without ackers: its inits are acked at once and no tree is stored.
     """
 
     message_timeout_ms: int = 30_000
@@ -21,7 +21,11 @@ class TopologyRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """An early or pending root. ``edges`` are the acked edges that are remembered, each with the time of its ack."""
+    """An early root, or with a spout task a pending one.
+
+    ``outstanding`` is None if unknown. ``edges`` are the remembered acked edges, each with the time of its ack. Times
+    are Unix milliseconds.
+    """
 
     root_id: int
     started_ms: int
@@ -38,7 +42,7 @@ class Tree:
 
     @property
     def due_ms(self) -> int:
-        """The last moment at which the tree is in time: the message deadline or, if nearer, the idle one."""
+        """The last moment at which the tree is in time: the message deadline or, if nearer, the idle deadline."""
         if self.idle_deadline_ms is None:
             return self.deadline_ms
         return min(self.deadline_ms, self.idle_deadline_ms)
@@ -50,7 +54,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A root that has ended, while it is remembered."""
+    """A root that ended less than a retention ago."""
 
     outcome: Outcome
     at_ms: int
@@ -61,10 +65,10 @@ State = Tree | Finished | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """What came of a message: the state after it, the word that answers it, and the completion if it ended the root.
+    """The effect of one operation: the next state of the root, and the state that answers the operation.
 
-    ``outcome`` is set where the root has ended. ``unbalanced`` says that the ack val is zero while edges are
-    outstanding: somebody uses ids that are not random.
+    ``completion`` is set if the operation ended the root, ``outcome`` if the root has ended, now or before.
+    ``unbalanced`` means that the ack val is zero while edges are outstanding: edge ids are not random.
     """
 
     state: State

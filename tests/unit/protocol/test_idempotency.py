@@ -29,24 +29,26 @@ TABLE = {
     "finished": (FINISHED, {INIT: "finished", ACK: "finished", FAIL: "finished", RESET: "finished"}),
 }
 ROWS = [
-    pytest.param(state, message, OperationState(word), id=f"{name}-{type(message).__name__}-{word}")
-    for name, (state, words) in TABLE.items()
-    for message, word in words.items()
+    pytest.param(state, operation, OperationState(answer), id=f"{name}-{type(operation).__name__}-{answer}")
+    for name, (state, answers) in TABLE.items()
+    for operation, answer in answers.items()
 ]
 
 
-@pytest.mark.parametrize(("state", "message", "word"), ROWS)
-def test_a_repeat_is_answered_with_the_present_state(state: State, message: Operation, word: OperationState) -> None:
-    assert replay_operation(state, message, refused_inits=0) is word
+@pytest.mark.parametrize(("state", "operation", "answer"), ROWS)
+def test_a_repeat_is_answered_with_the_present_state(
+    state: State, operation: Operation, answer: OperationState
+) -> None:
+    assert replay_operation(state, operation, refused_inits=0) is answer
 
 
 @pytest.mark.parametrize("state", [None, EARLY])
-def test_an_init_that_was_refused_a_place_is_told_so_again(state: State) -> None:
+def test_an_init_that_was_refused_is_refused_again(state: State) -> None:
     assert replay_operation(state, INIT, refused_inits=1) is OperationState.MAX_SPOUT_PENDING
 
 
 @pytest.mark.parametrize(
-    ("state", "message", "word"), [row for row in ROWS if row.values[:2] not in ((None, INIT), (EARLY, INIT))]
+    ("state", "operation", "answer"), [row for row in ROWS if row.values[:2] not in ((None, INIT), (EARLY, INIT))]
 )
-def test_a_refused_place_changes_no_other_answer(state: State, message: Operation, word: OperationState) -> None:
-    assert replay_operation(state, message, refused_inits=1) is word
+def test_a_refused_init_changes_no_other_answer(state: State, operation: Operation, answer: OperationState) -> None:
+    assert replay_operation(state, operation, refused_inits=1) is answer

@@ -26,7 +26,7 @@ def test_the_outcomes_are_those_of_the_contract() -> None:
     assert [*Outcome] == ["acked", "failed", "timed_out"]
 
 
-def test_the_words_are_those_of_the_contract() -> None:
+def test_the_states_are_those_of_the_contract() -> None:
     assert {*OperationState} == {
         "pending",
         "acked",
@@ -42,7 +42,7 @@ def test_the_words_are_those_of_the_contract() -> None:
     }
 
 
-def test_an_init_that_found_no_place_was_not_applied() -> None:
+def test_an_init_that_was_not_admitted_was_not_applied() -> None:
     assert {"max_spout_pending", "mailbox_full", "store_full"} == NOT_ADMITTED
 
 
@@ -50,27 +50,27 @@ def test_a_conflict_is_refused_too() -> None:
     assert {"conflict", "max_spout_pending", "mailbox_full", "store_full"} == REFUSED
 
 
-@pytest.mark.parametrize("message", EACH, ids=lambda message: type(message).__name__)
-def test_a_message_is_a_frozen_value(message: Operation) -> None:
-    again = type(message)(**{field.name: getattr(message, field.name) for field in fields(message)})
-    assert (again, hash(again)) == (message, hash(message))
+@pytest.mark.parametrize("operation", EACH, ids=lambda operation: type(operation).__name__)
+def test_an_operation_is_a_frozen_value(operation: Operation) -> None:
+    again = type(operation)(**{field.name: getattr(operation, field.name) for field in fields(operation)})
+    assert (again, hash(again)) == (operation, hash(operation))
     with pytest.raises(FrozenInstanceError):
-        message.root_id = 3  # type: ignore[misc]
+        operation.root_id = 3  # type: ignore[misc]
     with pytest.raises(TypeError):
-        type(message)(1)  # type: ignore[call-arg, misc]
-    assert not hasattr(message, "__dict__")
+        type(operation)(1)  # type: ignore[call-arg, misc]
+    assert not hasattr(operation, "__dict__")
 
 
-@pytest.mark.parametrize("message", EACH, ids=lambda message: type(message).__name__)
-def test_what_a_message_does_not_say_is_none(message: Operation) -> None:
+@pytest.mark.parametrize("operation", EACH, ids=lambda operation: type(operation).__name__)
+def test_a_field_that_is_left_out_is_none(operation: Operation) -> None:
     said = {"root_id", "spout_task", "ack_val"}
-    assert {getattr(message, field.name) for field in fields(message) if field.name not in said} == {None}
+    assert {getattr(operation, field.name) for field in fields(operation) if field.name not in said} == {None}
 
 
 @pytest.mark.parametrize(
     ("started_ms", "at_ms", "latency_ms"), [(1_000, 1_012, 12), (1_000, 1_000, 0), (1_000, 400, 0)]
 )
-def test_complete_latency_counts_from_the_first_message_and_is_never_negative(
+def test_complete_latency_counts_from_the_first_operation_and_is_never_negative(
     started_ms: int, at_ms: int, latency_ms: int
 ) -> None:
     completion = CompletionRecord(

@@ -9,10 +9,10 @@ def test_one_server_is_reached_at_its_own_address(url: str) -> None:
 
 
 def test_a_cluster_is_reached_at_some_of_its_nodes_each_with_the_same_login_and_options() -> None:
-    place = read_redis_url("rediss+cluster://user:p%40w@one,two:7000,[::1]:7001?ssl_ca_certs=/ca.pem")
-    assert place.kind is Kind.CLUSTER
-    assert place.addresses == (("one", 6379), ("two", 7000), ("::1", 7001))
-    assert [place.url(address) for address in place.addresses] == [
+    url = read_redis_url("rediss+cluster://user:p%40w@one,two:7000,[::1]:7001?ssl_ca_certs=/ca.pem")
+    assert url.kind is Kind.CLUSTER
+    assert url.addresses == (("one", 6379), ("two", 7000), ("::1", 7001))
+    assert [url.url(address) for address in url.addresses] == [
         "rediss://user:p%40w@one:6379/0?ssl_ca_certs=%2Fca.pem",
         "rediss://user:p%40w@two:7000/0?ssl_ca_certs=%2Fca.pem",
         "rediss://user:p%40w@[::1]:7001/0?ssl_ca_certs=%2Fca.pem",
@@ -20,14 +20,14 @@ def test_a_cluster_is_reached_at_some_of_its_nodes_each_with_the_same_login_and_
 
 
 def test_sentinels_name_the_primary_and_may_have_a_login_of_their_own() -> None:
-    place = read_redis_url("redis+sentinel://:pw@one,two:7000/main/3?sentinel_password=s%2F")
-    assert (place.kind, place.name, place.database) == (Kind.SENTINEL, "main", "3")
-    assert place.sentinel_url(place.addresses[0]) == "redis://:s%2F@one:26379/"
-    assert place.url(("primary", 6379)) == "redis://:pw@primary:6379/3"
+    url = read_redis_url("redis+sentinel://:pw@one,two:7000/main/3?sentinel_password=s%2F")
+    assert (url.kind, url.name, url.database) == (Kind.SENTINEL, "main", "3")
+    assert url.sentinel_url(url.addresses[0]) == "redis://:s%2F@one:26379/"
+    assert url.url(("primary", 6379)) == "redis://:pw@primary:6379/3"
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "text"),
     [
         ("http://store", "redis://"),
         ("redis+mesh://store", "redis://"),
@@ -43,14 +43,14 @@ def test_sentinels_name_the_primary_and_may_have_a_login_of_their_own() -> None:
         ("redis+sentinel://one/main/abc", "no database"),
     ],
 )
-def test_an_address_that_is_none_is_refused_in_words_without_its_password(url: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words) as told:
+def test_an_address_that_is_none_is_refused_without_its_password(url: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text) as raised:
         read_redis_url(url)
-    assert "pw" not in str(told.value)
+    assert "pw" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "text"),
     [
         ("redis://store?bogus=1", "bogus"),
         ("rediss+cluster://store?bogus=1", "bogus"),
@@ -58,6 +58,6 @@ def test_an_address_that_is_none_is_refused_in_words_without_its_password(url: s
         ("unix:///s?bogus=1", "bogus"),
     ],
 )
-def test_an_option_that_is_none_or_changes_the_answers_is_refused_before_it_is_used(url: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_an_option_that_is_none_or_changes_the_answers_is_refused_before_it_is_used(url: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
         make_discovery(url)

@@ -107,7 +107,7 @@ def test_a_timestamp_may_be_as_far_from_now_as_is_tolerated(way):
         verify([OLD], signed(OLD), BODY, now=NOW + way * 7, tolerance_s=6.5)
 
 
-def test_a_secret_is_drawn_anew_each_time():
+def test_a_secret_is_drawn_again_each_time():
     secrets = {make_secret() for _ in range(100)}
     assert len(secrets) == 100
     assert {len(secret_key(secret)) for secret in secrets} == {32}

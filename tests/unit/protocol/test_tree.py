@@ -1,4 +1,4 @@
-"""The law, state by state; whole stories run in tests/model."""
+"""The state machine, state by state; whole sequences run in tests/model."""
 
 from dataclasses import replace
 from functools import reduce
@@ -54,7 +54,7 @@ STATES = {
     "finished": FINISHED,
 }
 
-# state, message, word, state after it
+# state, operation, answer, state after it
 TRANSITIONS = [
     ("unknown", INIT, "pending", "pending"),
     ("unknown", ACK, "early", "early"),
@@ -95,13 +95,13 @@ UNCHANGED = [
 
 
 def step(
-    state: State, message: Operation, rules: TopologyRules = RULES, room: int | None = None, now_ms: int = NOW
+    state: State, operation: Operation, rules: TopologyRules = RULES, free_slots: int | None = None, now_ms: int = NOW
 ) -> Transition:
-    return apply_operation(state, message, now_ms=now_ms, rules=rules, free_slots=room)
+    return apply_operation(state, operation, now_ms=now_ms, rules=rules, free_slots=free_slots)
 
 
-def tree_after(*messages: Operation, state: State = None, rules: TopologyRules = RULES, now_ms: int = NOW) -> Tree:
-    after = reduce(lambda present, message: step(present, message, rules, now_ms=now_ms).state, messages, state)
+def tree_after(*operations: Operation, state: State = None, rules: TopologyRules = RULES, now_ms: int = NOW) -> Tree:
+    after = reduce(lambda present, operation: step(present, operation, rules, now_ms=now_ms).state, operations, state)
     assert isinstance(after, Tree)
     return after
 
@@ -112,28 +112,30 @@ def named(state: State) -> str:
     return "finished" if isinstance(state, Finished) else "unknown"
 
 
-@pytest.mark.parametrize(("before", "message", "word", "after"), TRANSITIONS)
-def test_a_message_is_answered_and_moves_the_root(before: str, message: Operation, word: str, after: str) -> None:
-    done = step(STATES[before], message)
-    assert (done.operation_state, named(done.state)) == (word, after)
+@pytest.mark.parametrize(("before", "operation", "answer", "after"), TRANSITIONS)
+def test_an_operation_is_answered_and_moves_the_root(
+    before: str, operation: Operation, answer: str, after: str
+) -> None:
+    done = step(STATES[before], operation)
+    assert (done.operation_state, named(done.state)) == (answer, after)
 
 
-@pytest.mark.parametrize(("before", "message", "word", "after"), TRANSITIONS)
+@pytest.mark.parametrize(("before", "operation", "answer", "after"), TRANSITIONS)
 def test_there_is_a_completion_exactly_where_a_root_ends(
-    before: str, message: Operation, word: str, after: str
+    before: str, operation: Operation, answer: str, after: str
 ) -> None:
     ended = after == "finished" != before
-    assert (step(STATES[before], message).completion is not None) == ended
+    assert (step(STATES[before], operation).completion is not None) == ended
 
 
-@pytest.mark.parametrize(("before", "message"), UNCHANGED)
-def test_what_has_no_effect_leaves_the_state_as_it_was(before: str, message: Operation) -> None:
-    assert step(STATES[before], message).state == STATES[before]
+@pytest.mark.parametrize(("before", "operation"), UNCHANGED)
+def test_what_has_no_effect_leaves_the_state_as_it_was(before: str, operation: Operation) -> None:
+    assert step(STATES[before], operation).state == STATES[before]
 
 
-@pytest.mark.parametrize("message", [INIT, ACK, FAIL, RESET])
-def test_a_finished_root_answers_with_its_outcome(message: Operation) -> None:
-    assert step(FINISHED, message).outcome is Outcome.TIMED_OUT
+@pytest.mark.parametrize("operation", [INIT, ACK, FAIL, RESET])
+def test_a_finished_root_answers_with_its_outcome(operation: Operation) -> None:
+    assert step(FINISHED, operation).outcome is Outcome.TIMED_OUT
 
 
 # What an init says ----------------------------------------------------------------------------------------------------
@@ -151,7 +153,7 @@ def test_an_init_begins_a_pending_tree() -> None:
     )
 
 
-def test_an_init_of_an_early_root_keeps_its_start_and_begins_its_timeout_anew() -> None:
+def test_an_init_of_an_early_root_keeps_its_start_and_begins_its_timeout_again() -> None:
     tree = tree_after(INIT, state=EARLY)
     assert (tree.started_ms, tree.deadline_ms) == (9_900, NOW + 1_000)
     assert (tree.ack_val, tree.outstanding) == (E1 ^ E2, 0)
@@ -193,22 +195,22 @@ def test_the_progress_timeout_of_an_init_goes_before_that_of_the_topology_and_ze
     assert tree.idle_deadline_ms == idle_deadline_ms
 
 
-# Room -----------------------------------------------------------------------------------------------------------------
+# Free slots -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", [None, EARLY])
-@pytest.mark.parametrize("room", [0, -1])
-def test_an_init_without_room_changes_nothing(state: State, room: int) -> None:
-    done = step(state, INIT, room=room)
+@pytest.mark.parametrize("free_slots", [0, -1])
+def test_an_init_without_a_free_slot_changes_nothing(state: State, free_slots: int) -> None:
+    done = step(state, INIT, free_slots=free_slots)
     assert (done.operation_state, done.state, done.completion) == (OperationState.MAX_SPOUT_PENDING, state, None)
 
 
-def test_an_init_takes_the_last_room() -> None:
-    assert step(None, INIT, room=1).operation_state is OperationState.PENDING
+def test_an_init_takes_the_last_free_slot() -> None:
+    assert step(None, INIT, free_slots=1).operation_state is OperationState.PENDING
 
 
 @pytest.mark.parametrize(
-    ("state", "init", "word"),
+    ("state", "init", "answer"),
     [
         (None, replace(INIT, ack_val=0, outstanding=0), OperationState.ACKED),
         (EARLY_FAILED, INIT, OperationState.FAILED),
@@ -217,8 +219,8 @@ def test_an_init_takes_the_last_room() -> None:
         (FINISHED, INIT, OperationState.FINISHED),
     ],
 )
-def test_an_init_that_needs_no_room_is_not_refused_it(state: State, init: Init, word: OperationState) -> None:
-    assert step(state, init, room=0).operation_state is word
+def test_an_init_that_needs_no_slot_is_admitted(state: State, init: Init, answer: OperationState) -> None:
+    assert step(state, init, free_slots=0).operation_state is answer
 
 
 # What is XORed and counted --------------------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ def test_with_an_unknown_count_zero_alone_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "word"),
+    ("state", "answer"),
     [
         (None, OperationState.EARLY),
         (EARLY, OperationState.EARLY),
@@ -274,14 +276,14 @@ def test_with_an_unknown_count_zero_alone_decides() -> None:
         (FINISHED, OperationState.FINISHED),
     ],
 )
-def test_an_ack_val_of_zero_has_no_effect(state: State, word: OperationState) -> None:
+def test_an_ack_val_of_zero_has_no_effect(state: State, answer: OperationState) -> None:
     done = step(state, replace(ACK, ack_val=0), DEDUPE)
-    assert (done.operation_state, done.state) == (word, state)
+    assert (done.operation_state, done.state) == (answer, state)
 
 
 @st.composite
 def whole_trees(draw: st.DrawFn) -> list[Operation]:
-    """All messages of one tree in any order. Its edges are single bits: as independent as random ids are."""
+    """All operations of one tree in any order. Its edges are single bits: as independent as random ids are."""
     edges = [1 << draw(st.integers(0, 3)) + 4 * number for number in range(draw(st.integers(0, 8)))]
     born = {edge: list[int]() for edge in (0, *edges)}
     for number, edge in enumerate(edges):
@@ -292,16 +294,16 @@ def whole_trees(draw: st.DrawFn) -> list[Operation]:
 
 
 @given(whole_trees())
-def test_a_tree_is_acked_at_the_last_of_its_messages_in_whatever_order_and_not_before(
-    messages: list[Operation],
+def test_a_tree_is_acked_at_the_last_of_its_operations_in_whatever_order_and_not_before(
+    operations: list[Operation],
 ) -> None:
-    *others, last = messages
+    *others, last = operations
     assert step(tree_after(*others) if others else None, last).operation_state is OperationState.ACKED
 
 
 @given(whole_trees())
-def test_a_tree_is_acked_by_its_values_alone_where_nobody_counts(messages: list[Operation]) -> None:
-    *others, last = (replace(message, outstanding=None) for message in messages)  # type: ignore[type-var]
+def test_a_tree_is_acked_by_its_values_alone_where_nobody_counts(operations: list[Operation]) -> None:
+    *others, last = (replace(operation, outstanding=None) for operation in operations)  # type: ignore[type-var]
     assert step(tree_after(*others) if others else None, last).operation_state is OperationState.ACKED
 
 
@@ -323,7 +325,7 @@ def test_a_fail_ends_a_pending_root_with_its_reason_and_component() -> None:
     )
 
 
-def test_the_first_of_two_early_fails_is_told() -> None:
+def test_a_completion_has_the_first_of_two_early_fails() -> None:
     done = step(tree_after(FAIL, Fail(root_id=1, reason="later")), INIT)
     assert done.completion is not None
     assert (done.completion.reason, done.completion.component) == ("broken", "authorize")
@@ -343,9 +345,9 @@ def test_the_completion_of_an_acked_root_has_no_reason() -> None:
     )
 
 
-@pytest.mark.parametrize(("state", "message"), [(LAST, ACK), (PENDING, FAIL)])
-def test_the_message_that_ends_a_root_is_told_the_outcome(state: State, message: Operation) -> None:
-    done = step(state, message)
+@pytest.mark.parametrize(("state", "operation"), [(LAST, ACK), (PENDING, FAIL)])
+def test_the_operation_that_ends_a_root_gives_the_outcome(state: State, operation: Operation) -> None:
+    done = step(state, operation)
     assert isinstance(done.state, Finished)
     assert done.outcome is done.state.outcome
 
@@ -382,9 +384,9 @@ def test_a_reset_gives_the_whole_message_timeout_again(own_ms: int | None, deadl
     assert tree == replace(PENDING, message_timeout_ms=own_ms, deadline_ms=deadline_ms)
 
 
-@pytest.mark.parametrize("message", [ACK, RESET])
-def test_progress_moves_the_idle_deadline(message: Operation) -> None:
-    tree = tree_after(message, state=replace(PENDING, progress_timeout_ms=300, idle_deadline_ms=10_100))
+@pytest.mark.parametrize("operation", [ACK, RESET])
+def test_progress_moves_the_idle_deadline(operation: Operation) -> None:
+    tree = tree_after(operation, state=replace(PENDING, progress_timeout_ms=300, idle_deadline_ms=10_100))
     assert tree.idle_deadline_ms == NOW + 300
 
 
@@ -481,16 +483,16 @@ def test_nothing_else_is_forgotten(state: State) -> None:
 # Without ackers -------------------------------------------------------------------------------------------------------
 
 
-def test_without_ackers_an_init_is_acked_at_once_and_told() -> None:
-    done = step(None, INIT, NO_ACKERS, room=0)
+def test_without_ackers_an_init_is_acked_at_once_with_a_completion() -> None:
+    done = step(None, INIT, NO_ACKERS, free_slots=0)
     assert (done.operation_state, done.state) == (OperationState.ACKED, Finished(outcome=Outcome.ACKED, at_ms=NOW))
     assert done.completion is not None
     assert (done.completion.spout_task, done.completion.message_id, done.completion.started_ms) == ("orders", "42", NOW)
 
 
-@pytest.mark.parametrize("message", [ACK, FAIL, RESET])
-def test_without_ackers_everything_else_is_finished_and_leaves_nothing(message: Operation) -> None:
-    done = step(None, message, NO_ACKERS)
+@pytest.mark.parametrize("operation", [ACK, FAIL, RESET])
+def test_without_ackers_everything_else_is_finished_and_leaves_nothing(operation: Operation) -> None:
+    done = step(None, operation, NO_ACKERS)
     assert (done.operation_state, done.outcome, done.state, done.completion) == (
         OperationState.FINISHED,
         Outcome.ACKED,

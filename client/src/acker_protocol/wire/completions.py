@@ -1,4 +1,4 @@
-"""Knows the JSON form of completions."""
+"""The JSON form of completions."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from acker_protocol.operations import CompletionRecord
 
 
 def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict[str, Any]:
-    """Write a completion of a topology's incarnation as its spout task is told it."""
+    """Write a completion as its spout task gets it; its id depends on the topology's incarnation."""
     return {
         "id": completion_id(
             incarnation=incarnation,

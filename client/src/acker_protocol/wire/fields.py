@@ -1,7 +1,7 @@
-"""Knows what each field of the contract may hold.
+"""Checks of the fields of the contract.
 
-Every check takes a value as it came from JSON and gives it as the messages hold it, or raises ``ValueError`` with
-what it must be. ``null`` never comes here: it means that the field was left out.
+Every check takes a value from JSON and gives the value of the operation's field, or raises ``ValueError`` with what it
+must be. ``null`` is not checked: it means that the field was left out.
 """
 
 import re
@@ -27,7 +27,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
 
 
 def text(value: Any) -> str:
-    """Any string that is Unicode: a lone surrogate is not."""
+    """Check a string: it must be valid Unicode, without a lone surrogate."""
     if not isinstance(value, str):
         raise ValueError("must be a string")  # noqa: TRY004 - every check raises one kind of error
     try:
@@ -38,31 +38,31 @@ def text(value: Any) -> str:
 
 
 def name(value: Any) -> str:
-    """A topology, spout task or component."""
+    """Check the name of a topology, spout task or component."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError("must be a name: a letter or digit, then up to 127 letters, digits, dots, dashes, underscores")
     return value
 
 
 def idempotency_key(value: str) -> str:
-    """An idempotency key."""
+    """Check an idempotency key."""
     if not _KEY.fullmatch(value):
         raise ValueError("must be 1 to 128 visible ASCII characters")
     return value
 
 
 def identity(value: Any) -> int:
-    """A root id or an edge id."""
+    """Check and parse a root id or an edge id."""
     return parse_id(text(value))
 
 
 def ack_val(value: Any) -> int:
-    """An ack val, which may be zero."""
+    """Check and parse an ack val, which may be zero."""
     return parse_ack_val(text(value))
 
 
 def edges(value: Any) -> tuple[int, ...]:
-    """A list of edge ids that neither repeat nor XOR to zero; it may be empty."""
+    """Check and parse a list of edge ids that neither repeat nor XOR to zero; it may be empty."""
     if not isinstance(value, list):
         raise ValueError("must be a list of edge ids")  # noqa: TRY004
     ids = tuple(identity(item) for item in value)
@@ -79,14 +79,14 @@ def check_distinct(ids: tuple[int, ...]) -> None:
 
 
 def message_id(value: Any) -> str:
-    """The spout's own name for a message."""
+    """Check the spout's own id of a message."""
     if len(text(value).encode()) > MESSAGE_ID_BYTES:
         raise ValueError(f"must be at most {MESSAGE_ID_BYTES} bytes of UTF-8")
     return str(value)
 
 
 def reason(value: Any) -> str:
-    """Why a tuple failed."""
+    """Check the reason of a fail."""
     if len(text(value)) > REASON_CHARACTERS:
         raise ValueError(f"must be at most {REASON_CHARACTERS} characters")
     return str(value)
@@ -111,12 +111,12 @@ def allow_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
             return 0
         try:
             return check(value)
-        except ValueError as fault:
-            raise ValueError(f"{fault}, or 0") from None
+        except ValueError as error:
+            raise ValueError(f"{error}, or 0") from None
 
     return checked
 
 
 def abbreviate(value: str) -> str:
-    """Show a caller's text in an error, shortened."""
+    """Shorten a caller's text for an error."""
     return repr(value if len(value) <= 40 else value[:40] + "…")

@@ -1,4 +1,4 @@
-"""Knows the JSON form of the operations, single and in a batch."""
+"""The JSON form of the operations, single and in a batch."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -39,22 +39,22 @@ _CHECKS: "dict[str, Checks]" = {
     "reset-timeout": _COMMON,
 }
 VERBS = tuple(_CHECKS)
-"""The four operations, as they stand in an address and in ``op``."""
+"""The names of the four operations, in a path and in ``op``."""
 
 
 def decode_json(body: bytes) -> dict[str, Any]:
-    """Read a body that must be a JSON object in UTF-8. Raises `Invalid`."""
+    """Read a body that must be a JSON object in UTF-8. Raises `InvalidRequest`."""
     try:
         document = json.loads(body.decode())
-    except (ValueError, RecursionError) as fault:
-        raise InvalidRequest(f"the body is not JSON: {fault}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise InvalidRequest("the body must be a JSON object")
     return document
 
 
 def decode_operation(verb: str, document: dict[str, Any]) -> Operation:
-    """Read one operation. Raises `Invalid` that names the field."""
+    """Read one operation. Raises `InvalidRequest` that names the field."""
     values = check(document, _CHECKS[verb])
     if "root_id" not in values:
         raise InvalidRequest("root_id is missing")
@@ -70,7 +70,10 @@ def decode_operation(verb: str, document: dict[str, Any]) -> Operation:
 
 
 def decode_batch(document: dict[str, Any], *, max_operations: int) -> list[Operation]:
-    """Read the operations of a batch, ``most`` at most. Raises `Invalid` with the index of the first malformed one."""
+    """Read the operations of a batch, at most ``max_operations``.
+
+    Raises `InvalidRequest`, with the index of the first malformed operation if there is one.
+    """
     ops = document.get("ops")
     if set(document) != {"ops"} or not isinstance(ops, list):
         raise InvalidRequest('the body must be {"ops": [...]} and nothing else')
@@ -94,12 +97,12 @@ def encode_operation(operation: Operation) -> dict[str, Any]:
 
 def encode_batch(operations: "Iterable[Operation]") -> bytes:
     """Write a batch."""
-    ops = [encode_operation(message) for message in operations]
+    ops = [encode_operation(operation) for operation in operations]
     return json.dumps({"ops": ops}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def check(document: dict[str, Any], checks: "Checks") -> dict[str, Any]:
-    """Check every field that is not null, and that there is no other. Raises `Invalid` that names the field."""
+    """Check every field that is not null, and that there is no other. Raises `InvalidRequest` that names the field."""
     values = {}
     for key, value in document.items():
         if key not in checks:
@@ -107,8 +110,8 @@ def check(document: dict[str, Any], checks: "Checks") -> dict[str, Any]:
         if value is not None:
             try:
                 values[key] = checks[key](value)
-            except ValueError as fault:
-                raise InvalidRequest(f"{key} {fault}") from None
+            except ValueError as error:
+                raise InvalidRequest(f"{key} {error}") from None
     return values
 
 
@@ -120,8 +123,8 @@ def _decode_one(index: int, op: Any) -> Operation:
         if not isinstance(verb, str) or verb not in _CHECKS:
             raise InvalidRequest(f"op must be one of {', '.join(VERBS)}")
         return decode_operation(verb, {key: value for key, value in op.items() if key != "op"})
-    except InvalidRequest as fault:
-        raise InvalidRequest(f"ops[{index}]: {fault.detail}", index=index) from None
+    except InvalidRequest as error:
+        raise InvalidRequest(f"ops[{index}]: {error.detail}", index=index) from None
 
 
 def _init(values: dict[str, Any]) -> Init:
@@ -148,8 +151,8 @@ def _ack(values: dict[str, Any]) -> Ack:
     edges = (values["edge_id"], *children)
     try:
         fields.check_distinct(edges)
-    except ValueError as fault:
-        raise InvalidRequest(f"edge_id and children {fault}") from None
+    except ValueError as error:
+        raise InvalidRequest(f"edge_id and children {error}") from None
     return Ack(ack_val=fold(edges), outstanding=len(children) - 1, **values)
 
 

@@ -1,12 +1,12 @@
-"""Knows the packed form of a batch: fixed-size records, and after them a table of the strings they point to.
+"""The packed form of a batch: fixed-size records, then a table of the strings that they point to.
 
 All numbers are big-endian. A header of 16 bytes: ``ACKP``, the version, the number of records and the number of
-strings, four bytes each. Then the records, one an operation, of 52 bytes each (see ``RECORD``). Then the lengths of the
-strings in bytes, four bytes each, and the strings themselves in UTF-8, one behind the other, up to the end.
+strings, four bytes each. Then one record of 52 bytes per operation (see ``RECORD``). Then the lengths of the strings in
+bytes, four bytes each, and the strings themselves in UTF-8, one after the other, up to the end.
 
-A record has a place for every field of the compact forms; where an operation has no such field, or leaves it out, there
-is a zero. Zero means something of its own in two fields only, so two flags say that they are given. Strings are pointed
-to by their number, counted from 1. ``text`` is the message id of an init, the reason of a fail.
+A record has every field of the compact forms; a field that the operation lacks or leaves out is zero. Zero is a value
+of its own in two fields only, so two flags say that these are given. A record points to a string by its number, counted
+from 1. ``text`` is the message id of an init, the reason of a fail.
 """
 
 import struct
@@ -32,7 +32,7 @@ LENGTH_BYTES = 4
 OUTSTANDING_GIVEN, PROGRESS_GIVEN = 1, 2
 INIT, ACK, FAIL, RESET_TIMEOUT = range(1, 5)
 POINTERS = 3
-"""So many strings a record can point to."""
+"""The number of strings that a record can point to."""
 
 _FIELDS = (
     *("op", "flags", "outstanding", "root_id", "ack_val", "edge_id", "message_timeout_ms", "progress_timeout_ms"),
@@ -45,16 +45,16 @@ _GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_G
 def encode_packed(operations: "Iterable[Operation]") -> bytes:
     """Write a batch; equal strings are written once."""
     numbers: dict[str, int] = {}
-    records = [_record(message, numbers) for message in operations]
+    records = [_record(operation, numbers) for operation in operations]
     strings = [string.encode() for string in numbers]
     lengths = struct.pack(f">{len(strings)}I", *map(len, strings))
     return b"".join((HEADER.pack(MAGIC, VERSION, len(records), len(strings)), *records, lengths, *strings))
 
 
 def decode_packed(body: bytes, *, max_operations: int) -> list[Operation]:
-    """Read the operations of a batch, ``most`` at most.
+    """Read the operations of a batch, at most ``max_operations``.
 
-    Raises `TooLarge`, and `Invalid` with the index of the first malformed operation where the fault is in one.
+    Raises `TooLarge`, and `InvalidRequest`, with the index of the first malformed operation if there is one.
     """
     operations, count = read_header(body, max_operations=max_operations)
     end = HEADER.size + operations * RECORD.size
@@ -64,9 +64,9 @@ def decode_packed(body: bytes, *, max_operations: int) -> list[Operation]:
 
 
 def read_header(body: bytes, *, max_operations: int) -> tuple[int, int]:
-    """Give how many records and strings a batch says it has, once there is room for them in its bytes.
+    """Read the numbers of records and strings; the body is long enough for the records and the lengths.
 
-    Raises `TooLarge`, `Invalid`.
+    Raises `TooLarge`, `InvalidRequest`.
     """
     if len(body) < HEADER.size:
         raise InvalidRequest(f"the body is shorter than the header of a packed batch, {HEADER.size} bytes")
@@ -106,12 +106,12 @@ def _decode_one(index: int, record: tuple[int, ...], strings: "Table") -> Operat
         if flags > OUTSTANDING_GIVEN + PROGRESS_GIVEN:
             raise InvalidRequest("flags must not hold other bits than 1 and 2")
         return decode_operation(VERBS[op - 1], _document(op, flags, fields, strings))
-    except InvalidRequest as fault:
-        raise InvalidRequest(f"ops[{index}]: {fault.detail}", index=index) from None
+    except InvalidRequest as error:
+        raise InvalidRequest(f"ops[{index}]: {error.detail}", index=index) from None
 
 
 def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> dict[str, Any]:
-    """Give the fields of a record as they would stand in JSON. What is zero is left out, unless it must be given."""
+    """Give the fields of a record as in JSON. A zero is left out, unless it is marked as given."""
     given = {name for name, flag in _GIVEN if flags & flag}
     if op in (INIT, ACK):
         given.add("ack_val")
@@ -133,14 +133,14 @@ def _identity(value: int, _: "Table") -> str:
     return format_id(value)
 
 
-def _pointed(number: int, strings: "Table") -> str:
+def _string_at(number: int, strings: "Table") -> str:
     if number > len(strings):
         raise InvalidRequest(f"there is no string {number}, only {len(strings)}")
     return strings[number - 1]
 
 
 _READ = dict.fromkeys(("root_id", "ack_val", "edge_id"), _identity) | dict.fromkeys(
-    ("spout_task", "text", "component"), _pointed
+    ("spout_task", "text", "component"), _string_at
 )
 
 

@@ -16,7 +16,7 @@ FAILED = CompletionRecord(
 )
 
 
-def test_a_completion_is_told_in_the_words_of_the_contract() -> None:
+def test_a_completion_is_written_in_the_form_of_the_contract() -> None:
     assert json.loads(json.dumps(encode_completion(FAILED, incarnation="0123456789abcdef"))) == {
         "id": "9a9e1a5f63cb4c27927238bc896180d2",
         "root_id": "00000000000000a1",
@@ -41,12 +41,12 @@ def test_what_a_completion_does_not_have_is_null(outcome: Outcome) -> None:
         started_ms=1_790_000_000_000,
         at_ms=1_790_000_000_000,
     )
-    told = encode_completion(completion, incarnation="0123456789abcdef")
-    assert {name for name, value in told.items() if value is None} == {"message_id", "reason", "component"}
-    assert (told["outcome"], type(told["outcome"]), told["complete_latency_ms"]) == (outcome, str, 0)
+    document = encode_completion(completion, incarnation="0123456789abcdef")
+    assert {name for name, value in document.items() if value is None} == {"message_id", "reason", "component"}
+    assert (document["outcome"], type(document["outcome"]), document["complete_latency_ms"]) == (outcome, str, 0)
 
 
-def test_a_completion_keeps_its_id_however_late_it_is_told() -> None:
+def test_a_completion_keeps_its_id_however_late_it_is_delivered() -> None:
     later = CompletionRecord(
         root_id=0xA1,
         spout_task="other",

@@ -59,10 +59,10 @@ def test_a_record_holds_each_kind_of_operation():
 
 
 def test_flags_tell_a_zero_from_what_is_left_out():
-    told = batch(but(INIT, flags=3), but(INIT, flags=1), but(INIT, flags=2), but(ACK, flags=1), strings=(b"a",))
-    inits = [message for message in decode_packed(told, max_operations=4) if isinstance(message, Init)]
+    body = batch(but(INIT, flags=3), but(INIT, flags=1), but(INIT, flags=2), but(ACK, flags=1), strings=(b"a",))
+    inits = [operation for operation in decode_packed(body, max_operations=4) if isinstance(operation, Init)]
     assert [(init.outstanding, init.progress_timeout_ms) for init in inits] == [(0, 0), (0, None), (None, 0)]
-    assert decode_packed(told, max_operations=4)[3] == Ack(root_id=7, ack_val=5, outstanding=0)
+    assert decode_packed(body, max_operations=4)[3] == Ack(root_id=7, ack_val=5, outstanding=0)
 
 
 def test_a_string_nobody_points_to_is_not_looked_at():
