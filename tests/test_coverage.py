@@ -25,16 +25,16 @@ PURE_SERVICE = (
 """The pure modules of the service: functions over plain values."""
 
 
-def tests_for(path: Path, tests: Path) -> Path:
+def module_testing(path: Path, tests: Path) -> Path:
     """The test module that bears the name of a module."""
     return tests / path.with_name(f"test_{path.name}")
 
 
 PURE = {
-    file: tests_for(file.relative_to(PROTOCOL), TESTS / "protocol")
+    file: module_testing(file.relative_to(PROTOCOL), TESTS / "protocol")
     for file in sorted(PROTOCOL.rglob("*.py"))
     if file.name != "__init__.py"
-} | {SERVICE / f"{name}.py": tests_for(Path(f"{name}.py"), TESTS / "service") for name in PURE_SERVICE}
+} | {SERVICE / f"{name}.py": module_testing(Path(f"{name}.py"), TESTS / "service") for name in PURE_SERVICE}
 
 
 @pytest.fixture(scope="module")
