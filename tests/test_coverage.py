@@ -27,7 +27,8 @@ PURE_SERVICE = (
         "delivery/schedule",
     ),
     *("http/access", "http/load_limits", "metrics/stats", "operations/column_batch", "operations/routing"),
-    *("redis/durability", "topologies/callback", "topologies/config"),
+    *("redis/calls", "redis/durability", "redis/stamp"),
+    *("topologies/callback", "topologies/config", "topologies/cursor_codec"),
 )
 """The pure modules of the service: functions over plain values."""
 
