@@ -15,8 +15,10 @@ def test_a_stamp_is_an_incarnation_and_a_version() -> None:
 
 
 def test_a_later_stamp_is_greater() -> None:
-    stamps = [stamp(OLD, 2), stamp(OLD, 10), stamp(OLD, 10, tombstone=True), stamp(NEW, 1)]
-    assert sorted(stamps[::-1]) == stamps
+    buried = stamp(OLD, 10, tombstone=True)
+    assert sorted({stamp(NEW, 1), buried, stamp(OLD, 10), stamp(OLD, 2)}) == [
+        *(stamp(OLD, 2), stamp(OLD, 10), buried, stamp(NEW, 1))
+    ]
 
 
 def test_a_tombstone_is_no_newer_than_the_stamp_that_it_was_written_over() -> None:
