@@ -444,7 +444,7 @@ async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, store: S
 async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
     tmp_path: Path, stopping: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "FRESH_S", 0.0)  # every scrape looks
+    monkeypatch.setattr(snapshot, "MIN_INTERVAL_S", 0.0)  # every scrape looks
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
     store = Store(embedded.url, window_ms=600_000)
