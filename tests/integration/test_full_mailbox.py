@@ -61,7 +61,7 @@ async def fill(client: httpx.AsyncClient) -> None:
     """Leave one root pending, and three completions unread."""
     assert await init(client, 9, edges=["00000000000000b1"]) == "pending"
     assert [await init(client, root) for root in (1, 2, 3)] == ["acked"] * 3
-    await client.store.fullness.look()  # type: ignore[attr-defined]
+    await client.store.backpressure.refresh()  # type: ignore[attr-defined]
 
 
 async def words(client: httpx.AsyncClient, *ops: dict[str, object], key: str = "k") -> list[str]:
