@@ -20,7 +20,8 @@ TESTS = HOUSE / "tests/unit"
 PURE_SERVICE = (
     *("delivery/egress", "delivery/payload", "delivery/response", "delivery/retry"),
     *("http/access", "http/load_limits", "metrics/stats", "operations/batch", "operations/column_batch"),
-    *("redis/durability", "topologies/callback", "topologies/config"),
+    *("redis/calls", "redis/durability", "redis/stamp"),
+    *("topologies/callback", "topologies/config", "topologies/cursor_codec"),
 )
 """The pure modules of the service: functions over plain values."""
 

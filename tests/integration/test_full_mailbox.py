@@ -29,7 +29,7 @@ async def init(client: httpx.AsyncClient, root: int, spout: str = "full", edges:
 
 
 async def test_inits_are_refused_until_completions_were_released(narrow: httpx.AsyncClient) -> None:
-    look = narrow.store.fullness.look  # type: ignore[attr-defined]
+    look = narrow.store.backpressure.refresh  # type: ignore[attr-defined]
     assert await init(narrow, 9, edges=["00000000000000b1"]) == "pending"
     assert [await init(narrow, root) for root in (1, 2, 3)] == ["acked"] * 3
     await look()
@@ -48,7 +48,7 @@ async def test_inits_are_refused_until_completions_were_released(narrow: httpx.A
 async def test_a_full_mailbox_is_answered_with_429_and_when_to_come_again(narrow: httpx.AsyncClient) -> None:
     for root in (1, 2, 3):
         await init(narrow, root)
-    await narrow.store.fullness.look()  # type: ignore[attr-defined]
+    await narrow.store.backpressure.refresh()  # type: ignore[attr-defined]
     operation = {"root_id": f"{4:016x}", "spout_task": "full", "edges": []}
     refused = await narrow.post(f"{T}/init", json=operation)
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
@@ -61,7 +61,7 @@ async def fill(client: httpx.AsyncClient) -> None:
     """Leave one root pending, and three completions unread."""
     assert await init(client, 9, edges=["00000000000000b1"]) == "pending"
     assert [await init(client, root) for root in (1, 2, 3)] == ["acked"] * 3
-    await client.store.fullness.look()  # type: ignore[attr-defined]
+    await client.store.backpressure.refresh()  # type: ignore[attr-defined]
 
 
 async def words(client: httpx.AsyncClient, *ops: dict[str, object], key: str = "k") -> list[str]:

@@ -61,4 +61,4 @@ async def everything_happens(call: Caller, store: Components) -> None:
     metrics.posts["default", "done"].inc()
     metrics.messages["default"].inc()
     metrics.post_seconds["default"].observe(0.1)
-    await store.expiry._scan_bucket(await store.registry.get("default"), 0, b"1")
+    await store.expiry._scan_bucket(await store.registry.get("default"), 0, 1)

@@ -49,7 +49,7 @@ def test_an_outcome_is_forgotten_though_others_follow(store: DrivenStore) -> Non
     for root in range(1, 6):
         end(store, root)
         store.advance(RETENTION_MS)
-    assert [store.root(root).state for root in range(1, 6)] == ["N", "N", "N", "N", "F"]
+    assert [store.root(root).state.value for root in range(1, 6)] == ["N", "N", "N", "N", "F"]
 
 
 @pytest.mark.parametrize("slices", [0, 1])

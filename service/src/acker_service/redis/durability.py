@@ -1,4 +1,4 @@
-"""Knows what has to be true of a write before it is answered."""
+"""Durability: what has to happen to a write before it is answered."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """What is waited for: nothing more, the disk of the primary, or replicas."""
+    """What a write waits for: nothing more, the disk of the primary, or replicas."""
 
     RELAXED = "relaxed"
     FSYNC = "fsync"
@@ -15,7 +15,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Durability:
-    """When a write counts as done. ``replicas`` is how many of them must have it; 0 in the other modes."""
+    """When a write counts as done. ``replicas`` is how many replicas must have it; 0 in the other modes."""
 
     mode: Mode = Mode.RELAXED
     replicas: int = 0

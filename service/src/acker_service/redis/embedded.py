@@ -1,7 +1,7 @@
 """Runs a real Valkey as a child of this process, for laptops, demos and tests.
 
-Its data survive kill -9: all that it answered is in the append-only file, written before the answer. It dies with its
-parent, and a lock keeps a second server off the same folder, which no Redis does by itself.
+Its data survive kill -9: it writes to the append-only file before it answers. It dies with its parent, and a lock keeps
+a second server off the same folder, which no Redis does by itself.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class EmbeddedServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, as a Redis URL. The path is short: a socket's may have 107 bytes."""
+        """The Redis URL of its socket. The path is short: that of a socket has 107 bytes at most."""
         return f"unix://{self._run / 's'}"
 
     @property
@@ -73,15 +73,15 @@ class EmbeddedServer:
         return self._process.pid
 
     async def start(self) -> None:
-        """Start the server and wait until it answers. Raises ``RuntimeError`` with what to do about it."""
+        """Start the server and wait until it answers. Raises ``RuntimeError``, whose text says what to do."""
         program = find_program()
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with (self._folder / ".lock").open("w") as lock:
                 await _lock_folder(lock, self._folder)
                 self._process = self._spawn(program, lock)
-        except OSError as fault:
-            raise RuntimeError(f"the data folder cannot be used: {fault}") from fault
+        except OSError as error:
+            raise RuntimeError(f"the data folder cannot be used: {error}") from error
         await self._wait_until_ready()
 
     async def supervise(self) -> None:
@@ -99,7 +99,7 @@ class EmbeddedServer:
                 _log.error("%s", error)
 
     async def stop(self) -> None:
-        """Stop the server and wait until it is gone; one that does not go is killed, which costs no data."""
+        """Stop the server and wait until it ends; one that does not end in time is killed, which loses no data."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -115,7 +115,7 @@ class EmbeddedServer:
     def _spawn(self, program: str, lock: IO[str]) -> "subprocess.Popen[bytes]":
         """Start the server as a session of its own, so that a Ctrl-C reaches it through its parent only.
 
-        It inherits the lock, which so is held as long as it lives.
+        It inherits the lock and holds it as long as it runs.
         """
         folder = _quoted(self._folder.absolute())
         config = _CONFIG.format(port=self._port, socket=self._run / "s", folder=folder, sync=self._sync).encode("ascii")
@@ -168,7 +168,7 @@ def find_program() -> str:
 
 
 def _quoted(path: Path) -> str:
-    """Write a path as it may stand between quotes in the server's configuration: every unusual byte in hex."""
+    """Escape a path for quotes in the server's configuration: every unusual byte in hex."""
     return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in os.fsencode(path))
 
 
@@ -179,7 +179,7 @@ def _version(program: str) -> tuple[int, int]:
 
 
 async def _lock_folder(lock: IO[str], folder: Path) -> None:
-    """Lock the folder. The server of a parent that was killed may still be going: it is waited for."""
+    """Lock the folder; wait for the server of a parent that was killed, which may still be running."""
     until = time.monotonic() + LOCK_WAIT_S
     while True:
         try:

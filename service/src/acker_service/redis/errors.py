@@ -1,4 +1,4 @@
-"""Knows what a fault of Redis means to a caller: a problem, and whether the command was not even begun."""
+"""Translates errors of Redis into service errors, and says whether a command was started."""
 
 import contextlib
 import logging
@@ -28,19 +28,19 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
 _CLOSED = "handler is closed"
 
 
-def is_moved(fault: object) -> bool:
-    """Whether a server refused a command, before it began, because another one has the key."""
-    return isinstance(fault, (MovedError, ReadOnlyError))
+def is_moved(error: object) -> bool:
+    """Whether a server refused a command, before it started, because another one has the key."""
+    return isinstance(error, (MovedError, ReadOnlyError))
 
 
-def was_not_started(fault: object) -> bool:
-    """Whether nothing was begun, and the cause can be mended: the command may be sent once more."""
-    return is_moved(fault) or library.is_missing(fault)
+def was_not_started(error: object) -> bool:
+    """Whether a command was not started for a cause that can be removed, so that it may be sent once more."""
+    return is_moved(error) or library.is_missing(error)
 
 
-def label(fault: object) -> str:
-    """Name a fault in a word; a problem by what it came from."""
-    cause = (fault.__cause__ or fault) if isinstance(fault, ServiceError) else fault
+def label(error: object) -> str:
+    """Give the label of an error in metrics; that of a service error by its cause."""
+    cause = (error.__cause__ or error) if isinstance(error, ServiceError) else error
     if isinstance(cause, ServiceError):
         return "unconfirmed"
     if isinstance(cause, OutOfMemoryError):
@@ -50,44 +50,44 @@ def label(fault: object) -> str:
     return "connection" if isinstance(cause, (RedisConnectionError, OSError)) else "error"
 
 
-def suggests_moved_slots(fault: object) -> bool:
-    """Whether a fault speaks against what is known of the servers: who they are, and which has what."""
-    return isinstance(fault, _SUGGESTS_MOVED_SLOTS) or "non local key" in str(fault)
+def suggests_moved_slots(error: object) -> bool:
+    """Whether an error suggests that servers changed, or that keys moved to other servers."""
+    return isinstance(error, _SUGGESTS_MOVED_SLOTS) or "non local key" in str(error)
 
 
-def to_problem(fault: BaseException) -> ServiceError:
-    """Give the problem that a fault is to callers."""
-    if isinstance(fault, ServiceError):
-        return fault
-    if isinstance(fault, OutOfMemoryError):
+def to_problem(error: BaseException) -> ServiceError:
+    """Give the service error for an error of Redis."""
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, OutOfMemoryError):
         return StoreFull("Redis has no memory left for new roots")
-    _log.warning("Redis: %s", fault)
+    _log.warning("Redis: %s", error)
     return StoreUnavailable("the store did not answer as it should")
 
 
 @contextlib.contextmanager
 def normalized() -> Iterator[None]:
-    """Let what redis-py lets pass come out as an error of its own.
+    """Raise errors that redis-py does not translate as errors of redis-py.
 
-    uvloop refuses with a RuntimeError to write to a connection that its server has reset; and what is no answer of
-    Redis stumbles in redis-py wherever it happens to be read first.
+    uvloop raises a RuntimeError on a write to a connection that the server has reset; bytes that are no reply of Redis
+    raise wherever redis-py reads them first.
     """
     try:
         yield
-    except RuntimeError as fault:
-        if _CLOSED not in str(fault):
+    except RuntimeError as error:
+        if _CLOSED not in str(error):
             raise
-        raise RedisConnectionError("the connection was reset") from fault
-    except _UNREADABLE as fault:
-        _log.warning("an answer of Redis cannot be read", exc_info=fault)
-        raise InvalidResponse(f"an answer cannot be read: {fault!r}") from fault
+        raise RedisConnectionError("the connection was reset") from error
+    except _UNREADABLE as error:
+        _log.warning("an answer of Redis cannot be read", exc_info=error)
+        raise InvalidResponse(f"an answer cannot be read: {error!r}") from error
 
 
 @contextlib.contextmanager
 def as_problems() -> Iterator[None]:
-    """Let faults of Redis come out as problems."""
+    """Raise errors of Redis as service errors."""
     try:
         with normalized():
             yield
-    except (RedisError, OSError) as fault:
-        raise to_problem(fault) from fault
+    except (RedisError, OSError) as error:
+        raise to_problem(error) from error

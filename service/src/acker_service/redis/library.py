@@ -28,13 +28,13 @@ FILES = (
 
 @cache
 def source() -> str:
-    """The library's text: its files, joined."""
+    """Give the text of the library: its files, joined."""
     folder = files("acker_service.redis") / "lua"
     return "\n".join((folder / f"{name}.lua").read_text(encoding="utf-8") for name in FILES)
 
 
 def version(text: str) -> int:
-    """The version that a library's text states."""
+    """Give the version that the text of a library states."""
     found = re.search(r"^local VERSION = (\d+)$", text, re.MULTILINE)
     assert found is not None
     return int(found.group(1))

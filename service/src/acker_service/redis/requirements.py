@@ -1,4 +1,4 @@
-"""Knows what servers have to be like for nothing to be lost."""
+"""Checks that servers are configured so that no root is lost."""
 
 import logging
 from typing import Any
@@ -16,53 +16,53 @@ _log = logging.getLogger(__name__)
 
 
 class ServerRequirements:
-    """Looks whether a store may be used.
+    """Checks whether a store may be used.
 
-    ``fsync_asserted`` says that an operator vouches for ``appendfsync always`` where Redis does not tell.
+    ``fsync_asserted`` says that an operator asserts ``appendfsync always`` where Redis hides its configuration.
     """
 
-    def __init__(self, server: RedisClient, durability: Durability, *, fsync_asserted: bool) -> None:
-        self._server = server
-        self._synced = durability.mode is Mode.FSYNC
-        self._asserted = fsync_asserted
+    def __init__(self, redis: RedisClient, durability: Durability, *, fsync_asserted: bool) -> None:
+        self._redis = redis
+        self._needs_fsync = durability.mode is Mode.FSYNC
+        self._fsync_asserted = fsync_asserted
         self._config_readable = True
 
     async def violation(self) -> str | None:
-        """Say what is wrong with the store, if anything is. Raises `StoreUnavailable`."""
-        for memory in await self._server.on_every_server("INFO", "memory"):
+        """Describe which requirement the store violates; None if it meets all. Raises `StoreUnavailable`."""
+        for memory in await self._redis.on_every_server("INFO", "memory"):
             policy = memory.get("maxmemory_policy", REQUIRED_POLICY)
             if policy != REQUIRED_POLICY:
                 return f"Redis has maxmemory-policy {policy}, which evicts pending roots; set it to {REQUIRED_POLICY}"
-        return await self._fsync_violation() if self._synced else None
+        return await self._fsync_violation() if self._needs_fsync else None
 
     async def log_warnings(self) -> None:
-        """Warn of what is not forbidden, but will lose roots."""
-        if not all(await self._appending()):
+        """Warn of settings that are allowed, but lose roots."""
+        if not all(await self._append_only()):
             _log.warning("Redis keeps no append-only file: a restart of it forgets what is pending; set appendonly yes")
 
     async def _fsync_violation(self) -> str | None:
-        if not all(await self._appending()):
+        if not all(await self._append_only()):
             return "durability fsync needs an append-only file: set appendonly yes"
-        if all(value == "always" for value in await self._syncing()):
+        if all(value == "always" for value in await self._fsync_policies()):
             return None
         return "durability fsync needs appendfsync always, or ACKER_FSYNC_ASSERTED=true where Redis does not tell"
 
-    async def _appending(self) -> list[bool]:
-        return [bool(info.get("aof_enabled")) for info in await self._server.on_every_server("INFO", "persistence")]
+    async def _append_only(self) -> list[bool]:
+        return [bool(info.get("aof_enabled")) for info in await self._redis.on_every_server("INFO", "persistence")]
 
-    async def _syncing(self) -> list[str]:
+    async def _fsync_policies(self) -> list[str]:
         if not self._config_readable:
-            return ["always" if self._asserted else "unknown"]
+            return ["always" if self._fsync_asserted else "unknown"]
         try:
-            return [_value(reply) for reply in await self._server.on_every_server("CONFIG GET", "appendfsync")]
-        except StoreUnavailable as fault:
-            if not isinstance(fault.__cause__, ResponseError):
+            return [_value(reply) for reply in await self._redis.on_every_server("CONFIG GET", "appendfsync")]
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, ResponseError):
                 raise
-            self._config_readable = False  # many managed services allow no CONFIG; asking once is enough
-            return await self._syncing()
+            self._config_readable = False  # many managed services allow no CONFIG; one try is enough
+            return await self._fsync_policies()
 
 
 def _value(reply: Any) -> str:
-    """Read the answer to CONFIG GET of one thing."""
+    """Read the reply to CONFIG GET of one parameter."""
     value = next(iter(reply.values()), "") if isinstance(reply, dict) else reply[-1]
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Knows what a topology may be configured to, and how a change of its configuration is merged."""
+"""The configuration of a topology: its fields, their limits, and how a change is merged."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -22,14 +22,15 @@ _CHECKS = {
 
 
 BUCKETS = 4_096
-"""How many small hashes a shard has: enough for about 260,000 roots a shard at their cheapest."""
+"""Small hashes of a shard by default: enough for about 260,000 roots a shard at the lowest memory a root."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyConfig:
-    """How a topology behaves; durations in milliseconds. ``ackers`` and ``buckets`` are fixed when it is made.
+    """How a topology behaves; durations in milliseconds. ``ackers`` and ``buckets`` are fixed when it is created.
 
-    ``buckets`` is the number of small hashes that a shard's roots are spread over; about 64 roots in each are cheapest.
+    ``buckets`` is the number of small hashes over which a shard spreads its roots; about 64 roots in each take the
+    least memory.
     """
 
     ackers: int = 4
@@ -42,12 +43,12 @@ class TopologyConfig:
 
     @property
     def shards(self) -> int:
-        """How many shards hold its roots: one an acker, and one that remembers the untracked roots of none."""
+        """The number of shards: one an acker, and one that remembers untracked roots if there are no ackers."""
         return max(1, self.ackers)
 
     @property
     def rules(self) -> TopologyRules:
-        """What the law needs to know of it."""
+        """The rules that the state machine needs."""
         return TopologyRules(
             message_timeout_ms=self.message_timeout_ms,
             progress_timeout_ms=self.progress_timeout_ms or 0,
@@ -57,21 +58,21 @@ class TopologyConfig:
         )
 
     def public(self) -> dict[str, int | None]:
-        """What callers see and may change."""
+        """Write what callers see and may change."""
         return {name: value for name, value in asdict(self).items() if name in _CHECKS}
 
 
 def from_stored(document: dict[str, Any]) -> TopologyConfig:
-    """Read a configuration as it was stored; what a later release knows of it is passed over."""
+    """Read a configuration as Redis keeps it; fields of a later release are ignored."""
     return TopologyConfig(
         **{name: value for name, value in document.items() if name in TopologyConfig.__dataclass_fields__}
     )
 
 
 def merge(present: TopologyConfig | None, document: dict[str, Any], *, buckets: int) -> TopologyConfig:
-    """Give the configuration after a PUT: what it leaves out stays, null is the default.
+    """Give the configuration after a PUT: a field that is left out stays, null is the default.
 
-    ``present`` is None for a topology that is being made, with so many ``buckets`` a shard. Raises `Invalid`,
+    ``present`` is None for a topology that is created, with so many ``buckets`` a shard. Raises `InvalidRequest`,
     `AckersFixed`.
     """
     values = check(document, _CHECKS)
