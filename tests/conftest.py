@@ -33,13 +33,13 @@ def valkey_url(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 
 
 @pytest.fixture
-async def store(valkey_url: str) -> AsyncIterator[Components]:
+async def components(valkey_url: str) -> AsyncIterator[Components]:
     """The parts of a service on an empty Valkey that has the library."""
-    store = Components(valkey_url, window_ms=WINDOW_MS)
-    await flush(store)
-    await store.open()
-    yield store
-    await store.close()
+    components = Components(valkey_url, window_ms=WINDOW_MS)
+    await flush(components)
+    await components.open()
+    yield components
+    await components.close()
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ async def stopping() -> asyncio.Event:
 
 
 @pytest.fixture
-async def api(store: Components, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
+async def api(components: Components, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """The whole application, spoken to over HTTP inside this process. The tick does not run: tests tick themselves."""
-    app = make_app(store, Settings(), stopping)
-    store.start(stopping)
+    app = make_app(components, Settings(), stopping)
+    components.start(stopping)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
         yield client

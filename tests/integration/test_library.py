@@ -13,25 +13,25 @@ pytestmark = pytest.mark.anyio
 OWN = library.version(library.source())
 
 
-async def loaded(store: Components) -> set[int]:
-    return {int(version) for version in await everywhere(store, "FCALL", "acker_version", 0)}
+async def loaded(components: Components) -> set[int]:
+    return {int(version) for version in await everywhere(components, "FCALL", "acker_version", 0)}
 
 
-async def test_a_replica_replaces_an_older_library_whole(store: Components) -> None:
+async def test_a_replica_replaces_an_older_library_whole(components: Components) -> None:
     older = library.source().replace(f"local VERSION = {OWN}", "local VERSION = 1")
-    await everywhere(store, "FUNCTION LOAD", "REPLACE", older)
-    await store.redis.load()
-    assert await loaded(store) == {OWN}
+    await everywhere(components, "FUNCTION LOAD", "REPLACE", older)
+    await components.redis.load()
+    assert await loaded(components) == {OWN}
 
 
 async def test_after_a_rollback_the_newer_library_stays_and_serves_the_older_release(
-    call: Caller, store: Components
+    call: Caller, components: Components
 ) -> None:
     try:
-        await everywhere(store, "FUNCTION LOAD", "REPLACE", newer())
-        await store.redis.load()
-        assert await loaded(store) == {OWN + 1}
+        await everywhere(components, "FUNCTION LOAD", "REPLACE", newer())
+        await components.redis.load()
+        assert await loaded(components) == {OWN + 1}
         await call.post(init(1, 9))
         assert (await call.post(ack(1, 9))).json()["state"] == "acked"
     finally:
-        await everywhere(store, "FUNCTION LOAD", "REPLACE", library.source())
+        await everywhere(components, "FUNCTION LOAD", "REPLACE", library.source())

@@ -19,15 +19,15 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def lapse(store: Components, call: Caller) -> "Lapse":
-    return Lapse(store, call)
+def lapse(components: Components, call: Caller) -> "Lapse":
+    return Lapse(components, call)
 
 
 class Lapse:
     """Lets time pass in the default topology."""
 
-    def __init__(self, store: Components, call: Caller) -> None:
-        self._store, self._call = store, call
+    def __init__(self, components: Components, call: Caller) -> None:
+        self._store, self._call = components, call
 
     async def tick(self) -> int:
         """Tick once; gives how many roots ended."""
@@ -207,16 +207,16 @@ async def test_places_under_a_cap_are_freed_by_timeouts(call: Caller, lapse: Lap
     assert await call.word(init(S, E)) == "pending"
 
 
-async def test_many_roots_in_one_bucket_all_time_out_once(api: httpx.AsyncClient, store: Components) -> None:
+async def test_many_roots_in_one_bucket_all_time_out_once(api: httpx.AsyncClient, components: Components) -> None:
     """More than a tick reads in one call, and in one bucket more than it reads as a whole."""
     call = Caller(api, "narrow")
-    await store.registry.create_or_update("narrow", lambda _: TopologyConfig(ackers=1, buckets=1))
+    await components.registry.create_or_update("narrow", lambda _: TopologyConfig(ackers=1, buckets=1))
     roots = range(1, 3_001)
     await call.words(*[init(root, E, **SHORT) for root in roots])
-    topology = await store.registry.get("narrow")
+    topology = await components.registry.get("narrow")
 
     async def told() -> bool:
-        await store.expiry.expire(topology)
+        await components.expiry.expire(topology)
         return (await call.show())["pending"] == 0
 
     await eventually(told)

@@ -8,46 +8,46 @@ from acker_service.redis.calls import Argument, Call, ShardCall, fcall
 from acker_service.topologies.stamp import Topology
 
 
-async def everywhere(store: Components, *command: Argument) -> list[Any]:
+async def everywhere(components: Components, *command: Argument) -> list[Any]:
     """Run a plain command on every server."""
-    return await store.redis.on_every_server(*command)
+    return await components.redis.on_every_server(*command)
 
 
-async def at(store: Components, command: str, key: str | bytes, *args: Argument) -> Any:
+async def at(components: Components, command: str, key: str | bytes, *args: Argument) -> Any:
     """Run a plain command where a key lives."""
     name = key if isinstance(key, str) else key.decode()
-    return await store.redis.execute(Call(command=(command, name, *args), decode=_raw, confirm=False))
+    return await components.redis.execute(Call(command=(command, name, *args), decode=_raw, confirm=False))
 
 
-async def call(store: Components, function: str, keys: Sequence[str], *args: Argument) -> Any:
+async def call(components: Components, function: str, keys: Sequence[str], *args: Argument) -> Any:
     """Call a function of the library and give its reply as it is."""
-    return await store.redis.execute(fcall(function, tuple(keys), *args, decode=_raw))
+    return await components.redis.execute(fcall(function, tuple(keys), *args, decode=_raw))
 
 
-async def ask(store: Components, topology: Topology, shard: int, function: str, *args: Argument) -> list[Any]:
+async def ask(components: Components, topology: Topology, shard: int, function: str, *args: Argument) -> list[Any]:
     """Call a function on a shard as the store does; gives its reply as it is, without the leading word."""
-    _, reply = await store.shards.call(topology, shard, ShardCall(function=function, args=args, decode=list))
+    _, reply = await components.shards.call(topology, shard, ShardCall(function=function, args=args, decode=list))
     return reply
 
 
-async def flush(store: Components) -> None:
+async def flush(components: Components) -> None:
     """Empty it."""
-    await everywhere(store, "FLUSHALL")
+    await everywhere(components, "FLUSHALL")
 
 
-async def find(store: Components, pattern: str) -> list[str]:
+async def find(components: Components, pattern: str) -> list[str]:
     """Give the keys that match."""
-    return [key.decode() for keys in await everywhere(store, "KEYS", pattern) for key in keys]
+    return [key.decode() for keys in await everywhere(components, "KEYS", pattern) for key in keys]
 
 
-async def now_ms(store: Components, key: str) -> int:
+async def now_ms(components: Components, key: str) -> int:
     """Tell the time of the server that has a key."""
-    return await store.redis.now_ms(key)
+    return await components.redis.now_ms(key)
 
 
-async def used_memory(store: Components) -> int:
+async def used_memory(components: Components) -> int:
     """Say how many bytes a single server uses."""
-    (memory,) = await everywhere(store, "INFO", "memory")
+    (memory,) = await everywhere(components, "INFO", "memory")
     return int(memory["used_memory"])
 
 

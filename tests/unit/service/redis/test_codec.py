@@ -17,13 +17,11 @@ from acker_protocol.operations import (
 from acker_service.redis.codec import (
     EPOCH_MS,
     UNLIMITED,
-    Applied,
     Fingerprint,
     FreeSlots,
     Layout,
     OperationResult,
     ShardRequest,
-    decode_applied,
     decode_completions,
     decode_results,
     edge_hash,
@@ -328,11 +326,6 @@ def test_the_words_come_back_as_letters() -> None:
 def test_every_word_has_a_letter_and_no_words_are_no_answers() -> None:
     assert {answer.state for answer in decode_results("pafeducmbsAFT")} == {*OperationState}
     assert decode_results("") == []
-
-
-def test_a_request_that_the_shard_knew_comes_back_as_replayed() -> None:
-    assert decode_applied(b"+pa") == Applied(codes="pa", replayed=False)
-    assert decode_applied(b"=pa") == Applied(codes="pa", replayed=True)
 
 
 def test_a_letter_that_no_word_has_is_a_fault() -> None:
