@@ -30,25 +30,25 @@ ROUNDS = 5
 HERE = Path(__file__).parent.parent
 
 
-async def batches(components: Components) -> None:
+async def batches(parts: Components) -> None:
     """Inits and last acks of 500 roots, in one batch."""
     roots = [_id() for _ in range(OPERATIONS // 2)]
     inits: list[Operation] = [Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders") for root in roots]
     acks: list[Operation] = [Ack(root_id=root, ack_val=root, outstanding=-1) for root in roots]
-    await _apply(components, decoding.decode(CONTENT_TYPE, encode_packed(inits + acks), max_operations=OPERATIONS))
+    await _apply(parts, decoding.decode(CONTENT_TYPE, encode_packed(inits + acks), max_operations=OPERATIONS))
 
 
-async def singles(components: Components) -> None:
+async def singles(parts: Components) -> None:
     """Inits of 50 roots and their last acks, each in a request of its own."""
     roots = [_id() for _ in range(50)]
     await asyncio.gather(
         *(
-            _apply(components, ListBatch([Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders")]))
+            _apply(parts, ListBatch([Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders")]))
             for root in roots
         )
     )
     await asyncio.gather(
-        *(_apply(components, ListBatch([Ack(root_id=root, ack_val=root, outstanding=-1)])) for root in roots)
+        *(_apply(parts, ListBatch([Ack(root_id=root, ack_val=root, outstanding=-1)])) for root in roots)
     )
 
 
@@ -57,27 +57,27 @@ async def measure() -> dict[str, tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder:
         embedded = EmbeddedServer(Path(folder))
         await embedded.start()
-        components = Components(embedded.url, window_ms=600_000)
-        await components.open()
-        measured = {way.__name__: await _measure(way, components) for way in (batches, singles)}
-        await components.close()
+        parts = Components(embedded.url, window_ms=600_000)
+        await parts.open()
+        measured = {way.__name__: await _measure(way, parts) for way in (batches, singles)}
+        await parts.close()
         await embedded.stop()
     return measured
 
 
-async def _measure(way: Callable[[Components], Awaitable[None]], components: Components) -> tuple[float, float]:
+async def _measure(way: Callable[[Components], Awaitable[None]], parts: Components) -> tuple[float, float]:
     taken = []
     for _ in range(TIMES):
         cpu, wall = time.process_time(), time.perf_counter()
-        await way(components)
+        await way(parts)
         taken.append(((time.process_time() - cpu) * 1e3, (time.perf_counter() - wall) * 1e3))
     cpus, walls = zip(*taken, strict=True)
     return statistics.median(cpus), statistics.median(walls)
 
 
-async def _apply(components: Components, operations: OperationBatch) -> None:
-    topology = await components.registry.get("default")
-    await components.applier.apply(topology, ApplyRequest(endpoint="batch", operations=operations))
+async def _apply(parts: Components, operations: OperationBatch) -> None:
+    topology = await parts.registry.get("default")
+    await parts.applier.apply(topology, ApplyRequest(endpoint="batch", operations=operations))
 
 
 def _id() -> int:

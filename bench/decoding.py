@@ -42,7 +42,7 @@ def acks_of_edges() -> list[Operation]:
 
 
 def trees() -> list[Operation]:
-    """Inits with message ids, and the acks of the same roots with components."""
+    """Inits with message ids, and the acks of the same roots with parts."""
     roots = [_id() for _ in range(BATCH // 2)]
     inits: list[Operation] = [
         Init(

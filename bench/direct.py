@@ -115,14 +115,14 @@ def buckets_for(roots: int, *, ackers: int) -> int:
 
 
 async def _make(url: str, name: str, configuration: TopologyConfig) -> tuple[Topology, int]:
-    components = Components(url, window_ms=WEEK_MS)
+    parts = Components(url, window_ms=WEEK_MS)
     try:
-        await components.redis.load()
-        topology = await components.registry.create_or_update(name, lambda _: configuration)
-        spout, _ = await components.spouts.create_or_update(topology, SPOUT_TASK)
+        await parts.redis.load()
+        topology = await parts.registry.create_or_update(name, lambda _: configuration)
+        spout, _ = await parts.spouts.create_or_update(topology, SPOUT_TASK)
         return topology, spout.index
     finally:
-        await components.close()
+        await parts.close()
 
 
 def _check(reply: Any, word: str) -> None:

@@ -33,13 +33,13 @@ def valkey_url(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 
 
 @pytest.fixture
-async def components(valkey_url: str) -> AsyncIterator[Components]:
+async def parts(valkey_url: str) -> AsyncIterator[Components]:
     """The parts of a service on an empty Valkey that has the library."""
-    components = Components(valkey_url, window_ms=WINDOW_MS)
-    await flush(components)
-    await components.open()
-    yield components
-    await components.close()
+    parts = Components(valkey_url, window_ms=WINDOW_MS)
+    await flush(parts)
+    await parts.open()
+    yield parts
+    await parts.close()
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ async def stopping() -> asyncio.Event:
 
 
 @pytest.fixture
-async def api(components: Components, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
+async def api(parts: Components, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """The whole application, spoken to over HTTP inside this process. The tick does not run: tests tick themselves."""
-    app = make_app(components, Settings(), stopping)
-    components.start(stopping)
+    app = make_app(parts, Settings(), stopping)
+    parts.start(stopping)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
         yield client

@@ -39,11 +39,11 @@ schemathesis.openapi.media_type(CONTENT_TYPE, st.lists(messages, max_size=5).map
 @schemathesis.hook
 def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
     """Close the objects of answers, and give the examples of packed batches as the bytes that they stand for."""
-    components = raw_schema["components"]
-    for name, schema in components["schemas"].items():
+    parts = raw_schema["components"]
+    for name, schema in parts["schemas"].items():
         if name != "Problem":
             close(schema)
-    close(components["responses"])
+    close(parts["responses"])
     for operation in operations(raw_schema):
         close(operation["responses"])
     for example in packed_examples(raw_schema):

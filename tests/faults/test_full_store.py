@@ -26,13 +26,13 @@ async def small(tmp_path: Path) -> AsyncIterator[Components]:
     """A store on a Valkey of its own with little memory."""
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
-    components = Components(embedded.url, window_ms=600_000)
-    await components.open()
-    await components.registry.create_or_update("small", lambda _: TopologyConfig(ackers=2, buckets=16))
-    used = await used_memory(components)
-    await everywhere(components, "CONFIG", "SET", "maxmemory", used + ROOM)
-    yield components
-    await components.close()
+    parts = Components(embedded.url, window_ms=600_000)
+    await parts.open()
+    await parts.registry.create_or_update("small", lambda _: TopologyConfig(ackers=2, buckets=16))
+    used = await used_memory(parts)
+    await everywhere(parts, "CONFIG", "SET", "maxmemory", used + ROOM)
+    yield parts
+    await parts.close()
     await embedded.stop()
 
 
@@ -41,33 +41,31 @@ def init(root_id: int) -> Init:
 
 
 async def send(
-    components: Components, topology: Topology, *messages: Operation, key: str | None = None
+    parts: Components, topology: Topology, *messages: Operation, key: str | None = None
 ) -> Sequence[OperationState]:
-    reply = await components.applier.apply(
-        topology, ApplyRequest(endpoint="batch", operations=ListBatch(messages), key=key)
-    )
+    reply = await parts.applier.apply(topology, ApplyRequest(endpoint="batch", operations=ListBatch(messages), key=key))
     return [answer.state for answer in reply.results]
 
 
-async def fill(components: Components, topology: Topology) -> list[int]:
+async def fill(parts: Components, topology: Topology) -> list[int]:
     """Send inits until one is refused; give the root ids of those that were not."""
     pending: list[int] = []
     for first in range(1, 100_000, 100):
         roots = range(first, first + 100)
-        words = await send(components, topology, *map(init, roots))
+        words = await send(parts, topology, *map(init, roots))
         pending += [root for root, word in zip(roots, words, strict=True) if word is OperationState.PENDING]
         if OperationState.STORE_FULL in words:
             return pending
     raise AssertionError("the store was never full")
 
 
-async def told(components: Components, topology: Topology) -> dict[int, str]:
-    spout = await components.spouts.get(topology, "s")
+async def told(parts: Components, topology: Topology) -> dict[int, str]:
+    spout = await parts.spouts.get(topology, "s")
     cursor, found = decode_cursor(None, topology), {}
-    while (reading := await components.mailboxes.read(topology, spout, cursor, 1_000)).completions:
+    while (reading := await parts.mailboxes.read(topology, spout, cursor, 1_000)).completions:
         found |= {done.root_id: done.outcome.value for done in reading.completions}
         cursor = reading.cursor
-    await components.mailboxes.release(topology, spout, cursor)
+    await parts.mailboxes.release(topology, spout, cursor)
     return found
 
 

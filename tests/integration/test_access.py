@@ -80,19 +80,19 @@ ENDPOINTS = endpoints()
 @pytest.fixture
 async def storeless(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """An application whose store cannot be reached, with a key of each scope for the topology `orders`."""
-    components = Components(NOWHERE, window_ms=600_000)
+    parts = Components(NOWHERE, window_ms=600_000)
     settings = Settings(keys_file=keys_file(tmp_path, *SCOPES, topologies=["orders"]))
-    async with client_of(make_app(components, settings, asyncio.Event())) as client:
+    async with client_of(make_app(parts, settings, asyncio.Event())) as client:
         yield client
-    await components.close()
+    await parts.close()
 
 
 @pytest.fixture
-async def keyed(components: Components, stopping: asyncio.Event, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def keyed(parts: Components, stopping: asyncio.Event, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """The whole application on a real store, with a key of each scope for `orders`; there is `payments` as well."""
     settings = Settings(keys_file=keys_file(tmp_path, *SCOPES, topologies=["orders"]))
-    app = make_app(components, settings, stopping)
-    async with client_of(make_app(components, Settings(), stopping)) as anybody:
+    app = make_app(parts, settings, stopping)
+    async with client_of(make_app(parts, Settings(), stopping)) as anybody:
         for topology in ("orders", "payments"):
             await anybody.put(f"/v1/topologies/{topology}")
     async with client_of(app) as client:

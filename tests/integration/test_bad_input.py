@@ -25,18 +25,18 @@ INIT = {"root_id": "00000000000000c1", "spout_task": "orders", "edges": ["000000
 
 
 @pytest.fixture(scope="module")
-async def components(valkey_url: str) -> AsyncIterator[Components]:
+async def parts(valkey_url: str) -> AsyncIterator[Components]:
     """One store for all tests here: they change nothing in it."""
-    components = Components(valkey_url, window_ms=600_000)
-    await flush(components)
-    await components.open()
-    yield components
-    await components.close()
+    parts = Components(valkey_url, window_ms=600_000)
+    await flush(parts)
+    await parts.open()
+    yield parts
+    await parts.close()
 
 
 @pytest.fixture(scope="module")
-async def api(components: Components) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=make_app(components, Settings(), asyncio.Event()))
+async def api(parts: Components) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=make_app(parts, Settings(), asyncio.Event()))
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
         yield client
 
@@ -67,45 +67,45 @@ def assert_problem(answer: httpx.Response, code: str) -> dict[str, Any]:
     return problem
 
 
-async def assert_refused(call: Caller, components: Components, bad: Bad) -> dict[str, Any]:
+async def assert_refused(call: Caller, parts: Components, bad: Bad) -> dict[str, Any]:
     """The request is refused with its problem, and nothing in the store is another."""
-    before = await dump(components)
+    before = await dump(parts)
     answer = await call.http.request(bad.method, bad.path, **bad.request)
     problem = assert_problem(answer, bad.code)
     assert bad.says in problem["detail"]
-    assert await dump(components) == before
+    assert await dump(parts) == before
     return problem
 
 
 @pytest.mark.parametrize("bad", BODIES.values(), ids=BODIES.keys())
-async def test_a_body_that_cannot_be_read_is_refused(busy: Caller, components: Components, bad: Bad) -> None:
-    await assert_refused(busy, components, bad)
+async def test_a_body_that_cannot_be_read_is_refused(busy: Caller, parts: Components, bad: Bad) -> None:
+    await assert_refused(busy, parts, bad)
 
 
 @pytest.mark.parametrize("bad", DOCUMENTS.values(), ids=DOCUMENTS.keys())
-async def test_a_document_of_another_form_is_refused(busy: Caller, components: Components, bad: Bad) -> None:
-    problem = await assert_refused(busy, components, bad)
+async def test_a_document_of_another_form_is_refused(busy: Caller, parts: Components, bad: Bad) -> None:
+    problem = await assert_refused(busy, parts, bad)
     assert "index" not in problem
 
 
 @pytest.mark.parametrize("bad", BATCHES.values(), ids=BATCHES.keys())
 async def test_one_bad_operation_refuses_the_whole_batch_and_is_pointed_at(
-    busy: Caller, components: Components, bad: Bad
+    busy: Caller, parts: Components, bad: Bad
 ) -> None:
-    problem = await assert_refused(busy, components, bad)
+    problem = await assert_refused(busy, parts, bad)
     assert problem.get("index") == bad.index
 
 
 @pytest.mark.parametrize("bad", ADDRESSES.values(), ids=ADDRESSES.keys())
 async def test_an_address_where_nothing_is_or_a_wrong_method_is_refused(
-    busy: Caller, components: Components, bad: Bad
+    busy: Caller, parts: Components, bad: Bad
 ) -> None:
-    await assert_refused(busy, components, bad)
+    await assert_refused(busy, parts, bad)
 
 
 @pytest.mark.parametrize("bad", QUERIES.values(), ids=QUERIES.keys())
-async def test_a_bad_query_or_header_is_refused(busy: Caller, components: Components, bad: Bad) -> None:
-    await assert_refused(busy, components, bad)
+async def test_a_bad_query_or_header_is_refused(busy: Caller, parts: Components, bad: Bad) -> None:
+    await assert_refused(busy, parts, bad)
 
 
 async def test_a_wrong_method_is_told_the_right_ones(api: httpx.AsyncClient) -> None:
@@ -123,16 +123,16 @@ async def test_a_body_whose_length_is_over_the_limit_is_refused_unread(busy: Cal
     assert_problem(await busy.http.post(BATCH, content=never(), headers=headers), "too_large")
 
 
-async def test_a_body_that_grows_over_the_limit_is_refused_while_it_comes(busy: Caller, components: Components) -> None:
+async def test_a_body_that_grows_over_the_limit_is_refused_while_it_comes(busy: Caller, parts: Components) -> None:
     async def growing() -> AsyncIterator[bytes]:
         for _ in range(MOST_BYTES // 65_536 + 1):
             yield b" " * 65_536
         raise AssertionError("it was read on")
 
-    before = await dump(components)
+    before = await dump(parts)
     answer = await busy.http.post(BATCH, content=growing(), headers={"Content-Type": "application/json"})
     assert_problem(answer, "too_large")
-    assert await dump(components) == before
+    assert await dump(parts) == before
 
 
 async def test_a_body_of_just_the_limit_is_taken_chunked_too(busy: Caller) -> None:
@@ -145,29 +145,29 @@ async def test_a_body_of_just_the_limit_is_taken_chunked_too(busy: Caller) -> No
     assert answer.status_code == 200
 
 
-async def test_a_batch_of_too_many_operations_is_too_large(busy: Caller, components: Components) -> None:
-    before = await dump(components)
+async def test_a_batch_of_too_many_operations_is_too_large(busy: Caller, parts: Components) -> None:
+    before = await dump(parts)
     ops = [{"op": "reset-timeout", "root_id": "00000000000000c1"}] * 10_001
     assert_problem(await busy.http.post(BATCH, json={"ops": ops}), "too_large")
-    assert await dump(components) == before
+    assert await dump(parts) == before
     assert (await busy.http.post(BATCH, json={"ops": ops[1:]})).status_code == 200
 
 
-async def test_ackers_cannot_be_changed(busy: Caller, components: Components) -> None:
-    before = await dump(components)
+async def test_ackers_cannot_be_changed(busy: Caller, parts: Components) -> None:
+    before = await dump(parts)
     for document in ({"ackers": 5}, {"ackers": 0}, {"ackers": 5, "retention_ms": 5_000}):
         assert_problem(await busy.http.put("/v1/topologies/default", json=document), "ackers_fixed")
-    assert await dump(components) == before
+    assert await dump(parts) == before
 
 
-async def test_an_init_may_not_outlive_the_dedupe_window(busy: Caller, components: Components) -> None:
-    before = await dump(components)
+async def test_an_init_may_not_outlive_the_dedupe_window(busy: Caller, parts: Components) -> None:
+    before = await dump(parts)
     long = INIT | {"message_timeout_ms": 60_001}
     assert_problem(await busy.http.post("/v1/topologies/default/init", json=long), "invalid")
     for ops, index in (([init(R, E), {"op": "init"} | long], 1), ([{"op": "init"} | long], 0)):
         problem = assert_problem(await busy.http.post(BATCH, json={"ops": ops}), "invalid")
         assert problem["index"] == index
-    assert await dump(components) == before
+    assert await dump(parts) == before
 
 
 async def test_an_init_may_last_as_long_as_the_dedupe_window(busy: Caller) -> None:
@@ -177,28 +177,28 @@ async def test_an_init_may_last_as_long_as_the_dedupe_window(busy: Caller) -> No
 
 @pytest.mark.parametrize("changed", [{"message_timeout_ms": 60_001}, {"dedupe_window_ms": 29_999}])
 async def test_the_dedupe_window_may_not_be_shorter_than_the_message_timeout(
-    busy: Caller, components: Components, changed: dict[str, int]
+    busy: Caller, parts: Components, changed: dict[str, int]
 ) -> None:
-    before = await dump(components)
+    before = await dump(parts)
     assert_problem(await busy.http.put("/v1/topologies/default", json=changed), "invalid")
-    assert await dump(components) == before
+    assert await dump(parts) == before
 
 
-async def test_a_cursor_that_was_not_given_here_is_refused_on_release_too(busy: Caller, components: Components) -> None:
-    before = await dump(components)
+async def test_a_cursor_that_was_not_given_here_is_refused_on_release_too(busy: Caller, parts: Components) -> None:
+    before = await dump(parts)
     for cursor in ("", "?", "AQ", "é", "A" * 23, 7, None):
         path = "/v1/topologies/default/spouts/orders/completions/release"
         assert_problem(await busy.http.post(path, json={"cursor": cursor}), "invalid")
-    assert await dump(components) == before
+    assert await dump(parts) == before
 
 
 async def test_a_fault_of_the_service_itself_is_a_problem_without_a_trace_of_it(
-    api: httpx.AsyncClient, components: Components, monkeypatch: pytest.MonkeyPatch
+    api: httpx.AsyncClient, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> None:
         raise KeyError("secret")
 
-    monkeypatch.setattr(components.roots, "read", broken)
+    monkeypatch.setattr(parts.roots, "read", broken)
     transport = httpx.ASGITransport(app=api._transport.app, raise_app_exceptions=False)  # type: ignore[attr-defined]
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
         answer = await client.get("/v1/topologies/default/roots/00000000000000a1")

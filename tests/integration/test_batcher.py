@@ -19,10 +19,10 @@ E, F, G = 0xE1, 0xE2, 0xE3
 
 
 @pytest.fixture
-def calls(components: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def calls(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many requests each call of the store held that applied any."""
     held: list[int] = []
-    execute = components.redis.execute
+    execute = parts.redis.execute
 
     async def counted(call: Call[Any]) -> Any:
         if name_of(call.command).startswith("acker_apply"):
@@ -30,7 +30,7 @@ def calls(components: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             held.append(len(requests) // 4)
         return await execute(call)
 
-    monkeypatch.setattr(components.redis, "execute", counted)
+    monkeypatch.setattr(parts.redis, "execute", counted)
     return held
 
 
@@ -58,9 +58,9 @@ async def test_inits_of_one_turn_do_what_they_do_one_by_one(call: Caller, calls:
     assert (await call.spout())["pending"] == 0
 
 
-async def test_calls_without_a_key_leave_nothing_to_remember(call: Caller, components: Components) -> None:
+async def test_calls_without_a_key_leave_nothing_to_remember(call: Caller, parts: Components) -> None:
     await together(call, init(R, E), ack(R, E))
-    kept = await find(components, keys.shard("default", 0) + ":*")
+    kept = await find(parts, keys.shard("default", 0) + ":*")
     assert not [key for key in kept if key.rpartition(":")[0].endswith((":s0", ":s1"))]
 
 

@@ -54,8 +54,8 @@ async def signing(call: Caller) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _reach(call: Caller, components: Components) -> None:
-    call.http.store = components  # type: ignore[attr-defined]
+def _reach(call: Caller, parts: Components) -> None:
+    call.http.store = parts  # type: ignore[attr-defined]
 
 
 async def test_a_put_without_a_secret_keeps_the_present_one(call: Caller) -> None:
@@ -75,13 +75,13 @@ async def test_null_takes_a_callback_away(call: Caller) -> None:
     assert (await call.put_spout(SPOUT, callback=None)).json()["callback"] is None
 
 
-async def test_a_rotation_signs_with_both_for_a_day(call: Caller, components: Components) -> None:
+async def test_a_rotation_signs_with_both_for_a_day(call: Caller, parts: Components) -> None:
     await put(call, WEBHOOK | {"secret": SECRET})
     second = (await call.http.post(routes.rotate("default", SPOUT))).json()["secret"]
     assert await signing(call) == [second, SECRET]
-    callback = (await components.spouts.read(await components.registry.refresh("default"), SPOUT)).callback
+    callback = (await parts.spouts.read(await parts.registry.refresh("default"), SPOUT)).callback
     assert callback is not None
-    now_ms = await components.registry.now_ms()
+    now_ms = await parts.registry.now_ms()
     assert callback.secrets_at(now_ms + ROTATION_MS - 60_000) == [second, SECRET]
     assert callback.secrets_at(now_ms + ROTATION_MS) == [second]
     third = (await call.http.post(routes.rotate("default", SPOUT))).json()["secret"]
@@ -90,9 +90,9 @@ async def test_a_rotation_signs_with_both_for_a_day(call: Caller, components: Co
 
 @pytest.mark.parametrize("callback", [None, {"kind": "pubsub"}])
 async def test_without_a_webhook_there_is_no_secret_to_rotate(
-    components: Components, stopping: Any, callback: dict[str, str] | None
+    parts: Components, stopping: Any, callback: dict[str, str] | None
 ) -> None:
-    async with reachable(components, stopping) as http:
+    async with reachable(parts, stopping) as http:
         await http.put(AT, json={"callback": callback})
         refused = await http.post(routes.rotate("default", SPOUT))
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
@@ -105,19 +105,17 @@ async def test_what_is_not_there_cannot_be_rotated_nor_resumed(call: Caller, add
     assert (await call.http.post(address)).json()["code"] == "invalid"
 
 
-def reachable(components: Components, stopping: Any) -> httpx.AsyncClient:
+def reachable(parts: Components, stopping: Any) -> httpx.AsyncClient:
     """An acker whose store others can reach."""
-    app = make_app(components, Settings(store_port=6_400), stopping)
+    app = make_app(parts, Settings(store_port=6_400), stopping)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker")
 
 
-async def test_pubsub_is_refused_where_nobody_could_subscribe(
-    call: Caller, components: Components, stopping: Any
-) -> None:
+async def test_pubsub_is_refused_where_nobody_could_subscribe(call: Caller, parts: Components, stopping: Any) -> None:
     refused = await call.http.put(AT, json={"callback": {"kind": "pubsub"}})
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
     assert "--store-port" in refused.json()["detail"]
-    async with reachable(components, stopping) as http:
+    async with reachable(parts, stopping) as http:
         shown = (await http.put(AT, json={"callback": {"kind": "pubsub"}})).json()
         assert shown["callback"] == {"kind": "pubsub", "state": "on"}
 
@@ -153,7 +151,7 @@ async def test_what_a_webhook_owns_is_read_by_others_and_not_released(call: Call
 
 
 async def test_a_change_reaches_another_replica(
-    call: Caller, components: Components, valkey_url: str, stopping: Any
+    call: Caller, parts: Components, valkey_url: str, stopping: Any
 ) -> None:
     replica = Components(valkey_url, window_ms=600_000)
     app = make_app(replica, Settings(), stopping)
@@ -170,10 +168,10 @@ async def test_a_change_reaches_another_replica(
 
 
 async def test_one_that_is_paused_is_resumed_by_a_call_and_not_by_a_put_of_the_same(
-    call: Caller, components: Components
+    call: Caller, parts: Components
 ) -> None:
     await put(call, WEBHOOK)
-    pause = components.callbacks.change
+    pause = parts.callbacks.change
     await pause(
         "default", SPOUT, lambda present, _: present and deactivate(present, CallbackStatus.PAUSED, "answered 500")
     )
@@ -189,14 +187,12 @@ async def test_one_that_is_paused_is_resumed_by_a_call_and_not_by_a_put_of_the_s
 
 
 @pytest.fixture
-async def worker(call: Caller, components: Components) -> Worker:
+async def worker(call: Caller, parts: Components) -> Worker:
     await put(call, WEBHOOK)
-    return Worker(components, "one")
+    return Worker(parts, "one")
 
 
-async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(
-    call: Caller, components: Components
-) -> None:
+async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(call: Caller, parts: Components) -> None:
     await put(call, WEBHOOK)
     await call.words(init(1), init(2), init(3, spout_task="pulled"))
     labels = {"topology": "default", "spout_task": SPOUT}
@@ -216,7 +212,7 @@ async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(
         return (await told("acker_callback_age_seconds"))[0] > 0.5
 
     await eventually(older)
-    await components.callbacks.change(
+    await parts.callbacks.change(
         "default", SPOUT, lambda present, _: present and deactivate(present, CallbackStatus.PAUSED, "answered 500")
     )
 
@@ -256,11 +252,11 @@ async def test_dead_letters_are_discarded(worker: Worker, call: Caller) -> None:
     assert (await call.spout())["dead_letters"] == 0
 
 
-async def test_dead_letters_keep_a_topology_from_being_deleted(call: Caller, components: Components) -> None:
+async def test_dead_letters_keep_a_topology_from_being_deleted(call: Caller, parts: Components) -> None:
     brief = Caller(call.http, "brief")
     await brief.put()
     await brief.put_spout(SPOUT, callback=WEBHOOK)
-    await dead(Worker(components, "one", topology="brief"), brief)
+    await dead(Worker(parts, "one", topology="brief"), brief)
     refused = await call.http.delete(routes.topology("brief"))
     assert (refused.json()["code"], "5 dead letters" in refused.json()["detail"]) == ("topology_busy", True)
     await brief.http.post(f"{routes.dead_letters('brief', SPOUT)}/discard")

@@ -158,19 +158,17 @@ async def test_many_entries_are_released_at_once(call: Caller) -> None:
     assert await call.told() == [(1_200, "acked")]
 
 
-async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(
-    ten: Caller, components: Components
-) -> None:
+async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(ten: Caller, parts: Components) -> None:
     cursor = (await ten.completions())["cursor"]
-    await flush(components)
+    await flush(parts)
     await ten.words(*[init(root) for root in (4, 8)])
     assert await ten.release(cursor) == 0
     assert await ten.told(after=cursor) == acked([4, 8])
 
 
-async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller, components: Components) -> None:
+async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller, parts: Components) -> None:
     """A failover may lose the newest entries; their cursor must not hide what comes after."""
-    incarnation = (await components.registry.get("default")).incarnation
+    incarnation = (await parts.registry.get("default")).incarnation
     far = Position(ms=2**42, seq=0, offset=1)
     ahead = Cursor(incarnation=incarnation, positions={0: far}).encode()
     assert await ten.release(ahead) == 0
@@ -178,9 +176,9 @@ async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller
 
 
 async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning(
-    ten: Caller, components: Components
+    ten: Caller, parts: Components
 ) -> None:
-    topology = await components.registry.get("default")
+    topology = await parts.registry.get("default")
     newest = decode_cursor((await ten.completions())["cursor"], topology).positions[0]
     next_one = Position(ms=newest.ms, seq=newest.seq + 1, offset=1)
     ahead = Cursor(incarnation=topology.incarnation, positions={0: next_one}).encode()
@@ -188,21 +186,21 @@ async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginn
     assert await ten.told(after=ahead) == acked(MANY)
 
 
-async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, components: Components) -> None:
+async def test_a_reading_takes_no_more_entries_than_it_needs(call: Caller, parts: Components) -> None:
     for root in (4, 8, 12):
         await call.post(init(root))
-    topology = await components.registry.get("default")
-    told = await ask(components, topology, 0, "acker_read_v1", 0, "", 0, 2)
+    topology = await parts.registry.get("default")
+    told = await ask(parts, topology, 0, "acker_read_v1", 0, "", 0, 2)
     assert len(told[::3]) == 2
 
 
-async def test_a_reading_is_bounded_in_bytes(ten: Caller, components: Components) -> None:
-    topology = await components.registry.get("default")
+async def test_a_reading_is_bounded_in_bytes(ten: Caller, parts: Components) -> None:
+    topology = await parts.registry.get("default")
     mailbox = f"{topology.shards[0]}:{topology.incarnation}:m0"
-    await at(components, "DEL", mailbox)
+    await at(parts, "DEL", mailbox)
     for _ in range(6):
-        await at(components, "XADD", mailbox, "*", "n", 1, "c", bytes(2**20))
-    told = await ask(components, topology, 0, "acker_read_v1", 0, "", 0, 10_000)
+        await at(parts, "XADD", mailbox, "*", "n", 1, "c", bytes(2**20))
+    told = await ask(parts, topology, 0, "acker_read_v1", 0, "", 0, 10_000)
     assert len(told[::3]) == 4
 
 
@@ -216,10 +214,8 @@ async def test_the_cursor_of_another_topology_counts_as_the_beginning(ten: Calle
     assert await ten.told(after=foreign) == acked([*MANY, 44])
 
 
-async def test_a_cursor_that_names_a_shard_too_many_is_read_as_far_as_it_goes(
-    ten: Caller, components: Components
-) -> None:
-    incarnation = (await components.registry.get("default")).incarnation
+async def test_a_cursor_that_names_a_shard_too_many_is_read_as_far_as_it_goes(ten: Caller, parts: Components) -> None:
+    incarnation = (await parts.registry.get("default")).incarnation
     forged = Cursor(incarnation=incarnation, positions={255: Position(ms=1, seq=1, offset=1)}).encode()
     assert await ten.release(forged) == 0
     assert await ten.told(after=forged) == acked(MANY)

@@ -27,8 +27,8 @@ SPOUT = "orders"
 class Worker:
     """Delivers for one spout task step by step, with a clock of its own."""
 
-    def __init__(self, components: Components, name: str, *, topology: str = "default") -> None:
-        self.store, self.name, self.topology = components, name, topology
+    def __init__(self, parts: Components, name: str, *, topology: str = "default") -> None:
+        self.store, self.name, self.topology = parts, name, topology
         self.max_batch, self.splits_entries = 500, True
         self.now_ms = START_MS
 
@@ -73,10 +73,10 @@ DONE = DeliveryResult(kind=ResultKind.DONE)
 
 
 @pytest.fixture
-async def worker(components: Components, call: Caller) -> Worker:
+async def worker(parts: Components, call: Caller) -> Worker:
     await call.put_spout(SPOUT)
-    await components.callbacks.change("default", SPOUT, _registered)
-    return Worker(components, "one")
+    await parts.callbacks.change("default", SPOUT, _registered)
+    return Worker(parts, "one")
 
 
 def _registered(present: Any, now_ms: int) -> Any:

@@ -209,11 +209,11 @@ async def test_a_stop_ends_streams_and_polls_at_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-async def served(components: Components, stopping: asyncio.Event) -> AsyncIterator[Caller]:
+async def served(parts: Components, stopping: asyncio.Event) -> AsyncIterator[Caller]:
     """Speaks to a real server in this process, on a store that the test looks into."""
-    config = uvicorn.Config(make_app(components, Settings(), stopping), port=free_port(), log_config=None)
+    config = uvicorn.Config(make_app(parts, Settings(), stopping), port=free_port(), log_config=None)
     server = UvicornServer(config, stopping)
-    components.start(stopping)
+    parts.start(stopping)
     serving = asyncio.create_task(server.serve())
     await true_soon(lambda: server.started)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{config.port}", timeout=20) as http:
@@ -233,31 +233,29 @@ async def true_soon(look: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("headers", [SSE, {}], ids=["a stream", "a long poll"])
 async def test_one_who_goes_away_is_forgotten_at_once(
-    served: Caller, components: Components, headers: dict[str, str]
+    served: Caller, parts: Components, headers: dict[str, str]
 ) -> None:
     async with connected(str(served.http.base_url)) as connection:
         asking = asyncio.create_task(connection.get(f"{path(served)}?wait_ms=60000", **headers))
-        await true_soon(lambda: len(components.mailbox_notifier._mailboxes) == 1)
-    await true_soon(lambda: len(components.mailbox_notifier._mailboxes) == 0)
+        await true_soon(lambda: len(parts.mailbox_notifier._mailboxes) == 1)
+    await true_soon(lambda: len(parts.mailbox_notifier._mailboxes) == 0)
     await asyncio.gather(asking, return_exceptions=True)
 
 
-async def test_a_root_is_waited_for_no_more_when_the_caller_goes(served: Caller, components: Components) -> None:
+async def test_a_root_is_waited_for_no_more_when_the_caller_goes(served: Caller, parts: Components) -> None:
     await served.post(init(1, 9))
     async with connected(str(served.http.base_url)) as connection:
         waits = f"{routes.root('default', f'{1:016x}')}?wait_ms=60000"
         asking = asyncio.create_task(connection.get(waits))
-        await true_soon(lambda: len(components.root_notifier._roots) == 1)
-    await true_soon(lambda: len(components.root_notifier._roots) == 0)
+        await true_soon(lambda: len(parts.root_notifier._roots) == 1)
+    await true_soon(lambda: len(parts.root_notifier._roots) == 0)
     await asyncio.gather(asking, return_exceptions=True)
 
 
-async def test_silence_is_broken_by_comments(call: Caller, components: Components, stopping: asyncio.Event) -> None:
+async def test_silence_is_broken_by_comments(call: Caller, parts: Components, stopping: asyncio.Event) -> None:
     await call.put_spout("orders")
-    events = EventStreams(
-        followers=components.followers, metrics=components.metrics.http, stopping=stopping, heartbeat_s=0.02
-    )
-    chunks = await begin(events, components)
+    events = EventStreams(followers=parts.followers, metrics=parts.metrics.http, stopping=stopping, heartbeat_s=0.02)
+    chunks = await begin(events, parts)
     assert [await soon(anext(chunks)) for _ in range(4)] == [b":\n\n"] * 4
     await call.post(init(1))
     while (chunk := await soon(anext(chunks))) == b":\n\n":
@@ -267,9 +265,9 @@ async def test_silence_is_broken_by_comments(call: Caller, components: Component
     assert await rest(chunks) == b"retry: 1000\n\n"
 
 
-async def begin(events: EventStreams, components: Components, after: str | None = None) -> AsyncIterator[bytes]:
+async def begin(events: EventStreams, parts: Components, after: str | None = None) -> AsyncIterator[bytes]:
     """Begin a stream in this process."""
-    response = await events.respond(await components.registry.get("default"), "orders", after, 10)
+    response = await events.respond(await parts.registry.get("default"), "orders", after, 10)
     return response.body_iterator  # type: ignore[return-value]
 
 
@@ -284,24 +282,24 @@ async def test_a_store_that_goes_away_ends_a_stream_which_is_taken_up_again(
 ) -> None:
     port = free_port()
     embedded = await valkey_on(port, tmp_path)
-    components = Components(f"redis://127.0.0.1:{port}", window_ms=600_000)
-    await components.open()
-    async with client(components, stopping) as call:
+    parts = Components(f"redis://127.0.0.1:{port}", window_ms=600_000)
+    await parts.open()
+    async with client(parts, stopping) as call:
         await call.words(init(4), init(8))
         events = EventStreams(
-            followers=components.followers, metrics=components.metrics.http, stopping=stopping, heartbeat_s=0.02
+            followers=parts.followers, metrics=parts.metrics.http, stopping=stopping, heartbeat_s=0.02
         )
-        chunks = await begin(events, components)
+        chunks = await begin(events, parts)
         await embedded.stop()
         *_, last, end = (await rest(chunks)).decode().strip().split("\n\n")
         assert end == "retry: 1000"
         with pytest.raises(StoreUnavailable):
-            await begin(events, components)
+            await begin(events, parts)
         embedded = await valkey_on(port, tmp_path)
         await eventually(lambda: answered(call, init(12)))
-        again = await begin(events, components, last.split("\n")[1].removeprefix("id: "))
+        again = await begin(events, parts, last.split("\n")[1].removeprefix("id: "))
         assert b"000000000000000c" in await anext(skipped(again))
-    await components.close()
+    await parts.close()
     await embedded.stop()
 
 
@@ -348,9 +346,9 @@ async def skipped(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 @contextlib.asynccontextmanager
-async def client(components: Components, stopping: asyncio.Event) -> AsyncIterator[Caller]:
+async def client(parts: Components, stopping: asyncio.Event) -> AsyncIterator[Caller]:
     """Speak to an application inside this process."""
-    components.start(stopping)
-    transport = httpx.ASGITransport(app=make_app(components, Settings(), stopping))
+    parts.start(stopping)
+    transport = httpx.ASGITransport(app=make_app(parts, Settings(), stopping))
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
         yield Caller(http)

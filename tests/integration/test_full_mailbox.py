@@ -12,7 +12,7 @@ T = "/v1/topologies/default"
 
 
 @pytest.fixture
-async def narrow(components: Components, stopping: object, valkey_url: str) -> httpx.AsyncClient:
+async def narrow(parts: Components, stopping: object, valkey_url: str) -> httpx.AsyncClient:
     """A replica that takes three unread completions a spout task."""
     replica = Components(valkey_url, window_ms=600_000, mailbox_max=3)
     app = make_app(replica, Settings(), stopping)  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ LISTEN, SWEEP = 0, 1
 
 
 @pytest.fixture
-async def replica(components: Components, valkey_url: str) -> AsyncIterator[Caller]:
+async def replica(parts: Components, valkey_url: str) -> AsyncIterator[Caller]:
     """A second replica of the service on the same store."""
     second = Components(valkey_url, window_ms=600_000)
     transport = httpx.ASGITransport(app=make_app(second, Settings(), asyncio.Event()))
@@ -39,30 +39,30 @@ async def soon(awaited: Awaitable[T]) -> T:
         return await awaited
 
 
-async def waiting(components: Components, call: Caller, **query: object) -> "asyncio.Task[Document]":
+async def waiting(parts: Components, call: Caller, **query: object) -> "asyncio.Task[Document]":
     """Begin to wait; gives the reading once it does wait."""
     reading = asyncio.create_task(call.completions(**query))
 
     async def waits() -> bool:
         assert not reading.done(), reading.result()
-        return bool(components.mailbox_notifier._mailboxes) and await listened(components)
+        return bool(parts.mailbox_notifier._mailboxes) and await listened(parts)
 
     await eventually(waits)
     return reading
 
 
-async def listened(components: Components) -> bool:
+async def listened(parts: Components) -> bool:
     """Whether somebody listens to the hints, or nobody is meant to."""
-    if components.mailbox_notifier._tasks[LISTEN].done():
+    if parts.mailbox_notifier._tasks[LISTEN].done():
         return True
-    listening = await everywhere(components, "PUBSUB SHARDNUMSUB", keys.hints("default", 0))
+    listening = await everywhere(parts, "PUBSUB SHARDNUMSUB", keys.hints("default", 0))
     return any(count for found in listening for _, count in found)
 
 
-async def without(components: Components, task: int) -> None:
+async def without(parts: Components, task: int) -> None:
     """End one of the two ways to learn of news."""
-    components.mailbox_notifier._tasks[task].cancel()
-    await asyncio.gather(components.mailbox_notifier._tasks[task], return_exceptions=True)
+    parts.mailbox_notifier._tasks[task].cancel()
+    await asyncio.gather(parts.mailbox_notifier._tasks[task], return_exceptions=True)
 
 
 async def test_what_is_there_is_given_without_waiting(call: Caller) -> None:
@@ -70,8 +70,8 @@ async def test_what_is_there_is_given_without_waiting(call: Caller) -> None:
     assert await soon(call.told(wait_ms=LONGEST)) == [(1, "acked")]
 
 
-async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller, components: Components) -> None:
-    await without(components, SWEEP)
+async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller, parts: Components) -> None:
+    await without(parts, SWEEP)
     await call.post(init(1))
     cursor = (await call.completions())["cursor"]
     assert await soon(call.completions(after=cursor, wait_ms=50)) == {"completions": [], "cursor": cursor}
@@ -79,34 +79,34 @@ async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller, comp
 
 @pytest.mark.parametrize("lost", [SWEEP, LISTEN], ids=["by its hint", "by the sweep, its hint being lost"])
 async def test_a_completion_on_another_replica_wakes_who_waits(
-    call: Caller, replica: Caller, components: Components, lost: int
+    call: Caller, replica: Caller, parts: Components, lost: int
 ) -> None:
-    await without(components, lost)
+    await without(parts, lost)
     await call.post(init(1, 9))
-    reading = await waiting(components, call, wait_ms=LONGEST)
+    reading = await waiting(parts, call, wait_ms=LONGEST)
     assert await replica.word(ack(1, 9)) == "acked"
     assert [done["root_id"] for done in (await soon(reading))["completions"]] == ["0000000000000001"]
 
 
-async def test_a_timeout_wakes_who_waits(call: Caller, components: Components) -> None:
+async def test_a_timeout_wakes_who_waits(call: Caller, parts: Components) -> None:
     await call.post(init(1, 9, message_timeout_ms=100))
-    reading = await waiting(components, call, wait_ms=LONGEST)
-    topology = await components.registry.get("default")
-    await eventually(lambda: components.expiry.expire(topology))
+    reading = await waiting(parts, call, wait_ms=LONGEST)
+    topology = await parts.registry.get("default")
+    await eventually(lambda: parts.expiry.expire(topology))
     assert [done["outcome"] for done in (await soon(reading))["completions"]] == ["timed_out"]
 
 
-async def test_all_who_wait_are_woken(call: Caller, components: Components) -> None:
+async def test_all_who_wait_are_woken(call: Caller, parts: Components) -> None:
     await call.post(init(1, 9))
-    readings = [await waiting(components, call, wait_ms=LONGEST) for _ in range(3)]
+    readings = [await waiting(parts, call, wait_ms=LONGEST) for _ in range(3)]
     await call.post(ack(1, 9))
     for reading in readings:
         assert len((await soon(reading))["completions"]) == 1
 
 
-async def test_news_of_another_spout_task_are_not_taken_for_ones_own(call: Caller, components: Components) -> None:
+async def test_news_of_another_spout_task_are_not_taken_for_ones_own(call: Caller, parts: Components) -> None:
     await call.words(init(1, 9), init(2, 9, spout_task="others"))
-    reading = await waiting(components, call, wait_ms=LONGEST)
+    reading = await waiting(parts, call, wait_ms=LONGEST)
     await call.post(ack(2, 9))
     assert await call.told("others") == [(2, "acked")]
     assert not reading.done()
@@ -115,11 +115,11 @@ async def test_news_of_another_spout_task_are_not_taken_for_ones_own(call: Calle
 
 
 async def test_who_waits_is_answered_with_what_there_is_when_the_service_stops(
-    call: Caller, components: Components, stopping: asyncio.Event
+    call: Caller, parts: Components, stopping: asyncio.Event
 ) -> None:
-    await without(components, SWEEP)
+    await without(parts, SWEEP)
     await call.post(init(1, 9))
-    reading = await waiting(components, call, wait_ms=LONGEST)
+    reading = await waiting(parts, call, wait_ms=LONGEST)
     stopping.set()
     assert (await soon(reading))["completions"] == []
     assert await soon(call.told(wait_ms=LONGEST)) == [], "nobody waits any more"
@@ -127,9 +127,9 @@ async def test_who_waits_is_answered_with_what_there_is_when_the_service_stops(
     assert (answer.status_code, answer.json()) == (503, {"status": "stopping"})
 
 
-async def test_nothing_is_kept_of_one_who_waited(call: Caller, components: Components) -> None:
+async def test_nothing_is_kept_of_one_who_waited(call: Caller, parts: Components) -> None:
     await call.post(init(1, 9))
-    reading = await waiting(components, call, wait_ms=LONGEST)
+    reading = await waiting(parts, call, wait_ms=LONGEST)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
-    assert not components.mailbox_notifier._mailboxes
+    assert not parts.mailbox_notifier._mailboxes

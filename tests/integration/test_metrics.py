@@ -42,8 +42,8 @@ SHORT = {"message_timeout_ms": 100}
 DEFAULT = "/v1/topologies/default"
 
 
-def client_of(components: Components, stopping: asyncio.Event, **settings: Any) -> httpx.AsyncClient:
-    app = make_app(components, Settings(**settings), stopping)
+def client_of(parts: Components, stopping: asyncio.Event, **settings: Any) -> httpx.AsyncClient:
+    app = make_app(parts, Settings(**settings), stopping)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker")
 
 
@@ -106,17 +106,17 @@ async def as_packed(call: Caller, _: Components) -> None:
     await call.http.post(f"{DEFAULT}/batch", content=body, headers={"Content-Type": CONTENT_TYPE})
 
 
-async def as_messages(_: Caller, components: Components) -> None:
+async def as_messages(_: Caller, parts: Components) -> None:
     """As a batch that only the reference codec takes."""
     request = ApplyRequest(endpoint="batch", operations=ListBatch(decode_batch({"ops": MIXED}, max_operations=100)))
-    await components.applier.apply(await components.registry.get("default"), request)
+    await parts.applier.apply(await parts.registry.get("default"), request)
 
 
 @pytest.mark.parametrize("send", [one_by_one, as_json, as_packed, as_messages])
 async def test_operations_are_counted_by_kind_and_word(
-    call: Caller, components: Components, send: Callable[[Caller, Components], Awaitable[None]]
+    call: Caller, parts: Components, send: Callable[[Caller, Components], Awaitable[None]]
 ) -> None:
-    await send(call, components)
+    await send(call, parts)
     assert await operations(call.http) == ANSWERED
 
 
@@ -157,12 +157,12 @@ async def test_a_fail_by_an_operator_has_a_kind_of_its_own(call: Caller) -> None
     assert await operations(call.http) == {("init", "pending"): 1} | forced
 
 
-async def test_timeouts_are_counted_where_they_happen(call: Caller, components: Components) -> None:
+async def test_timeouts_are_counted_where_they_happen(call: Caller, parts: Components) -> None:
     await call.words(init(1, E, **SHORT), init(2, E), init(3, E, **SHORT))
     ended: list[int] = []
 
     async def tick() -> bool:
-        ended.append(await components.expiry.expire(await components.registry.get("default")))
+        ended.append(await parts.expiry.expire(await parts.registry.get("default")))
         return sum(ended) == 2
 
     await eventually(tick)
@@ -171,9 +171,9 @@ async def test_timeouts_are_counted_where_they_happen(call: Caller, components: 
     await seen(call.http, 1, "acker_roots_pending", topology="default")
 
 
-async def test_the_histogram_of_complete_latencies_holds_every_completion(call: Caller, components: Components) -> None:
+async def test_the_histogram_of_complete_latencies_holds_every_completion(call: Caller, parts: Components) -> None:
     """Of two replicas, whichever is asked."""
-    other = Components(components.redis.url, window_ms=600_000)
+    other = Components(parts.redis.url, window_ms=600_000)
     topology = await other.registry.refresh("default")
     await call.words(*(init(root, E, **SHORT) for root in range(1, 6)), *(init(root, E) for root in range(6, 40)))
     await other.applier.apply(
@@ -198,8 +198,8 @@ async def test_the_histogram_of_complete_latencies_holds_every_completion(call: 
 FAILS = [fail(root) for root in range(6, 20)]
 
 
-async def all_ended(call: Caller, components: Components) -> bool:
-    await components.expiry.expire(await components.registry.get("default"))
+async def all_ended(call: Caller, parts: Components) -> bool:
+    await parts.expiry.expire(await parts.registry.get("default"))
     return (await call.show())["pending"] == 0
 
 
@@ -249,19 +249,17 @@ async def test_an_ephemeral_spout_task_that_goes_is_counted_as_unused(valkey_url
     assert rows == {("default", "unused"): 1}
 
 
-async def test_early_roots_that_are_dropped_and_unbalanced_ones_are_counted(
-    call: Caller, components: Components
-) -> None:
+async def test_early_roots_that_are_dropped_and_unbalanced_ones_are_counted(call: Caller, parts: Components) -> None:
     await call.put(message_timeout_ms=100)
     unbalanced = {"op": "init", "root_id": f"{1:016x}", "spout_task": "orders", "ack_val": f"{E:016x}"}
     await call.words(unbalanced | {"outstanding": 2}, ack(1, E), ack(2, E))
-    await eventually(lambda: dropped(call, components))
+    await eventually(lambda: dropped(call, parts))
     await seen(call.http, 1, "acker_early_roots_dropped_total", topology="default")
     await seen(call.http, 1, "acker_unbalanced_total", topology="default")
 
 
-async def dropped(call: Caller, components: Components) -> bool:
-    await components.expiry.expire(await components.registry.get("default"))
+async def dropped(call: Caller, parts: Components) -> bool:
+    await parts.expiry.expire(await parts.registry.get("default"))
     return bool((await call.show())["counts"]["dropped"])
 
 
@@ -289,11 +287,9 @@ async def test_requests_are_counted_by_route_method_and_status(call: Caller) -> 
     assert latencies["/v1/topologies/{topology}/init", "POST"] == 2
 
 
-async def test_a_fault_of_our_own_is_counted_as_500(
-    call: Caller, components: Components, stopping: asyncio.Event
-) -> None:
-    components.roots = None  # type: ignore[assignment]
-    transport = httpx.ASGITransport(app=make_app(components, Settings(), stopping), raise_app_exceptions=False)
+async def test_a_fault_of_our_own_is_counted_as_500(call: Caller, parts: Components, stopping: asyncio.Event) -> None:
+    parts.roots = None  # type: ignore[assignment]
+    transport = httpx.ASGITransport(app=make_app(parts, Settings(), stopping), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
         assert (await http.get(f"{DEFAULT}/roots/{1:016x}")).status_code == 500
         rows = (await scrape(http)).rows("acker_requests_total", "route", "status")
@@ -301,8 +297,8 @@ async def test_a_fault_of_our_own_is_counted_as_500(
         assert (await scrape(http)).rows("acker_problems_total", "code") == {("problem",): 1}
 
 
-async def test_refusals_of_keys_are_counted(components: Components, stopping: asyncio.Event) -> None:
-    app = make_app(components, Settings(), stopping)
+async def test_refusals_of_keys_are_counted(parts: Components, stopping: asyncio.Event) -> None:
+    app = make_app(parts, Settings(), stopping)
     auth.install(app, [Key(name="a", digest=digest_of("secret"), scope=Scope.ACK)])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
         shown = {"Authorization": "Bearer secret"}
@@ -313,9 +309,7 @@ async def test_refusals_of_keys_are_counted(components: Components, stopping: as
         assert rows == {("unauthorized",): 2, ("forbidden",): 1}
 
 
-async def test_what_is_under_way_and_what_finds_no_place_is_counted(
-    components: Components, stopping: asyncio.Event
-) -> None:
+async def test_what_is_under_way_and_what_finds_no_place_is_counted(parts: Components, stopping: asyncio.Event) -> None:
     go = asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
@@ -324,7 +318,7 @@ async def test_what_is_under_way_and_what_finds_no_place_is_counted(
 
     bounds = {"max_in_flight": 2, "max_waiting": 0, "max_body_bytes": 1_024, "max_in_flight_bytes": 1_024}
     json = {"Content-Type": "application/json"}
-    async with client_of(components, stopping, **bounds) as http, anyio.create_task_group() as group:
+    async with client_of(parts, stopping, **bounds) as http, anyio.create_task_group() as group:
         group.start_soon(lambda: http.post(f"{DEFAULT}/ack", content=slow(), headers=json))
         await eventually(lambda: is_told(http, 600, "acker_body_bytes"))
         assert (await http.post(f"{DEFAULT}/ack", content=b" " * 600, headers=json)).status_code == 503
@@ -349,11 +343,11 @@ async def is_told(http: httpx.AsyncClient, expected: float, sample: str) -> bool
 
 
 async def test_who_waits_and_open_streams_are_counted_while_they_do(
-    call: Caller, components: Components, stopping: asyncio.Event
+    call: Caller, parts: Components, stopping: asyncio.Event
 ) -> None:
     await call.put_spout()
-    streams = EventStreams(followers=components.followers, metrics=components.metrics.http, stopping=stopping)
-    chunks = await streams.respond(await components.registry.get("default"), "orders", None, 10)
+    streams = EventStreams(followers=parts.followers, metrics=parts.metrics.http, stopping=stopping)
+    chunks = await streams.respond(await parts.registry.get("default"), "orders", None, 10)
     stream = chunks.body_iterator
     assert await anext(stream) == b":\n\n"
     assert await told(call.http, "acker_event_streams") == 1
@@ -367,10 +361,10 @@ async def test_who_waits_and_open_streams_are_counted_while_they_do(
     assert await told(call.http, "acker_event_streams") == 0
 
 
-async def test_calls_to_redis_are_counted(call: Caller, components: Components) -> None:
-    topology = await components.registry.get("default")
+async def test_calls_to_redis_are_counted(call: Caller, parts: Components) -> None:
+    topology = await parts.registry.get("default")
     before = (await scrape(call.http)).rows("acker_store_calls_total", "call")
-    await components.stats.read(topology)
+    await parts.stats.read(topology)
     await call.words(ack(4, E), ack(8, F))
     after = (await scrape(call.http)).rows("acker_store_calls_total", "call")
     assert after["acker_read_counts_v1",] - before["acker_read_counts_v1",] == 4
@@ -379,9 +373,9 @@ async def test_calls_to_redis_are_counted(call: Caller, components: Components) 
     assert trips["acker_read_counts_v1",] < after["acker_read_counts_v1",]
 
 
-async def test_a_call_that_was_answered_stale_is_counted(call: Caller, components: Components) -> None:
+async def test_a_call_that_was_answered_stale_is_counted(call: Caller, parts: Components) -> None:
     await call.post(ack(4, E))
-    other = Components(components.redis.url, window_ms=600_000)
+    other = Components(parts.redis.url, window_ms=600_000)
     await other.registry.create_or_update("default", lambda present: present)  # type: ignore[arg-type, return-value]
     await other.close()
     assert await call.word(ack(4, F)) == "early"
@@ -390,16 +384,16 @@ async def test_a_call_that_was_answered_stale_is_counted(call: Caller, component
     assert await operations(call.http) == {("ack", "early"): 2}
 
 
-async def test_a_library_that_was_forgotten_is_counted(call: Caller, components: Components) -> None:
-    await everywhere(components, "FUNCTION", "FLUSH")
+async def test_a_library_that_was_forgotten_is_counted(call: Caller, parts: Components) -> None:
+    await everywhere(parts, "FUNCTION", "FLUSH")
     await call.post(ack(4, E))
     assert await told(call.http, "acker_store_library_loads_total") == 1
 
 
-async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, components: Components) -> None:
-    topology = await components.registry.get("default")
+async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, parts: Components) -> None:
+    topology = await parts.registry.get("default")
     await call.put_spout()
-    deaf = Components(components.redis.url, window_ms=600_000)
+    deaf = Components(parts.redis.url, window_ms=600_000)
     spout = await deaf.spouts.get(topology, "orders")
     with deaf.mailbox_notifier.waiting(topology, spout):
         await deaf.mailbox_notifier._poll()
@@ -419,12 +413,12 @@ async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, compo
         await call.post(init(next(roots)))
         return bool(await told(call.http, "acker_hints_total"))
 
-    with components.mailbox_notifier.waiting(topology, spout):
+    with parts.mailbox_notifier.waiting(topology, spout):
         await eventually(hinted)
 
 
-async def test_visits_are_counted_by_how_they_went(call: Caller, components: Components) -> None:
-    tick, expiry = root_expiry(components, interval=1), spout_expiry(components, interval=1)
+async def test_visits_are_counted_by_how_they_went(call: Caller, parts: Components) -> None:
+    tick, expiry = root_expiry(parts, interval=1), spout_expiry(parts, interval=1)
     await tick._run_measured("default")
     await expiry._run_measured("default")
     await tick._run_measured("nowhere")
@@ -437,8 +431,8 @@ async def test_visits_are_counted_by_how_they_went(call: Caller, components: Com
     assert exposition.rows("acker_visit_seconds_count", "rounds") == {("tick",): 3, ("spout_expiry",): 1}
 
 
-async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, components: Components) -> None:
-    tick = root_expiry(components, interval=0.01)
+async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, parts: Components) -> None:
+    tick = root_expiry(parts, interval=0.01)
     tick.start()
 
     async def rested() -> bool:
@@ -454,9 +448,9 @@ async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
     monkeypatch.setattr(snapshot, "MIN_INTERVAL_S", 0.0)  # every scrape looks
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
-    components = Components(embedded.url, window_ms=600_000)
-    await components.open()
-    async with client_of(components, stopping) as http:
+    parts = Components(embedded.url, window_ms=600_000)
+    await parts.open()
+    async with client_of(parts, stopping) as http:
         await Caller(http).post(init(1, E))
         assert await told(http, "acker_store_up") == 1
         assert await told(http, "acker_roots_pending", topology="default") == 1
@@ -467,21 +461,21 @@ async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
         assert "acker_store_used_bytes" not in exposition.families
         assert await operations(http) == {("init", "pending"): 1}
         assert exposition.value("acker_store_faults_total", kind="connection") != 0
-    await components.close()
+    await parts.close()
 
 
 async def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, stopping: asyncio.Event) -> None:
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
-    components = Components(embedded.url, window_ms=600_000)
-    await components.open()
+    parts = Components(embedded.url, window_ms=600_000)
+    await parts.open()
     os.kill(embedded.pid, signal.SIGSTOP)
     try:
-        async with client_of(components, stopping) as http:
+        async with client_of(parts, stopping) as http:
             exposition = await scrape(http)
     finally:
         os.kill(embedded.pid, signal.SIGCONT)
-    await components.close()
+    await parts.close()
     await embedded.stop()
     assert exposition.value("acker_store_up") == 0
     assert exposition.value("acker_store_faults_total", kind="timeout") == 0, "it came before Redis's time was up"
@@ -490,19 +484,19 @@ async def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path, stopping: as
 async def test_a_store_that_is_full_is_told(tmp_path: Path, stopping: asyncio.Event) -> None:
     embedded = EmbeddedServer(tmp_path / "valkey")
     await embedded.start()
-    components = Components(embedded.url, window_ms=600_000)
-    await components.open()
-    async with client_of(components, stopping) as http:
+    parts = Components(embedded.url, window_ms=600_000)
+    await parts.open()
+    async with client_of(parts, stopping) as http:
         used = await told(http, "acker_store_used_bytes")
         assert used is not None
         assert await told(http, "acker_store_full") == 0
-        await everywhere(components, "CONFIG SET", "maxmemory", int(used))
-        await components.backpressure.refresh()
+        await everywhere(parts, "CONFIG SET", "maxmemory", int(used))
+        await parts.backpressure.refresh()
         assert await told(http, "acker_store_full") == 1
         assert await told(http, "acker_store_max_bytes") == int(used)
         await Caller(http).post(init(1, E))
         assert await operations(http) == {("init", "store_full"): 1}
-    await components.close()
+    await parts.close()
     await embedded.stop()
 
 

@@ -39,15 +39,15 @@ async def told(call: Caller) -> Metrics:
     return found
 
 
-async def test_the_page_and_the_answer_are_equal(call: Caller, components: Components) -> None:
-    await everything_happens(call, components)
+async def test_the_page_and_the_answer_are_equal(call: Caller, parts: Components) -> None:
+    await everything_happens(call, parts)
     page, answer = listed(), await told(call)
     if sys.platform != "linux":
         page = {name: metric for name, metric in page.items() if not name.startswith("process_")}
     assert page == answer
 
 
-async def everything_happens(call: Caller, components: Components) -> None:
+async def everything_happens(call: Caller, parts: Components) -> None:
     """Let something of every metric with labels happen."""
     for _ in range(2):
         await call.batch(init(1), init(2, 9), ack(2, 9), init(3, spout_task="others"), key="k")
@@ -55,10 +55,10 @@ async def everything_happens(call: Caller, components: Components) -> None:
     await call.release(read["cursor"])
     await call.http.delete("/v1/topologies/default/spouts/others?discard=true")
     await call.words(init(4, 9, message_timeout_ms=100))
-    await root_expiry(components, interval=1)._run_measured("default")
+    await root_expiry(parts, interval=1)._run_measured("default")
     await call.put_spout("hooked", callback={"kind": "webhook", "url": "https://orders.example"})
-    metrics = components.metrics.delivery
+    metrics = parts.metrics.delivery
     metrics.posts["default", "done"].inc()
     metrics.messages["default"].inc()
     metrics.post_seconds["default"].observe(0.1)
-    await components.expiry._scan_bucket(await components.registry.get("default"), 0, 1)
+    await parts.expiry._scan_bucket(await parts.registry.get("default"), 0, 1)

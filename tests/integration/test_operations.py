@@ -147,37 +147,37 @@ async def fresh(call: Caller) -> Caller:
     return Caller(call.http, "fresh")
 
 
-async def assert_told(call: Caller, components: Components, expected: list[tuple[int, str]]) -> None:
+async def assert_told(call: Caller, parts: Components, expected: list[tuple[int, str]]) -> None:
     """Exactly these completions are there, and time adds none."""
-    await components.expiry.expire(await components.registry.get(call.topology))
+    await parts.expiry.expire(await parts.registry.get(call.topology))
     assert sorted(await call.told()) == sorted(expected)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-async def test_what_each_order_does_by_single_calls(fresh: Caller, components: Components, row: Row) -> None:
+async def test_what_each_order_does_by_single_calls(fresh: Caller, parts: Components, row: Row) -> None:
     await fresh.put(**row.topology)
     assert [await fresh.word(op) for op in row.ops] == row.words.split()
-    await assert_told(fresh, components, row.told)
+    await assert_told(fresh, parts, row.told)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-async def test_what_each_order_does_in_one_batch(fresh: Caller, components: Components, row: Row) -> None:
+async def test_what_each_order_does_in_one_batch(fresh: Caller, parts: Components, row: Row) -> None:
     await fresh.put(**row.topology)
     assert await fresh.words(*row.ops) == row.words.split()
-    await assert_told(fresh, components, row.told)
+    await assert_told(fresh, parts, row.told)
 
 
 @pytest.mark.parametrize("order", list(permutations([ack(R, E, G, H), ack(R, F), ack(R, G), ack(R, H)])))
 async def test_acks_in_any_order_end_the_root_at_the_last(
-    call: Caller, components: Components, order: tuple[Any, ...]
+    call: Caller, parts: Components, order: tuple[Any, ...]
 ) -> None:
     assert await call.words(init(R, E, F), *order) == ["pending"] * 4 + ["acked"]
-    await assert_told(call, components, [(R, "acked")])
+    await assert_told(call, parts, [(R, "acked")])
 
 
 @pytest.mark.parametrize("place", range(4))
-async def test_an_init_may_come_at_any_place_among_its_acks(call: Caller, components: Components, place: int) -> None:
+async def test_an_init_may_come_at_any_place_among_its_acks(call: Caller, parts: Components, place: int) -> None:
     ops = [ack(R, E, G), ack(R, F), ack(R, G)]
     ops.insert(place, init(R, E, F))
     assert [await call.word(op) for op in ops] == ["early"] * place + ["pending"] * (3 - place) + ["acked"]
-    await assert_told(call, components, [(R, "acked")])
+    await assert_told(call, parts, [(R, "acked")])

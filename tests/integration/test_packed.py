@@ -46,7 +46,7 @@ async def test_what_each_order_does_in_one_packed_batch(api: httpx.AsyncClient, 
     assert sorted(await fresh.told()) == sorted(row.told)
 
 
-async def test_names_texts_and_timeouts_arrive(call: Caller, components: Components) -> None:
+async def test_names_texts_and_timeouts_arrive(call: Caller, parts: Components) -> None:
     long = "long " * 200
     await words(
         call,
@@ -131,31 +131,31 @@ MALFORMED: dict[str, tuple[bytes, int | None]] = {
 
 @pytest.mark.parametrize(("body", "index"), MALFORMED.values(), ids=MALFORMED.keys())
 async def test_a_malformed_batch_is_refused_and_changes_nothing(
-    call: Caller, components: Components, body: bytes, index: int | None
+    call: Caller, parts: Components, body: bytes, index: int | None
 ) -> None:
     await call.words(init(R, E, F))
-    before = await dump(components)
+    before = await dump(parts)
     answer = await post(call, body)
     assert (answer.status_code, answer.headers["content-type"]) == (422, MEDIA_TYPE)
     assert (answer.json()["code"], answer.json().get("index")) == ("invalid", index)
-    assert await dump(components) == before
+    assert await dump(parts) == before
 
 
-async def test_a_timeout_beyond_the_dedupe_window_is_pointed_at(call: Caller, components: Components) -> None:
+async def test_a_timeout_beyond_the_dedupe_window_is_pointed_at(call: Caller, parts: Components) -> None:
     await call.put(dedupe_window_ms=60_000)
-    before = await dump(components)
+    before = await dump(parts)
     answer = await post(call, packed(ack(R, E), init(S, E, message_timeout_ms=60_001)))
     assert (answer.status_code, answer.json()["index"]) == (422, 1)
-    assert await dump(components) == before
+    assert await dump(parts) == before
 
 
-async def test_too_many_records_and_too_many_bytes_are_too_large(call: Caller, components: Components) -> None:
-    before = await dump(components)
+async def test_too_many_records_and_too_many_bytes_are_too_large(call: Caller, parts: Components) -> None:
+    before = await dump(parts)
     message: Operation = Ack(root_id=R, ack_val=E)
     for body in (encode_packed([message] * 10_001), encode_packed([message] * (4 * 1024 * 1024 // RECORD.size + 1))):
         answer = await post(call, body)
         assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
-    assert await dump(components) == before
+    assert await dump(parts) == before
     assert (await post(call, encode_packed([message] * 10_000))).status_code == 200
 
 

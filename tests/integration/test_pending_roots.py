@@ -24,9 +24,9 @@ async def emit(call: Caller, roots: Iterable[int], **fields: object) -> None:
     assert set(words) == {"pending"}
 
 
-async def small_topology(components: Components, call: Caller, *, ackers: int, buckets: int) -> Caller:
+async def small_topology(parts: Components, call: Caller, *, ackers: int, buckets: int) -> Caller:
     """Make a topology of few small hashes."""
-    await components.registry.create_or_update("small", lambda _: TopologyConfig(ackers=ackers, buckets=buckets))
+    await parts.registry.create_or_update("small", lambda _: TopologyConfig(ackers=ackers, buckets=buckets))
     return Caller(call.http, "small")
 
 
@@ -74,29 +74,29 @@ async def test_the_nearest_deadlines_come_first_whatever_the_shard(call: Caller)
 
 
 @pytest.mark.parametrize("limit", [1, 7, 64, 10_000])
-async def test_page_by_page_every_root_is_listed_once(components: Components, call: Caller, limit: int) -> None:
-    call = await small_topology(components, call, ackers=3, buckets=8)
+async def test_page_by_page_every_root_is_listed_once(parts: Components, call: Caller, limit: int) -> None:
+    call = await small_topology(parts, call, ackers=3, buckets=8)
     await emit(call, range(1, 301))
     read = await pages(call, limit=limit)
     assert sorted(root for page in read for root in page) == list(range(1, 301))
     assert all(len(page) <= limit for page in read)
 
 
-async def test_many_small_hashes_of_one_deadline_are_listed_once(components: Components, call: Caller) -> None:
-    call = await small_topology(components, call, ackers=1, buckets=1_024)
+async def test_many_small_hashes_of_one_deadline_are_listed_once(parts: Components, call: Caller) -> None:
+    call = await small_topology(parts, call, ackers=1, buckets=1_024)
     await emit(call, range(1, 901))
     assert len({root["deadline_at_ms"] for root in (await call.roots(limit=900))["roots"]}) == 1
     assert sorted(root for page in await pages(call, limit=100) for root in page) == list(range(1, 901))
 
 
-async def test_a_call_walks_through_more_hashes_than_it_reads_at_once(components: Components, call: Caller) -> None:
-    call = await small_topology(components, call, ackers=1, buckets=1_024)
+async def test_a_call_walks_through_more_hashes_than_it_reads_at_once(parts: Components, call: Caller) -> None:
+    call = await small_topology(parts, call, ackers=1, buckets=1_024)
     await emit(call, range(1, 901))
     assert sorted(ids(await call.roots(limit=1_000))) == list(range(1, 901))
 
 
-async def test_roots_that_stay_are_all_listed_while_others_come_and_go(components: Components, call: Caller) -> None:
-    call = await small_topology(components, call, ackers=2, buckets=4)
+async def test_roots_that_stay_are_all_listed_while_others_come_and_go(parts: Components, call: Caller) -> None:
+    call = await small_topology(parts, call, ackers=2, buckets=4)
     await emit(call, range(1, 401))
     found, cursor, step = set[int](), dict[str, str](), 0
     while True:
@@ -112,33 +112,33 @@ async def test_roots_that_stay_are_all_listed_while_others_come_and_go(component
     assert set(range(1 + step * 5, 401)) <= found
 
 
-async def test_an_overfull_hash_is_listed_piece_by_piece(components: Components, call: Caller) -> None:
-    call = await small_topology(components, call, ackers=1, buckets=1)
+async def test_an_overfull_hash_is_listed_piece_by_piece(parts: Components, call: Caller) -> None:
+    call = await small_topology(parts, call, ackers=1, buckets=1)
     await emit(call, range(1, 3_501))
-    topology = await components.registry.get("small")
+    topology = await parts.registry.get("small")
     start = (topology.settings, 0, 0, 0, 0, 1, RECORDS)
-    _, _, _, _, *pieces = await ask(components, topology, 0, "acker_list_roots_v1", *start)
+    _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v1", *start)
     assert sum(len(shown) // 7 for shown in pieces[3::4]) < 1_500
     assert set().union(*await pages(call, limit=100)) == set(range(1, 3_501))
 
 
-async def test_a_call_looks_at_a_bounded_number_of_records(components: Components, call: Caller) -> None:
-    call = await small_topology(components, call, ackers=1, buckets=64)
+async def test_a_call_looks_at_a_bounded_number_of_records(parts: Components, call: Caller) -> None:
+    call = await small_topology(parts, call, ackers=1, buckets=64)
     await emit(call, range(1, 6_001))
-    topology = await components.registry.get("small")
+    topology = await parts.registry.get("small")
     start = (topology.settings, 0, 0, 0, 0, 10_000, RECORDS)
-    _, _, _, _, *pieces = await ask(components, topology, 0, "acker_list_roots_v1", *start)
+    _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v1", *start)
     assert RECORDS / 2 <= sum(len(shown) // 7 for shown in pieces[3::4]) <= RECORDS + 100
     assert await pages(call, older_than_ms=2**52) == [[]]
     assert len(ids(await call.roots(limit=10_000))) == 6_000
 
 
-async def test_a_call_looks_no_further_when_there_are_enough(components: Components, call: Caller) -> None:
-    call = await small_topology(components, call, ackers=1, buckets=64)
+async def test_a_call_looks_no_further_when_there_are_enough(parts: Components, call: Caller) -> None:
+    call = await small_topology(parts, call, ackers=1, buckets=64)
     await emit(call, range(1, 65))
-    topology = await components.registry.get("small")
+    topology = await parts.registry.get("small")
     start = (topology.settings, 0, 0, 0, 0, 10, RECORDS)
-    _, _, _, _, *pieces = await ask(components, topology, 0, "acker_list_roots_v1", *start)
+    _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v1", *start)
     assert sum(len(shown) // 7 for shown in pieces[3::4]) == 10
 
 
@@ -147,13 +147,13 @@ async def test_a_cursor_that_was_not_given_here_is_refused_or_the_beginning(call
     assert (await call.roots(cursor=cursor))["code"] == "invalid"
 
 
-async def test_a_cursor_of_a_topology_that_has_gone_is_the_beginning(components: Components, call: Caller) -> None:
-    call = await small_topology(components, call, ackers=1, buckets=4)
+async def test_a_cursor_of_a_topology_that_has_gone_is_the_beginning(parts: Components, call: Caller) -> None:
+    call = await small_topology(parts, call, ackers=1, buckets=4)
     await emit(call, range(1, 11))
     cursor = (await call.roots(limit=5))["cursor"]
     assert len(ids(await call.roots(cursor=cursor))) == 5
     await call.http.delete("/v1/topologies/small", params={"force": True, "discard": True})
-    await small_topology(components, call, ackers=1, buckets=4)
+    await small_topology(parts, call, ackers=1, buckets=4)
     await emit(call, range(1, 4))
     assert ids(await call.roots(cursor=cursor)) == [1, 2, 3]
 

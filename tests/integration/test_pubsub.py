@@ -53,11 +53,11 @@ class Subscriber:
 
 
 @pytest.fixture
-async def subscriber(components: Components) -> AsyncIterator[Subscriber]:
+async def subscriber(parts: Components) -> AsyncIterator[Subscriber]:
     """A subscriber whose subscription is confirmed: at the server that has the channel, in a cluster."""
-    subscriber, url = Subscriber(), (await components.redis._slot_map.of(CHANNEL)).url
+    subscriber, url = Subscriber(), (await parts.redis._slot_map.of(CHANNEL)).url
     async with Redis.from_url(url) as redis, redis.pubsub() as pubsub:
-        sharded = components.redis.url.startswith("redis+cluster")
+        sharded = parts.redis.url.startswith("redis+cluster")
         await (pubsub.ssubscribe(CHANNEL) if sharded else pubsub.subscribe(CHANNEL))
         assert (await pubsub.get_message(timeout=30))["type"].endswith("subscribe")
         listening = asyncio.create_task(subscriber.listen(pubsub))
@@ -69,11 +69,11 @@ async def subscriber(components: Components) -> AsyncIterator[Subscriber]:
 
 @pytest.fixture
 async def supervisor(
-    components: Components, call: Caller, webhook_client: WebhookClient
+    parts: Components, call: Caller, webhook_client: WebhookClient
 ) -> AsyncIterator[DeliverySupervisor]:
     await call.put_spout(SPOUT)
-    await components.callbacks.change("default", SPOUT, _register_pubsub)
-    supervisor = delivery_supervisor(components, webhook_client=webhook_client, config=CONFIG)
+    await parts.callbacks.change("default", SPOUT, _register_pubsub)
+    supervisor = delivery_supervisor(parts, webhook_client=webhook_client, config=CONFIG)
     yield supervisor
     await supervisor.stop()
 
@@ -103,7 +103,7 @@ async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
 
 
 async def test_what_ends_later_is_published_once(
-    components: Components, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    parts: Components, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     supervisor.start()
     for root in range(1, 9):
@@ -112,22 +112,22 @@ async def test_what_ends_later_is_published_once(
     assert (await call.spout())["unread"] == 8
 
     async def counted() -> bool:
-        topology = await components.registry.get("default")
-        return (await components.stats.read(topology)).deliveries["published"] == 8
+        topology = await parts.registry.get("default")
+        return (await parts.stats.read(topology)).deliveries["published"] == 8
 
     await eventually(counted)
     assert len(subscriber.messages) == 8
 
 
 async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside_it(
-    components: Components,
+    parts: Components,
     supervisor: DeliverySupervisor,
     call: Caller,
     subscriber: Subscriber,
     webhook_client: WebhookClient,
 ) -> None:
     await call.words(*[init(root) for root in range(4, 44, 4)])
-    small = delivery_supervisor(components, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
+    small = delivery_supervisor(parts, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
     small.start()
     await eventually_published(subscriber, [*range(4, 44, 4)])
     await small.stop()
@@ -147,19 +147,19 @@ async def test_each_cursor_names_one_shard(
 
 
 async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
-    components: Components, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    parts: Components, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
 ) -> None:
     def to_webhook(present: Any, now_ms: int) -> Any:
         nowhere = Webhook(url="http://127.0.0.1:1/")
         return register_callback(nowhere, present, now_ms=now_ms, make_secret=lambda: "whsec_" + "A" * 32)
 
-    await components.callbacks.change("default", SPOUT, to_webhook)
+    await parts.callbacks.change("default", SPOUT, to_webhook)
     supervisor.start()
     await call.words(init(1), init(2))
 
     async def failing() -> bool:
-        return "retry" in {kind for _, kind in components.metrics.delivery.posts}  # type: ignore[misc]
+        return "retry" in {kind for _, kind in parts.metrics.delivery.posts}  # type: ignore[misc]
 
     await eventually(failing)
-    await components.callbacks.change("default", SPOUT, _register_pubsub)
+    await parts.callbacks.change("default", SPOUT, _register_pubsub)
     await eventually_published(subscriber, [1, 2])

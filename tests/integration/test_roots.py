@@ -27,44 +27,44 @@ async def soon(awaited: Awaitable[T]) -> T:
         return await awaited
 
 
-async def waiting(components: Components, call: Caller, root: int = R) -> "asyncio.Task[Document]":
+async def waiting(parts: Components, call: Caller, root: int = R) -> "asyncio.Task[Document]":
     """Begin to wait for a root; gives the answer to come once it is waited for."""
-    before = waiters(components)
+    before = waiters(parts)
     answer = asyncio.create_task(call.root(root, wait_ms=LONGEST))
 
     async def waits() -> bool:
         assert not answer.done(), answer.result()
-        return waiters(components) > before
+        return waiters(parts) > before
 
     await eventually(waits)
     return answer
 
 
-def waiters(components: Components) -> int:
-    return sum(map(len, components.root_notifier._roots._waiters.values()))
+def waiters(parts: Components) -> int:
+    return sum(map(len, parts.root_notifier._roots._waiters.values()))
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(ack(R, E), "acked"), (fail(R), "failed")], ids=["acked", "failed"])
 async def test_who_waits_for_a_root_is_answered_when_it_is_over(
-    call: Caller, components: Components, end: Document, outcome: str
+    call: Caller, parts: Components, end: Document, outcome: str
 ) -> None:
     await call.post(init(R, E))
-    answer = await waiting(components, call)
+    answer = await waiting(parts, call)
     await call.post(end)
     assert await soon(answer) == ACKED | {"outcome": outcome}
 
 
-async def test_who_waits_is_answered_at_a_timeout(call: Caller, components: Components) -> None:
+async def test_who_waits_is_answered_at_a_timeout(call: Caller, parts: Components) -> None:
     await call.post(init(R, E, message_timeout_ms=100))
-    answer = await waiting(components, call)
-    topology = await components.registry.get("default")
-    await eventually(lambda: components.expiry.expire(topology))
+    answer = await waiting(parts, call)
+    topology = await parts.registry.get("default")
+    await eventually(lambda: parts.expiry.expire(topology))
     assert (await soon(answer))["outcome"] == "timed_out"
 
 
-async def test_an_early_root_is_waited_for_too(call: Caller, components: Components) -> None:
+async def test_an_early_root_is_waited_for_too(call: Caller, parts: Components) -> None:
     await call.post(ack(R, E))
-    answer = await waiting(components, call)
+    answer = await waiting(parts, call)
     await call.post(init(R, E))
     assert await soon(answer) == ACKED
 
@@ -83,10 +83,10 @@ async def test_a_wait_ends_with_the_root_as_it_stands_when_its_time_is_over(call
     assert (await soon(call.root(R, wait_ms=50)))["state"] == "pending"
 
 
-async def test_all_who_wait_are_answered_and_others_wait_on(call: Caller, components: Components) -> None:
+async def test_all_who_wait_are_answered_and_others_wait_on(call: Caller, parts: Components) -> None:
     await call.words(init(R, E), init(R + 1, E))
-    answers = [await waiting(components, call) for _ in range(3)]
-    other = await waiting(components, call, R + 1)
+    answers = [await waiting(parts, call) for _ in range(3)]
+    other = await waiting(parts, call, R + 1)
     await call.post(ack(R, E))
     assert await soon(asyncio.gather(*answers)) == [ACKED] * 3
     assert not other.done()
@@ -95,38 +95,38 @@ async def test_all_who_wait_are_answered_and_others_wait_on(call: Caller, compon
 
 
 async def test_who_waits_is_answered_with_the_present_state_when_the_service_stops(
-    call: Caller, components: Components, stopping: asyncio.Event
+    call: Caller, parts: Components, stopping: asyncio.Event
 ) -> None:
     await call.post(init(R, E))
-    answer = await waiting(components, call)
+    answer = await waiting(parts, call)
     stopping.set()
     assert (await soon(answer))["state"] == "pending"
     assert (await soon(call.root(R, wait_ms=LONGEST)))["state"] == "pending", "nobody waits any more"
 
 
-async def test_a_wait_ends_when_the_topology_goes(call: Caller, components: Components) -> None:
+async def test_a_wait_ends_when_the_topology_goes(call: Caller, parts: Components) -> None:
     call = Caller(call.http, "other")
     await call.put()
     await call.post(init(R, E))
-    answer = await waiting(components, call)
+    answer = await waiting(parts, call)
     await call.http.delete("/v1/topologies/other", params={"force": True, "discard": True})
     assert (await soon(answer))["code"] == "unknown_topology"
 
 
 async def test_all_roots_that_are_waited_for_are_looked_at_together(
-    call: Caller, components: Components, monkeypatch: pytest.MonkeyPatch
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await call.words(*(init(root, E) for root in range(1, 41)))
-    answers = [await waiting(components, call, root) for root in range(1, 41)]
+    answers = [await waiting(parts, call, root) for root in range(1, 41)]
     looks: list[int] = []
-    execute_each = components.redis.execute_each
+    execute_each = parts.redis.execute_each
 
     async def counted(calls):
         looks.append(sum(len(call.command[-1]) for call in calls))
         return await execute_each(calls)
 
-    monkeypatch.setattr(components.redis, "execute_each", counted)
-    await components.mailbox_notifier.stop()
+    monkeypatch.setattr(parts.redis, "execute_each", counted)
+    await parts.mailbox_notifier.stop()
 
     async def looked() -> bool:
         return len(looks) >= 3
@@ -137,32 +137,32 @@ async def test_all_roots_that_are_waited_for_are_looked_at_together(
     assert {answer["state"] for answer in await soon(asyncio.gather(*answers))} == {"finished"}
 
 
-async def test_a_look_finds_the_roots_that_are_over_and_no_others(call: Caller, components: Components) -> None:
+async def test_a_look_finds_the_roots_that_are_over_and_no_others(call: Caller, parts: Components) -> None:
     await call.words(init(1, E), ack(2, E), init(3), init(4, E), fail(4))
-    topology = await components.registry.get("default")
-    assert sorted(await components.root_notifier._find_finished(topology, [1, 2, 3, 4, 5])) == [3, 4, 5]
+    topology = await parts.registry.get("default")
+    assert sorted(await parts.root_notifier._find_finished(topology, [1, 2, 3, 4, 5])) == [3, 4, 5]
 
 
-async def test_nobody_looks_when_nobody_waits(call: Caller, components: Components) -> None:
+async def test_nobody_looks_when_nobody_waits(call: Caller, parts: Components) -> None:
     await call.post(init(R, E))
     await call.root(R)
-    assert components.root_notifier._task is None
-    answer = await waiting(components, call)
+    assert parts.root_notifier._task is None
+    answer = await waiting(parts, call)
     answer.cancel()
 
     async def rests() -> bool:
-        assert components.root_notifier._task is not None
-        return components.root_notifier._task.done()
+        assert parts.root_notifier._task is not None
+        return parts.root_notifier._task.done()
 
     await eventually(rests)
-    assert waiters(components) == 0
+    assert waiters(parts) == 0
 
 
 async def test_the_watch_outlives_a_store_that_is_away(
-    call: Caller, components: Components, monkeypatch: pytest.MonkeyPatch
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await call.post(init(R, E))
-    answer = await waiting(components, call)
+    answer = await waiting(parts, call)
     failed = asyncio.Event()
 
     async def away(*_: object) -> None:
@@ -170,7 +170,7 @@ async def test_the_watch_outlives_a_store_that_is_away(
         raise RuntimeError("of some kind")
 
     with monkeypatch.context() as patch:
-        patch.setattr(components.shards, "call_each", away)
+        patch.setattr(parts.shards, "call_each", away)
         await soon(failed.wait())
     await call.post(ack(R, E))
     assert await soon(answer) == ACKED
@@ -207,10 +207,10 @@ async def test_a_root_that_is_over_stays_as_it_ended(call: Caller) -> None:
     assert await call.told() == [(R, "acked")]
 
 
-async def test_a_root_that_nobody_knows_stays_unknown(call: Caller, components: Components) -> None:
-    before = await dump(components)
+async def test_a_root_that_nobody_knows_stays_unknown(call: Caller, parts: Components) -> None:
+    before = await dump(parts)
     assert (await call.force_fail(R))["code"] == "unknown_root"
-    assert await dump(components) == before
+    assert await dump(parts) == before
 
 
 @pytest.mark.parametrize("document", [{"reason": "r" * 1_025}, {"reason": 1}, {"component": "c"}])

@@ -23,9 +23,9 @@ OF_A_NUMBER = ("r", "x", "f0:", "f1:", "s0:", "s1:", "m")
 
 
 @pytest.fixture
-async def orders(components: Components, call: Caller) -> Caller:
+async def orders(parts: Components, call: Caller) -> Caller:
     """A topology of one shard."""
-    await components.registry.create_or_update("orders", lambda _: TopologyConfig(ackers=1))
+    await parts.registry.create_or_update("orders", lambda _: TopologyConfig(ackers=1))
     return Caller(call.http, "orders")
 
 
@@ -39,80 +39,78 @@ async def other(valkey_url: str) -> AsyncIterator[Caller]:
     await replica.close()
 
 
-async def found(components: Components) -> Topology:
-    return await components.registry.refresh("orders")
+async def found(parts: Components) -> Topology:
+    return await parts.registry.refresh("orders")
 
 
-async def base(components: Components) -> str:
+async def base(parts: Components) -> str:
     """What the keys of the shard begin with."""
-    topology = await found(components)
+    topology = await found(parts)
     return f"{topology.shards[0]}:{topology.incarnation}:"
 
 
-async def field(components: Components, name: str, index: int) -> bytes | None:
+async def field(parts: Components, name: str, index: int) -> bytes | None:
     """What the shard keeps of a spout task."""
-    kept: bytes | None = await at(components, "HGET", await base(components) + name, index)
+    kept: bytes | None = await at(parts, "HGET", await base(parts) + name, index)
     return kept
 
 
-async def index_of(components: Components, spout_task: str) -> int:
-    return (await components.spouts.read_all(await found(components)))[spout_task].index
+async def index_of(parts: Components, spout_task: str) -> int:
+    return (await parts.spouts.read_all(await found(parts)))[spout_task].index
 
 
 async def delete(call: Caller, *, of: str = "", **query: object) -> httpx.Response:
     return await call.http.delete(f"/v1/topologies/orders{of}", params=query)
 
 
-async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(
-    orders: Caller, components: Components
-) -> None:
+async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(orders: Caller, parts: Components) -> None:
     await orders.post(init(1, E))
-    begin, last = await base(components), (await found(components)).config.buckets - 1
+    begin, last = await base(parts), (await found(parts)).config.buckets - 1
     planted = [f"{name}{n}" for name in OF_A_NUMBER for n in (0, last)]
     planted += [f"p{part}:{n}" for part in (0, 1) for n in (0, 1, 2, 3, 4 * last, 4 * last + 3)]
     for name in (*planted, *OF_A_SHARD):
-        await at(components, "DEL", begin + name)
-        await at(components, "HSET", begin + name, 0, 0)
-    assert await at(components, "EXISTS", begin + "due")
+        await at(parts, "DEL", begin + name)
+        await at(parts, "HSET", begin + name, 0, 0)
+    assert await at(parts, "EXISTS", begin + "due")
     assert (await delete(orders, force=True, discard=True)).status_code == 204
-    assert [key for key in await find(components, "acker:*") if "orders" in key] == [keys.shard("orders", 0)]
+    assert [key for key in await find(parts, "acker:*") if "orders" in key] == [keys.shard("orders", 0)]
 
 
-async def test_a_topology_that_has_gone_is_not_listed(orders: Caller, components: Components) -> None:
-    assert "orders" in await components.registry.names()
+async def test_a_topology_that_has_gone_is_not_listed(orders: Caller, parts: Components) -> None:
+    assert "orders" in await parts.registry.names()
     await delete(orders)
-    assert "orders" not in await components.registry.names()
+    assert "orders" not in await parts.registry.names()
 
 
-async def test_a_forced_deletion_drops_and_counts_what_is_early(orders: Caller, components: Components) -> None:
+async def test_a_forced_deletion_drops_and_counts_what_is_early(orders: Caller, parts: Components) -> None:
     await orders.words(ack(1, E), fail(2, reason="early"))
-    topology = await found(components)
-    assert await ask(components, topology, 0, "acker_fail_all_v1", topology.settings, 2_000) == [0]
+    topology = await found(parts)
+    assert await ask(parts, topology, 0, "acker_fail_all_v1", topology.settings, 2_000) == [0]
     assert (await orders.show())["counts"]["dropped"] == 2
     assert [(await orders.root(root))["code"] for root in (1, 2)] == ["unknown_root"] * 2
-    assert not await at(components, "EXISTS", await base(components) + "x0")
+    assert not await at(parts, "EXISTS", await base(parts) + "x0")
 
 
-async def test_a_forced_deletion_takes_a_piece_a_call(orders: Caller, components: Components) -> None:
+async def test_a_forced_deletion_takes_a_piece_a_call(orders: Caller, parts: Components) -> None:
     await orders.words(*(init(root, E) for root in (1, 2, 3)))
-    topology, replies = await found(components), list[list[int]]()
+    topology, replies = await found(parts), list[list[int]]()
     for _ in range(3):
-        replies.append(await ask(components, topology, 0, "acker_fail_all_v1", topology.settings, 1))
+        replies.append(await ask(parts, topology, 0, "acker_fail_all_v1", topology.settings, 1))
     assert replies == [[1], [1], [0]]
     assert (await orders.show())["counts"]["failed"] == 3
 
 
-async def test_a_replica_with_a_warm_cache_meets_a_mark(orders: Caller, other: Caller, components: Components) -> None:
+async def test_a_replica_with_a_warm_cache_meets_a_mark(orders: Caller, other: Caller, parts: Components) -> None:
     assert await other.word(init(1, E)) == "pending"
-    await components.registry.set_deletion(await found(components), Deletion.DRAINING)
+    await parts.registry.set_deletion(await found(parts), Deletion.DRAINING)
     assert await other.word(init(2, E)) == "topology_busy"
 
 
 @pytest.mark.parametrize("doom", [Deletion.CHECKING, Deletion.DELETING])
-async def test_a_removal_at_work_is_not_taken_over(orders: Caller, components: Components, doom: Deletion) -> None:
-    await components.registry.set_deletion(await found(components), doom)
-    await components.topology_deleter.resume(await found(components))
-    assert (await found(components)).deletion is doom
+async def test_a_removal_at_work_is_not_taken_over(orders: Caller, parts: Components, doom: Deletion) -> None:
+    await parts.registry.set_deletion(await found(parts), doom)
+    await parts.topology_deleter.resume(await found(parts))
+    assert (await found(parts)).deletion is doom
 
 
 async def test_a_busy_spout_task_goes_on(orders: Caller) -> None:
@@ -121,43 +119,43 @@ async def test_a_busy_spout_task_goes_on(orders: Caller) -> None:
     assert await orders.word(init(2, E)) == "pending"
 
 
-async def test_an_index_is_never_used_again(orders: Caller, components: Components) -> None:
+async def test_an_index_is_never_used_again(orders: Caller, parts: Components) -> None:
     for name in ("a", "b"):
         await orders.put_spout(name)
     await delete(orders, of="/spouts/a")
     await orders.put_spout("c")
     await orders.put_spout("a")
-    assert [await index_of(components, name) for name in ("b", "c", "a")] == [1, 2, 3]
+    assert [await index_of(parts, name) for name in ("b", "c", "a")] == [1, 2, 3]
 
 
-async def test_a_spout_task_that_changes_keeps_its_index(orders: Caller, components: Components) -> None:
+async def test_a_spout_task_that_changes_keeps_its_index(orders: Caller, parts: Components) -> None:
     for name in ("a", "b"):
         await orders.put_spout(name)
-    before = (await components.spouts.read_all(await found(components)))["a"]
+    before = (await parts.spouts.read_all(await found(parts)))["a"]
     await orders.put_spout("a", ephemeral=True)
-    after = (await components.spouts.read_all(await found(components)))["a"]
+    after = (await parts.spouts.read_all(await found(parts)))["a"]
     assert (before.ephemeral, after.ephemeral) == (False, True)
     assert (after.index, after.created_ms) == (before.index, before.created_ms)
 
 
 async def test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone(
-    orders: Caller, components: Components
+    orders: Caller, parts: Components
 ) -> None:
     await orders.words(init(1, E), init(2), init(3), init(4))
     await orders.release((await orders.completions(limit=1))["cursor"])
-    kept, index = ("pending", "unread", "heads", "tips", "used"), await index_of(components, "orders")
-    assert all([await field(components, name, index) for name in kept])
-    assert await ask(components, await found(components), 0, "acker_remove_spout_v1", index) == [2]
-    assert not any([await field(components, name, index) for name in kept])
-    assert not await at(components, "EXISTS", f"{await base(components)}m{index}")
-    assert await at(components, "SMEMBERS", await base(components) + "gone") == {str(index).encode()}
+    kept, index = ("pending", "unread", "heads", "tips", "used"), await index_of(parts, "orders")
+    assert all([await field(parts, name, index) for name in kept])
+    assert await ask(parts, await found(parts), 0, "acker_remove_spout_v1", index) == [2]
+    assert not any([await field(parts, name, index) for name in kept])
+    assert not await at(parts, "EXISTS", f"{await base(parts)}m{index}")
+    assert await at(parts, "SMEMBERS", await base(parts) + "gone") == {str(index).encode()}
 
 
-async def test_what_ends_under_a_removed_spout_task_leaves_nothing(orders: Caller, components: Components) -> None:
+async def test_what_ends_under_a_removed_spout_task_leaves_nothing(orders: Caller, parts: Components) -> None:
     await orders.words(init(1, E), init(2, E))
-    index = await index_of(components, "orders")
+    index = await index_of(parts, "orders")
     await delete(orders, of="/spouts/orders", discard=True)
     assert await orders.words(ack(1, E), fail(2)) == ["acked", "failed"]
     assert [(await orders.show())["counts"][name] for name in ("acked", "failed")] == [1, 1]
-    assert [await field(components, name, index) for name in ("pending", "unread", "tips")] == [None] * 3
-    assert not await at(components, "EXISTS", f"{await base(components)}m{index}")
+    assert [await field(parts, name, index) for name in ("pending", "unread", "tips")] == [None] * 3
+    assert not await at(parts, "EXISTS", f"{await base(parts)}m{index}")

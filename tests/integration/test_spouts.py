@@ -69,32 +69,30 @@ async def test_a_new_spout_task_has_nothing_to_read(call: Caller) -> None:
     assert await call.told(after=read["cursor"]) == [(1, "acked")]
 
 
-async def test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied(
-    call: Caller, components: Components
-) -> None:
+async def test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied(call: Caller, parts: Components) -> None:
     await call.http.put(f"{SPOUTS}/orders")
-    await flush(components)
+    await flush(parts)
     assert (await call.http.put(f"{SPOUTS}/orders")).status_code == 201
     assert await call.spout() == PLAIN
 
 
 async def test_an_init_of_a_new_spout_task_is_taken_at_once_in_a_store_that_was_emptied(
-    call: Caller, components: Components
+    call: Caller, parts: Components
 ) -> None:
     await call.post(init(1, 9))
-    await flush(components)
+    await flush(parts)
     assert await call.word(init(1, 9, spout_task="new")) == "pending"
     assert await call.word(init(2, 9)) == "pending"
 
 
 @pytest.mark.parametrize("max_spout_pending", [None, 5])
 async def test_operations_are_taken_at_once_in_a_store_that_was_emptied(
-    call: Caller, components: Components, max_spout_pending: int | None
+    call: Caller, parts: Components, max_spout_pending: int | None
 ) -> None:
     await call.put(max_spout_pending=max_spout_pending)
     await call.words(*[init(root, 9) for root in range(1, 5)])
-    await flush(components)
-    await everywhere(components, "FUNCTION FLUSH")
+    await flush(parts)
+    await everywhere(parts, "FUNCTION FLUSH")
     ops = [op for root in range(1, 9) for op in (init(root, 9), ack(root, 9))]
     assert await call.words(*ops) == ["pending", "acked"] * 8
     assert len(await call.told()) == 8

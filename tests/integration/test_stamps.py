@@ -22,13 +22,13 @@ def pair(incarnation: str, version: int) -> str:
     return f"{incarnation}{version:010d}"
 
 
-async def stamped(components: Components, stamp: str) -> None:
-    await at(components, "SET", SHARD, stamp)
+async def stamped(parts: Components, stamp: str) -> None:
+    await at(parts, "SET", SHARD, stamp)
 
 
-async def asked(components: Components, named: str) -> list[bytes]:
+async def asked(parts: Components, named: str) -> list[bytes]:
     """Ask the shard for its counts, by a pair."""
-    return list(await call_function(components, "acker_read_counts_v1", [SHARD], named))[:2]
+    return list(await call_function(parts, "acker_read_counts_v1", [SHARD], named))[:2]
 
 
 def stale(stamp: str) -> list[bytes]:
@@ -36,100 +36,98 @@ def stale(stamp: str) -> list[bytes]:
 
 
 async def written(
-    components: Components, read: str, *, config: str = "{}", above: str = "", digits: str = "cafe"
+    parts: Components, read: str, *, config: str = "{}", above: str = "", digits: str = "cafe"
 ) -> list[bytes]:
     """Write the topology's configuration over the one that was read."""
     args = (read, config, digits, "orders", above)
-    return list(await call_function(components, "acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
+    return list(await call_function(parts, "acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
 
 
-async def field(components: Components, name: str) -> str:
-    return str((await at(components, "HGET", TOPOLOGY, name)).decode())
+async def field(parts: Components, name: str) -> str:
+    return str((await at(parts, "HGET", TOPOLOGY, name)).decode())
 
 
-async def test_a_lower_pair_is_stale_and_told_the_shards_own(components: Components) -> None:
-    await stamped(components, pair(NEW, 2))
+async def test_a_lower_pair_is_stale_and_told_the_shards_own(parts: Components) -> None:
+    await stamped(parts, pair(NEW, 2))
     for lower in (pair(NEW, 1), pair(OLD, 3)):
-        assert await asked(components, lower) == stale(pair(NEW, 2))
-    assert (await at(components, "GET", SHARD)).decode() == pair(NEW, 2)
+        assert await asked(parts, lower) == stale(pair(NEW, 2))
+    assert (await at(parts, "GET", SHARD)).decode() == pair(NEW, 2)
 
 
 @pytest.mark.parametrize("higher", [pair(OLD, 2), pair(OLD, 10), pair(NEW, 1)])
-async def test_a_higher_pair_is_adopted(components: Components, higher: str) -> None:
-    await stamped(components, pair(OLD, 1))
-    assert (await asked(components, higher))[0] == b"ok"
-    assert await asked(components, pair(OLD, 1)) == stale(higher)
+async def test_a_higher_pair_is_adopted(parts: Components, higher: str) -> None:
+    await stamped(parts, pair(OLD, 1))
+    assert (await asked(parts, higher))[0] == b"ok"
+    assert await asked(parts, pair(OLD, 1)) == stale(higher)
 
 
-async def test_a_shard_without_a_stamp_takes_no_pair(components: Components) -> None:
-    assert await asked(components, pair(NEW, 1)) == stale("")
-    assert not await at(components, "EXISTS", SHARD)
+async def test_a_shard_without_a_stamp_takes_no_pair(parts: Components) -> None:
+    assert await asked(parts, pair(NEW, 1)) == stale("")
+    assert not await at(parts, "EXISTS", SHARD)
 
 
-async def test_a_shard_without_a_stamp_is_stamped(components: Components) -> None:
-    assert await call_function(components, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
-    assert (await asked(components, pair(NEW, 1)))[0] == b"ok"
+async def test_a_shard_without_a_stamp_is_stamped(parts: Components) -> None:
+    assert await call_function(parts, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
+    assert (await asked(parts, pair(NEW, 1)))[0] == b"ok"
 
 
-async def test_stamping_leaves_a_higher_stamp_alone(components: Components) -> None:
-    await stamped(components, pair(NEW, 2))
-    assert await call_function(components, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == stale(pair(NEW, 2))
-    assert await asked(components, pair(NEW, 1)) == stale(pair(NEW, 2))
+async def test_stamping_leaves_a_higher_stamp_alone(parts: Components) -> None:
+    await stamped(parts, pair(NEW, 2))
+    assert await call_function(parts, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == stale(pair(NEW, 2))
+    assert await asked(parts, pair(NEW, 1)) == stale(pair(NEW, 2))
 
 
-async def test_a_call_that_is_stale_applies_nothing(components: Components, call: Caller) -> None:
+async def test_a_call_that_is_stale_applies_nothing(parts: Components, call: Caller) -> None:
     """The library refuses it; that the service then tries again with what it reads is another matter."""
     await call.post(init(1, 9))
-    topology = await components.registry.get("default")
+    topology = await parts.registry.get("default")
     packed = b"\x02" + bytes(3) + b"\0" + (1).to_bytes(8, "big") + (9).to_bytes(8, "big") + bytes(9)
     args = (pair(topology.incarnation, 0), topology.settings, "", "", "", "", packed)
-    assert (await call_function(components, "acker_apply_v1", [topology.shards[1]], *args))[0] == b"stale"
+    assert (await call_function(parts, "acker_apply_v1", [topology.shards[1]], *args))[0] == b"stale"
     assert (await call.root(1))["ack_val"] == "0000000000000009"
 
 
-async def test_a_tombstone_refuses_every_version_of_its_incarnation(components: Components) -> None:
-    await call_function(components, "acker_bury_v1", [SHARD], pair(NEW, 2))
+async def test_a_tombstone_refuses_every_version_of_its_incarnation(parts: Components) -> None:
+    await call_function(parts, "acker_bury_v1", [SHARD], pair(NEW, 2))
     for version in (1, 2, 3):
-        assert await asked(components, pair(NEW, version)) == stale(pair(NEW, 2) + "x")
-        assert await call_function(components, "acker_stamp_v1", [SHARD], pair(NEW, version)) == stale(
-            pair(NEW, 2) + "x"
-        )
+        assert await asked(parts, pair(NEW, version)) == stale(pair(NEW, 2) + "x")
+        assert await call_function(parts, "acker_stamp_v1", [SHARD], pair(NEW, version)) == stale(pair(NEW, 2) + "x")
 
 
-async def test_a_tombstone_gives_way_to_a_later_incarnation(components: Components) -> None:
-    await call_function(components, "acker_bury_v1", [SHARD], pair(OLD, 2))
-    assert await call_function(components, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
-    assert await at(components, "PTTL", SHARD) == -1
+async def test_a_tombstone_gives_way_to_a_later_incarnation(parts: Components) -> None:
+    await call_function(parts, "acker_bury_v1", [SHARD], pair(OLD, 2))
+    assert await call_function(parts, "acker_stamp_v1", [SHARD], pair(NEW, 1)) == [b"ok"]
+    assert await at(parts, "PTTL", SHARD) == -1
 
 
-async def test_a_tombstone_stays_for_a_day(components: Components) -> None:
-    await call_function(components, "acker_bury_v1", [SHARD], pair(NEW, 2))
-    assert DAY_MS - 60_000 < await at(components, "PTTL", SHARD) <= DAY_MS
+async def test_a_tombstone_stays_for_a_day(parts: Components) -> None:
+    await call_function(parts, "acker_bury_v1", [SHARD], pair(NEW, 2))
+    assert DAY_MS - 60_000 < await at(parts, "PTTL", SHARD) <= DAY_MS
 
 
-async def test_a_shard_that_is_above_is_not_buried(components: Components) -> None:
-    await stamped(components, pair(NEW, 1))
-    assert await call_function(components, "acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
-    assert (await asked(components, pair(NEW, 1)))[0] == b"ok"
+async def test_a_shard_that_is_above_is_not_buried(parts: Components) -> None:
+    await stamped(parts, pair(NEW, 1))
+    assert await call_function(parts, "acker_bury_v1", [SHARD], pair(OLD, 7)) == stale(pair(NEW, 1))
+    assert (await asked(parts, pair(NEW, 1)))[0] == b"ok"
 
 
-async def test_a_barrier_writes_at_the_place_of_its_key(components: Components) -> None:
+async def test_a_barrier_writes_at_the_place_of_its_key(parts: Components) -> None:
     """So that waiting for it is waiting for all that was written there before."""
-    assert await call_function(components, "acker_barrier_v1", [SHARD]) == [b"ok"]
-    assert 20 * DAY_MS < await at(components, "PTTL", SHARD + ":barrier") <= 21 * DAY_MS
+    assert await call_function(parts, "acker_barrier_v1", [SHARD]) == [b"ok"]
+    assert 20 * DAY_MS < await at(parts, "PTTL", SHARD + ":barrier") <= 21 * DAY_MS
 
 
-async def test_a_configuration_is_written_only_over_the_one_that_was_read(components: Components) -> None:
-    _, first = await written(components, "")
-    _, second = await written(components, first.decode(), config="changed")
+async def test_a_configuration_is_written_only_over_the_one_that_was_read(parts: Components) -> None:
+    _, first = await written(parts, "")
+    _, second = await written(parts, first.decode(), config="changed")
     for read in ("", first.decode()):
-        assert await written(components, read, config="too late") == [b"raced"]
-    assert (await field(components, "config"), await field(components, "pair")) == ("changed", second.decode())
+        assert await written(parts, read, config="too late") == [b"raced"]
+    assert (await field(parts, "config"), await field(parts, "pair")) == ("changed", second.decode())
 
 
-async def test_a_change_raises_the_version_and_keeps_the_incarnation(components: Components) -> None:
-    _, first = await written(components, "")
-    _, second = await written(components, first.decode(), digits="beef")
+async def test_a_change_raises_the_version_and_keeps_the_incarnation(parts: Components) -> None:
+    _, first = await written(parts, "")
+    _, second = await written(parts, first.decode(), digits="beef")
     assert (first[16:], second) == (b"0000000001", first[:16] + b"0000000002")
 
 
@@ -141,78 +139,76 @@ async def test_a_change_raises_the_version_and_keeps_the_incarnation(components:
         ("0000000000000001", None),
     ],
 )
-async def test_an_incarnation_is_above_any_floor(components: Components, floor: str, incarnation: str | None) -> None:
-    _, made = await written(components, "", above=pair(floor, 5) + "x")
+async def test_an_incarnation_is_above_any_floor(parts: Components, floor: str, incarnation: str | None) -> None:
+    _, made = await written(parts, "", above=pair(floor, 5) + "x")
     assert made.decode()[:16] == incarnation or incarnation is None
     assert made.decode() > pair(floor, 5)
 
 
-async def test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards(components: Components) -> None:
-    _, read = await written(components, "")
+async def test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards(parts: Components) -> None:
+    _, read = await written(parts, "")
     ahead = read.decode()[:16] + "0000000009"
-    assert await written(components, read.decode(), above=ahead) == [b"ok", read[:16] + b"0000000010"]
+    assert await written(parts, read.decode(), above=ahead) == [b"ok", read[:16] + b"0000000010"]
 
 
-async def test_a_topology_is_marked_only_as_it_was_read(components: Components) -> None:
-    _, first = await written(components, "")
-    _, second = await written(components, first.decode())
-    assert await call_function(components, "acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
-    word, marked, mark = await call_function(components, "acker_mark_topology_v1", [TOPOLOGY], second, "gone")
+async def test_a_topology_is_marked_only_as_it_was_read(parts: Components) -> None:
+    _, first = await written(parts, "")
+    _, second = await written(parts, first.decode())
+    assert await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
+    word, marked, mark = await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], second, "gone")
     assert (word, marked, mark[:5]) == (b"ok", second[:16] + b"0000000003", b"gone ")
 
 
-async def test_only_the_topology_that_was_marked_is_forgotten(components: Components) -> None:
-    _, first = await written(components, "")
-    _, second = await written(components, first.decode())
-    await call_function(components, "acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
-    assert await field(components, "pair") == second.decode()
-    await call_function(components, "acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], second, "orders")
-    assert not await at(components, "EXISTS", TOPOLOGY)
+async def test_only_the_topology_that_was_marked_is_forgotten(parts: Components) -> None:
+    _, first = await written(parts, "")
+    _, second = await written(parts, first.decode())
+    await call_function(parts, "acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], first, "orders")
+    assert await field(parts, "pair") == second.decode()
+    await call_function(parts, "acker_remove_topology_v1", [TOPOLOGY, TASKS, LISTED], second, "orders")
+    assert not await at(parts, "EXISTS", TOPOLOGY)
 
 
-async def test_a_spout_task_is_written_only_over_the_one_that_was_read(components: Components) -> None:
-    _, read = await written(components, "")
-    _, value = await call_function(components, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
-    assert await call_function(components, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [
-        b"raced"
-    ]
-    assert await at(components, "HGET", TASKS, "s") == value
+async def test_a_spout_task_is_written_only_over_the_one_that_was_read(parts: Components) -> None:
+    _, read = await written(parts, "")
+    _, value = await call_function(parts, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+    assert await call_function(parts, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
+    assert await at(parts, "HGET", TASKS, "s") == value
 
 
-async def test_a_spout_task_is_marked_only_as_it_was_read(components: Components) -> None:
-    _, read = await written(components, "")
-    _, value = await call_function(components, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+async def test_a_spout_task_is_marked_only_as_it_was_read(parts: Components) -> None:
+    _, read = await written(parts, "")
+    _, value = await call_function(parts, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
     marked = ([TOPOLOGY, TASKS], read, "s")
-    assert await call_function(components, "acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
+    assert await call_function(parts, "acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
     foreign = ([TOPOLOGY, TASKS], pair(OLD, 1), "s", value, "")
-    assert await call_function(components, "acker_mark_spout_v1", *foreign) == stale(read.decode())
-    assert await at(components, "HGET", TASKS, "s") == value
-    assert await call_function(components, "acker_mark_spout_v1", *marked, value, "") == [
+    assert await call_function(parts, "acker_mark_spout_v1", *foreign) == stale(read.decode())
+    assert await at(parts, "HGET", TASKS, "s") == value
+    assert await call_function(parts, "acker_mark_spout_v1", *marked, value, "") == [
         b"ok",
         read[:16] + b"0000000002",
     ]
 
 
-async def test_a_shard_that_lost_its_stamp_is_stamped_again(components: Components, call: Caller) -> None:
+async def test_a_shard_that_lost_its_stamp_is_stamped_again(parts: Components, call: Caller) -> None:
     await call.post(init(1, 9))
-    topology = await components.registry.get("default")
+    topology = await parts.registry.get("default")
     for shard in topology.shards:
-        await at(components, "DEL", shard)
+        await at(parts, "DEL", shard)
     assert await call.word(ack(1, 9)) == "acked"
-    assert {(await at(components, "GET", shard)).decode() for shard in topology.shards} == {topology.stamp.text}
+    assert {(await at(parts, "GET", shard)).decode() for shard in topology.shards} == {topology.stamp.text}
 
 
-async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(components: Components, call: Caller) -> None:
+async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(parts: Components, call: Caller) -> None:
     """The configuration is written and no shard stamped: the first call that names the new pair heals the shard."""
     await call.post(init(1, 9))
-    found = await components.registry.get("default")
-    died = _Dying(components.redis, window_ms=components.window_ms)
+    found = await parts.registry.get("default")
+    died = _Dying(parts.redis, window_ms=parts.window_ms)
     marked = await died.set_deletion(found, Deletion.CHECKING)
     await died.set_deletion(marked, None)
-    before = await at(components, "GET", found.shards[1])
-    await components.registry.refresh("default")
+    before = await at(parts, "GET", found.shards[1])
+    await parts.registry.refresh("default")
     assert await call.word(ack(1, 9)) == "acked"
-    assert before.decode() < (await at(components, "GET", found.shards[1])).decode()
+    assert before.decode() < (await at(parts, "GET", found.shards[1])).decode()
 
 
 class _Dying(TopologyRegistry):
@@ -223,8 +219,8 @@ class _Dying(TopologyRegistry):
 
 
 async def test_a_configuration_that_is_lost_with_all_that_its_shards_hold_is_told_in_the_log(
-    components: Components, caplog: pytest.LogCaptureFixture
+    parts: Components, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await at(components, "DEL", keys.topology("default"))
-    await components.registry.refresh("default")
+    await at(parts, "DEL", keys.topology("default"))
+    await parts.registry.refresh("default")
     assert "topology default is made anew: its configuration was lost" in caplog.text

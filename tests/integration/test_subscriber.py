@@ -52,8 +52,8 @@ class Time:
 class Listener:
     """A program that listens: what it was told, in this order."""
 
-    def __init__(self, process: AckerProcess, components: Components, topology: str) -> None:
-        self.process, self.store, self.topology = process, components, topology
+    def __init__(self, process: AckerProcess, parts: Components, topology: str) -> None:
+        self.process, self.store, self.topology = process, parts, topology
         self.time, self.told, self.ended = Time(), list[str](), 0
         self.acker = AsyncAcker(process.url, topology, clock=self.time.clock, sleep=self.time.sleep)
         self.spout = self.acker.spout(SPOUT, shared=True)

@@ -19,15 +19,15 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def lapse(components: Components, call: Caller) -> "Lapse":
-    return Lapse(components, call)
+def lapse(parts: Components, call: Caller) -> "Lapse":
+    return Lapse(parts, call)
 
 
 class Lapse:
     """Lets time pass in the default topology."""
 
-    def __init__(self, components: Components, call: Caller) -> None:
-        self._store, self._call = components, call
+    def __init__(self, parts: Components, call: Caller) -> None:
+        self._store, self._call = parts, call
 
     async def tick(self) -> int:
         """Tick once; gives how many roots ended."""
@@ -207,16 +207,16 @@ async def test_places_under_a_cap_are_freed_by_timeouts(call: Caller, lapse: Lap
     assert await call.word(init(S, E)) == "pending"
 
 
-async def test_many_roots_in_one_bucket_all_time_out_once(api: httpx.AsyncClient, components: Components) -> None:
+async def test_many_roots_in_one_bucket_all_time_out_once(api: httpx.AsyncClient, parts: Components) -> None:
     """More than a tick reads in one call, and in one bucket more than it reads as a whole."""
     call = Caller(api, "narrow")
-    await components.registry.create_or_update("narrow", lambda _: TopologyConfig(ackers=1, buckets=1))
+    await parts.registry.create_or_update("narrow", lambda _: TopologyConfig(ackers=1, buckets=1))
     roots = range(1, 3_001)
     await call.words(*[init(root, E, **SHORT) for root in roots])
-    topology = await components.registry.get("narrow")
+    topology = await parts.registry.get("narrow")
 
     async def told() -> bool:
-        await components.expiry.expire(topology)
+        await parts.expiry.expire(topology)
         return (await call.show())["pending"] == 0
 
     await eventually(told)

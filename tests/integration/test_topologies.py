@@ -132,9 +132,9 @@ async def test_a_lower_cap_refuses_new_inits_and_leaves_the_pending_alone(call: 
     assert await call.words(ack(2, 9), init(4, 9), init(5, 9)) == ["acked", "pending", "max_spout_pending"]
 
 
-async def test_the_default_topology_gets_the_buckets_of_the_settings(valkey_url: str, components: Components) -> None:
-    await flush(components)
+async def test_the_default_topology_gets_the_buckets_of_the_settings(valkey_url: str, parts: Components) -> None:
+    await flush(parts)
     replica = Components(valkey_url, window_ms=600_000, buckets=16)
     await replica.open()
-    assert (await components.registry.refresh("default")).config.buckets == 16
+    assert (await parts.registry.refresh("default")).config.buckets == 16
     await replica.close()

@@ -30,7 +30,7 @@ async def topology(api: httpx.AsyncClient) -> str:
 
 
 @pytest.fixture
-async def other(components: Components, stopping: object, valkey_url: str) -> httpx.AsyncClient:
+async def other(parts: Components, stopping: object, valkey_url: str) -> httpx.AsyncClient:
     """Another replica, with caches of its own."""
     replica = Components(valkey_url, window_ms=600_000)
     app = make_app(replica, Settings(), stopping)  # type: ignore[arg-type]
@@ -39,8 +39,8 @@ async def other(components: Components, stopping: object, valkey_url: str) -> ht
     await replica.close()
 
 
-async def keys_of(components: Components, topology: str) -> list[str]:
-    return [key for key in await find(components, "acker:*") if topology in key]
+async def keys_of(parts: Components, topology: str) -> list[str]:
+    return [key for key in await find(parts, "acker:*") if topology in key]
 
 
 async def state(client: httpx.AsyncClient, verb: str, operation: dict[str, object]) -> str:
@@ -49,16 +49,16 @@ async def state(client: httpx.AsyncClient, verb: str, operation: dict[str, objec
 
 
 async def test_an_idle_topology_goes_and_leaves_only_tombstones(
-    api: httpx.AsyncClient, components: Components, topology: str
+    api: httpx.AsyncClient, parts: Components, topology: str
 ) -> None:
     await state(api, "init", INIT)
     await state(api, "ack", ACK)
     cursor = (await api.get(f"{T}/spouts/reader/completions")).json()["cursor"]
     await api.post(f"{T}/spouts/reader/completions/release", json={"cursor": cursor})
     assert (await api.delete(T)).status_code == 204
-    assert sorted(await keys_of(components, "orders")) == ["acker:{orders/0}", "acker:{orders/1}"]
-    for key in await keys_of(components, "orders"):
-        assert 0 < await at(components, "PTTL", key) <= 86_400_000
+    assert sorted(await keys_of(parts, "orders")) == ["acker:{orders/0}", "acker:{orders/1}"]
+    for key in await keys_of(parts, "orders"):
+        assert 0 < await at(parts, "PTTL", key) <= 86_400_000
     assert (await api.get(T)).json()["code"] == "unknown_topology"
     assert (await api.delete(T)).json()["code"] == "unknown_topology"
 
@@ -79,7 +79,7 @@ async def test_default_always_exists(api: httpx.AsyncClient) -> None:
 
 
 async def test_forced_it_fails_what_is_pending_and_goes_when_that_was_released(
-    api: httpx.AsyncClient, components: Components, topology: str
+    api: httpx.AsyncClient, parts: Components, topology: str
 ) -> None:
     await state(api, "init", INIT)
     await state(api, "ack", {"root_id": "00000000000000a9", "edge_id": EDGE})
@@ -91,18 +91,18 @@ async def test_forced_it_fails_what_is_pending_and_goes_when_that_was_released(
     assert await state(api, "ack", ACK) == "finished"
     told = (await api.get(f"{T}/spouts/reader/completions")).json()
     assert [(done["outcome"], done["reason"]) for done in told["completions"]] == [("failed", "topology deleted")]
-    await components.topology_deleter.resume(await components.registry.refresh("orders"))
+    await parts.topology_deleter.resume(await parts.registry.refresh("orders"))
     assert (await api.get(T)).status_code == 200
     await api.post(f"{T}/spouts/reader/completions/release", json={"cursor": told["cursor"]})
-    await components.topology_deleter.resume(await components.registry.refresh("orders"))
+    await parts.topology_deleter.resume(await parts.registry.refresh("orders"))
     assert (await api.get(T)).status_code == 404
 
 
-async def test_with_discard_it_goes_at_once(api: httpx.AsyncClient, components: Components, topology: str) -> None:
+async def test_with_discard_it_goes_at_once(api: httpx.AsyncClient, parts: Components, topology: str) -> None:
     await state(api, "init", INIT)
     await state(api, "ack", {"root_id": "00000000000000a9", "edge_id": EDGE})
     assert (await api.delete(f"{T}?force=true&discard=true")).status_code == 204
-    assert len(await keys_of(components, "orders")) == 2
+    assert len(await keys_of(parts, "orders")) == 2
 
 
 async def test_discard_alone_is_refused(api: httpx.AsyncClient, topology: str) -> None:
@@ -124,42 +124,42 @@ async def test_a_topology_made_again_is_untouched_by_what_was_in_flight_against_
 
 
 async def test_a_replica_with_a_warm_cache_learns_that_a_topology_has_gone(
-    api: httpx.AsyncClient, other: httpx.AsyncClient, components: Components, topology: str
+    api: httpx.AsyncClient, other: httpx.AsyncClient, parts: Components, topology: str
 ) -> None:
     assert await state(other, "ack", ACK) == "early"
     await api.delete(f"{T}?force=true&discard=true")
     assert await state(other, "init", INIT) == "unknown_topology"
     assert await state(other, "ack", ACK) == "unknown_topology"
-    assert len(await keys_of(components, "orders")) == 2
+    assert len(await keys_of(parts, "orders")) == 2
 
 
 async def test_a_removal_that_died_before_its_end_is_gone_on_with(
-    api: httpx.AsyncClient, components: Components, topology: str, monkeypatch: pytest.MonkeyPatch
+    api: httpx.AsyncClient, parts: Components, topology: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acker_service.topologies.deletion.DELETION_TIMEOUT_MS", -1)
-    marked = await components.registry.set_deletion(await components.registry.refresh("orders"), Deletion.DELETING)
-    await components.redis.execute(config_functions.bury(marked.shards[0], marked.stamp))
-    await components.topology_deleter.resume(await components.registry.refresh("orders"))
+    marked = await parts.registry.set_deletion(await parts.registry.refresh("orders"), Deletion.DELETING)
+    await parts.redis.execute(config_functions.bury(marked.shards[0], marked.stamp))
+    await parts.topology_deleter.resume(await parts.registry.refresh("orders"))
     assert (await api.get(T)).status_code == 404
-    assert len(await keys_of(components, "orders")) == 2
+    assert len(await keys_of(parts, "orders")) == 2
 
 
 async def test_a_count_that_died_is_forgotten(
-    api: httpx.AsyncClient, components: Components, topology: str, monkeypatch: pytest.MonkeyPatch
+    api: httpx.AsyncClient, parts: Components, topology: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acker_service.topologies.deletion.DELETION_TIMEOUT_MS", -1)
-    await components.registry.set_deletion(await components.registry.refresh("orders"), Deletion.CHECKING)
-    await components.topology_deleter.resume(await components.registry.refresh("orders"))
+    await parts.registry.set_deletion(await parts.registry.refresh("orders"), Deletion.CHECKING)
+    await parts.topology_deleter.resume(await parts.registry.refresh("orders"))
     assert await state(api, "init", INIT) == "pending"
 
 
 async def test_an_incarnation_is_above_the_tombstones_of_the_old_one(
-    api: httpx.AsyncClient, components: Components, topology: str
+    api: httpx.AsyncClient, parts: Components, topology: str
 ) -> None:
     await api.delete(T)
-    await at(components, "SET", "acker:{orders/1}", "fffffffffffffffe" + "0000000001x", "PX", 10_000)
+    await at(parts, "SET", "acker:{orders/1}", "fffffffffffffffe" + "0000000001x", "PX", 10_000)
     await api.put(T, json={"ackers": 2})
-    assert (await components.registry.refresh("orders")).incarnation == "ffffffffffffffff"
+    assert (await parts.registry.refresh("orders")).incarnation == "ffffffffffffffff"
     assert await state(api, "init", INIT) == "pending"
 
 
@@ -262,22 +262,22 @@ async def test_a_repeat_is_known_though_its_spout_task_was_made_again(api: httpx
 
 
 async def test_what_is_half_applied_is_never_told_as_not_done(
-    components: Components, topology: str, monkeypatch: pytest.MonkeyPatch
+    parts: Components, topology: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A forced deletion that stamps one shard between the two parts of a request."""
-    found = await components.registry.get("orders")
-    marked = await components.registry.set_deletion(found, Deletion.DRAINING)
-    await at(components, "SET", marked.shards[0], found.stamp.text)
-    await at(components, "SET", marked.shards[1], marked.stamp.text)
+    found = await parts.registry.get("orders")
+    marked = await parts.registry.set_deletion(found, Deletion.DRAINING)
+    await at(parts, "SET", marked.shards[0], found.stamp.text)
+    await at(parts, "SET", marked.shards[1], marked.stamp.text)
     messages = [
         Ack(root_id=2, ack_val=5, outstanding=-1),
         Init(root_id=3, spout_task="s", ack_val=5, outstanding=1),
     ]
-    await at(components, "HSET", keys.topology("orders"), "pair", found.stamp.text, "mark", "")
-    await components.registry.refresh("orders")
-    await components.spouts.create_or_update(found, "s")
+    await at(parts, "HSET", keys.topology("orders"), "pair", found.stamp.text, "mark", "")
+    await parts.registry.refresh("orders")
+    await parts.spouts.create_or_update(found, "s")
     await at(
-        components,
+        parts,
         "HSET",
         keys.topology("orders"),
         "pair",
@@ -286,9 +286,9 @@ async def test_what_is_half_applied_is_never_told_as_not_done(
         f"force {marked.deletion_started_ms}",
     )
     with pytest.raises(StoreUnavailable) as told:
-        await components.applier.apply(found, ApplyRequest(endpoint="batch", operations=ListBatch(messages)))
+        await parts.applier.apply(found, ApplyRequest(endpoint="batch", operations=ListBatch(messages)))
     assert not told.value.retryable
-    assert (await components.roots.read(marked, 2)).ack_val == 5
+    assert (await parts.roots.read(marked, 2)).ack_val == 5
 
 
 async def test_a_replica_that_knows_an_old_incarnation_finds_the_spout_tasks_of_the_new_one(
@@ -306,14 +306,14 @@ async def test_a_replica_that_knows_an_old_incarnation_finds_the_spout_tasks_of_
 
 @pytest.mark.parametrize("path", ["", "/spouts/reader"])
 async def test_what_a_later_release_has_written_is_passed_over(
-    api: httpx.AsyncClient, components: Components, topology: str, path: str
+    api: httpx.AsyncClient, parts: Components, topology: str, path: str
 ) -> None:
     await api.put(f"{T}/spouts/reader", json={})
-    found = await components.registry.refresh("orders")
-    config = await at(components, "HGET", keys.topology("orders"), "config")
-    await at(components, "HSET", keys.topology("orders"), "config", config.replace(b"{", b'{"later": 1, ', 1))
+    found = await parts.registry.refresh("orders")
+    config = await at(parts, "HGET", keys.topology("orders"), "config")
+    await at(parts, "HSET", keys.topology("orders"), "config", config.replace(b"{", b'{"later": 1, ', 1))
     where = keys.spouts("orders", found.incarnation)
-    spout = await at(components, "HGET", where, "reader")
-    await at(components, "HSET", where, "reader", spout.replace(b"{", b'{"later": 1, ', 1))
-    await components.registry.refresh("orders")
+    spout = await at(parts, "HGET", where, "reader")
+    await at(parts, "HSET", where, "reader", spout.replace(b"{", b'{"later": 1, ', 1))
+    await parts.registry.refresh("orders")
     assert (await api.get(f"{T}{path}")).status_code == 200

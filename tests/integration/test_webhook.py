@@ -47,8 +47,8 @@ def port(receiver: Receiver) -> Iterator[int]:
 class Hooks:
     """A service that delivers, and its callbacks."""
 
-    def __init__(self, components: Components, call: Caller, webhook_client: WebhookClient) -> None:
-        self.store, self.call, self.webhook_client = components, call, webhook_client
+    def __init__(self, parts: Components, call: Caller, webhook_client: WebhookClient) -> None:
+        self.store, self.call, self.webhook_client = parts, call, webhook_client
         self._supervisors: list[DeliverySupervisor] = []
 
     async def register(self, port: int, spout_task: str = SPOUT) -> None:
@@ -88,8 +88,8 @@ class Hooks:
 
 
 @pytest.fixture
-async def hooks(components: Components, call: Caller, webhook_client: WebhookClient) -> AsyncIterator[Hooks]:
-    hooks = Hooks(components, call, webhook_client)
+async def hooks(parts: Components, call: Caller, webhook_client: WebhookClient) -> AsyncIterator[Hooks]:
+    hooks = Hooks(parts, call, webhook_client)
     yield hooks
     await hooks.stop()
 

@@ -21,7 +21,7 @@ ids = few_ids | st.integers(1, 2**64 - 1)
 ack_vals = st.just(0) | ids
 counts = st.none() | st.sampled_from((-(2**31), -1, 0, 1, 2**31 - 1))
 names = st.sampled_from(("orders-1", "orders-2", "a", "n" * 128, "0.A_z-"))
-components = st.none() | names
+parts = st.none() | names
 message_ids = st.none() | st.text(unicode, max_size=4) | st.sampled_from(("", "42", "x" * 1_024, "ü" * 512, "😀" * 256))
 reasons = st.none() | st.text(unicode, max_size=4) | st.sampled_from(("", "x" * 1_024, "😀" * 1_024))
 timeouts = st.none() | st.sampled_from((100, 30_000, DAYS_7))
@@ -36,11 +36,11 @@ messages: st.SearchStrategy[Operation] = st.one_of(
         message_id=message_ids,
         message_timeout_ms=timeouts,
         progress_timeout_ms=timeouts | st.just(0),
-        component=components,
+        component=parts,
     ),
-    st.builds(Ack, root_id=ids, ack_val=ack_vals, outstanding=counts, edge_id=st.none() | ids, component=components),
-    st.builds(Fail, root_id=ids, reason=reasons, component=components),
-    st.builds(ResetTimeout, root_id=ids, component=components),
+    st.builds(Ack, root_id=ids, ack_val=ack_vals, outstanding=counts, edge_id=st.none() | ids, component=parts),
+    st.builds(Fail, root_id=ids, reason=reasons, component=parts),
+    st.builds(ResetTimeout, root_id=ids, component=parts),
 )
 acks = st.builds(Ack, root_id=ids, ack_val=ack_vals, outstanding=counts)
 acks_of_edges = st.builds(Ack, root_id=ids, ack_val=ack_vals, outstanding=counts, edge_id=ids)

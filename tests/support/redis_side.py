@@ -8,46 +8,46 @@ from acker_service.redis.calls import Argument, Call, ShardCall, fcall
 from acker_service.topologies.stamp import Topology
 
 
-async def everywhere(components: Components, *command: Argument) -> list[Any]:
+async def everywhere(parts: Components, *command: Argument) -> list[Any]:
     """Run a plain command on every server."""
-    return await components.redis.on_every_server(*command)
+    return await parts.redis.on_every_server(*command)
 
 
-async def at(components: Components, command: str, key: str | bytes, *args: Argument) -> Any:
+async def at(parts: Components, command: str, key: str | bytes, *args: Argument) -> Any:
     """Run a plain command where a key lives."""
     name = key if isinstance(key, str) else key.decode()
-    return await components.redis.execute(Call(command=(command, name, *args), decode=_raw, confirm=False))
+    return await parts.redis.execute(Call(command=(command, name, *args), decode=_raw, confirm=False))
 
 
-async def call(components: Components, function: str, keys: Sequence[str], *args: Argument) -> Any:
+async def call(parts: Components, function: str, keys: Sequence[str], *args: Argument) -> Any:
     """Call a function of the library and give its reply as it is."""
-    return await components.redis.execute(fcall(function, tuple(keys), *args, decode=_raw))
+    return await parts.redis.execute(fcall(function, tuple(keys), *args, decode=_raw))
 
 
-async def ask(components: Components, topology: Topology, shard: int, function: str, *args: Argument) -> list[Any]:
+async def ask(parts: Components, topology: Topology, shard: int, function: str, *args: Argument) -> list[Any]:
     """Call a function on a shard as the store does; gives its reply as it is, without the leading word."""
-    _, reply = await components.shards.call(topology, shard, ShardCall(function=function, args=args, decode=list))
+    _, reply = await parts.shards.call(topology, shard, ShardCall(function=function, args=args, decode=list))
     return reply
 
 
-async def flush(components: Components) -> None:
+async def flush(parts: Components) -> None:
     """Empty it."""
-    await everywhere(components, "FLUSHALL")
+    await everywhere(parts, "FLUSHALL")
 
 
-async def find(components: Components, pattern: str) -> list[str]:
+async def find(parts: Components, pattern: str) -> list[str]:
     """Give the keys that match."""
-    return [key.decode() for keys in await everywhere(components, "KEYS", pattern) for key in keys]
+    return [key.decode() for keys in await everywhere(parts, "KEYS", pattern) for key in keys]
 
 
-async def now_ms(components: Components, key: str) -> int:
+async def now_ms(parts: Components, key: str) -> int:
     """Tell the time of the server that has a key."""
-    return await components.redis.now_ms(key)
+    return await parts.redis.now_ms(key)
 
 
-async def used_memory(components: Components) -> int:
+async def used_memory(parts: Components) -> int:
     """Say how many bytes a single server uses."""
-    (memory,) = await everywhere(components, "INFO", "memory")
+    (memory,) = await everywhere(parts, "INFO", "memory")
     return int(memory["used_memory"])
 
 
