@@ -63,4 +63,4 @@ def test_in_redis(scenario: Scenario, redis_acker: DrivenStore) -> None:
     assert play(redis_acker, scenario) == words_of(scenario)
     assert [(done.outcome, done.reason) for done in redis_acker.mailbox()] == scenario.told
     names = {"N": "unknown", "E": "early", "P": "pending", "F": "finished"}
-    assert names[redis_acker.root(0xA1).state] == scenario.left
+    assert names[redis_acker.root(0xA1).state.value] == scenario.left
