@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores coverage mutations contract-fuzz java spark spark-drivers examples \
         check-deploy image-test image-test-spark faults-cluster bench check format lock clean
-APART := faults spark deploy image cluster pipelines   # rooms of tests/ with a target of their own
+APART := faults spark deploy image cluster pipelines   # folders of tests/ with a target of their own
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,10 +33,10 @@ faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, and s
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
 
-coverage: $(VENV)/.dev ## See that each pure room is covered wholly by its own tests (part of `make test`)
+coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (part of `make test`)
 	$(BIN)/python -m pytest tests/test_coverage.py
 
-mutations: $(VENV)/.dev ## Break every rule of law and store on purpose and see the tests notice (most of an hour)
+mutations: $(VENV)/.dev ## Break every rule of the state machine and the store on purpose; a test must notice each (most of an hour)
 	$(BIN)/python -m pytest -m mutations
 
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
