@@ -23,8 +23,8 @@ class _Fold:
 class Gathered:
     """Operations in the order in which the program gave them, the acks of one root folded where that is asked.
 
-    Only acks of distinct edges fold: the same edge acked twice stays two operations, and the state machine says what they do. An
-    operation of another kind, or one that is not to be folded, closes its root's fold, so later acks stay behind it.
+    Only acks of distinct edges fold: the same edge acked twice stays two operations, as the state machine demands.
+    An operation of another kind, or one that is not to be folded, closes its root's fold, so later acks stay behind it.
     """
 
     __slots__ = ("_folds", "_messages", "roots")

@@ -33,7 +33,7 @@ class after:  # noqa: N801 - reads as a word: faults.append(after(ReadTimeout("l
 
 
 class MemoryAcker:
-    """An acker with one topology, which runs the state machine of ``acker_protocol.tree`` and forgets all with the test. ::
+    """An acker with one topology on the state machine of ``acker_protocol.tree``; it forgets all with the test. ::
 
         memory = MemoryAcker()
         with memory.acker() as acker:
