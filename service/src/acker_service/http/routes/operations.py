@@ -14,8 +14,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.http import errors
 from acker_service.http.auth import needs, require_for
-from acker_service.http.bodies import JSON, content_type, read, read_json
-from acker_service.http.parameters import TopologyName
+from acker_service.http.parameters import JSON, TopologyName, content_type, read_body, read_json
 from acker_service.operations import decoding
 from acker_service.operations.applier import Applier, ApplyRequest, Reply
 from acker_service.operations.batch import ListBatch, OperationBatch
@@ -61,7 +60,7 @@ def _batch(registry: TopologyRegistry, applier: Applier, max_body_bytes: int, ma
     async def batch(topology: TopologyName, request: Request, key: Key = None, results: Results = "all") -> Response:
         """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
         kind = content_type(request, *decoding.CONTENT_TYPES)
-        operations = decoding.decode(kind, await read(request, max_bytes=max_body_bytes), max_operations=max_batch)
+        operations = decoding.decode(kind, await read_body(request, max_bytes=max_body_bytes), max_operations=max_batch)
         require_for(request, operations)
         reply = await _apply(registry, applier, topology, "batch", operations, key)
         response = Response(msgspec.json.encode(_results(reply, results)), media_type=JSON)

@@ -10,9 +10,8 @@ from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Query, Request
 
 from acker_service.http.auth import needs
-from acker_service.http.bodies import read_json_if_any
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs
+from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs, read_json_if_any
 from acker_service.http.routes.operations import show_answer
 from acker_service.redis.functions import RootState
 from acker_service.roots.notifier import RootNotifier

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from acker_service.http.access import Scope
 from acker_service.http.auth import needs, require
-from acker_service.http.bodies import read_json_if_any
-from acker_service.http.parameters import Discard, SpoutTask, TopologyName
+from acker_service.http.parameters import Discard, SpoutTask, TopologyName, read_json_if_any
 from acker_service.topologies.callback import (
     Callback,
     PubSub,
