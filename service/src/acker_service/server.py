@@ -12,14 +12,14 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from acker_service.app import make_app
+from acker_service.app import load_limits, make_app
 from acker_service.background import cancel_and_wait
 from acker_service.components import Components
 from acker_service.file_limits import raise_limit
 from acker_service.http import auth
 from acker_service.http.connection import limited
 from acker_service.http.keys_file import KeysFile, configured_keys
-from acker_service.http.load_limits import LoadLimits
+from acker_service.http.load_shedding import LoadLimits
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.redis.durability import Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
@@ -143,7 +143,7 @@ def _load_limits(settings: Settings) -> LoadLimits:
     fit = raise_limit(settings.max_connections)
     if fit < settings.max_connections:
         _log.warning("only %d of %d connections fit the limit of open files", fit, settings.max_connections)
-    return dataclasses.replace(settings.load_limits, max_connections=fit)
+    return dataclasses.replace(load_limits(settings), max_connections=fit)
 
 
 def _uvicorn_config(app: FastAPI, settings: Settings, metrics: HttpMetrics) -> uvicorn.Config:

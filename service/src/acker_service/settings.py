@@ -12,7 +12,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from acker_service.delivery.egress import read_hosts, read_networks
 from acker_service.delivery.retry import read_schedule
-from acker_service.http.load_limits import LoadLimits
 from acker_service.redis.durability import Mode, read_durability
 
 DAY_MS = 86_400_000
@@ -116,18 +115,6 @@ class Settings(BaseSettings):
     def publishes(self) -> bool:
         """Whether other processes can reach the store, and so subscribe to what is published there."""
         return self.redis_url is not None or self.store_port != 0
-
-    @property
-    def load_limits(self) -> LoadLimits:
-        """Limits on the load of this process."""
-        return LoadLimits(
-            max_in_flight=self.max_in_flight,
-            max_waiting=self.max_waiting,
-            max_in_flight_bytes=max(self.max_in_flight_bytes, self.max_body_bytes),
-            body_timeout_s=self.body_timeout_s,
-            max_connections=self.max_connections,
-            max_header_bytes=self.max_header_bytes,
-        )
 
     @model_validator(mode="after")
     def _closed_without_keys(self) -> "Settings":

@@ -9,8 +9,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from acker_service.http.errors import respond
-from acker_service.http.load_limits import LoadLimits
-from acker_service.http.load_shedding import UNLIMITED_PATHS
+from acker_service.http.load_shedding import UNLIMITED_PATHS, LoadLimits
 from acker_service.metrics.instruments import CONNECTIONS, HttpMetrics
 
 MAX_HEADERS = 100

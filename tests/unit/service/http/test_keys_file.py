@@ -180,7 +180,3 @@ class TestSettings:
     @pytest.mark.parametrize("options", [{"keys_file": "keys.json"}, {"open": True}])
     def test_with_keys_or_if_told_so_others_are_served(self, options):
         assert read_settings(host="0.0.0.0", **options).host == "0.0.0.0"
-
-    def test_there_is_always_room_for_the_largest_body(self):
-        assert read_settings(max_body_bytes=5_000, max_in_flight_bytes=4_999).load_limits.max_in_flight_bytes == 5_000
-        assert read_settings(max_body_bytes=5_000, max_in_flight_bytes=9_000).load_limits.max_in_flight_bytes == 9_000
