@@ -7,7 +7,7 @@ from fastapi import APIRouter, FastAPI
 from acker_service import VERSION
 from acker_service.components import Components
 from acker_service.http import auth, errors, http_metrics, load_shedding
-from acker_service.http.keys_file import configured_keys
+from acker_service.http.keys import configured_keys
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.openapi import document
 from acker_service.http.routes import completions, health, operations, roots, spouts, topologies

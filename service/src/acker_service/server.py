@@ -18,7 +18,7 @@ from acker_service.background import cancel_and_wait
 from acker_service.components import Components
 from acker_service.http import auth
 from acker_service.http.connection import limited
-from acker_service.http.keys_file import KeysFile, configured_keys
+from acker_service.http.keys import KeysFile, configured_keys
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.redis.durability import Mode, read_durability

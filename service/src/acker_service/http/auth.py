@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
-from acker_service.http.access import Key, Scope, authenticate, authorize
+from acker_service.http.keys import Key, Scope, authenticate, authorize
 from acker_service.operations.batch import OperationBatch
 
 
@@ -31,7 +31,9 @@ class Needs(SecurityBase):
 
     async def __call__(self, request: Request) -> None:
         """Check the key and keep it in the request's state."""
-        request.state.key = authenticate(request.app.state.keys, _bearer_token(request))
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        token = secret.strip() if scheme.lower() == "bearer" else None
+        request.state.key = authenticate(request.app.state.keys, token)
         require(request, self.scope)
 
 
@@ -46,7 +48,7 @@ def require(request: Request, scope: Scope) -> None:
 
 
 def require_for(request: Request, operations: OperationBatch) -> None:
-    """Ask for what a batch needs beyond `ack`: an init needs `spout`. Raises `Forbidden`."""
+    """Require `spout` for a batch that contains an init. Raises `Forbidden`."""
     if operations.contains(Init):
         require(request, Scope.SPOUT)
 
@@ -54,8 +56,3 @@ def require_for(request: Request, operations: OperationBatch) -> None:
 def visible(request: Request, topologies: Iterable[str]) -> list[str]:
     """Keep the topologies that the request's key allows."""
     return [name for name in topologies if request.state.key.allows(name)]
-
-
-def _bearer_token(request: Request) -> str | None:
-    kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    return secret.strip() if kind.lower() == "bearer" else None
