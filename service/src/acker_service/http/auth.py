@@ -34,7 +34,7 @@ class Needs(SecurityBase):
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         token = secret.strip() if scheme.lower() == "bearer" else None
         request.state.key = authenticate(request.app.state.keys, token)
-        require(request, self.scope)
+        authorize(request.state.key, self.scope, request.path_params.get("topology"))
 
 
 def needs(scope: str) -> Any:

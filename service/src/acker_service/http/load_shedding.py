@@ -90,12 +90,15 @@ class LoadShedding:
         try:
             await self._app(scope, receive if scope["method"] == "GET" else body.receive, send)
         finally:
-            body.release()
+            self._bytes.release(body.held)
             capacity.release()
 
 
 class BoundedBody:
-    """Receives a body part by part, within a time limit and the memory limit of all bodies."""
+    """Receives a body part by part, within a time limit and the memory limit of all bodies.
+
+    ``held`` is its size in bytes so far; the caller releases as much once the request is answered.
+    """
 
     def __init__(self, receive: Receive, capacity: Capacity, timeout_s: float, metrics: HttpMetrics) -> None:
         self._receive = receive
@@ -103,7 +106,7 @@ class BoundedBody:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._deadline = asyncio.get_running_loop().time() + timeout_s
-        self._held = 0
+        self.held = 0
         self._complete = False
 
     async def receive(self) -> Message:
@@ -122,12 +125,8 @@ class BoundedBody:
         except Overloaded:
             self._metrics.overloaded[BODY_BYTES].inc()
             raise
-        self._held += size
+        self.held += size
         return message
-
-    def release(self) -> None:
-        """Free the memory of the body, once the request is answered."""
-        self._capacity.release(self._held)
 
 
 def waits(scope: Scope) -> bool:
