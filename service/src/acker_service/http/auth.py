@@ -18,7 +18,7 @@ def install(app: FastAPI, keys: Sequence[Key] | None) -> None:
 
 
 class Needs(SecurityBase):
-    """Admits a request if its key has the scope, for the topology in its path if there is one.
+    """Admits a request if its key has the scope, for the topology in its path if it has one.
 
     Runs before the body is read, any other parameter is checked or Redis is called. Raises `Unauthorized`,
     `Forbidden`.

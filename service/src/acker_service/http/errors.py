@@ -14,8 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-RETRY_AFTER_MS = {"max_spout_pending": 200, "mailbox_full": 1_000, "store_full": 1_000, "overloaded": 1_000}
-RETRY_AFTER_MS["store_unavailable"] = 1_000
+RETRY_AFTER_MS = {
+    "max_spout_pending": 200,
+    "mailbox_full": 1_000,
+    "store_full": 1_000,
+    "overloaded": 1_000,
+    "store_unavailable": 1_000,
+}
+"""How long a client waits before a retry, by the code of the error."""
 
 PROBLEM_CODE = "acker.problem"
 """The key in a request's scope that holds the code of its problem document, once that answer has begun."""

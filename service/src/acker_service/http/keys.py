@@ -158,7 +158,7 @@ def configured_keys(path: Path | None) -> Keys | None:
 
 
 def parse_keys(text: bytes) -> Keys:
-    """Read the keys out of the text of a file. Raises ``ValueError`` with all errors, none of which shows a value."""
+    """Read the keys out of the text of a file. Raises ``ValueError`` with all errors; they never show a value."""
     try:
         keys = tuple(found.key() for found in _Document.model_validate_json(text).keys)
     except ValidationError as error:
