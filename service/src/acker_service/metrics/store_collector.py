@@ -74,14 +74,14 @@ def families(stats: StoreStats | None) -> Iterator[Metric]:
 
 
 def _memory(stats: StoreStats) -> Iterator[Metric]:
-    full = "Whether this process takes no inits, for want of memory in the store or because that is unfit."
+    full = "Whether this process refuses inits: the store has no memory left, or violates a requirement."
     yield GaugeMetricFamily("acker_store_full", full, value=int(stats.is_full))
     yield GaugeMetricFamily(
         "acker_store_used_bytes", "Memory that Redis uses; of several servers the fullest.", value=stats.used_bytes
     )
-    ticked = "Whether a worker let time pass in the last ten seconds: without one nothing times out or is delivered."
+    ticked = "Whether a worker ticked in the last ten seconds: without one nothing times out or is delivered."
     yield GaugeMetricFamily("acker_store_ticked", ticked, value=int(stats.worker_seen))
-    limit = "Memory that this server may use (maxmemory); 0: no bound."
+    limit = "Memory that this server may use (maxmemory); 0: no limit."
     yield GaugeMetricFamily("acker_store_max_bytes", limit, value=stats.max_bytes)
 
 
@@ -99,7 +99,7 @@ def _remaining(stats: StoreStats) -> Iterator[Metric]:
 
 
 def _ended(stats: StoreStats) -> Iterator[Metric]:
-    help_ = "Completions since the topology was made, by outcome; counted where the root ends, over all replicas."
+    help_ = "Completions since the topology was created, by outcome; counted when the root ends, over all replicas."
     ended = CounterMetricFamily("acker_completions", help_, labels=["topology", "outcome"])
     for name, topology in stats.topologies.items():
         for outcome in Outcome:
@@ -108,7 +108,7 @@ def _ended(stats: StoreStats) -> Iterator[Metric]:
     yield _deliveries(stats)
     yield _latencies(stats)
     yield _total(stats, "acker_early_roots_dropped", "dropped", "Early roots dropped because no init came.")
-    unbalanced = "Times an ack val was zero with edges outstanding: somebody uses ids that are not random."
+    unbalanced = "Times an ack val was zero with edges outstanding: a client uses ids that are not random."
     yield _total(stats, "acker_unbalanced", "unbalanced", unbalanced)
 
 
