@@ -11,7 +11,7 @@ from pathlib import Path
 from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
-from acker_service.http.bodies import JSON
+from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch, OperationBatch

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 from acker_protocol.wire.packed import CONTENT_TYPE
-from acker_service.http.bodies import JSON
+from acker_service.http.parameters import JSON
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.topologies.config import TopologyConfig
 

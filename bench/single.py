@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from acker_service.http.bodies import JSON
+from acker_service.http.parameters import JSON
 
 from bench import direct, load
 from bench.http_batches import DONE, PATH, make_topology

@@ -19,7 +19,7 @@ SERVICE = HOUSE / "service/src/acker_service"
 TESTS = HOUSE / "tests/unit"
 PURE_SERVICE = (
     *("delivery/egress", "delivery/payload", "delivery/response", "delivery/retry"),
-    *("http/access", "http/load_limits", "metrics/stats", "operations/batch", "operations/column_batch"),
+    *("http/keys", "http/load_shedding", "metrics/store_collector", "operations/batch", "operations/column_batch"),
     *("redis/calls", "redis/durability", "redis/stamp"),
     *("topologies/callback", "topologies/config", "topologies/cursor_codec"),
 )

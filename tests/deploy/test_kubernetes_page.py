@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from acker_service.http.keys_file import configured_keys
+from acker_service.http.keys import configured_keys
 
 from tests.deploy.chart import CASES, CHART, DEPLOY, Chart
 from tests.deploy.tools import Tools

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from acker_service.http.keys_file import entry
+from acker_service.http.keys import entry
 
 from tests.image.building import Built, build
 from tests.image.conftest import TAG

@@ -12,8 +12,8 @@ from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.http.access import Scope
 from acker_service.http.auth import Needs
+from acker_service.http.keys import Scope
 from acker_service.settings import Settings
 from fastapi import FastAPI
 from fastapi.routing import RouteContext, iter_route_contexts

@@ -18,7 +18,7 @@ from acker_service import VERSION
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.http import auth
-from acker_service.http.access import Key, Scope, digest_of
+from acker_service.http.keys import Key, Scope, digest_of
 from acker_service.http.sse import EventStreams
 from acker_service.monitoring import snapshot
 from acker_service.operations.applier import ApplyRequest

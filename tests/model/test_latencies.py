@@ -2,7 +2,7 @@
 
 import pytest
 from acker_protocol.operations import Ack, Init
-from acker_service.metrics.stats import EXPONENTS
+from acker_service.metrics.store_collector import EXPONENTS
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore

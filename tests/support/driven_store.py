@@ -8,7 +8,7 @@ from typing import Any
 from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
 from acker_service.components import Components
 from acker_service.mailboxes.cursor import decode_cursor
-from acker_service.metrics.stats import LatencyHistogram
+from acker_service.metrics.store_collector import LatencyHistogram
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis import library

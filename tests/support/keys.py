@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from acker_service.http.access import digest_of
+from acker_service.http.keys import digest_of
 
 SCOPES = ("ack", "spout", "admin")
 

@@ -14,7 +14,7 @@ import uvloop
 from pydantic.fields import FieldInfo
 
 from acker_service import VERSION
-from acker_service.http.keys_file import entry
+from acker_service.http.keys import entry
 from acker_service.metrics.logs import start_logging
 from acker_service.settings import Settings, read_settings
 

@@ -7,7 +7,8 @@ from fastapi import APIRouter, FastAPI
 from acker_service import VERSION
 from acker_service.components import Components
 from acker_service.http import auth, errors, http_metrics, load_shedding
-from acker_service.http.keys_file import configured_keys
+from acker_service.http.keys import configured_keys
+from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.openapi import document
 from acker_service.http.routes import completions, health, operations, roots, spouts, topologies
 from acker_service.settings import Role, Settings
@@ -29,11 +30,23 @@ def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> 
     auth.install(app, configured_keys(settings.keys_file))
     if settings.role is not Role.WORKER:
         document.install(app, max_batch=settings.max_batch)
-    load_shedding.install(app, limits=settings.load_limits, metrics=parts.metrics.http)
+    load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)
     errors.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
     parts.metrics.set_version(VERSION)
     return app
+
+
+def load_limits(settings: Settings) -> LoadLimits:
+    """Give the configured limits on the load of this process; the largest body always fits the memory for bodies."""
+    return LoadLimits(
+        max_in_flight=settings.max_in_flight,
+        max_waiting=settings.max_waiting,
+        max_in_flight_bytes=max(settings.max_in_flight_bytes, settings.max_body_bytes),
+        body_timeout_s=settings.body_timeout_s,
+        max_connections=settings.max_connections,
+        max_header_bytes=settings.max_header_bytes,
+    )
 
 
 def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.Event) -> list[APIRouter]:

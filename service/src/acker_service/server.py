@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import resource
 import signal
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
@@ -12,14 +13,13 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from acker_service.app import make_app
+from acker_service.app import load_limits, make_app
 from acker_service.background import cancel_and_wait
 from acker_service.components import Components
-from acker_service.file_limits import raise_limit
 from acker_service.http import auth
 from acker_service.http.connection import limited
-from acker_service.http.keys_file import KeysFile, configured_keys
-from acker_service.http.load_limits import LoadLimits
+from acker_service.http.keys import KeysFile, configured_keys
+from acker_service.http.load_shedding import LoadLimits
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.redis.durability import Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 10
 """How long requests in flight may take after a stop signal."""
+RESERVED_FILES = 256
+"""Open files beside client connections: connections to Redis, the log, connections that are being refused."""
 
 
 class UvicornServer(uvicorn.Server):
@@ -140,10 +142,10 @@ def _sync(settings: Settings) -> str:
 
 def _load_limits(settings: Settings) -> LoadLimits:
     """Give the configured limits, with no more connections than the limit of open files allows."""
-    fit = raise_limit(settings.max_connections)
+    fit = raise_file_limit(settings.max_connections)
     if fit < settings.max_connections:
         _log.warning("only %d of %d connections fit the limit of open files", fit, settings.max_connections)
-    return dataclasses.replace(settings.load_limits, max_connections=fit)
+    return dataclasses.replace(load_limits(settings), max_connections=fit)
 
 
 def _uvicorn_config(app: FastAPI, settings: Settings, metrics: HttpMetrics) -> uvicorn.Config:
@@ -160,3 +162,28 @@ def _uvicorn_config(app: FastAPI, settings: Settings, metrics: HttpMetrics) -> u
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
     )
+
+
+def raise_file_limit(connections: int) -> int:
+    """Raise the limit of open files for ``connections``, as far as the system allows; give how many fit.
+
+    Beyond the limit the system would close connections without an answer, and connections to Redis would fail.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = wanted_file_limit(connections, soft=soft, hard=hard)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return connections_within(connections, limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def wanted_file_limit(connections: int, *, soft: int, hard: int) -> int:
+    """Compute the limit to request: enough for ``connections``, never below the present one."""
+    if soft == resource.RLIM_INFINITY:
+        return soft
+    wanted = max(soft, connections + RESERVED_FILES)
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+
+
+def connections_within(connections: int, *, limit: int) -> int:
+    """Compute how many of ``connections`` fit into a limit, at least one."""
+    return connections if limit == resource.RLIM_INFINITY else max(1, min(connections, limit - RESERVED_FILES))

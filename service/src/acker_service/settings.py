@@ -12,7 +12,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from acker_service.delivery.egress import read_hosts, read_networks
 from acker_service.delivery.retry import read_schedule
-from acker_service.http.load_limits import LoadLimits
 from acker_service.redis.durability import Mode, read_durability
 
 DAY_MS = 86_400_000
@@ -60,14 +59,14 @@ class Settings(BaseSettings):
     )
     open: bool = Field(
         default=False,
-        description="Serve others than this machine without keys",
+        description="Serve other machines without keys",
         json_schema_extra={"option": "--open/--closed"},
     )
-    keys_file: Path | None = Field(default=None, description="File of keys [none: ask for no key]")
+    keys_file: Path | None = Field(default=None, description="File of API keys [none: no key is required]")
     durability: Annotated[str, AfterValidator(_checked(read_durability))] = Field(
         default="relaxed", description="When a write counts: relaxed, fsync or replica:n"
     )
-    fsync_asserted: bool = Field(default=False, description="Vouch for appendfsync always where Redis does not tell")
+    fsync_asserted: bool = Field(default=False, description="Assert that appendfsync is always where Redis hides it")
     idempotency_window_ms: int = Field(
         default=600_000, ge=60_000, le=7 * DAY_MS, description="How long request keys are remembered"
     )
@@ -78,14 +77,18 @@ class Settings(BaseSettings):
     spout_idle_ms: int = Field(
         default=DAY_MS, ge=1_000, le=365 * DAY_MS, description="How long an ephemeral spout task stays unused"
     )
-    tick_ms: int = Field(default=250, ge=10, le=60_000, description="How often overdue roots are looked for")
+    tick_ms: int = Field(
+        default=250, ge=10, le=60_000, description="Time between two ticks, which time out overdue roots"
+    )
     max_body_bytes: int = Field(default=4_194_304, ge=1_024, le=268_435_456, description="Largest body that is taken")
     max_batch: int = Field(default=10_000, ge=1, le=10_000, description="Most operations in a batch")
-    max_in_flight: int = Field(default=1_000, ge=1, le=1_000_000, description="Most requests worked on at once")
+    max_in_flight: int = Field(default=1_000, ge=1, le=1_000_000, description="Most requests in flight at once")
     max_in_flight_bytes: int = Field(
         default=67_108_864, ge=1_024, le=1_099_511_627_776, description="Most bytes their bodies hold together"
     )
-    max_waiting: int = Field(default=10_000, ge=0, le=1_000_000, description="Most requests that wait for news at once")
+    max_waiting: int = Field(
+        default=10_000, ge=0, le=1_000_000, description="Most long polls and event streams at once"
+    )
     max_connections: int = Field(default=16_384, ge=1, le=1_000_000, description="Most connections at once")
     max_header_bytes: int = Field(default=65_536, ge=1_024, le=16_777_216, description="Largest head of a request")
     body_timeout_s: float = Field(default=30, gt=0, le=3_600, description="How long a request may take to arrive")
@@ -102,7 +105,7 @@ class Settings(BaseSettings):
         default="1,5,30,120,600,1800,7200,18000,36000,36000", description="Seconds before each further try"
     )
     callback_retry_after_max_s: float = Field(
-        default=3_600, ge=0, le=604_800, description="For how long a receiver may ask to be left alone, at most"
+        default=3_600, ge=0, le=604_800, description="Longest Retry-After of a receiver that counts"
     )
     callback_timeout_s: float = Field(default=30, gt=0, le=600, description="How long a post to a webhook may take")
     callback_max_batch: int = Field(default=500, ge=1, le=1_000, description="Most completions delivered together")
@@ -116,18 +119,6 @@ class Settings(BaseSettings):
     def publishes(self) -> bool:
         """Whether other processes can reach the store, and so subscribe to what is published there."""
         return self.redis_url is not None or self.store_port != 0
-
-    @property
-    def load_limits(self) -> LoadLimits:
-        """Limits on the load of this process."""
-        return LoadLimits(
-            max_in_flight=self.max_in_flight,
-            max_waiting=self.max_waiting,
-            max_in_flight_bytes=max(self.max_in_flight_bytes, self.max_body_bytes),
-            body_timeout_s=self.body_timeout_s,
-            max_connections=self.max_connections,
-            max_header_bytes=self.max_header_bytes,
-        )
 
     @model_validator(mode="after")
     def _closed_without_keys(self) -> "Settings":

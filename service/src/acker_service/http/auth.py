@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
-from acker_service.http.access import Key, Scope, authenticate, authorize
+from acker_service.http.keys import Key, Scope, authenticate, authorize
 from acker_service.operations.batch import OperationBatch
 
 
@@ -18,7 +18,7 @@ def install(app: FastAPI, keys: Sequence[Key] | None) -> None:
 
 
 class Needs(SecurityBase):
-    """Admits a request if its key has the scope, for the topology in its path if there is one.
+    """Admits a request if its key has the scope, for the topology in its path if it has one.
 
     Runs before the body is read, any other parameter is checked or Redis is called. Raises `Unauthorized`,
     `Forbidden`.
@@ -31,8 +31,10 @@ class Needs(SecurityBase):
 
     async def __call__(self, request: Request) -> None:
         """Check the key and keep it in the request's state."""
-        request.state.key = authenticate(request.app.state.keys, _bearer_token(request))
-        require(request, self.scope)
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        token = secret.strip() if scheme.lower() == "bearer" else None
+        request.state.key = authenticate(request.app.state.keys, token)
+        authorize(request.state.key, self.scope, request.path_params.get("topology"))
 
 
 def needs(scope: str) -> Any:
@@ -46,7 +48,7 @@ def require(request: Request, scope: Scope) -> None:
 
 
 def require_for(request: Request, operations: OperationBatch) -> None:
-    """Ask for what a batch needs beyond `ack`: an init needs `spout`. Raises `Forbidden`."""
+    """Require `spout` for a batch that contains an init. Raises `Forbidden`."""
     if operations.contains(Init):
         require(request, Scope.SPOUT)
 
@@ -54,8 +56,3 @@ def require_for(request: Request, operations: OperationBatch) -> None:
 def visible(request: Request, topologies: Iterable[str]) -> list[str]:
     """Keep the topologies that the request's key allows."""
     return [name for name in topologies if request.state.key.allows(name)]
-
-
-def _bearer_token(request: Request) -> str | None:
-    kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    return secret.strip() if kind.lower() == "bearer" else None

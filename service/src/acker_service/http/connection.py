@@ -9,8 +9,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from acker_service.http.errors import respond
-from acker_service.http.load_limits import LoadLimits
-from acker_service.http.load_shedding import UNLIMITED_PATHS
+from acker_service.http.load_shedding import UNLIMITED_PATHS, LoadLimits
 from acker_service.metrics.instruments import CONNECTIONS, HttpMetrics
 
 MAX_HEADERS = 100
@@ -53,7 +52,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer and count the connection as closed."""
-        self._stop_timer()
+        self._set_timer(None)
         self.metrics.connections.dec()
         super().connection_lost(exc)
 
@@ -91,7 +90,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Stop the timer: the whole request has arrived."""
         self._unread = 0
-        self._stop_timer()
+        self._set_timer(None)
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -122,14 +121,11 @@ class Connection(HttpToolsProtocol):
         response.headers["Connection"] = "close"
         await response(scope, receive, send)
 
-    def _set_timer(self, seconds: float) -> None:
-        self._stop_timer()
-        self._timer = self.loop.call_later(seconds, self._on_timeout)
-
-    def _stop_timer(self) -> None:
+    def _set_timer(self, seconds: float | None) -> None:
+        """Start the timer again; None stops it."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._on_timeout)
 
     def _on_timeout(self) -> None:
         """Close the connection, unless the delay is ours: reading is paused, or the application has yet to answer."""

@@ -14,10 +14,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-RETRY_AFTER_MS = {"max_spout_pending": 200, "mailbox_full": 1_000, "store_full": 1_000, "overloaded": 1_000}
-RETRY_AFTER_MS["store_unavailable"] = 1_000
+RETRY_AFTER_MS = {
+    "max_spout_pending": 200,
+    "mailbox_full": 1_000,
+    "store_full": 1_000,
+    "overloaded": 1_000,
+    "store_unavailable": 1_000,
+}
+"""How long a client waits before a retry, by the code of the error."""
 
-_CODE = "acker.problem"
+PROBLEM_CODE = "acker.problem"
+"""The key in a request's scope that holds the code of its problem document, once that answer has begun."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -34,12 +42,6 @@ def respond(error: ServiceError) -> JSONResponse:
     return response
 
 
-def code_of(scope: Scope) -> str | None:
-    """Give the code of the problem document that answers a request, once that answer has begun."""
-    code: str | None = scope.get(_CODE)
-    return code
-
-
 class ProblemResponse(JSONResponse):
     """A problem document as a response; it records its code in the request's scope, for the metrics."""
 
@@ -47,7 +49,7 @@ class ProblemResponse(JSONResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Record the code and send the response."""
-        scope[_CODE] = self.code
+        scope[PROBLEM_CODE] = self.code
         await super().__call__(scope, receive, send)
 
 

@@ -6,7 +6,7 @@ from acker_protocol.errors import ServiceError
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from acker_service.http.errors import code_of
+from acker_service.http.errors import PROBLEM_CODE
 from acker_service.metrics.instruments import HttpMetrics
 
 OTHER = "other"
@@ -50,7 +50,7 @@ class MetricsMiddleware:
 
     def _count(self, scope: Scope, status: int, started: float) -> None:
         route = getattr(scope.get("route"), "path", OTHER)
-        if (code := code_of(scope)) is not None:
+        if (code := scope.get(PROBLEM_CODE)) is not None:
             self._metrics.problems[code].inc()
         method = scope["method"] if scope["method"] in _METHODS else OTHER
         self._metrics.requests[route, method, str(status)].inc()

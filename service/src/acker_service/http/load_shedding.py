@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from acker_protocol.errors import InvalidRequest, Overloaded
@@ -10,13 +11,46 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from acker_service.http.errors import respond
-from acker_service.http.load_limits import Capacity, LoadLimits
 from acker_service.metrics.instruments import BODY_BYTES, IN_FLIGHT, WAITING, HttpMetrics
 
 UNLIMITED_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
 """Probes and scrapes are answered under any load: otherwise the process would be killed just when it is needed."""
 
 _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadLimits:
+    """Limits of a process: requests in flight and waiting, bytes of their bodies, connections.
+
+    ``body_timeout_s`` is the time a request may take to arrive, ``max_header_bytes`` the size of all before its body.
+    """
+
+    max_in_flight: int = 1_000
+    max_waiting: int = 10_000
+    max_in_flight_bytes: int = 67_108_864
+    body_timeout_s: float = 30.0
+    max_connections: int = 16_384
+    max_header_bytes: int = 65_536
+
+
+class Capacity:
+    """Counts what is used of a limited resource; what exceeds the limit is refused before any work."""
+
+    def __init__(self, limit: int, *, what: str) -> None:
+        self.limit = limit
+        self.used = 0
+        self._what = what
+
+    def acquire(self, count: int = 1) -> None:
+        """Use some capacity. Raises `Overloaded`."""
+        if self.used + count > self.limit:
+            raise Overloaded(f"the acker has {self.used} {self._what}, and may have {self.limit}; nothing was done")
+        self.used += count
+
+    def release(self, count: int = 1) -> None:
+        """Free some capacity."""
+        self.used -= count
 
 
 def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
@@ -52,24 +86,19 @@ class LoadShedding:
             self._metrics.overloaded[reason].inc()
             await respond(error)(scope, receive, send)
             return
-        try:
-            await self._serve(scope, receive, send)
-        finally:
-            capacity.release()
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "GET":
-            await self._app(scope, receive, send)
-            return
         body = BoundedBody(receive, self._bytes, self._timeout_s, self._metrics)
         try:
-            await self._app(scope, body.receive, send)
+            await self._app(scope, receive if scope["method"] == "GET" else body.receive, send)
         finally:
-            body.release()
+            self._bytes.release(body.held)
+            capacity.release()
 
 
 class BoundedBody:
-    """Receives a body part by part, within a time limit and the memory limit of all bodies."""
+    """Receives a body part by part, within a time limit and the memory limit of all bodies.
+
+    ``held`` is its size in bytes so far; the caller releases as much once the request is answered.
+    """
 
     def __init__(self, receive: Receive, capacity: Capacity, timeout_s: float, metrics: HttpMetrics) -> None:
         self._receive = receive
@@ -77,7 +106,7 @@ class BoundedBody:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._deadline = asyncio.get_running_loop().time() + timeout_s
-        self._held = 0
+        self.held = 0
         self._complete = False
 
     async def receive(self) -> Message:
@@ -90,21 +119,14 @@ class BoundedBody:
         except TimeoutError:
             detail = f"the body did not arrive within {self._timeout_s:g} seconds; nothing was done"
             raise InvalidRequest(detail, retryable=True) from None
-        self._complete = not message.get("more_body", False)
-        self._hold(len(message.get("body", b"")))
-        return message
-
-    def release(self) -> None:
-        """Free the memory of the body, once the request is answered."""
-        self._capacity.release(self._held)
-
-    def _hold(self, count: int) -> None:
+        self._complete, size = not message.get("more_body", False), len(message.get("body", b""))
         try:
-            self._capacity.acquire(count)
+            self._capacity.acquire(size)
         except Overloaded:
             self._metrics.overloaded[BODY_BYTES].inc()
             raise
-        self._held += count
+        self.held += size
+        return message
 
 
 def waits(scope: Scope) -> bool:

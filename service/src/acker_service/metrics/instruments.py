@@ -18,7 +18,7 @@ CONNECTIONS: Final = "connections"
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # it doubles the series, for a creation time nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a creation time for each series would double their number
 
 
 class LabelledMetric(dict[str | tuple[str, ...], M]):
@@ -78,16 +78,14 @@ class HttpMetrics:
             "Time from the head of a request to the beginning of its answer; long polls wait on purpose.",
             *("route", "method"),
         )
-        self.in_flight = define.gauge("acker_requests_in_flight", "Requests worked on now.")
-        self.waiting = define.gauge(
-            "acker_requests_waiting", "Requests that wait for news now: long polls and event streams."
-        )
+        self.in_flight = define.gauge("acker_requests_in_flight", "Requests in flight now.")
+        self.waiting = define.gauge("acker_requests_waiting", "Requests that wait now: long polls and event streams.")
         self.body_bytes = define.gauge("acker_body_bytes", "Bytes of bodies of requests in flight.")
         self.event_streams = define.gauge("acker_event_streams", "Streams of events open now.")
         self.connections = define.gauge("acker_connections", "Connections open now.")
         self.overloaded = define.counters(
             "acker_overloaded",
-            "Refusals for want of capacity, by what there was too much of.",
+            "Requests and connections refused over a limit, by the limit.",
             "reason",
             preset=(IN_FLIGHT, WAITING, BODY_BYTES, CONNECTIONS),
         )
@@ -106,7 +104,7 @@ class HttpMetrics:
 
 
 class OperationMetrics:
-    """Counts what the store did for this process, by what the store answered; other replicas count their own."""
+    """Counts the operations that the store applied for this process; other replicas count their own."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         define = _Definitions(registry)
@@ -118,7 +116,7 @@ class OperationMetrics:
         )
         self.repeated = define.counters(
             "acker_operations_repeated",
-            "Operations of requests that the store knew by their Idempotency-Key and did not apply again.",
+            "Operations of requests repeated with the same Idempotency-Key, which the store did not apply again.",
             *("topology", "operation"),
         )
         self.tick_ended = define.counters(
@@ -146,11 +144,13 @@ class OperationMetrics:
             *("topology", "why"),
         )
         self.topologies_removed = define.counter("acker_topologies_removed", "Topologies removed.")
-        self.hints = define.counter("acker_hints", "Hints of news in a mailbox that came in.")
-        self.hints_missed = define.counter(
-            "acker_hints_missed", "Mailboxes in which a poll found news before a hint announced it."
+        self.hints = define.counter(
+            "acker_hints", "Notifications of new completions in a mailbox, received from Redis."
         )
-        self.sweeps = define.counter("acker_hint_sweeps", "Polls of all mailboxes that are waited for.")
+        self.hints_missed = define.counter(
+            "acker_hints_missed", "Mailboxes in which a poll found completions before a notification came."
+        )
+        self.sweeps = define.counter("acker_hint_sweeps", "Polls of all mailboxes that a reader waits for.")
 
 
 class RedisMetrics:
@@ -177,7 +177,7 @@ class RedisMetrics:
             "acker_store_moves", "Times a server refused a call that another server now serves; it is sent there."
         )
         self.library_loads = define.counter(
-            "acker_store_library_loads", "Times Redis had forgotten the library and was given it again."
+            "acker_store_library_loads", "Times the library was missing in Redis and was loaded again."
         )
 
     @contextlib.contextmanager
@@ -205,7 +205,7 @@ class PeriodicMetrics:
         self.run_seconds = define.latencies("acker_visit_seconds", "Time of a visit.", "rounds")
         self.loop_lag = define.latency(
             "acker_event_loop_lag_seconds",
-            "How much later than asked for the event loop woke a periodic task.",
+            "How much later than scheduled the event loop woke a periodic task.",
         )
 
 

@@ -18,8 +18,7 @@ from acker_service.metrics.instruments import (
     PeriodicMetrics,
     RedisMetrics,
 )
-from acker_service.metrics.stats import StoreStats
-from acker_service.metrics.store_collector import families
+from acker_service.metrics.store_collector import StoreStats, families
 
 
 class Metrics:

@@ -1,12 +1,65 @@
-"""Defines the metrics of the store itself: every replica shows the same values, so they must not be summed."""
+"""Statistics of the whole store, and the metrics that show them.
 
-from collections.abc import Iterator
+Every replica shows the same values, so they must not be summed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from acker_protocol.operations import Outcome
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from acker_service.metrics.stats import EXPONENTS, LatencyHistogram, StoreStats
+EXPONENTS = range(23)
+"""Latencies are counted by powers of two: bucket e holds those of at most 2^e ms; the rest exceed all buckets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyHistogram:
+    """Complete latencies of one outcome: counts by the exponent of their bucket, and their sum."""
+
+    counts: Mapping[int, int]
+    sum_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackBacklog:
+    """Completions that wait for a spout task's callback: count, age of the oldest, and whether the callback is on."""
+
+    unread: int
+    age_ms: int
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyStats:
+    """Statistics of a topology over all replicas, since it was created.
+
+    ``totals`` by name, ``deliveries`` by what became of the completions, ``latencies`` by outcome, ``backlogs`` by
+    spout task with a callback.
+    """
+
+    pending: int
+    unread: int
+    dead_letters: int
+    totals: Mapping[str, int]
+    deliveries: Mapping[str, int]
+    latencies: Mapping[str, LatencyHistogram]
+    backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """Statistics of the store: memory in bytes (``max_bytes`` 0: no limit), whether it is full, its topologies.
+
+    ``worker_seen`` is whether a worker ticked in the last ten seconds.
+    """
+
+    used_bytes: int
+    max_bytes: int
+    is_full: bool
+    worker_seen: bool
+    topologies: Mapping[str, TopologyStats] = field(default_factory=dict)
 
 
 def families(stats: StoreStats | None) -> Iterator[Metric]:
@@ -21,14 +74,14 @@ def families(stats: StoreStats | None) -> Iterator[Metric]:
 
 
 def _memory(stats: StoreStats) -> Iterator[Metric]:
-    full = "Whether this process takes no inits, for want of memory in the store or because that is unfit."
+    full = "Whether this process refuses inits: the store has no memory left, or violates a requirement."
     yield GaugeMetricFamily("acker_store_full", full, value=int(stats.is_full))
     yield GaugeMetricFamily(
         "acker_store_used_bytes", "Memory that Redis uses; of several servers the fullest.", value=stats.used_bytes
     )
-    ticked = "Whether a worker let time pass in the last ten seconds: without one nothing times out or is delivered."
+    ticked = "Whether a worker ticked in the last ten seconds: without one nothing times out or is delivered."
     yield GaugeMetricFamily("acker_store_ticked", ticked, value=int(stats.worker_seen))
-    limit = "Memory that this server may use (maxmemory); 0: no bound."
+    limit = "Memory that this server may use (maxmemory); 0: no limit."
     yield GaugeMetricFamily("acker_store_max_bytes", limit, value=stats.max_bytes)
 
 
@@ -46,7 +99,7 @@ def _remaining(stats: StoreStats) -> Iterator[Metric]:
 
 
 def _ended(stats: StoreStats) -> Iterator[Metric]:
-    help_ = "Completions since the topology was made, by outcome; counted where the root ends, over all replicas."
+    help_ = "Completions since the topology was created, by outcome; counted when the root ends, over all replicas."
     ended = CounterMetricFamily("acker_completions", help_, labels=["topology", "outcome"])
     for name, topology in stats.topologies.items():
         for outcome in Outcome:
@@ -55,7 +108,7 @@ def _ended(stats: StoreStats) -> Iterator[Metric]:
     yield _deliveries(stats)
     yield _latencies(stats)
     yield _total(stats, "acker_early_roots_dropped", "dropped", "Early roots dropped because no init came.")
-    unbalanced = "Times an ack val was zero with edges outstanding: somebody uses ids that are not random."
+    unbalanced = "Times an ack val was zero with edges outstanding: a client uses ids that are not random."
     yield _total(stats, "acker_unbalanced", "unbalanced", unbalanced)
 
 

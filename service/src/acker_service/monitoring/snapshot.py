@@ -12,7 +12,7 @@ from typing import Any
 from acker_protocol.errors import ServiceError
 
 from acker_service.background import cancel_and_wait
-from acker_service.metrics.stats import CallbackBacklog
+from acker_service.metrics.store_collector import CallbackBacklog
 from acker_service.redis import config_functions, mailbox_functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.mailbox_functions import OldestEntries

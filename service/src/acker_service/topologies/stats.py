@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from acker_protocol.operations import Outcome
 
-from acker_service.metrics.stats import CallbackBacklog, LatencyHistogram, TopologyStats
+from acker_service.metrics.store_collector import CallbackBacklog, LatencyHistogram, TopologyStats
 from acker_service.redis import functions
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.stamp import Topology

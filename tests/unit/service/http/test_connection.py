@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvicorn
 from acker_service.http.connection import DRAIN_S, Connection, limited
-from acker_service.http.load_limits import LoadLimits
+from acker_service.http.load_shedding import LoadLimits
 from acker_service.metrics.registry import Metrics
 from uvicorn.server import ServerState
 

@@ -1,4 +1,4 @@
-"""Tests what an application is spared: requests, bodies and waits beyond its bounds."""
+"""Tests which requests, bodies and waits are refused over the limits of the process."""
 
 import asyncio
 import contextlib
@@ -7,13 +7,40 @@ from typing import Any
 
 import httpx
 import pytest
+from acker_protocol.errors import Overloaded
 from acker_service.http import errors, load_shedding
-from acker_service.http.load_limits import LoadLimits
-from acker_service.http.load_shedding import waits
+from acker_service.http.load_shedding import BoundedBody, Capacity, LoadLimits, waits
 from acker_service.metrics.registry import Metrics
 from fastapi import FastAPI, Request
+from starlette.types import Message
 
 pytestmark = pytest.mark.anyio
+
+
+def test_places_are_taken_until_there_are_none():
+    places = Capacity(2, what="requests")
+    places.acquire()
+    places.acquire()
+    with pytest.raises(Overloaded, match="2 requests") as refused:
+        places.acquire()
+    assert refused.value.retryable
+
+
+def test_a_refusal_takes_nothing():
+    places = Capacity(10, what="bytes")
+    places.acquire(8)
+    with pytest.raises(Overloaded):
+        places.acquire(3)
+    places.acquire(2)
+    assert places.used == 10
+
+
+def test_a_place_given_back_can_be_taken_again():
+    places = Capacity(1, what="requests")
+    places.acquire()
+    places.release()
+    places.acquire()
+    assert places.used == 1
 
 
 class Busy:
@@ -116,6 +143,16 @@ async def test_a_body_refused_in_its_middle_gives_back_what_it_held():
         assert (await client.post("/work", content=parts())).status_code == 503
     async with held(busy, "/work", content=b"x" * 100):
         pass
+
+
+async def test_what_follows_a_complete_body_is_passed_on_without_a_limit():
+    messages = iter([{"type": "http.request", "body": b"x"}, {"type": "http.disconnect"}])
+
+    async def receive() -> Message:
+        return next(messages)
+
+    body = BoundedBody(receive, Capacity(1, what="bytes"), 60.0, Metrics().http)
+    assert [(await body.receive())["type"] for _ in range(2)] == ["http.request", "http.disconnect"]
 
 
 async def test_a_body_that_does_not_come_is_refused_and_may_be_sent_again():

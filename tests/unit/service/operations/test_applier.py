@@ -4,7 +4,7 @@ import pytest
 from acker_protocol.operations import Ack, Init
 from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
-from acker_service.http.bodies import JSON
+from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch

@@ -9,7 +9,7 @@ from acker_protocol.errors import ServiceError
 from acker_protocol.operations import Operation
 from acker_protocol.wire.operations import decode_batch, encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed, encode_packed
-from acker_service.http.bodies import JSON
+from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
 from acker_service.operations.column_batch import ColumnBatch
 from hypothesis import given

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from acker_protocol.errors import ServiceError
 
-from acker_service.http.bodies import JSON
 from acker_service.http.openapi.shapes import Json
+from acker_service.http.parameters import JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

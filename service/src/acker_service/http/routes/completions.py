@@ -11,9 +11,8 @@ from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Header, Request, Response
 
 from acker_service.http.auth import needs
-from acker_service.http.bodies import JSON, read_json
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.parameters import After, Limit, SpoutTask, TopologyName, Until, WaitMs
+from acker_service.http.parameters import JSON, After, Limit, SpoutTask, TopologyName, Until, WaitMs, read_json
 from acker_service.http.sse import EventStreams, wants_events
 from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters

@@ -8,7 +8,7 @@ from acker_protocol.errors import StoreUnavailable
 from fastapi import APIRouter, Request, Response
 
 from acker_service.metrics.registry import Metrics
-from acker_service.metrics.stats import StoreStats
+from acker_service.metrics.store_collector import StoreStats
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.snapshot import StoreMonitor
 from acker_service.redis.client import RedisClient

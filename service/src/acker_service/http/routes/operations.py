@@ -14,8 +14,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.http import errors
 from acker_service.http.auth import needs, require_for
-from acker_service.http.bodies import JSON, content_type, read, read_json
-from acker_service.http.parameters import TopologyName
+from acker_service.http.parameters import JSON, TopologyName, content_type, read_body, read_json
 from acker_service.operations import decoding
 from acker_service.operations.applier import Applier, ApplyRequest, Reply
 from acker_service.operations.batch import ListBatch, OperationBatch
@@ -47,11 +46,9 @@ def make_router(*, registry: TopologyRegistry, applier: Applier, max_body_bytes:
 
 def _single(registry: TopologyRegistry, applier: Applier, verb: str, max_body_bytes: int) -> Handler:
     async def operate(topology: TopologyName, request: Request, key: Key = None) -> Response:
-        message = decode_operation(verb, await read_json(request, max_bytes=max_body_bytes))
-        reply = await _apply(registry, applier, topology, verb, ListBatch([message]), key)
-        response = _respond(message, reply.results[0])
-        _mark(response, reply)
-        return response
+        operation = decode_operation(verb, await read_json(request, max_bytes=max_body_bytes))
+        reply = await _apply(registry, applier, topology, verb, ListBatch([operation]), key)
+        return _respond(operation, reply)
 
     operate.__doc__ = f"Apply one {verb}."
     return operate
@@ -61,60 +58,58 @@ def _batch(registry: TopologyRegistry, applier: Applier, max_body_bytes: int, ma
     async def batch(topology: TopologyName, request: Request, key: Key = None, results: Results = "all") -> Response:
         """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
         kind = content_type(request, *decoding.CONTENT_TYPES)
-        operations = decoding.decode(kind, await read(request, max_bytes=max_body_bytes), max_operations=max_batch)
+        operations = decoding.decode(kind, await read_body(request, max_bytes=max_body_bytes), max_operations=max_batch)
         require_for(request, operations)
         reply = await _apply(registry, applier, topology, "batch", operations, key)
-        response = Response(msgspec.json.encode(_results(reply, results)), media_type=JSON)
-        _mark(response, reply)
+        response = Response(msgspec.json.encode(_show_results(reply, results)), media_type=JSON)
+        if reply.replayed:
+            response.headers[IDEMPOTENCY_REPLAYED] = "true"
         return response
 
     return batch
 
 
-def _results(reply: Reply, wanted: str) -> dict[str, Any]:
+def _show_results(reply: Reply, wanted: str) -> dict[str, Any]:
     refused = reply.refused
-    answer: dict[str, Any] = {"accepted": len(reply.codes) - len(refused)}
+    document: dict[str, Any] = {"accepted": len(reply.codes) - len(refused)}
     if wanted == "exceptions":
-        return answer | {"exceptions": [{"index": index, "state": word.value} for index, word in refused]}
-    return answer | {"results": [answer.state.value for answer in reply.results]}
+        return document | {"exceptions": [{"index": index, "state": state.value} for index, state in refused]}
+    return document | {"results": [result.state.value for result in reply.results]}
 
 
 async def _apply(
     registry: TopologyRegistry, applier: Applier, name: str, endpoint: str, operations: OperationBatch, key: str | None
 ) -> Reply:
-    asked = ApplyRequest(endpoint=endpoint, operations=operations, key=_checked(key))
+    try:
+        key = None if key is None else idempotency_key(key)
+    except ValueError as error:
+        raise InvalidRequest(f"{IDEMPOTENCY_KEY} {error}") from None
+    request = ApplyRequest(endpoint=endpoint, operations=operations, key=key)
     try:
         topology = await registry.get(name)
-    except ServiceError as problem:
-        problem.retryable = problem.retryable and asked.is_repeatable
+    except ServiceError as error:
+        error.retryable = error.retryable and request.is_repeatable
         raise
     if (index := operations.first_timeout_over(topology.config.dedupe_window_ms)) is not None:
         where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
-    return await applier.apply(topology, asked)
+    return await applier.apply(topology, request)
 
 
-def _checked(key: str | None) -> str | None:
-    try:
-        return None if key is None else idempotency_key(key)
-    except ValueError as error:
-        raise InvalidRequest(f"{IDEMPOTENCY_KEY} {error}") from None
-
-
-def _mark(response: Response, reply: Reply) -> None:
+def _respond(operation: Operation, reply: Reply) -> Response:
+    """Answer a single operation: with its state, or with a problem if it was refused."""
+    result = reply.results[0]
+    if result.state in REFUSED:
+        kind, detail = _REFUSALS[result.state]
+        response: Response = errors.respond(kind(detail, root_id=format_id(operation.root_id)))
+    else:
+        response = Response(msgspec.json.encode(show_result(operation.root_id, result)), media_type=JSON)
     if reply.replayed:
         response.headers[IDEMPOTENCY_REPLAYED] = "true"
+    return response
 
 
-def _respond(message: Operation, answer: OperationResult) -> Response:
-    """Answer a single operation: with its state, or where it was refused with a problem."""
-    if answer.state in REFUSED:
-        kind, detail = _REFUSALS[answer.state]
-        return errors.respond(kind(detail, root_id=format_id(message.root_id)))
-    return Response(msgspec.json.encode(show_answer(message.root_id, answer)), media_type=JSON)
-
-
-def show_answer(root_id: int, answer: OperationResult) -> dict[str, Any]:
-    """Write what one operation is answered."""
-    state = {"root_id": format_id(root_id), "state": answer.state.value}
-    return state if answer.outcome is None else state | {"outcome": answer.outcome.value}
+def show_result(root_id: int, result: OperationResult) -> dict[str, Any]:
+    """Make the document of the result of one operation."""
+    state = {"root_id": format_id(root_id), "state": result.state.value}
+    return state if result.outcome is None else state | {"outcome": result.outcome.value}

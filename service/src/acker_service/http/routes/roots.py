@@ -10,10 +10,9 @@ from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Query, Request
 
 from acker_service.http.auth import needs
-from acker_service.http.bodies import read_json_if_any
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs
-from acker_service.http.routes.operations import show_answer
+from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs, read_json_if_any
+from acker_service.http.routes.operations import show_result
 from acker_service.redis.functions import RootState
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots, decode_positions, encode_positions
@@ -87,7 +86,7 @@ def _add_fail(router: APIRouter, *, registry: TopologyRegistry, roots: RootReade
         result = await registry.with_current(topology, lambda found: roots.force_fail(found, number, full_reason))
         if result is None:
             raise _unknown(number)
-        return show_answer(number, result)
+        return show_result(number, result)
 
 
 def _parse(root_id: str) -> int:

@@ -8,10 +8,9 @@ from acker_protocol.signature import make_secret
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
-from acker_service.http.access import Scope
 from acker_service.http.auth import needs, require
-from acker_service.http.bodies import read_json_if_any
-from acker_service.http.parameters import Discard, SpoutTask, TopologyName
+from acker_service.http.keys import Scope
+from acker_service.http.parameters import Discard, SpoutTask, TopologyName, read_json_if_any
 from acker_service.topologies.callback import (
     Callback,
     PubSub,

@@ -7,8 +7,7 @@ from acker_protocol.errors import InvalidRequest, UnknownTopology
 from fastapi import APIRouter, Request, Response
 
 from acker_service.http.auth import needs, visible
-from acker_service.http.bodies import read_json_if_any
-from acker_service.http.parameters import Discard, Force, TopologyName
+from acker_service.http.parameters import Discard, Force, TopologyName, read_json_if_any
 from acker_service.topologies.config import TopologyConfig, merge
 from acker_service.topologies.deletion import DeleteMode, TopologyDeleter
 from acker_service.topologies.registry import TopologyRegistry

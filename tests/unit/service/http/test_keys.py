@@ -1,5 +1,7 @@
-"""Tests the file of keys."""
+"""Tests what a key allows, and the file of keys."""
 
+import asyncio
+import hmac
 import json
 import os
 import re
@@ -7,13 +9,106 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acker_protocol.errors import Forbidden, Unauthorized
 from acker_service.__main__ import cli
-from acker_service.http.access import Scope, authenticate, digest_of
-from acker_service.http.keys_file import KeysFile, configured_keys, entry, parse_keys
+from acker_service.background import cancel_and_wait
+from acker_service.http import keys
+from acker_service.http.keys import (
+    ANONYMOUS_ADMIN,
+    Key,
+    KeysFile,
+    Scope,
+    authenticate,
+    authorize,
+    configured_keys,
+    digest_of,
+    entry,
+    parse_keys,
+)
 from acker_service.settings import read_settings
 from typer.testing import CliRunner
 
-ORDERS = {"name": "orders", "sha256": digest_of("one").hex(), "scope": "spout", "topologies": ["orders", "returns"]}
+ORDERS_KEY = Key(name="orders", digest=digest_of("one"), scope=Scope.SPOUT, topologies=frozenset({"orders"}))
+WATCHER_KEY = Key(name="watcher", digest=digest_of("two"), scope=Scope.ADMIN)
+KEYS = (ORDERS_KEY, WATCHER_KEY)
+
+
+@pytest.mark.parametrize(
+    ("scope", "covered"), [("ack", {"ack"}), ("spout", {"ack", "spout"}), ("admin", {"ack", "spout", "admin"})]
+)
+def test_a_scope_covers_those_before_it(scope, covered):
+    assert {need for need in Scope if Scope(scope).includes(need)} == covered
+
+
+@pytest.mark.parametrize(("secret", "key"), [("one", ORDERS_KEY), ("two", WATCHER_KEY)])
+def test_a_key_is_known_by_its_hash(secret, key):
+    assert authenticate(KEYS, secret) is key
+
+
+@pytest.mark.parametrize("secret", ["three", "", None, "One", "one ", digest_of("one").hex()])
+def test_anything_else_is_unauthorized(secret):
+    with pytest.raises(Unauthorized):
+        authenticate(KEYS, secret)
+
+
+@pytest.mark.parametrize("secret", ["one", None])
+def test_a_file_without_keys_lets_nobody_in(secret):
+    with pytest.raises(Unauthorized):
+        authenticate((), secret)
+
+
+@pytest.mark.parametrize("secret", ["one", "", None])
+def test_without_a_file_of_keys_anybody_may_do_anything(secret):
+    assert authenticate(None, secret) is ANONYMOUS_ADMIN
+    authorize(ANONYMOUS_ADMIN, Scope.ADMIN, "orders")
+
+
+def test_every_key_is_compared_in_constant_time(monkeypatch):
+    compared: list[bytes] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append(one)
+        return one == other
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    assert authenticate(KEYS, "one") is ORDERS_KEY
+    assert compared == [ORDERS_KEY.digest, WATCHER_KEY.digest]
+
+
+def test_what_is_remembered_of_a_key_is_its_sha_256():
+    assert digest_of("abc").hex() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_digest_is_not_shown():
+    assert "digest" not in repr(ORDERS_KEY)
+
+
+@pytest.mark.parametrize("need", [Scope.ACK, Scope.SPOUT])
+def test_a_key_may_do_what_its_scope_covers_on_its_topologies(need):
+    authorize(ORDERS_KEY, need, "orders")
+    authorize(ORDERS_KEY, need, None)
+
+
+@pytest.mark.parametrize(
+    ("need", "topology"), [(Scope.ADMIN, "orders"), (Scope.ADMIN, None), (Scope.ACK, "payments"), (Scope.ACK, "order")]
+)
+def test_a_key_may_do_nothing_beyond(need, topology):
+    with pytest.raises(Forbidden):
+        authorize(ORDERS_KEY, need, topology)
+
+
+def test_a_key_for_all_topologies_sees_each():
+    assert WATCHER_KEY.allows("orders")
+    assert WATCHER_KEY.allows("payments")
+    assert not ORDERS_KEY.allows("payments")
+
+
+ORDERS = {
+    "name": "orders",
+    "sha256": digest_of("one").hex(),
+    "scope": "spout",
+    "topologies": ["orders", "returns"],
+}
 WATCHER = {"name": "watcher", "sha256": digest_of("two").hex(), "scope": "admin", "topologies": "*"}
 
 
@@ -68,7 +163,10 @@ def test_a_hash_may_be_written_in_capitals():
         (text(ORDERS | {"name": "not a name"}), "keys.0.name"),
         (text({"name": "orders"}), "keys.0.sha256: Field required"),
         (text(ORDERS, WATCHER | {"name": "orders"}), "keys.1.name: orders has the name of another key"),
-        (text(ORDERS, WATCHER | {"sha256": ORDERS["sha256"]}), "keys.1.sha256: watcher has the sha256 of another key"),
+        (
+            text(ORDERS, WATCHER | {"sha256": ORDERS["sha256"]}),
+            "keys.1.sha256: watcher has the sha256 of another key",
+        ),
     ],
 )
 def test_whatever_is_wrong_is_told(content, told):
@@ -77,15 +175,15 @@ def test_whatever_is_wrong_is_told(content, told):
 
 
 def test_all_faults_are_told_at_once():
-    with pytest.raises(ValueError, match=r"keys\.0\.scope: .*; keys\.1\.topologies: ") as fault:
+    with pytest.raises(ValueError, match=r"keys\.0\.scope: .*; keys\.1\.topologies: ") as refusal:
         parse_keys(text(ORDERS | {"scope": "x"}, {name: WATCHER[name] for name in ("name", "sha256", "scope")}))
-    assert "\n" not in str(fault.value)
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_key_written_into_the_file_by_mistake_is_not_told():
-    with pytest.raises(ValueError, match="sha256") as fault:
+    with pytest.raises(ValueError, match="sha256") as refusal:
         parse_keys(text(ORDERS | {"sha256": "acker_secret", "key": "acker_secret"}))
-    assert "acker_secret" not in str(fault.value)
+    assert "acker_secret" not in str(refusal.value)
 
 
 def test_a_fault_names_the_file(path: Path):
@@ -139,6 +237,17 @@ class TestChanges:
         file.reload_if_changed(taken.append)
         assert len(taken) == 1
 
+    @pytest.mark.anyio
+    async def test_a_watched_file_is_read_again_whenever_it_changes(self, path: Path, monkeypatch):
+        monkeypatch.setattr(keys, "CHECK_INTERVAL_S", 0.01)
+        file, installed = KeysFile(path), asyncio.Queue[keys.Keys]()
+        file.read()
+        watching = asyncio.create_task(file.watch(installed.put_nowait))
+        for entries in (WATCHER, ORDERS):
+            write(path, text(entries))
+            assert await installed.get() == parse_keys(text(entries))
+        await cancel_and_wait(watching)
+
 
 class TestMaking:
     def make(self, *arguments: str) -> Any:
@@ -180,7 +289,3 @@ class TestSettings:
     @pytest.mark.parametrize("options", [{"keys_file": "keys.json"}, {"open": True}])
     def test_with_keys_or_if_told_so_others_are_served(self, options):
         assert read_settings(host="0.0.0.0", **options).host == "0.0.0.0"
-
-    def test_there_is_always_room_for_the_largest_body(self):
-        assert read_settings(max_body_bytes=5_000, max_in_flight_bytes=4_999).load_limits.max_in_flight_bytes == 5_000
-        assert read_settings(max_body_bytes=5_000, max_in_flight_bytes=9_000).load_limits.max_in_flight_bytes == 9_000

@@ -1,22 +1,91 @@
-"""Reads the file of keys, reloads it when it changes, and writes its entries."""
+"""API keys: scopes, authentication, and the file that holds them."""
 
+import hashlib
+import hmac
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from acker_protocol.errors import Forbidden, Unauthorized
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from acker_service.background import periodically
-from acker_service.http.access import Key, Scope, digest_of
 
 CHECK_INTERVAL_S = 1.0
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-Keys = tuple[Key, ...]
+"""How often the keys file is checked for changes."""
 
 _log = logging.getLogger(__name__)
+
+
+class Scope(StrEnum):
+    """What a key may do. Each scope includes those before it."""
+
+    ACK = "ack"
+    SPOUT = "spout"
+    ADMIN = "admin"
+
+    def includes(self, need: "Scope") -> bool:
+        """Whether a key of this scope may do what requires ``need``."""
+        scopes = list(Scope)
+        return scopes.index(self) >= scopes.index(need)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A configured key; only its SHA-256 is kept. ``topologies`` None: all of them."""
+
+    name: str
+    digest: bytes = field(repr=False)
+    scope: Scope
+    topologies: frozenset[str] | None = None
+
+    def allows(self, topology: str) -> bool:
+        """Whether the key is valid for this topology."""
+        return self.topologies is None or topology in self.topologies
+
+
+Keys = tuple[Key, ...]
+
+ANONYMOUS_ADMIN = Key(name="anybody", digest=b"", scope=Scope.ADMIN)
+"""The key of every request where no keys are configured."""
+
+
+def digest_of(secret: str) -> bytes:
+    """Hash a key. It needs no salt nor stretching: keys are 256 random bits, not passwords."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def authenticate(keys: Sequence[Key] | None, secret: str | None) -> Key:
+    """Find the configured key that a secret belongs to; ``keys`` None: none are configured. Raises `Unauthorized`.
+
+    Compares every key in constant time, so that the duration reveals nothing about the keys.
+    """
+    if keys is None:
+        return ANONYMOUS_ADMIN
+    if not secret:
+        raise Unauthorized("this acker asks for a key: send 'Authorization: Bearer <key>'")
+    digest, found = digest_of(secret), None
+    for key in keys:
+        if hmac.compare_digest(key.digest, digest):
+            found = key
+    if found is None:
+        raise Unauthorized("the key is not known here")
+    return found
+
+
+def authorize(key: Key, need: Scope, topology: str | None) -> None:
+    """Check that a key has a scope, and is valid for a topology unless that is None. Raises `Forbidden`."""
+    if topology is not None and not key.allows(topology):
+        raise Forbidden(f"the key {key.name} is not for the topology {topology}")
+    if not key.scope.includes(need):
+        raise Forbidden(f"the key {key.name} has scope {key.scope}; this needs {need}")
+
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 
 
 class _Entry(BaseModel):
@@ -68,7 +137,7 @@ class KeysFile:
             _log.info("%d keys read from %s", len(keys), self.path)
 
     async def watch(self, install: Callable[[Keys], None]) -> None:
-        """Check the file again and again, until cancelled."""
+        """Reload the keys whenever the file changes, until cancelled."""
 
         async def check() -> None:
             self.reload_if_changed(install)
@@ -84,14 +153,14 @@ class KeysFile:
 
 
 def configured_keys(path: Path | None) -> Keys | None:
-    """Read the keys of a file; None: no file is configured, so no key is asked for. Raises ``ValueError``."""
+    """Read the keys of a file; None: no file is configured, so no key is required. Raises ``ValueError``."""
     return None if path is None else KeysFile(path).read()
 
 
 def parse_keys(text: bytes) -> Keys:
-    """Read the keys out of the text of a file. Raises ``ValueError`` with all errors, none of which shows a value."""
+    """Read the keys out of the text of a file. Raises ``ValueError`` with all errors; they never show a value."""
     try:
-        keys = tuple(entry.key() for entry in _Document.model_validate_json(text).keys)
+        keys = tuple(found.key() for found in _Document.model_validate_json(text).keys)
     except ValidationError as error:
         raise ValueError("; ".join(_describe(detail) for detail in error.errors())) from None
     _check_unique("name", [key.name for key in keys], [key.name for key in keys])
@@ -100,7 +169,7 @@ def parse_keys(text: bytes) -> Keys:
 
 
 def entry(name: str, secret: str, *, scope: str, topologies: list[str]) -> str:
-    """Write the entry of a key, one line of JSON; no topologies are all. Raises ``ValueError``."""
+    """Write the entry of a key as one line of JSON; no ``topologies``: all of them. Raises ``ValueError``."""
     fields = {"name": name, "sha256": digest_of(secret).hex(), "scope": scope, "topologies": topologies or "*"}
     parse_keys(json.dumps({"keys": [fields]}).encode())
     return json.dumps(fields)

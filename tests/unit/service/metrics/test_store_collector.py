@@ -1,0 +1,88 @@
+"""Tests the statistics of the store and the metrics that show them."""
+
+from acker_service.metrics.store_collector import (
+    EXPONENTS,
+    CallbackBacklog,
+    LatencyHistogram,
+    StoreStats,
+    TopologyStats,
+    families,
+)
+
+Samples = dict[tuple[str, ...], float]
+
+
+def samples(stats: StoreStats | None) -> Samples:
+    """The samples of a scrape by name and label values."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value for family in families(stats) for sample in family.samples
+    }
+
+
+def test_latencies_are_told_apart_from_a_millisecond_to_more_than_an_hour() -> None:
+    assert [2 ** EXPONENTS[0], 2 ** EXPONENTS[-1]] == [1, 4_194_304]
+
+
+def test_a_store_stands_without_topologies_until_one_is_made() -> None:
+    assert StoreStats(used_bytes=1, max_bytes=0, is_full=False, worker_seen=True).topologies == {}
+
+
+def test_how_things_stand_is_a_value() -> None:
+    latencies = LatencyHistogram(counts={3: 2}, sum_ms=15)
+    counts = {"pending": 1, "unread": 2, "dead_letters": 3}
+    told = {"totals": {"acked": 2}, "deliveries": {"delivered": 5}}
+    standing = TopologyStats(**counts, **told, latencies={"acked": latencies})  # type: ignore[arg-type]
+    assert standing == TopologyStats(**counts, **told, latencies={"acked": LatencyHistogram(counts={3: 2}, sum_ms=15)})  # type: ignore[arg-type]
+    assert standing.backlogs == {}
+
+
+def test_a_store_that_does_not_answer_is_down_and_shows_nothing_else() -> None:
+    assert samples(None) == {("acker_store_up",): 0}
+
+
+def test_a_store_without_topologies_shows_its_memory_and_its_worker() -> None:
+    assert samples(StoreStats(used_bytes=5, max_bytes=9, is_full=True, worker_seen=False)) == {
+        ("acker_store_up",): 1,
+        ("acker_store_full",): 1,
+        ("acker_store_used_bytes",): 5,
+        ("acker_store_max_bytes",): 9,
+        ("acker_store_ticked",): 0,
+    }
+
+
+def test_a_topology_shows_its_statistics_under_its_name() -> None:
+    totals = {"acked": 3, "failed": 2, "timed_out": 1, "dropped": 4, "unbalanced": 5}
+    topology = TopologyStats(
+        pending=6,
+        unread=7,
+        dead_letters=8,
+        totals=totals,
+        deliveries={"delivered": 9},
+        latencies={"acked": LatencyHistogram(counts={0: 1, 22: 1, 23: 1}, sum_ms=1_500)},
+        backlogs={"invoices": CallbackBacklog(unread=10, age_ms=2_500, is_on=True)},
+    )
+    store = StoreStats(used_bytes=1, max_bytes=0, is_full=False, worker_seen=True, topologies={"orders": topology})
+    shown = samples(store)
+    latency = "acker_complete_latency_seconds"
+    assert (
+        shown.items()
+        >= {
+            ("acker_roots_pending", "orders"): 6,
+            ("acker_completions_unread", "orders"): 7,
+            ("acker_dead_letters", "orders"): 8,
+            ("acker_completions_total", "orders", "acked"): 3,
+            ("acker_completions_total", "orders", "failed"): 2,
+            ("acker_completions_total", "orders", "timed_out"): 1,
+            ("acker_early_roots_dropped_total", "orders"): 4,
+            ("acker_unbalanced_total", "orders"): 5,
+            ("acker_deliveries_total", "orders", "delivered"): 9,
+            ("acker_callback_unread", "orders", "invoices"): 10,
+            ("acker_callback_age_seconds", "orders", "invoices"): 2.5,
+            ("acker_callback_on", "orders", "invoices"): 1,
+            (f"{latency}_bucket", "orders", "acked", "0.001"): 1,
+            (f"{latency}_bucket", "orders", "acked", "2097.152"): 1,
+            (f"{latency}_bucket", "orders", "acked", "4194.304"): 2,
+            (f"{latency}_bucket", "orders", "acked", "+Inf"): 3,
+            (f"{latency}_sum", "orders", "acked"): 1.5,
+        }.items()
+    )
