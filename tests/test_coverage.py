@@ -21,7 +21,7 @@ PURE_SERVICE = (
     *("delivery/egress", "delivery/payload", "delivery/response", "delivery/retry"),
     *("http/access", "http/load_limits", "metrics/stats", "operations/batch", "operations/column_batch"),
     *("redis/calls", "redis/durability", "redis/stamp"),
-    *("topologies/callback", "topologies/config", "topologies/cursor_codec"),
+    *("topologies/callback", "topologies/config", "topologies/topology"),
 )
 """The pure modules of the service: functions over plain values."""
 

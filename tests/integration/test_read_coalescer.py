@@ -10,12 +10,11 @@ import pytest
 from acker_protocol.errors import StoreUnavailable, UnknownSpout
 from acker_service.background import Wakeup
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import decode_cursor
-from acker_service.mailboxes.read_coalescer import CALLS_PER_ROUND_TRIP, ReadCoalescer
-from acker_service.mailboxes.reading import MailboxReader, ReadResult
+from acker_service.mailboxes.follower import CALLS_PER_ROUND_TRIP, ReadCoalescer
+from acker_service.mailboxes.reading import MailboxReader, ReadResult, decode_cursor
 from acker_service.redis import keys
 from acker_service.redis.calls import name_of
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller, init
 from tests.support.redis_side import at

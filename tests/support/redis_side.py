@@ -5,7 +5,7 @@ from typing import Any
 
 from acker_service.components import Components
 from acker_service.redis.calls import Argument, Call, ShardCall, fcall
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 
 async def everywhere(parts: Components, *command: Argument) -> list[Any]:

@@ -21,7 +21,7 @@ from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import UNREGISTERED, SpoutRegistry
-from acker_service.topologies.stamp import Deletion, Topology
+from acker_service.topologies.topology import Deletion, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

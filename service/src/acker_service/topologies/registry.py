@@ -14,7 +14,7 @@ from acker_service.redis import config_functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.stamp import StaleStamp, Stamp
 from acker_service.topologies.config import BUCKETS, TopologyConfig, from_stored
-from acker_service.topologies.stamp import Deletion, Topology, TopologyRecreated
+from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
 
 T = TypeVar("T")
 

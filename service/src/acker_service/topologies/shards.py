@@ -8,7 +8,7 @@ from acker_service.redis.calls import ShardCall
 from acker_service.redis.client import RedisClient
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
-from acker_service.topologies.stamp import Topology, TopologyRecreated
+from acker_service.topologies.topology import Topology, TopologyRecreated
 
 R = TypeVar("R")
 

@@ -19,7 +19,7 @@ from acker_service.topologies.registry import (
     attempts,
     retries,
 )
-from acker_service.topologies.stamp import Deletion, Topology, TopologyRecreated
+from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
 
 UNREGISTERED = 2**32 - 1
 """The index of a spout task that could not be registered."""
