@@ -49,7 +49,7 @@ class Shards:
         return await self._redis.execute_each(addressed)
 
     async def _retry(self, topology: Topology, once: Callable[[Topology], Awaitable[R]]) -> tuple[Topology, R]:
-        for _ in retries(topology):
+        for _ in retries(f"topology {topology.name}", shards=len(topology.shards)):
             try:
                 return topology, await once(topology)
             except StaleStamp as stale:

@@ -50,7 +50,7 @@ class Topology:
         """The life of the topology: one that is created again under the same name has a higher incarnation."""
         return self.stamp.incarnation
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
         """How its roots are laid out."""
         return Layout(shards=self.config.shards, buckets=self.config.buckets)
