@@ -17,7 +17,7 @@ from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 from bench.measure import Series
 from bench.progress import Progress

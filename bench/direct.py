@@ -13,7 +13,7 @@ from acker_service.operations.batcher import APPLY
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.redis.codec import ShardRequest, fingerprint
 from acker_service.topologies.config import TopologyConfig
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 from bench.servers import Member, until
 from bench.sizes import BATCH

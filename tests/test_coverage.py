@@ -21,7 +21,7 @@ PURE_SERVICE = (
     *("delivery/egress", "delivery/payload", "delivery/response", "delivery/retry"),
     *("http/keys", "http/load_shedding", "metrics/store_collector", "operations/batch", "operations/column_batch"),
     *("redis/calls", "redis/durability", "redis/stamp"),
-    *("topologies/callback", "topologies/config", "topologies/cursor_codec"),
+    *("topologies/callback", "topologies/config", "topologies/topology"),
 )
 """The pure modules of the service: functions over plain values."""
 

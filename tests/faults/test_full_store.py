@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import decode_cursor
+from acker_service.mailboxes.reading import decode_cursor
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.topologies.config import TopologyConfig
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 from tests.support.redis_side import everywhere, used_memory
 

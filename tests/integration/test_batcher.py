@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from acker_service.components import Components
 from acker_service.redis import keys
-from acker_service.redis.calls import Call, name_of
+from acker_service.redis.calls import Call
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
 from tests.support.redis_side import find
@@ -25,7 +25,7 @@ def calls(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     execute = parts.redis.execute
 
     async def counted(call: Call[Any]) -> Any:
-        if name_of(call.command).startswith("acker_apply"):
+        if call.name.startswith("acker_apply"):
             _, _, _, _, _, _, _, *requests = call.command
             held.append(len(requests) // 4)
         return await execute(call)

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import Cursor, Position, decode_cursor
+from acker_service.mailboxes.reading import Cursor, Position, decode_cursor
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import ask, at, flush

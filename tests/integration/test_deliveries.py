@@ -9,7 +9,7 @@ from acker_service.components import Components
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, settle
-from acker_service.mailboxes.cursor import decode_cursor
+from acker_service.mailboxes.reading import decode_cursor
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 
 from tests.support.caller import Caller, init

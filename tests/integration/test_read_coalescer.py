@@ -10,12 +10,10 @@ import pytest
 from acker_protocol.errors import StoreUnavailable, UnknownSpout
 from acker_service.background import Wakeup
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import decode_cursor
-from acker_service.mailboxes.read_coalescer import CALLS_PER_ROUND_TRIP, ReadCoalescer
-from acker_service.mailboxes.reading import MailboxReader, ReadResult
+from acker_service.mailboxes.follower import CALLS_PER_ROUND_TRIP, ReadCoalescer
+from acker_service.mailboxes.reading import MailboxReader, ReadResult, decode_cursor
 from acker_service.redis import keys
-from acker_service.redis.calls import name_of
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller, init
 from tests.support.redis_side import at
@@ -153,7 +151,7 @@ async def test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip(
     execute_each = parts.redis.execute_each
 
     async def counted(asked):
-        calls.extend(Counter(name_of(call.command) for call in asked).items())
+        calls.extend(Counter(call.name for call in asked).items())
         return await execute_each(asked)
 
     monkeypatch.setattr(parts.redis, "execute_each", counted)

@@ -20,6 +20,7 @@ from acker_service.delivery.payload import WebhookMessage
 from acker_service.delivery.response import ResultKind
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.redis import node
+from acker_service.redis.calls import Call, nothing
 from acker_service.redis.node import Node, probe
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
@@ -30,6 +31,7 @@ PATIENCE_S = 60.0
 TOGETHER, EACH = 40, 25
 """So many ask at once, so often: enough that some write when the reset has been seen, and some when it has not."""
 
+PING = Call(key="", name="PING", command=("PING",), decode=nothing)
 NONSENSE = (b"*x\r\n", b"$-5\r\n", b":x\r\n", b"HTTP/1.1 200 OK\r\n\r\n")
 
 
@@ -65,7 +67,7 @@ def serving(treat: Callable[[socket.socket], None]) -> Iterator[int]:
 
 async def test_a_command_to_it_is_a_fault_of_the_connection(url: str) -> None:
     server = Node(url)
-    await _always(RedisConnectionError, lambda: server.run([("PING",), ("PING",)]))
+    await _always(RedisConnectionError, lambda: server.run([PING, PING]))
     await _always(StoreUnavailable, lambda: server.command("PING"))
     await server.close()
 
@@ -117,7 +119,7 @@ async def test_what_does_not_speak_redis_is_a_fault_like_any_other(login: str, s
         url = f"redis://{login}127.0.0.1:{port}/0"
         server = Node(url)
         for error, call in (
-            (RedisError, lambda: server.run([("PING",), ("PING",)])),
+            (RedisError, lambda: server.run([PING, PING])),
             (StoreUnavailable, lambda: server.command("PING")),
             (StoreUnavailable, server.load),
             (StoreUnavailable, lambda: server.listen(["channel"], print)),

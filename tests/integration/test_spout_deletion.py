@@ -10,7 +10,7 @@ from acker_service.components import Components
 from acker_service.redis import keys
 from acker_service.settings import Settings
 from acker_service.topologies.config import TopologyConfig
-from acker_service.topologies.stamp import Deletion, Topology
+from acker_service.topologies.topology import Deletion, Topology
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import ask, at, find

@@ -4,7 +4,7 @@ import pytest
 from acker_service.components import Components
 from acker_service.redis import keys
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.stamp import Deletion, Topology
+from acker_service.topologies.topology import Deletion, Topology
 
 from tests.support.caller import Caller, ack, init
 from tests.support.redis_side import at

@@ -10,7 +10,7 @@ from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis import config_functions, keys, mailbox_functions
 from acker_service.settings import Settings
-from acker_service.topologies.stamp import Deletion
+from acker_service.topologies.topology import Deletion
 
 from tests.support.redis_side import at, find
 from tests.support.waiting import eventually

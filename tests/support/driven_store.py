@@ -7,7 +7,7 @@ from typing import Any
 
 from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import decode_cursor
+from acker_service.mailboxes.reading import decode_cursor
 from acker_service.metrics.store_collector import LatencyHistogram
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
@@ -16,7 +16,7 @@ from acker_service.redis.calls import Argument
 from acker_service.roots.pending import decode_positions
 from acker_service.roots.reading import RootView
 from acker_service.topologies.config import TopologyConfig
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 from tests.support.redis_side import ask, at, everywhere, flush
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from acker_service.components import Components
-from acker_service.redis.calls import Argument, Call, ShardCall, fcall
-from acker_service.topologies.stamp import Topology
+from acker_service.redis.calls import Argument, ShardCall, fcall, read
+from acker_service.topologies.topology import Topology
 
 
 async def everywhere(parts: Components, *command: Argument) -> list[Any]:
@@ -16,7 +16,7 @@ async def everywhere(parts: Components, *command: Argument) -> list[Any]:
 async def at(parts: Components, command: str, key: str | bytes, *args: Argument) -> Any:
     """Run a plain command where a key lives."""
     name = key if isinstance(key, str) else key.decode()
-    return await parts.redis.execute(Call(command=(command, name, *args), decode=_raw, confirm=False))
+    return await parts.redis.execute(read(command, name, *args, decode=_raw))
 
 
 async def call(parts: Components, function: str, keys: Sequence[str], *args: Argument) -> Any:

@@ -4,8 +4,8 @@ from acker_service.components import Components
 from acker_service.delivery.retry import DeliveryConfig
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
-from acker_service.roots.expiry_task import RootExpiryTask
-from acker_service.topologies.spout_expiry import SpoutExpiry
+from acker_service.roots.expiry import RootExpiryTask
+from acker_service.topologies.deletion import SpoutExpiry
 
 
 def root_expiry(parts: Components, *, interval: float) -> RootExpiryTask:

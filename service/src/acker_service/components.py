@@ -7,9 +7,8 @@ from acker_protocol.errors import StoreUnavailable
 
 from acker_service.delivery.leases import LeaseStore
 from acker_service.mailboxes.dead_letters import DeadLetters
-from acker_service.mailboxes.follower import MailboxFollowers
+from acker_service.mailboxes.follower import MailboxFollowers, ReadCoalescer
 from acker_service.mailboxes.notifier import MailboxNotifier
-from acker_service.mailboxes.read_coalescer import ReadCoalescer
 from acker_service.mailboxes.reading import MailboxReader
 from acker_service.metrics.registry import Metrics
 from acker_service.monitoring.backpressure import Backpressure

@@ -5,10 +5,10 @@ from acker_service.delivery.egress import EgressPolicy, read_hosts, read_network
 from acker_service.delivery.retry import DeliveryConfig, read_schedule
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
-from acker_service.roots.expiry_task import RootExpiryTask
+from acker_service.roots.expiry import RootExpiryTask
 from acker_service.settings import Settings
+from acker_service.topologies.deletion import SpoutExpiry
 from acker_service.topologies.periodic import PeriodicTask
-from acker_service.topologies.spout_expiry import SpoutExpiry
 
 LEASE_MARGIN_S = 2.0
 """How much longer a lease lasts than a post may take."""

@@ -10,7 +10,7 @@ from acker_protocol import routes
 from acker_protocol.wire.completions import encode_completion
 
 from acker_service.delivery.retry import MailboxEntry, PackedCompletion, Settlement, by_age, select_batch
-from acker_service.mailboxes.cursor import Cursor, Position
+from acker_service.mailboxes.reading import Cursor, Position
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
@@ -19,7 +19,7 @@ from acker_service.redis.mailbox_functions import CallbackOutdated, Claimed, Cla
 from acker_service.topologies.callback import RegisteredCallback
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 
 class CallbackSuperseded(Exception):

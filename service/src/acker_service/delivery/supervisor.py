@@ -19,7 +19,7 @@ from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
-from acker_service.topologies.stamp import Deletion, Topology
+from acker_service.topologies.topology import Deletion, Topology
 
 INTERVAL_S = 1.0
 GRACE_S = 5.0

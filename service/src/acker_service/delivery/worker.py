@@ -17,7 +17,7 @@ from acker_service.metrics.instruments import DeliveryMetrics
 from acker_service.topologies.callback import RegisteredCallback
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
-from acker_service.topologies.stamp import Topology, TopologyRecreated
+from acker_service.topologies.topology import Topology, TopologyRecreated
 
 RETRY_INTERVAL_S = 0.5
 """The delay before the next attempt while Redis is unavailable."""

@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from acker_service.mailboxes.follower import MailboxFollower, MailboxFollowers
 from acker_service.mailboxes.reading import ReadResult
 from acker_service.metrics.instruments import HttpMetrics
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0

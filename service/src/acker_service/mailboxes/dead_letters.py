@@ -6,15 +6,14 @@ from itertools import islice
 
 from acker_protocol.operations import CompletionRecord
 
-from acker_service.mailboxes.cursor import Cursor, Position
-from acker_service.mailboxes.reading import completions_of, take_fairly
+from acker_service.mailboxes.reading import Cursor, Position, completions_of, take_fairly
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.mailbox_functions import DeadEntry, StepResult
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 STEP = 64
 """Entries that one call replays or discards."""

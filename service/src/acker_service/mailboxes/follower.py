@@ -1,19 +1,97 @@
-"""Follows mailboxes: reads on from a cursor, and waits for new completions at the end."""
+"""Follows mailboxes from a cursor on; coalesces concurrent reads.
 
+Equal reads are made once and several reads share a round trip, first come, first served.
+"""
+
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import islice
 
 from acker_protocol.errors import UnknownSpout
 
 from acker_service.background import Wakeup
-from acker_service.mailboxes.cursor import Cursor, decode_cursor
 from acker_service.mailboxes.notifier import MailboxNotifier
-from acker_service.mailboxes.read_coalescer import ReadCoalescer
-from acker_service.mailboxes.reading import ReadResult
+from acker_service.mailboxes.reading import Cursor, MailboxReader, ReadRequest, ReadResult, decode_cursor
 from acker_service.metrics.instruments import OperationMetrics
+from acker_service.redis.stamp import Stamp
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Spout, SpoutRegistry
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
+
+MAX_ROUND_TRIPS = 4
+"""Round trips under way at once: few enough that thousands of readers leave connections to others."""
+
+CALLS_PER_ROUND_TRIP = 64
+"""Calls that a round trip carries at most, one a shard and read: each may give megabytes."""
+
+
+@dataclass(slots=True)
+class _PendingRead:
+    topology: Topology
+    request: ReadRequest
+    results: list[asyncio.Future[ReadResult]] = field(default_factory=list)
+
+
+class ReadCoalescer:
+    """Serves all readers of this process. A read joins an equal one that is not yet sent."""
+
+    def __init__(self, mailboxes: MailboxReader) -> None:
+        self._mailboxes = mailboxes
+        self._pending: dict[tuple[Stamp, int, str, int, str], _PendingRead] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def read(
+        self, topology: Topology, spout: Spout, cursor: Cursor, limit: int, until: Cursor | None = None
+    ) -> ReadResult:
+        """Read the completions after a cursor, as `MailboxReader.read` does; with ``until``, up to that cursor."""
+        loop = asyncio.get_running_loop()
+        if not self._pending:
+            loop.call_soon(self._send)
+        key = (topology.stamp, spout.index, cursor.encode(), limit, until.encode() if until else "")
+        request = ReadRequest(spout=spout, cursor=cursor, limit=limit, until=until)
+        pending = self._pending.setdefault(key, _PendingRead(topology, request))
+        result: asyncio.Future[ReadResult] = loop.create_future()
+        pending.results.append(result)
+        return await result
+
+    def _send(self) -> None:
+        while self._pending and len(self._tasks) < MAX_ROUND_TRIPS:
+            task = asyncio.create_task(self._run(self._take()))
+            self._tasks.add(task)
+            task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._send()
+
+    def _take(self) -> list[_PendingRead]:
+        """Take the oldest read, and as many others of its topology as fit into one round trip."""
+        topology = next(iter(self._pending.values())).topology
+        max_reads = max(1, CALLS_PER_ROUND_TRIP // len(topology.shards))
+        same = (key for key, pending in self._pending.items() if pending.topology.stamp == topology.stamp)
+        return [self._pending.pop(key) for key in list(islice(same, max_reads))]
+
+    async def _run(self, reads: list[_PendingRead]) -> None:
+        try:
+            results = await self._mailboxes.read_each(reads[0].topology, [pending.request for pending in reads])
+        except Exception as error:  # noqa: BLE001 - the readers raise it
+            for pending in reads:
+                _resolve(pending, error)
+            return
+        for pending, result in zip(reads, results, strict=True):
+            _resolve(pending, result)
+
+
+def _resolve(pending: _PendingRead, result: ReadResult | Exception) -> None:
+    for future in pending.results:
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
 
 
 class MailboxFollower:

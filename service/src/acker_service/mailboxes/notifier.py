@@ -20,7 +20,7 @@ from acker_service.redis.client import RedisClient
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 POLL_INTERVAL_S = 1.0
 KEEP_SUBSCRIBED_S = 60.0

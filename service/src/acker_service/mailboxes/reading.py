@@ -1,13 +1,13 @@
-"""Reads, releases and discards the completions of a spout task."""
+"""Reads, releases and discards the completions of a spout task, up to cursors that callers hold."""
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile
 from typing import TypeVar
 
 from acker_protocol.operations import CompletionRecord
 
-from acker_service.mailboxes.cursor import Cursor, Position
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import ShardCall
@@ -15,15 +15,52 @@ from acker_service.redis.codec import decode_completions
 from acker_service.redis.mailbox_functions import StoredEntry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import CursorCodec, Topology
 
 T = TypeVar("T")
+
+_CURSORS = CursorCodec(1, struct.Struct(">BQQI"))
 
 RELEASE_STEP = 256
 """Entries that one call releases."""
 
 FULL_REPLY_BYTES = 1_048_576
 """A shard gives up to four times as many; if all shards together give fewer, they have no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Position:
+    """A position in one shard's mailbox: ``offset`` completions of an entry, and all entries before it, are read."""
+
+    ms: int
+    seq: int
+    offset: int
+
+    @property
+    def entry(self) -> str:
+        """The id of the entry, as Redis writes it."""
+        return f"{self.ms}-{self.seq}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """A position in a whole mailbox: one position a shard; a shard without one is at its beginning."""
+
+    incarnation: str
+    positions: dict[int, Position] = field(default_factory=dict)
+
+    def encode(self) -> str:
+        """Write the cursor as the opaque text that callers hold."""
+        rows = [(shard, at.ms, at.seq, at.offset) for shard, at in sorted(self.positions.items())]
+        return _CURSORS.encode(self.incarnation, rows)
+
+
+def decode_cursor(text: str | None, topology: Topology) -> Cursor:
+    """Read a cursor; None, or a cursor of another incarnation or format, is the beginning. Raises `InvalidRequest`."""
+    rows = _CURSORS.decode(text, topology.incarnation) if text is not None else None
+    positions = {shard: Position(ms=ms, seq=seq, offset=offset) for shard, ms, seq, offset in rows or ()}
+    return Cursor(incarnation=topology.incarnation, positions=positions)
+
 
 Entry = tuple[Position, CompletionRecord]
 """A completion, and the position behind it."""

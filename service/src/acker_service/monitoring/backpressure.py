@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from acker_service.background import cancel_and_wait, periodically
 from acker_service.monitoring.snapshot import StoreMonitor, StoreSnapshot, memory_ratio
 from acker_service.redis.requirements import ServerRequirements
-from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import StatsReader
+from acker_service.topologies.topology import Topology
 
 REFRESH_INTERVAL_S = 1.0
 FULL_RATIO = 0.9

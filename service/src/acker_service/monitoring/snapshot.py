@@ -20,8 +20,8 @@ from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout, SpoutRegistry
-from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts, StatsReader
+from acker_service.topologies.topology import Topology
 
 MIN_INTERVAL_S = 1.0
 """Seconds between two snapshots at least."""

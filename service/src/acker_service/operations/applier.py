@@ -21,7 +21,7 @@ from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import UNREGISTERED, SpoutRegistry
-from acker_service.topologies.stamp import Deletion, Topology
+from acker_service.topologies.topology import Deletion, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,9 @@ class Applier:
         """
         results: ShardResults = {}
         try:
-            for _ in retries(topology):
-                topology = await self._wait_until_admitted(topology, request)
+            for _ in retries(f"topology {topology.name}", shards=len(topology.shards)):
+                if topology.deletion:
+                    topology = await self._wait_until_admitted(topology, request)
                 try:
                     await self._apply_remaining(topology, request, results)
                     break
@@ -131,14 +132,16 @@ class Applier:
 
     async def _apply_remaining(self, topology: Topology, request: ApplyRequest, results: ShardResults) -> None:
         """Apply the parts without a result; the results of other shards stay if one is stale. Raises `StaleStamp`."""
-        indexes = await self._spouts.ensure(topology, set(request.operations.spout_tasks))
+        indexes, full, function = dict[str, int](), set[int](), APPLY_WITHOUT_INITS
+        if spout_tasks := request.operations.spout_tasks:
+            indexes = await self._spouts.ensure(topology, set(spout_tasks))
+            full = await self._backpressure.full_mailboxes(topology, indexes.values())
+            if not self._backpressure.is_store_full and UNREGISTERED not in indexes.values():
+                function = APPLY
         capped = topology.config.max_spout_pending is not None
         parts = request.operations.split(topology.layout, capped=capped)
         remaining = {part.shard: part for part in parts if part.shard not in results}
         requests = request.shard_requests(remaining.values(), topology, indexes)
-        full = await self._backpressure.full_mailboxes(topology, indexes.values())
-        store_full = self._backpressure.is_store_full or UNREGISTERED in indexes.values()
-        function = APPLY if indexes and not store_full else APPLY_WITHOUT_INITS
         if (capped or full) and indexes:
             async for shard, applied in self._limiter.apply(topology, indexes, requests, function, full):
                 results[shard] = (remaining[shard], applied)
@@ -148,7 +151,8 @@ class Applier:
         for part, outcome in zip(remaining.values(), outcomes, strict=True):
             if isinstance(outcome, Applied):
                 results[part.shard] = (part, outcome)
-        _raise_first(outcomes)
+        if errors := [outcome for outcome in outcomes if not isinstance(outcome, Applied)]:
+            raise _first_error(errors)
 
     def _record(self, topology: str, operations: OperationBatch, results: ShardResults) -> None:
         """Count the operations that the shards applied, and apart those that they replayed."""
@@ -162,15 +166,16 @@ class Applier:
 
 def _codes_in_order(results: ShardResults, count: int) -> str:
     """Put the codes of all shards in the order of the request."""
+    if count == 1:  # the most frequent request, which should not pay for an array
+        [(_, applied)] = results.values()
+        return applied.codes
     codes = np.zeros(count, np.uint8)
     for part, applied in results.values():
         codes[np.asarray(part.apply_order)] = np.frombuffer(applied.codes.encode(), np.uint8)
     return codes.tobytes().decode()
 
 
-def _raise_first(outcomes: Sequence[Applied | BaseException]) -> None:
-    """Raise the first error; a `ServiceError` before a stale stamp, which is only retried."""
-    for kind in (StoreUnavailable, ServiceError, BaseException):
-        for outcome in outcomes:
-            if isinstance(outcome, kind):
-                raise outcome
+def _first_error(errors: Sequence[BaseException]) -> BaseException:
+    """Give the first error; a `ServiceError` before a stale stamp, which is only retried."""
+    kinds = (StoreUnavailable, ServiceError, BaseException)
+    return next(error for kind in kinds for error in errors if isinstance(error, kind))

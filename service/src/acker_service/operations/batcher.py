@@ -15,7 +15,7 @@ from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import ShardRequest
 from acker_service.redis.functions import Applied, AppliedRequests, ApplyFunction
 from acker_service.redis.stamp import Stamp
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 APPLY, APPLY_WITHOUT_INITS = functions.apply, functions.apply_without_inits
 """The functions that apply requests: Redis refuses the first when its memory is full; the second refuses all inits."""

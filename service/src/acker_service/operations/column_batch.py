@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
-from acker_protocol.wire import packed
+from acker_protocol.wire import fields, packed
 from numpy.typing import NDArray
 
 from acker_service.operations.batch import KINDS, STATES, Encode, KindStateCounts, OperationBatch, ShardPart
@@ -44,6 +44,11 @@ _KINDS = {op: KINDS[kind] for kind, op in _OPS.items()}
 _CODES = 128
 """Codes are characters below this."""
 
+_SHORT = fields.MESSAGE_ID_BYTES // 4
+"""A text of at most this many characters is never too long in bytes."""
+
+_TEXT_CHECKS = {packed.INIT: fields.message_id, packed.FAIL: fields.reason}
+
 
 @dataclass(frozen=True, eq=False)
 class ColumnBatch(OperationBatch):
@@ -60,11 +65,18 @@ class ColumnBatch(OperationBatch):
         """The spout tasks that the inits name."""
         return frozenset(self.strings[number - 1] for number in self.used_strings("spout_task"))
 
-    def used_strings(self, *fields: str) -> list[int]:
+    def check(self) -> None:
+        """Raise ``ValueError`` if a value exceeds the limits of the contract; the reference codec says which one."""
+        if len(self):
+            self._check_numbers()
+            self._check_names()
+            self._check_texts()
+
+    def used_strings(self, *pointers: str) -> list[int]:
         """Give the numbers of the strings that these fields point to, each once."""
         is_used = np.zeros(len(self.strings) + 1, bool)
-        for field in fields:
-            is_used[self.records[field]] = True
+        for pointer in pointers:
+            is_used[self.records[pointer]] = True
         is_used[0] = False
         numbers: list[int] = np.flatnonzero(is_used).tolist()
         return numbers
@@ -105,6 +117,34 @@ class ColumnBatch(OperationBatch):
         for combined in np.flatnonzero(counts).tolist():
             op, code = divmod(combined, _CODES)
             yield _KINDS[op], STATES[chr(code)], int(counts[combined])
+
+    def _check_numbers(self) -> None:
+        records = self.records
+        if not records["root_id"].all():
+            raise ValueError("a root id is zero")
+        if max(records[pointer].max() for pointer in ("spout_task", "text", "component")) > len(self.strings):
+            raise ValueError("a string is not in the table")
+        for field in ("message_timeout_ms", "progress_timeout_ms"):
+            if not all_in_range(records[field][records[field] != 0], fields.TIMEOUT_MS):
+                raise ValueError("a timeout is out of range")
+
+    def _check_names(self) -> None:
+        if not self.records["spout_task"][self.records["op"] == packed.INIT].all():
+            raise ValueError("an init names no spout task")
+        for number in self.used_strings("spout_task", "component"):
+            fields.name(self.strings[number - 1])
+
+    def _check_texts(self) -> None:
+        if max(map(len, self.strings), default=0) <= _SHORT:
+            return
+        for op, check_text in _TEXT_CHECKS.items():
+            for number in set(self.records["text"][self.records["op"] == op].tolist()) - {0}:
+                check_text(self.strings[number - 1])
+
+
+def all_in_range(numbers: NDArray[Any], allowed: range) -> bool:
+    """Say whether all numbers are in a range. (``in`` would search it step by step for a number of numpy's.)"""
+    return bool((numbers >= allowed.start).all() and (numbers < allowed.stop).all())
 
 
 def _part(shard: int, order: NDArray[np.intp]) -> ShardPart:

@@ -6,7 +6,6 @@ import numpy as np
 from acker_protocol.wire.packed import ACK, FAIL, HEADER, INIT, RESET_TIMEOUT, read_header
 from numpy.typing import NDArray
 
-from acker_service.operations import column_checks
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
 
 _WORD = 4
@@ -35,7 +34,7 @@ def decode(body: bytes, *, max_operations: int) -> ColumnBatch:
     _check_zeros(records, np.frombuffer(body, np.uint32, records.nbytes // _WORD, HEADER.size))
     lengths = np.frombuffer(body, ">u4", strings, at)
     batch = ColumnBatch(records, _read_strings(body[at + lengths.nbytes :], lengths))
-    column_checks.check(batch)
+    batch.check()
     return batch
 
 

@@ -8,7 +8,7 @@ from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import UNLIMITED, FreeSlots, ShardRequest, encode_free_slots
 from acker_service.redis.functions import Applied, ApplyFunction, read_counts
 from acker_service.topologies.shards import Shards
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 
 class PendingLimiter:

@@ -18,17 +18,15 @@ Command = tuple[Argument, ...]
 class Call(Generic[R]):
     """One command and its decoder; `RedisClient.execute` sends it and gives the decoded reply.
 
+    ``key`` decides which server gets the command; ``name`` is that of the function or command, as metrics show it.
     With ``confirm``, the reply counts only once enough replicas have what it is based on (see `Durability`).
     """
 
+    key: str
+    name: str
     command: Command
     decode: Callable[[Any], R]
     confirm: bool = True
-
-    @property
-    def key(self) -> str:
-        """The key that decides which server gets the command."""
-        return key_of(self.command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,33 +41,25 @@ class ShardCall(Generic[R]):
     def at(self, key: str, stamp: Stamp) -> Call[R]:
         """Address the call to one shard by its key; decoding raises `StaleStamp` if the shard has another stamp."""
         command = ("FCALL", self.function, 1, key, stamp.text, *self.args)
-        return Call(command=command, decode=partial(_decode, key, self.decode), confirm=self.confirm)
+        decode = partial(unwrap, key, self.decode)
+        return Call(key=key, name=self.function, command=command, decode=decode, confirm=self.confirm)
 
 
 def fcall(
     function: str, function_keys: tuple[str, ...], *args: Argument, decode: Callable[[Any], R], confirm: bool = True
 ) -> Call[R]:
     """Describe a call of a function of the library on keys that are known."""
-    return Call(command=("FCALL", function, len(function_keys), *function_keys, *args), decode=decode, confirm=confirm)
+    command = ("FCALL", function, len(function_keys), *function_keys, *args)
+    return Call(key=function_keys[0], name=function, command=command, decode=decode, confirm=confirm)
 
 
 def read(command: str, key: str, *args: Argument, decode: Callable[[Any], R]) -> Call[R]:
-    """Describe a plain command that reads a key; no replica has to confirm it."""
-    return Call(command=(command, key, *args), decode=decode, confirm=False)
+    """Describe a plain command that only reads or publishes; no replica has to confirm it."""
+    return Call(key=key, name=command, command=(command, key, *args), decode=decode, confirm=False)
 
 
 def nothing(_: object) -> None:
     """Decode a reply that holds nothing of use."""
-
-
-def key_of(command: Command) -> str:
-    """Give the first key of a command."""
-    return str(command[3] if command[0] == "FCALL" else command[1])
-
-
-def name_of(command: Command) -> str:
-    """Give the name of a command as metrics show it: that of the function, if it calls one."""
-    return str(command[1] if command[0] == "FCALL" else command[0])
 
 
 def shard_keys(topology: str, count: int) -> list[str]:
@@ -86,7 +76,3 @@ def decode_hint(message: bytes) -> tuple[str, int] | None:
     """Read the incarnation and the spout index from a hint; None if the message is no hint."""
     incarnation, _, index = message.decode(errors="replace").partition(" ")
     return (incarnation, int(index)) if index.isdecimal() else None
-
-
-def _decode(key: str, decode: Callable[[list[Any]], R], reply: list[Any]) -> R:
-    return decode(unwrap(key, reply))

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from acker_service.metrics.instruments import RedisMetrics
 from acker_service.redis import config_functions, errors, keys, library
-from acker_service.redis.calls import Argument, Call, Command, key_of, name_of
+from acker_service.redis.calls import Argument, Call, nothing, read
 from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import RELAXED, Durability
 from acker_service.redis.errors import to_problem
@@ -53,18 +53,18 @@ class RedisClient:
 
     async def execute(self, call: Call[R]) -> R:
         """Make a call and decode its reply."""
-        [reply] = await self._call_each([call.command], self._replicas if call.confirm else 0)
+        [reply] = await self._call_each([call], self._replicas if call.confirm else 0)
         return call.decode(reply)
 
     async def execute_each(self, calls: Sequence[Call[R]]) -> list[R]:
         """Make several calls in one round trip to each server; each call is atomic by itself."""
         replicas = self._replicas if any(call.confirm for call in calls) else 0
-        replies = await self._call_each([call.command for call in calls], replicas)
+        replies = await self._call_each(calls, replicas)
         return [call.decode(reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def publish(self, channel: str, message: bytes) -> None:
         """Publish a message; in a cluster on the shard channel of that name."""
-        await self._call_each([(self._publish_command, channel, message)], 0)
+        await self.execute(read(self._publish_command, channel, message, decode=nothing))
 
     async def wait_replicated(self, call: Call[Any]) -> None:
         """Wait until enough replicas have what a call just read, as `Durability` demands.
@@ -128,14 +128,10 @@ class RedisClient:
         """Close all connections."""
         await self._slot_map.close()
 
-    async def _call_each(self, commands: Sequence[Command], replicas: int) -> list[Any]:
-        replies = await self._send(commands, replicas)
-        not_started = [index for index, reply in enumerate(replies) if errors.was_not_started(reply)]
-        if not_started:
-            await self._recover([replies[index] for index in not_started])
-            retried = await self._send([commands[index] for index in not_started], replicas)
-            for index, reply in zip(not_started, retried, strict=True):
-                replies[index] = reply
+    async def _call_each(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+        replies = await self._send(calls, replicas)
+        if any(isinstance(reply, Exception) for reply in replies):
+            await self._retry_not_started(calls, replies, replicas)
         for reply in replies:
             if isinstance(reply, Exception):
                 self._metrics.faults[errors.label(reply)].inc()
@@ -146,6 +142,15 @@ class RedisClient:
                 self._metrics.stale.inc()
         return replies
 
+    async def _retry_not_started(self, calls: Sequence[Call[Any]], replies: list[Any], replicas: int) -> None:
+        """Send the calls once more that were not started, and replace their replies."""
+        not_started = [index for index, reply in enumerate(replies) if errors.was_not_started(reply)]
+        if not_started:
+            await self._recover([replies[index] for index in not_started])
+            retried = await self._send([calls[index] for index in not_started], replicas)
+            for index, reply in zip(not_started, retried, strict=True):
+                replies[index] = reply
+
     async def _recover(self, replies: Sequence[object]) -> None:
         """Remove the cause that kept commands from being started."""
         if any(map(errors.is_moved, replies)):
@@ -155,26 +160,26 @@ class RedisClient:
             self._metrics.library_loads.inc()
             await self.load()
 
-    async def _send(self, commands: Sequence[Command], replicas: int) -> list[Any]:
-        """Send each command to the server that has its key; those of one server together."""
+    async def _send(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+        """Send each call to the server that has its key; those of one server together."""
         parts: dict[Node, list[int]] = {}
-        for index, command in enumerate(commands):
-            parts.setdefault(await self._slot_map.of(key_of(command)), []).append(index)
-        replies: list[Any] = [None] * len(commands)
-        runs = [self._run(node, [commands[index] for index in own], replicas) for node, own in parts.items()]
+        for index, call in enumerate(calls):
+            parts.setdefault(await self._slot_map.of(call.key), []).append(index)
+        replies: list[Any] = [None] * len(calls)
+        runs = [self._run(node, [calls[index] for index in own], replicas) for node, own in parts.items()]
         results = [await runs[0]] if len(runs) == 1 else await asyncio.gather(*runs)
         for own, result in zip(parts.values(), results, strict=True):
             for index, reply in zip(own, result, strict=True):
                 replies[index] = reply
         return replies
 
-    async def _run(self, node: Node, commands: Sequence[Command], replicas: int) -> list[Any]:
-        """Send commands to one server; an error of the connection is the reply to each of them."""
-        with self._metrics.round_trip(name_of(commands[0]), len(commands)):
+    async def _run(self, node: Node, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+        """Send calls to one server; an error of the connection is the reply to each of them."""
+        with self._metrics.round_trip(calls[0].name, len(calls)):
             try:
-                return await node.run(commands, replicas=replicas)
+                return await node.run(calls, replicas=replicas)
             except (RedisError, OSError) as error:
-                return [error] * len(commands)
+                return [error] * len(calls)
 
     async def _on_server(self, node: Node, *command: Argument) -> Any:
         try:

@@ -163,25 +163,26 @@ def encode_free_slots(spouts: Iterable[FreeSlots]) -> bytes:
 
 def encode_operation(operation: Operation, layout: Layout, index_of: Callable[[str], int]) -> bytes:
     """Encode one operation; ``index_of`` gives the index of a spout task."""
-    ack_val, spout_index = 0, 0
+    ack_val, spout_index, flags, extras = 0, 0, 0, b""
     outstanding: int | None = 0
+    text: str | None = None
     match operation:
         case Init():
             op, ack_val, outstanding = packed.INIT, operation.ack_val, operation.outstanding
-            spout_index = index_of(operation.spout_task)
-            flags, extras = _add_texts(*_encode_timeouts(operation), operation.message_id, operation.component)
+            spout_index, text = index_of(operation.spout_task), operation.message_id
+            flags, extras = _encode_timeouts(operation)
         case Ack():
             op, ack_val, outstanding = packed.ACK, operation.ack_val, operation.outstanding
-            flags, extras = _add_texts(0, b"", None, operation.component)
-            if operation.edge_id is not None:
-                flags |= OperationFlag.EDGE_HASH
-                extras += edge_hash(operation.root_id, operation.edge_id).to_bytes(8, "big")
         case Fail():
-            op = packed.FAIL
-            flags, extras = _add_texts(0, b"", operation.reason, operation.component)
+            op, text = packed.FAIL, operation.reason
         case _:
             op = packed.RESET_TIMEOUT
-            flags, extras = _add_texts(0, b"", None, operation.component)
+    for flag, given in ((OperationFlag.TEXT, text), (OperationFlag.COMPONENT, operation.component)):
+        if given is not None:
+            flags, extras = flags | flag, extras + encode_text(given)
+    if isinstance(operation, Ack) and operation.edge_id is not None:
+        flags |= OperationFlag.EDGE_HASH
+        extras += edge_hash(operation.root_id, operation.edge_id).to_bytes(8, "big")
     if outstanding is None:
         flags, outstanding = flags | OperationFlag.OUTSTANDING_UNKNOWN, 0
     bucket = layout.bucket_of(operation.root_id)
@@ -275,12 +276,4 @@ def _encode_timeouts(init: Init) -> tuple[int, bytes]:
         flags, extras = OperationFlag.MESSAGE_TIMEOUT, _NUMBER.pack(init.message_timeout_ms)
     if init.progress_timeout_ms is not None:
         flags, extras = flags | OperationFlag.PROGRESS_TIMEOUT, extras + _NUMBER.pack(init.progress_timeout_ms)
-    return flags, extras
-
-
-def _add_texts(flags: int, extras: bytes, text: str | None, component: str | None) -> tuple[int, bytes]:
-    if text is not None:
-        flags, extras = flags | OperationFlag.TEXT, extras + encode_text(text)
-    if component is not None:
-        flags, extras = flags | OperationFlag.COMPONENT, extras + encode_text(component)
     return flags, extras

@@ -13,7 +13,7 @@ from typing import Any
 from acker_protocol.operations import Outcome
 from acker_protocol.states import TopologyRules
 
-from acker_service.redis.calls import Argument, ShardCall
+from acker_service.redis.calls import ShardCall
 from acker_service.redis.codec import ShardRequest
 
 _BUCKET_AND_ROOT = struct.Struct(">IQ")
@@ -125,14 +125,15 @@ def apply(settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]) 
 
     ``free_slots`` are those of capped spout tasks (`encode_free_slots`), empty without a cap.
     """
-    return ShardCall(function="acker_apply_v1", args=_apply_args(settings, free_slots, requests), decode=_applied)
+    args = (settings, free_slots, *(arg for request in requests for arg in request.args))
+    return ShardCall(function="acker_apply_v1", args=args, decode=_applied)
 
 
 def apply_without_inits(
     settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]
 ) -> ShardCall[AppliedRequests]:
     """Apply requests likewise, but refuse their inits; Redis runs this call when its memory is full, too."""
-    args = _apply_args(settings, free_slots, requests)
+    args = (settings, free_slots, *(arg for request in requests for arg in request.args))
     return ShardCall(function="acker_apply_full_v1", args=args, decode=_applied)
 
 
@@ -209,10 +210,6 @@ def by_name(flat: Sequence[bytes]) -> dict[str, int]:
 def by_index(flat: Sequence[bytes]) -> dict[int, int]:
     """Read a hash of counts by spout index."""
     return {int(index): int(count) for index, count in zip(flat[::2], flat[1::2], strict=True)}
-
-
-def _apply_args(settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]) -> tuple[Argument, ...]:
-    return settings, free_slots, *(arg for request in requests for arg in request.args)
 
 
 def _applied(reply: list[Any]) -> AppliedRequests:

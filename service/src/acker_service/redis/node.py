@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from acker_service.redis import config_functions, library
-from acker_service.redis.calls import Argument, Command, key_of
+from acker_service.redis.calls import Argument, Call, Command
 from acker_service.redis.errors import as_problems, normalized
 
 CONFIRM_MS = 1_000
@@ -40,8 +40,8 @@ class Node:
         self._busy = 0
         self._ended = asyncio.Event()
 
-    async def run(self, commands: Sequence[Command], *, replicas: int = 0) -> list[Any]:
-        """Send commands in one round trip; each is atomic by itself.
+    async def run(self, calls: Sequence[Call[Any]], *, replicas: int = 0) -> list[Any]:
+        """Send the commands of calls in one round trip, and give their replies; each is atomic by itself.
 
         With ``replicas``, the replies count only once so many replicas confirm a write that follows the commands: a
         command that writes nothing itself (a repeat) must wait for the write that its reply is based on.
@@ -51,7 +51,14 @@ class Node:
             with normalized():
                 if not self._is_loaded:
                     await self._load_once()
-                return await (self._run_confirmed(commands, replicas) if replicas else self._run(commands))
+                if replicas:
+                    return await self._run_confirmed(calls, replicas)
+                if len(calls) > 1:
+                    return await self._pipe([call.command for call in calls])
+                try:
+                    return [await self._redis.execute_command(*calls[0].command)]
+                except RedisError as error:
+                    return [error]
         finally:
             self._busy -= 1
             self._ended.set()
@@ -97,23 +104,15 @@ class Node:
         await library.load(self._redis)
         self._is_loaded = True
 
-    async def _run(self, commands: Sequence[Command]) -> list[Any]:
-        if len(commands) > 1:
-            return await self._pipe(commands)
-        try:
-            return [await self._redis.execute_command(*commands[0])]
-        except RedisError as error:
-            return [error]
-
     async def _pipe(self, commands: Sequence[Command]) -> list[Any]:
         pipe = self._redis.pipeline(transaction=False)
         for command in commands:
             pipe.execute_command(*command)
         return list(await pipe.execute(raise_on_error=False))
 
-    async def _run_confirmed(self, commands: Sequence[Command], replicas: int) -> list[Any]:
-        barrier = config_functions.barrier(key_of(commands[-1])).command
-        *replies, written, confirmed = await self._pipe([*commands, barrier, ("WAIT", replicas, CONFIRM_MS)])
+    async def _run_confirmed(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+        confirming = (config_functions.barrier(calls[-1].key).command, ("WAIT", replicas, CONFIRM_MS))
+        *replies, written, confirmed = await self._pipe([*(call.command for call in calls), *confirming])
         if isinstance(written, Exception) or not isinstance(confirmed, int) or confirmed < replicas:
             unconfirmed = StoreUnavailable(f"only {confirmed} of {replicas} replicas have it")
             return [reply if isinstance(reply, Exception) else unconfirmed for reply in replies]

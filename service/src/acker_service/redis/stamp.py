@@ -1,7 +1,10 @@
 """The stamp of a topology: the version of its configuration that every call on a shard names."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+R = TypeVar("R")
 
 _INCARNATION_DIGITS = 16
 _LENGTH = 26
@@ -51,8 +54,8 @@ def decode_stamp(raw: bytes | None) -> Stamp | None:
     return Stamp(raw.decode()) if raw else None
 
 
-def unwrap(key: str, reply: list[Any]) -> list[Any]:
-    """Remove the leading ``ok`` from a shard's reply. Raises `StaleStamp` if the shard refused the call."""
+def unwrap(key: str, decode: Callable[[list[Any]], R], reply: list[Any]) -> R:
+    """Decode what follows the leading ``ok`` of a shard's reply. Raises `StaleStamp` if the shard refused the call."""
     if reply[0] == b"stale":
         raise StaleStamp(key, decode_stamp(reply[1]))
-    return reply[1:]
+    return decode(reply[1:])

@@ -1,13 +1,22 @@
-"""Expires roots: times out overdue ones and drops early ones without an init."""
+"""Expires roots, periodically: times out overdue ones and drops early ones without an init."""
+
+import math
+import time
 
 from acker_service.metrics.instruments import OperationMetrics
+from acker_service.metrics.registry import Metrics
 from acker_service.redis import config_functions, functions
 from acker_service.redis.client import RedisClient
+from acker_service.topologies.deletion import TopologyDeleter
+from acker_service.topologies.periodic import PeriodicTask
+from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 RECORDS = 2_000
 """Records that one call reads, about: some milliseconds of Redis's time."""
+
+HEARTBEAT_INTERVAL_S = 1.0
 
 
 class RootExpiry:
@@ -57,3 +66,34 @@ class RootExpiry:
             ended, cursor, earliest_ms = ended + walked.ended, walked.cursor, walked.earliest_ms
             if not cursor:
                 return ended
+
+
+class RootExpiryTask(PeriodicTask):
+    """Ticks in every topology; each root ends once, however many replicas tick."""
+
+    def __init__(
+        self,
+        *,
+        registry: TopologyRegistry,
+        metrics: Metrics,
+        expiry: RootExpiry,
+        topology_deleter: TopologyDeleter,
+        interval: float,
+    ) -> None:
+        super().__init__(registry=registry, metrics=metrics, interval=interval, label="tick")
+        self._expiry, self._topology_deleter = expiry, topology_deleter
+        self._heartbeat_at = -math.inf
+
+    async def before_pass(self) -> None:
+        """Record in the store that a worker is alive, once a second."""
+        now = time.monotonic()
+        if now - self._heartbeat_at >= HEARTBEAT_INTERVAL_S:
+            await self._expiry.mark_worker_alive()
+            self._heartbeat_at = now
+
+    async def run_for(self, topology: Topology) -> None:
+        """End the overdue roots of a topology, or resume its deletion."""
+        if topology.deletion:
+            await self._topology_deleter.resume(await self.registry.refresh(topology.name))
+        else:
+            await self._expiry.expire(topology)

@@ -14,7 +14,7 @@ from acker_service.background import Wakeup, Wakeups, cancel_and_wait
 from acker_service.redis import functions
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 POLL_INTERVAL_S = 0.1
 MAX_ROOTS = 1_000

@@ -16,10 +16,9 @@ from acker_service.redis import functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.functions import BucketPosition, ListedRoots, RootRecord, RootState
 from acker_service.roots.reading import RootView, view_record
-from acker_service.topologies.cursor_codec import CursorCodec
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import CursorCodec, Topology
 
 RECORDS = 2_000
 """Records that one call reads, about: some milliseconds of Redis's time."""

@@ -10,7 +10,7 @@ from acker_service.redis.codec import OperationResult
 from acker_service.redis.functions import RootRecord, RootState
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 FORCED_FAIL = "forced_fail"
 

@@ -13,13 +13,15 @@ from typing import Generic, TypeVar
 from acker_protocol.errors import ServiceError, SpoutBusy, TopologyBusy, UnknownSpout
 
 from acker_service.metrics.instruments import OperationMetrics
+from acker_service.metrics.registry import Metrics
 from acker_service.redis import config_functions, functions, mailbox_functions
 from acker_service.redis.client import RedisClient
+from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import DEFAULT, DELETION_TIMEOUT_MS, TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout, SpoutRegistry
-from acker_service.topologies.stamp import Deletion, Topology
 from acker_service.topologies.stats import StatsReader
+from acker_service.topologies.topology import Deletion, Topology
 
 RECORDS = 2_000
 """Roots that one call fails, about."""
@@ -259,3 +261,18 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
         await self._write(replace(target, topology=topology), None)
         self._metrics.spouts_removed[topology.name, reason].inc()
         _log.info("spout task %s was removed; %d unread completions were discarded", target.spout.name, discarded)
+
+
+class SpoutExpiry(PeriodicTask):
+    """Deletes ephemeral spout tasks that stayed unused, and resumes deletions that another process left unfinished."""
+
+    def __init__(
+        self, *, registry: TopologyRegistry, metrics: Metrics, spout_deleter: SpoutDeleter, interval: float
+    ) -> None:
+        super().__init__(registry=registry, metrics=metrics, interval=interval, label="spout_expiry")
+        self._spout_deleter = spout_deleter
+
+    async def run_for(self, topology: Topology) -> None:
+        """Delete the unused spout tasks of a topology, unless the topology itself is being deleted."""
+        if not topology.deletion:
+            await self._spout_deleter.expire_unused(topology)

@@ -9,7 +9,7 @@ from acker_protocol.errors import ServiceError, UnknownTopology
 from acker_service.background import cancel_and_wait, periodically
 from acker_service.metrics.registry import Metrics
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from acker_service.redis import config_functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.stamp import StaleStamp, Stamp
 from acker_service.topologies.config import BUCKETS, TopologyConfig, from_stored
-from acker_service.topologies.stamp import Deletion, Topology, TopologyRecreated
+from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class TopologyRegistry:
         It is written only if it was not changed since it was read, with a stamp above ``floor``, and every shard is
         stamped then. Idempotent if ``change`` is.
         """
-        for _ in attempts(f"topology {name}"):
+        for _ in retries(f"topology {name}"):
             present = await self._find(name)
             if present is not None and present.deletion is not None:
                 present = await self._wait_while_deleting(present)
@@ -99,7 +99,7 @@ class TopologyRegistry:
                 topology = self._cache_topology(name, written, config)
                 await self.stamp_shards(topology)
                 return topology
-        raise AssertionError("attempts end by raising")
+        raise AssertionError("retries end by raising")
 
     def evict(self, name: str) -> None:
         """Remove a topology from the cache."""
@@ -199,16 +199,16 @@ class TopologyRegistry:
             deletion=Deletion(deletion) if deletion else None,
             deletion_started_ms=int(started_ms or 0),
         )
+        if topology == (cached := self._cache.get(name)):
+            return cached  # with the settings and keys that it has computed
         self._cache[name] = topology
         return topology
 
 
-def attempts(subject: str, count: int = MAX_ATTEMPTS) -> Iterator[int]:
-    """Count attempts to write what others write at the same time; raises `StoreUnavailable` after the last."""
-    yield from range(count)
+def retries(subject: str, *, shards: int = 0) -> Iterator[int]:
+    """Count attempts at what others change at the same time; raises `StoreUnavailable` after the last.
+
+    ``shards`` adds one attempt for each shard whose stamp may prove stale.
+    """
+    yield from range(MAX_ATTEMPTS + shards)
     raise StoreUnavailable(f"{subject} is being changed by too many at once")
-
-
-def retries(topology: Topology) -> Iterator[int]:
-    """Count calls on a topology whose stamp proves stale; raises `StoreUnavailable` after the last."""
-    return attempts(f"topology {topology.name}", MAX_ATTEMPTS + topology.config.shards)

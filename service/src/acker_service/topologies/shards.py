@@ -8,7 +8,7 @@ from acker_service.redis.calls import ShardCall
 from acker_service.redis.client import RedisClient
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
-from acker_service.topologies.stamp import Topology, TopologyRecreated
+from acker_service.topologies.topology import Topology, TopologyRecreated
 
 R = TypeVar("R")
 
@@ -49,7 +49,7 @@ class Shards:
         return await self._redis.execute_each(addressed)
 
     async def _retry(self, topology: Topology, once: Callable[[Topology], Awaitable[R]]) -> tuple[Topology, R]:
-        for _ in retries(topology):
+        for _ in retries(f"topology {topology.name}", shards=len(topology.shards)):
             try:
                 return topology, await once(topology)
             except StaleStamp as stale:

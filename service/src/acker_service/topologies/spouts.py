@@ -16,10 +16,9 @@ from acker_service.topologies.registry import (
     DELETION_TIMEOUT_MS,
     POLL_INTERVAL_S,
     TopologyRegistry,
-    attempts,
     retries,
 )
-from acker_service.topologies.stamp import Deletion, Topology, TopologyRecreated
+from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
 
 UNREGISTERED = 2**32 - 1
 """The index of a spout task that could not be registered."""
@@ -124,7 +123,7 @@ class SpoutRegistry:
         self, topology: Topology, name: str, *, ephemeral: bool | None = None
     ) -> tuple[Spout, bool]:
         """Create a spout task, or update it (None keeps a field); says whether it is new. Idempotent."""
-        for _ in retries(topology):
+        for _ in retries(f"topology {topology.name}", shards=len(topology.shards)):
             try:
                 return await self._write(topology, name, ephemeral=ephemeral)
             except StaleStamp as stale:
@@ -144,7 +143,7 @@ class SpoutRegistry:
 
     async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None = None) -> tuple[Spout, bool]:
         read = config_functions.read_spout(topology.name, topology.incarnation, name)
-        for _ in attempts(f"spout task {name}"):
+        for _ in retries(f"spout task {name}"):
             value = await self._redis.execute(read)
             present = _decode(name, value) if value else None
             wanted = present or Spout(name=name, index=-1)
@@ -159,7 +158,7 @@ class SpoutRegistry:
             written = await self._redis.execute(write)
             if written is not None:
                 return self._cache_spout(topology, _decode(name, written)), present is None
-        raise AssertionError("attempts end by raising")
+        raise AssertionError("retries end by raising")
 
     async def mark(self, topology: Topology, before: Spout, after: Spout | None) -> Topology | None:
         """Replace a spout task, or remove it (None), and raise the topology's version on every shard.
@@ -201,7 +200,7 @@ class Callbacks:
         It is written only if it was not changed since it was read, else tried again. Idempotent if ``change`` is.
         """
         now_ms = await self._registry.now_ms()
-        for _ in attempts(f"spout task {spout_task}"):
+        for _ in retries(f"spout task {spout_task}"):
             current = await self._registry.refresh(topology)
             spout = await self._spouts.read(current, spout_task)
             if spout.deletion:
@@ -209,7 +208,7 @@ class Callbacks:
             changed = replace(spout, callback=change(spout.callback, now_ms))
             if changed == spout or await self._spouts.mark(current, spout, changed):
                 return spout, changed
-        raise AssertionError("attempts end by raising")
+        raise AssertionError("retries end by raising")
 
 
 def _decode(name: str, value: str) -> Spout:

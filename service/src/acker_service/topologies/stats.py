@@ -9,7 +9,7 @@ from acker_protocol.operations import Outcome
 from acker_service.metrics.store_collector import CallbackBacklog, LatencyHistogram, TopologyStats
 from acker_service.redis import functions
 from acker_service.topologies.shards import Shards
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 DELIVERY = ("delivered", "retried", "published", "dead", "discarded")
 TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")

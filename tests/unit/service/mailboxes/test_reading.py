@@ -5,8 +5,15 @@ from itertools import count
 import pytest
 from acker_protocol.errors import InvalidRequest
 from acker_protocol.operations import CompletionRecord, Outcome
-from acker_service.mailboxes.cursor import Cursor, Position, decode_cursor
-from acker_service.mailboxes.reading import Entry, fair_shares, read_entries, take_fairly
+from acker_service.mailboxes.reading import (
+    Cursor,
+    Entry,
+    Position,
+    decode_cursor,
+    fair_shares,
+    read_entries,
+    take_fairly,
+)
 from acker_service.redis import mailbox_functions
 from acker_service.redis.mailbox_functions import StoredEntry
 from acker_service.redis.stamp import Stamp

@@ -12,7 +12,7 @@ from acker_service.operations.column_batch import ColumnBatch
 from acker_service.redis.codec import Layout
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@ import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import packed
 from acker_service.operations.batch import ListBatch, OperationBatch, ShardPart
-from acker_service.operations.column_batch import RAW_RECORD, RECORDS
+from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch
 from acker_service.redis.codec import Layout
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,3 +164,33 @@ def test_columns_are_counted_like_messages(messages: list[Operation], codes: str
     own = codes[: len(order)]
     counted = ListBatch(messages).count_by_kind_and_state(part, own)
     assert sorted(columns_of(messages).count_by_kind_and_state(part, own)) == sorted(counted)
+
+
+LONG = "m" * 1_025
+GOOD = {"op": packed.INIT, "root_id": 1, "spout_task": 1}
+IN_LIMITS = [
+    columns(),
+    columns(GOOD, {"op": packed.ACK, "root_id": 2, "component": 5}, strings=STRINGS),
+    columns(GOOD | {"message_timeout_ms": 100, "progress_timeout_ms": 100}, strings=STRINGS),
+    columns(GOOD | {"text": 2}, strings=("s", LONG[:1_024])),
+]
+BEYOND_LIMITS = {
+    "a root id is zero": columns(GOOD | {"root_id": 0}, strings=STRINGS),
+    "a string is not in the table": columns(GOOD | {"component": 6}, strings=STRINGS),
+    "a timeout is out of range": columns(GOOD, GOOD | {"message_timeout_ms": 99}, strings=STRINGS),
+    "an init names no spout task": columns({"op": packed.INIT, "root_id": 1}, strings=STRINGS),
+    "must be a name": columns(GOOD, strings=("s" * 129,)),
+    "at most 1024 bytes": columns(GOOD | {"text": 2}, strings=("s", LONG)),
+    "at most 1024 characters": columns({"op": packed.FAIL, "root_id": 1, "text": 1}, strings=(LONG,)),
+}
+
+
+@pytest.mark.parametrize("batch", IN_LIMITS)
+def test_values_within_the_limits_of_the_contract_pass_the_check(batch: ColumnBatch) -> None:
+    batch.check()
+
+
+@pytest.mark.parametrize(("error", "batch"), BEYOND_LIMITS.items(), ids=BEYOND_LIMITS)
+def test_a_value_beyond_a_limit_of_the_contract_fails_the_check(error: str, batch: ColumnBatch) -> None:
+    with pytest.raises(ValueError, match=error):
+        batch.check()

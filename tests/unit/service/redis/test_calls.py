@@ -6,8 +6,6 @@ from acker_service.redis.calls import (
     decode_hint,
     fcall,
     hint_channels,
-    key_of,
-    name_of,
     nothing,
     read,
     shard_keys,
@@ -20,13 +18,13 @@ STAMP = Stamp("00000000000000a10000000001")
 def test_a_call_of_a_function_names_its_keys_and_its_arguments() -> None:
     call = fcall("do", ("first", "second"), 1, b"two", decode=len)
     assert call.command == ("FCALL", "do", 2, "first", "second", 1, b"two")
-    assert (call.key, name_of(call.command), call.confirm) == ("first", "do", True)
+    assert (call.key, call.name, call.confirm) == ("first", "do", True)
 
 
 def test_a_plain_command_reads_and_waits_for_no_replica() -> None:
     call = read("HGET", "hash", "field", decode=bool)
-    assert call == Call(command=("HGET", "hash", "field"), decode=bool, confirm=False)
-    assert (key_of(call.command), name_of(call.command)) == ("hash", "HGET")
+    assert call == Call(key="hash", name="HGET", command=("HGET", "hash", "field"), decode=bool, confirm=False)
+    assert (call.key, call.name) == ("hash", "HGET")
 
 
 def test_a_call_on_a_shard_names_its_stamp_and_decodes_what_follows_the_first_word() -> None:

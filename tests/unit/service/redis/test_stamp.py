@@ -34,11 +34,11 @@ def test_a_shard_without_a_stamp_has_none(raw: bytes | None) -> None:
 
 
 def test_a_reply_is_unwrapped() -> None:
-    assert unwrap("key", [b"ok", 1, b"two"]) == [1, b"two"]
+    assert unwrap("key", list, [b"ok", 1, b"two"]) == [1, b"two"]
 
 
 @pytest.mark.parametrize(("raw", "own"), [(b"", None), (b"00000000000000a00000000002", stamp(OLD, 2))])
 def test_a_shard_that_refuses_a_call_gives_its_own_stamp(raw: bytes, own: Stamp | None) -> None:
     with pytest.raises(StaleStamp) as refused:
-        unwrap("key", [b"stale", raw])
+        unwrap("key", list, [b"stale", raw])
     assert (refused.value.key, refused.value.stamp) == ("key", own)

@@ -10,7 +10,7 @@ from acker_protocol.wire.completions import encode_completion
 from acker_service.http.openapi.described import Answer, Body, Content, Described, found
 from acker_service.http.openapi.shapes import Json, all_of, closed, count, or_null, ref
 from acker_service.http.sse import HEARTBEAT_S, MEDIA_TYPE, RETRY_MS
-from acker_service.mailboxes.cursor import Cursor, Position
+from acker_service.mailboxes.reading import Cursor, Position
 
 SCHEMAS: dict[str, Json] = {
     "Completion": all_of(

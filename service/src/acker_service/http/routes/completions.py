@@ -14,14 +14,13 @@ from acker_service.http.auth import needs
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import JSON, After, Limit, SpoutTask, TopologyName, Until, WaitMs, read_json
 from acker_service.http.sse import EventStreams, wants_events
-from acker_service.mailboxes.cursor import decode_cursor
 from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers
-from acker_service.mailboxes.reading import MailboxReader, ReadResult
+from acker_service.mailboxes.reading import MailboxReader, ReadResult, decode_cursor
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import SpoutRegistry
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 LastEventId = Annotated[
     str | None,

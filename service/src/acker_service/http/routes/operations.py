@@ -90,7 +90,8 @@ async def _apply(
     except ServiceError as error:
         error.retryable = error.retryable and request.is_repeatable
         raise
-    if (index := operations.first_timeout_over(topology.config.dedupe_window_ms)) is not None:
+    window_ms = topology.config.dedupe_window_ms
+    if window_ms and (index := operations.first_timeout_over(window_ms)) is not None:
         where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
     return await applier.apply(topology, request)

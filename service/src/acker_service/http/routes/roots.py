@@ -18,7 +18,7 @@ from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots, decode_positions, encode_positions
 from acker_service.roots.reading import RootReader, RootView
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.stamp import Topology
+from acker_service.topologies.topology import Topology
 
 FORCED = "forced"
 """The prefix of the reason of a fail by hand."""

@@ -24,8 +24,8 @@ from acker_service.topologies.callback import (
 from acker_service.topologies.deletion import DeleteMode, SpoutDeleter
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
-from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts, StatsReader
+from acker_service.topologies.topology import Topology
 
 
 def make_router(

@@ -11,8 +11,8 @@ from acker_service.http.parameters import Discard, Force, TopologyName, read_jso
 from acker_service.topologies.config import TopologyConfig, merge
 from acker_service.topologies.deletion import DeleteMode, TopologyDeleter
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.stamp import Topology
 from acker_service.topologies.stats import SpoutCounts, StatsReader
+from acker_service.topologies.topology import Topology
 
 
 def make_router(
