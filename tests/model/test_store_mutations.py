@@ -27,6 +27,13 @@ def test_every_rule_to_break_stands_in_its_file() -> None:
         assert mutant.broken() != mutant.source()
 
 
+@pytest.mark.parametrize("test", sorted({test for mutant in MUTANTS for test in mutant.tests}))
+def test_every_test_that_a_rule_names_exists(test: str) -> None:
+    path, _, name = test.partition("::")
+    function = name.partition("[")[0]
+    assert not name or re.search(rf"^(async )?def {function}\(", Path(path).read_text(encoding="utf-8"), re.MULTILINE)
+
+
 @pytest.mark.mutations
 @pytest.mark.timeout(600)
 def test_with_no_rule_broken_all_these_tests_pass(tmp_path: Path) -> None:
