@@ -24,7 +24,16 @@ the same names in the same order; a stateful property test compares the two. `ap
 
 from dataclasses import replace
 
-from acker_protocol.operations import Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
+from acker_protocol.operations import (
+    Ack,
+    CompletionRecord,
+    Fail,
+    Init,
+    Operation,
+    OperationState,
+    Outcome,
+    ResetTimeout,
+)
 from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
 
 __all__ = ["MAX_SPAN_MS", "apply_operation", "expire", "forget_expired"]
@@ -60,7 +69,7 @@ def apply_operation(
             return ack(state, operation, now_ms, rules)
         case Fail():
             return fail(state, operation, now_ms, rules)
-        case _:
+        case ResetTimeout():
             return reset_timeout(state, now_ms, rules)
 
 
@@ -113,7 +122,7 @@ def reset_timeout(state: Tree | None, now_ms: int, rules: TopologyRules) -> Tran
 
 
 def resolve(tree: Tree, now_ms: int) -> Transition:
-    """Give the transition to a changed tree, and finish it if it is done: the only place that does."""
+    """Gives the answer for a changed root. An operation finishes a tracked root only here."""
     if tree.spout_task is None:
         return Transition(state=tree, operation_state=OperationState.EARLY)
     if tree.failure is not None:

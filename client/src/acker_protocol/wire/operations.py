@@ -91,7 +91,7 @@ def encode_operation(operation: Operation) -> dict[str, Any]:
             return _without_none(op="ack", **_ids(operation), **_optional(operation))
         case Fail():
             return _without_none(op="fail", **_ids(operation), **_optional(operation))
-        case _:
+        case ResetTimeout():
             return _without_none(op="reset-timeout", **_ids(operation), **_optional(operation))
 
 
