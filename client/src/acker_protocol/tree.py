@@ -55,7 +55,8 @@ def apply_operation(
     """Apply one operation to the root that it names.
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
-    init may have; None means no limit. An operation without effect gives the state back as it was.
+    init may have; None means no limit. If the operation has no effect, the
+    returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
     if isinstance(state, Finished):

@@ -13,7 +13,7 @@ from acker_service.redis.stamp import StaleStamp, Stamp, decode_stamp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTopology:
-    """A topology as it is stored: its stamp, its configuration (JSON), and its mark ("" or a word and a time)."""
+    """A topology as it is stored: its stamp, its configuration (JSON), and its mark ("" or a status and a time)."""
 
     stamp: Stamp
     document: bytes

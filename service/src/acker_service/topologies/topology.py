@@ -24,7 +24,7 @@ class TopologyRecreated(StoreUnavailable):
 
 
 class Deletion(StrEnum):
-    """The state of a deletion, by the word that Redis keeps: counting what is left, draining, or deleting."""
+    """The state of a deletion, as Redis stores it: counting what is left, draining, or deleting."""
 
     CHECKING = "probe"
     DRAINING = "force"
