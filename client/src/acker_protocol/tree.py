@@ -24,16 +24,7 @@ the same names in the same order; a stateful property test compares the two. `ap
 
 from dataclasses import replace
 
-from acker_protocol.operations import (
-    Ack,
-    CompletionRecord,
-    Fail,
-    Init,
-    Operation,
-    OperationState,
-    Outcome,
-    ResetTimeout,
-)
+from acker_protocol.operations import Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
 
 __all__ = ["MAX_SPAN_MS", "apply_operation", "expire", "forget_expired"]
@@ -70,7 +61,7 @@ def apply_operation(
             return ack(state, operation, now_ms, rules)
         case Fail():
             return fail(state, operation, now_ms, rules)
-        case ResetTimeout():
+        case _:  # ResetTimeout
             return reset_timeout(state, now_ms, rules)
 
 

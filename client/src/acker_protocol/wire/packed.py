@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.ids import format_id
-from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
+from acker_protocol.operations import Ack, Fail, Init, Operation
 from acker_protocol.wire.operations import VERBS, decode_operation
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _head(operation: Operation) -> tuple[int, str | None, str | None]:
             return ACK, None, None
         case Fail():
             return FAIL, None, operation.reason
-        case ResetTimeout():
+        case _:  # ResetTimeout
             return RESET_TIMEOUT, None, None
 
 
