@@ -8,7 +8,7 @@ import pytest
 from acker_service.components import Components
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, settle
+from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, plan_settlements
 from acker_service.mailboxes.reading import decode_cursor
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 
@@ -48,7 +48,7 @@ class Worker:
         return await self.store.leases.claim(await self.lease(), self.now_ms)
 
     async def settle(self, claimed: ClaimedBatch, result: DeliveryResult, *, success: bool | None = None) -> None:
-        settlements = list(settle(claimed.entries, result, TWICE, now_ms=self.now_ms, draw=0.5))
+        settlements = list(plan_settlements(claimed.entries, result, TWICE, now_ms=self.now_ms, draw=0.5))
         if success is None:
             success = len(result.retry_ids) < len(ids(claimed))
         await self.store.leases.settle(
@@ -319,7 +319,7 @@ async def test_a_failure_of_the_old_callback_does_not_put_off_the_new_one(worker
     await worker.store.callbacks.change("default", SPOUT, elsewhere)
     assert roots((await worker.claim()).entries) == [1, 2]
     failed = DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids(claimed)), error="answered 500")
-    settlements = list(settle(claimed.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
+    settlements = list(plan_settlements(claimed.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
     await worker.store.leases.settle(old, claimed, settlements, success=False, error="answered 500")
     again = await worker.claim()
     assert (roots(again.entries), again.failing_ms) == ([1, 2], None)

@@ -7,8 +7,9 @@ from acker_protocol.states import Finished, State, Tree
 def replay_operation(state: State, operation: Operation, *, refused_inits: int) -> OperationState:
     """Answer one operation of a request that was applied before. Twin of ``replay_operation`` in transitions.lua.
 
-    ``refused_inits`` is the number of inits that the first run did not admit. A request remembers no more than that; an
-    init whose root is not pending is then refused again, and the caller has to send it in a new request.
+    ``refused_inits`` is the number of inits that the first run did not admit. Only this number is remembered, not which
+    inits they were. So, unless it is 0, every init whose root is not pending is answered as refused, and the caller has
+    to send it in a new request.
     """
     if isinstance(state, Finished):
         return OperationState.FINISHED

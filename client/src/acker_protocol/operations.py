@@ -40,7 +40,7 @@ class Init:
     """A spout task emitted a root.
 
     ``ack_val`` is the XOR of its first edges, ``outstanding`` their number (None: unknown). Timeouts are in
-    milliseconds; None means the topology's, a progress timeout of 0 none.
+    milliseconds. None: the topology's timeout. A progress timeout of 0: no progress timeout.
     """
 
     root_id: int

@@ -1,4 +1,4 @@
-"""The paths and header names of the contract, version 1. Names are validated before, so nothing is escaped."""
+"""The paths and header names of the contract, version 1. Callers validate names first, so paths need no escaping."""
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 IDEMPOTENCY_REPLAYED = "Idempotency-Replayed"

@@ -37,7 +37,7 @@ def make_secret(random: "Callable[[int], bytes]" = entropy.token_bytes, *, size:
 
 
 def secret_key(secret: str) -> bytes:
-    """Read the bytes of a secret, padded or not. Raises ``ValueError``, whose text does not show it."""
+    """Read the bytes of a secret, padded or not. Raises ``ValueError``, whose text does not contain the secret."""
     error = ValueError(f"must be {_PREFIX} and the base64 of {SECRET_BYTES.start} to {SECRET_BYTES.stop - 1} bytes")
     found = _SECRET.fullmatch(secret)
     # A remainder of one character is no whole byte, however it is padded.

@@ -21,7 +21,7 @@ class TopologyRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """An early root, or with a spout task a pending one.
+    """An unfinished root: early without a spout task, pending with one.
 
     ``outstanding`` is None if unknown. ``edges`` are the remembered acked edges, each with the time of its ack. Times
     are Unix milliseconds.

@@ -46,7 +46,8 @@ def apply_operation(
     """Apply one operation to the root that it names.
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
-    init may have; None means no limit. An operation without effect gives the state back as it was.
+    init may have; None means no limit. If the operation has no effect, the
+    returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
     if isinstance(state, Finished):
@@ -60,7 +61,7 @@ def apply_operation(
             return ack(state, operation, now_ms, rules)
         case Fail():
             return fail(state, operation, now_ms, rules)
-        case _:
+        case _:  # ResetTimeout
             return reset_timeout(state, now_ms, rules)
 
 
@@ -113,7 +114,7 @@ def reset_timeout(state: Tree | None, now_ms: int, rules: TopologyRules) -> Tran
 
 
 def resolve(tree: Tree, now_ms: int) -> Transition:
-    """Give the transition to a changed tree, and finish it if it is done: the only place that does."""
+    """Gives the answer for a changed root. An operation finishes a tracked root only here."""
     if tree.spout_task is None:
         return Transition(state=tree, operation_state=OperationState.EARLY)
     if tree.failure is not None:

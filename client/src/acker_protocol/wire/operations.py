@@ -65,7 +65,7 @@ def decode_operation(verb: str, document: dict[str, Any]) -> Operation:
             return _ack(values)
         case "fail":
             return Fail(**values)
-        case _:
+        case _:  # reset-timeout
             return ResetTimeout(**values)
 
 
@@ -91,7 +91,7 @@ def encode_operation(operation: Operation) -> dict[str, Any]:
             return _without_none(op="ack", **_ids(operation), **_optional(operation))
         case Fail():
             return _without_none(op="fail", **_ids(operation), **_optional(operation))
-        case _:
+        case _:  # ResetTimeout
             return _without_none(op="reset-timeout", **_ids(operation), **_optional(operation))
 
 

@@ -39,7 +39,7 @@ _FIELDS = (
     *("spout_task", "text", "component"),
 )
 _TEXTS = {INIT: "message_id", FAIL: "reason"}
-_GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GIVEN))
+GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GIVEN))
 
 
 def encode_packed(operations: "Iterable[Operation]") -> bytes:
@@ -112,10 +112,10 @@ def _decode_one(index: int, record: tuple[int, ...], strings: "Table") -> Operat
 
 def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> dict[str, Any]:
     """Give the fields of a record as in JSON. A zero is left out, unless it is marked as given."""
-    given = {name for name, flag in _GIVEN if flags & flag}
+    given = {name for name, flag in GIVEN if flags & flag}
     if op in (INIT, ACK):
         given.add("ack_val")
-    for name, _ in _GIVEN:
+    for name, _ in GIVEN:
         if fields[name] and name not in given:
             raise InvalidRequest(f"{name} must be 0 without its flag")
     present = {name: value for name, value in fields.items() if value or name in given}
@@ -146,7 +146,7 @@ _READ = dict.fromkeys(("root_id", "ack_val", "edge_id"), _identity) | dict.fromk
 
 def _record(operation: Operation, numbers: dict[str, int]) -> bytes:
     op, spout_task, text = _head(operation)
-    flags = sum(flag for name, flag in _GIVEN if getattr(operation, name, None) is not None)
+    flags = sum(flag for name, flag in GIVEN if getattr(operation, name, None) is not None)
     values = [getattr(operation, name, None) or 0 for name in _FIELDS[2:8]]
     pointers = (_number_of(string, numbers) for string in (spout_task, text, operation.component))
     return RECORD.pack(op, flags, *values, *pointers)
@@ -160,7 +160,7 @@ def _head(operation: Operation) -> tuple[int, str | None, str | None]:
             return ACK, None, None
         case Fail():
             return FAIL, None, operation.reason
-        case _:
+        case _:  # ResetTimeout
             return RESET_TIMEOUT, None, None
 
 

@@ -23,7 +23,7 @@ class DestinationDenied(httpcore.ConnectError):
 
 
 class EgressGuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects for httpcore, which then speaks TLS and HTTP with the host by its name.
+    """Opens TCP connections for httpcore. httpcore uses the host's name for TLS and the Host header.
 
     Each connection resolves the name once and connects to an address of that same answer that is public or allowed,
     so DNS rebinding has no effect. Other spellings of an address (decimal, octal, hexadecimal) are resolved as names.

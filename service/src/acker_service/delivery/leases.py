@@ -203,8 +203,10 @@ def _read_entries(
     lease: Lease, incarnation: str, shard: int, entries: Sequence[ClaimedEntry]
 ) -> Iterator[MailboxEntry]:
     for it in entries:
-        pieces = list(_decode_packed(it.packed, lease.spout.name, incarnation))[it.skip :]
-        yield MailboxEntry(shard=shard, entry_id=it.entry_id, attempts=it.attempts, completions=pieces, skipped=it.skip)
+        completions = list(_decode_packed(it.packed, lease.spout.name, incarnation))[it.skip :]
+        yield MailboxEntry(
+            shard=shard, entry_id=it.entry_id, attempts=it.attempts, completions=completions, skipped=it.skip
+        )
 
 
 def _decode_packed(packed: bytes, spout_task: str, incarnation: str) -> Iterator[PackedCompletion]:

@@ -1,4 +1,7 @@
-"""Builds the message that a webhook receives: a batch of completions of one spout task, as Standard Webhooks has it."""
+"""Builds the message that a webhook receives, in the format of Standard Webhooks.
+
+A message holds a batch of completions of one spout task.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence

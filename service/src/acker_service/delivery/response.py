@@ -6,8 +6,8 @@
                                                did not hold are ignored, and an empty list means done
 410                                            off: send nothing more until the webhook is resumed
 429, 503 with ``Retry-After``                  wait: retry all, no sooner than asked for (clamped)
-any other status, 3xx too; no response or      retry: retry all, by the schedule
-half of one
+any other status, 3xx too;                     retry: retry all, by the schedule
+no response, or an incomplete one
 =============================================  ===========================================================
 """
 

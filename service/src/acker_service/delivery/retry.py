@@ -134,7 +134,7 @@ def select_batch(untried: Iterable[MailboxEntry], max_completions: int) -> list[
     return ordered[: max(1, fitting)]
 
 
-def settle(
+def plan_settlements(
     entries: Sequence[MailboxEntry], result: DeliveryResult, schedule: Schedule, *, now_ms: int, draw: float
 ) -> Iterator[Settlement]:
     """Decide how each entry of a batch is settled. Completions that failed together are retried together."""

@@ -7,7 +7,7 @@ from typing import Any
 from acker_service.delivery.leases import ClaimedBatch, Lease
 from acker_service.delivery.payload import make_message
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import settle, succeeded
+from acker_service.delivery.retry import plan_settlements, succeeded
 from acker_service.delivery.webhook_client import Endpoint, WebhookClient
 from acker_service.delivery.worker import CallbackGone, DeliveryWorker
 from acker_service.topologies.callback import CallbackStatus, RegisteredCallback, deactivate
@@ -45,7 +45,7 @@ class WebhookWorker(DeliveryWorker):
         return result
 
     async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> float:
-        """Settle the claimed entries; returns how long to leave the receiver alone.
+        """Settle the claimed entries; returns the seconds to wait before the next request.
 
         Deactivates the webhook after a 410, or after a long time without a success, and then raises `CallbackGone`.
         """
@@ -65,7 +65,9 @@ class WebhookWorker(DeliveryWorker):
         while True:
             async with self.retry_while_unavailable("what the webhook of %s took is settled later: %s"):
                 now_ms = await self.now_ms()
-                settlements = list(settle(claimed.entries, result, self.config.schedule, now_ms=now_ms, draw=draw))
+                settlements = list(
+                    plan_settlements(claimed.entries, result, self.config.schedule, now_ms=now_ms, draw=draw)
+                )
                 await self.leases.settle(lease, claimed, settlements, success=success, error=error)
                 return
 

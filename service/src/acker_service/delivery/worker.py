@@ -183,7 +183,10 @@ class DeliveryWorker:
         )
 
     async def _adopt_epoch(self, epoch_ms: int) -> None:
-        """Raise the epoch of the callback to that of a shard: the clock was set back between two registrations."""
+        """Raise the callback's epoch to the shard's.
+
+        They differ when the clock was set back between two registrations.
+        """
         with contextlib.suppress(ServiceError):
             await self.change_callback(
                 lambda present: replace(present, callback_epoch_ms=max(present.callback_epoch_ms, epoch_ms))

@@ -20,7 +20,7 @@ EXTRA_CONNECTIONS = 64
 
 
 class HeadTooLargeError(Exception):
-    """Aborts the parsing of a head."""
+    """Raised to stop parsing a request head."""
 
 
 class Connection(HttpToolsProtocol):

@@ -54,7 +54,7 @@ class Capacity:
 
 
 def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
-    """Hold this app to the limits."""
+    """Add the load limits to the app."""
     app.add_middleware(LoadShedding, limits=limits, metrics=metrics)
 
 

@@ -51,7 +51,7 @@ async def read_json_if_any(request: Request, *, max_bytes: int) -> dict[str, Any
 
 
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
-    """Read a body of known length or chunked; one that is too large is not read to its end. Raises `TooLarge`."""
+    """Read a body, with or without Content-Length. Stop reading at the limit. Raises `TooLarge`."""
     length = request.headers.get("content-length", "0")
     body = bytearray()
     if not length.isdecimal() or int(length) > max_bytes:

@@ -24,7 +24,7 @@ MAX_ROUND_TRIPS = 4
 """Round trips under way at once: few enough that thousands of readers leave connections to others."""
 
 CALLS_PER_ROUND_TRIP = 64
-"""Calls that a round trip carries at most, one a shard and read: each may give megabytes."""
+"""Calls that a round trip carries at most, one per shard and read: each may give megabytes."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class MailboxFollower:
         if (present[0].incarnation, present[1].index) != (topology.incarnation, spout.index):
             raise UnknownSpout(f"spout task {spout.name} was removed and made again meanwhile")
         last = None if until is None else decode_cursor(until, present[0])
-        result = await self._followers.readers.read(*present, self._cursor, limit, last)
+        result = await self._followers.coalescer.read(*present, self._cursor, limit, last)
         self._cursor = result.cursor
         self._followers.metrics.completions_read[topology.name].inc(len(result.completions))
         return result
@@ -128,11 +128,11 @@ class MailboxFollowers:
         registry: TopologyRegistry,
         spouts: SpoutRegistry,
         notifier: MailboxNotifier,
-        readers: ReadCoalescer,
+        coalescer: ReadCoalescer,
         metrics: OperationMetrics,
     ) -> None:
         self._registry, self._spouts, self._notifier = registry, spouts, notifier
-        self.readers, self.metrics = readers, metrics
+        self.coalescer, self.metrics = coalescer, metrics
 
     @contextlib.asynccontextmanager
     async def following(self, topology: Topology, spout_task: str, after: str | None) -> AsyncIterator[MailboxFollower]:

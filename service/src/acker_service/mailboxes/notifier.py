@@ -76,7 +76,7 @@ class MailboxNotifier:
         await cancel_and_wait(*self._tasks)
 
     async def _listen(self) -> None:
-        """Listen to all topologies with waiting readers, until a reader waits for one that is not subscribed."""
+        """Listen to all topologies with waiting readers, until a reader waits for a topology without a subscription."""
         self._resubscribe.clear()
         self._subscribed = set(self._topologies_by_incarnation)
         channels = [
@@ -122,7 +122,7 @@ class MailboxNotifier:
         self._metrics.sweeps.inc()
 
     def _unsubscribe_idle(self, waited: Iterable[str]) -> None:
-        """Drop topologies without waiting readers: not at once, because a reader is away between two polls."""
+        """Unsubscribe late: between two polls a reader is briefly not waiting."""
         now = asyncio.get_running_loop().time()
         self._last_waited.update(dict.fromkeys(waited, now))
         self._last_waited = {
@@ -135,7 +135,7 @@ class MailboxNotifier:
         }
 
     def _count_missed(self, mailbox: Mailbox, before: Container[object], hinted: Container[object]) -> None:
-        """Count entries without a hint; those of a mailbox that is polled for the first time may be old."""
+        """Count new entries that came without a hint. Skip a mailbox's first poll: its entries may be old."""
         if mailbox in before and mailbox not in hinted:
             self._metrics.hints_missed.inc()
 

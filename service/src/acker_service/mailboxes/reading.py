@@ -44,7 +44,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """A position in a whole mailbox: one position a shard; a shard without one is at its beginning."""
+    """A position in a whole mailbox: one position per shard; a shard without one is at its beginning."""
 
     incarnation: str
     positions: dict[int, Position] = field(default_factory=dict)
@@ -186,7 +186,7 @@ def read_entries(entries: Iterable[StoredEntry], spout_task: str) -> Iterator[En
 
 
 def completions_of(entry: StoredEntry, spout_task: str) -> Iterator[Entry]:
-    """Decode the completions of one entry likewise."""
+    """Decode the completions of one entry, without those that it says to skip."""
     ms, seq = entry.entry_id
     for offset, completion in enumerate(decode_completions(entry.packed, spout_task), start=1):
         if offset > entry.skip:
@@ -196,7 +196,7 @@ def completions_of(entry: StoredEntry, spout_task: str) -> Iterator[Entry]:
 def take_fairly(found: Sequence[Sequence[tuple[Position, T]]], limit: int) -> dict[int, Sequence[tuple[Position, T]]]:
     """Take up to a limit from the shards in equal shares; the remainder goes to the shards with the oldest entries.
 
-    So a reader that takes less than one a shard reaches every shard in time. Gives no empty shares.
+    So a reader that takes less than one per shard reaches every shard in time. Gives no empty shares.
     """
     by_age = sorted((shard for shard, entries in enumerate(found) if entries), key=lambda shard: found[shard][0][0].ms)
     parts = zip(by_age, fair_shares([len(found[shard]) for shard in by_age], limit), strict=True)
@@ -204,7 +204,10 @@ def take_fairly(found: Sequence[Sequence[tuple[Position, T]]], limit: int) -> di
 
 
 def fair_shares(found: Sequence[int], limit: int) -> list[int]:
-    """Divide a limit among shards that have so many each, in equal shares; the remainder goes to the first."""
+    """Divide a limit among shards with these numbers of completions.
+
+    Shares are equal; the remainder goes to the first shards.
+    """
     shares = [0] * len(found)
     while limit and (unsatisfied := [i for i, count in enumerate(found) if count > shares[i]]):
         each = max(1, limit // len(unsatisfied))

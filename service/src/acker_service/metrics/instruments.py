@@ -192,7 +192,7 @@ class RedisMetrics:
 
 
 class PeriodicMetrics:
-    """Counts the runs of periodic tasks, one run a topology. Label ``rounds``: tick, delivery, spout_expiry."""
+    """Counts the runs of periodic tasks, one run per topology. Label ``rounds``: tick, delivery, spout_expiry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         define = _Definitions(registry)

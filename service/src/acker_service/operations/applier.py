@@ -11,9 +11,9 @@ from acker_protocol.operations import REFUSED, Ack, OperationState
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.operations.batch import OperationBatch, ShardPart
-from acker_service.operations.batcher import APPLY, APPLY_WITHOUT_INITS, ApplyBatcher
+from acker_service.operations.batcher import ApplyBatcher
 from acker_service.operations.pending_limit import PendingLimiter
-from acker_service.redis import codec
+from acker_service.redis import codec, functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import OperationResult, ShardRequest
 from acker_service.redis.functions import Applied
@@ -60,7 +60,7 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The results of a request, a code for each operation; ``replayed`` if every shard had applied it before."""
+    """The results of a request, one code per operation; ``replayed`` if every shard had applied it before."""
 
     codes: str
     replayed: bool
@@ -98,7 +98,9 @@ class Applier:
         self._batcher, self._limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
-        """Apply a request; parts for shards with a stale stamp again, by the configuration that holds there.
+        """Apply a request.
+
+        If a shard refuses the stamp, read the topology again and apply that shard's part once more.
 
         Raises `StoreUnavailable` if a shard did not answer, or may not have applied its part; ``retryable`` says
         whether the request may be sent again.
@@ -123,7 +125,10 @@ class Applier:
         return Reply(codes=_codes_in_order(results, len(request.operations)), replayed=replayed)
 
     async def _wait_until_admitted(self, topology: Topology, request: ApplyRequest) -> Topology:
-        """Wait while a topology is being deleted, with inits also while it may be. Raises `TopologyBusy`."""
+        """Wait until a deletion ends. A request with inits also waits while a deletion is only being considered.
+
+        Raises `TopologyBusy` if the topology drains.
+        """
         while topology.deletion is Deletion.DELETING or (topology.deletion and request.operations.spout_tasks):
             if topology.deletion is Deletion.DRAINING:
                 raise TopologyBusy(f"topology {topology.name} is being deleted and takes no more inits")
@@ -132,12 +137,14 @@ class Applier:
 
     async def _apply_remaining(self, topology: Topology, request: ApplyRequest, results: ShardResults) -> None:
         """Apply the parts without a result; the results of other shards stay if one is stale. Raises `StaleStamp`."""
-        indexes, full, function = dict[str, int](), set[int](), APPLY_WITHOUT_INITS
+        indexes, full = dict[str, int](), set[int]()
+        # Without inits there is nothing to refuse, and Redis runs this call even when its memory is full.
+        function = functions.apply_without_inits
         if spout_tasks := request.operations.spout_tasks:
             indexes = await self._spouts.ensure(topology, set(spout_tasks))
             full = await self._backpressure.full_mailboxes(topology, indexes.values())
             if not self._backpressure.is_store_full and UNREGISTERED not in indexes.values():
-                function = APPLY
+                function = functions.apply
         capped = topology.config.max_spout_pending is not None
         parts = request.operations.split(topology.layout, capped=capped)
         remaining = {part.shard: part for part in parts if part.shard not in results}
@@ -155,7 +162,7 @@ class Applier:
             raise _first_error(errors)
 
     def _record(self, topology: str, operations: OperationBatch, results: ShardResults) -> None:
-        """Count the operations that the shards applied, and apart those that they replayed."""
+        """Count applied operations; count replayed ones in a separate metric."""
         for part, applied in results.values():
             for kind, state, count in operations.count_by_kind_and_state(part, applied.codes):
                 if applied.replayed:

@@ -17,9 +17,6 @@ from acker_service.redis.functions import Applied, AppliedRequests, ApplyFunctio
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.topology import Topology
 
-APPLY, APPLY_WITHOUT_INITS = functions.apply, functions.apply_without_inits
-"""The functions that apply requests: Redis refuses the first when its memory is full; the second refuses all inits."""
-
 MAX_CALL_BYTES = 4 * 1024 * 1024
 """The limit of a shared call; a single request may be larger."""
 
@@ -90,4 +87,4 @@ async def apply_or_refuse_inits(
     try:
         return await redis.execute(function(*args).at(key, stamp))
     except StoreFull:
-        return await redis.execute(APPLY_WITHOUT_INITS(*args).at(key, stamp))
+        return await redis.execute(functions.apply_without_inits(*args).at(key, stamp))

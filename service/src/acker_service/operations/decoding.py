@@ -26,8 +26,8 @@ CONTENT_TYPES = tuple(_COLUMN_DECODERS)
 def decode(content_type: str, body: bytes, *, max_operations: int) -> OperationBatch:
     """Decode a batch of one of the `CONTENT_TYPES`, of ``max_operations`` operations at most.
 
-    A fast decoder takes a part of what the reference codec takes, and never more: the reference codec decides on what
-    the fast one refuses, and its error says what is wrong. Raises `TooLarge`, `InvalidRequest`.
+    A column decoder accepts a subset of what the reference codec accepts. If it refuses a body, the reference codec
+    decodes it or raises the error. Raises `TooLarge`, `InvalidRequest`.
     """
     try:
         return _COLUMN_DECODERS[content_type](body, max_operations=max_operations)

@@ -155,7 +155,7 @@ def _fill(records: _Records, fields: _Fields, strings: _StringTable) -> None:
 
 
 def _fill_sums(records: _Records, fields: _Fields, lists: _Column) -> _Where:
-    """Put ack vals and counts, as given or from the edges in ``lists``, and give where it has edges.
+    """Write ack vals and counts, as given or from the edges in ``lists``. Return the indexes of those with edges.
 
     Each operation takes one of the two forms. Raises ``ValueError`` for both or none.
     """
@@ -190,14 +190,14 @@ def _select(column: Sequence[Any], where: _Where) -> Sequence[Any]:
 
 
 def _put_ids(records: _Records, field: str, column: _Column) -> _Where:
-    """Put ids of 16 hex digits where they are given, and give where. Raises ``ValueError`` for other characters."""
+    """Write the ids that are not None. Return their indexes. Raises ``ValueError`` for other characters."""
     where = _given(column)
     records[field][where] = _ids(_select(column, where))
     return where
 
 
 def _put_integers(records: _Records, field: str, column: _Column, allowed: range) -> _Where:
-    """Put numbers where they are given, and give where. Raises ``ValueError`` for one out of range."""
+    """Write the numbers that are not None. Return their indexes. Raises ``ValueError`` for one out of range."""
     where = _given(column)
     if len(where):
         numbers = np.array(_select(column, where))
@@ -208,7 +208,7 @@ def _put_integers(records: _Records, field: str, column: _Column, allowed: range
 
 
 def _put_edges(records: _Records, where: _Where, lists: Sequence[list[str]]) -> None:
-    """Put the XOR of named edges and their number. Raises ``ValueError`` where they repeat or XOR to zero."""
+    """Write the XOR of named edges and their number. Raises ``ValueError`` where they repeat or XOR to zero."""
     if any(len(set(edges)) < len(edges) for edges in lists):
         raise ValueError("an edge is named twice")
     counts = np.array(list(map(len, lists)), np.int64)

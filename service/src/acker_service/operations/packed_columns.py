@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-from acker_protocol.wire.packed import ACK, FAIL, HEADER, INIT, RESET_TIMEOUT, read_header
+from acker_protocol.wire.packed import ACK, FAIL, GIVEN, HEADER, INIT, RESET_TIMEOUT, read_header
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
@@ -42,7 +42,7 @@ def _zeros() -> NDArray[np.uint32]:
     """Give, by op and flags, the bits of a record that have to be zero; all of them where an op has no such flags."""
     bits = np.full(((RESET_TIMEOUT + 1) * _FLAGS, RECORDS.itemsize // _WORD), 2**32 - 1, np.uint32)
     for (op, flags), own in _OWN.items():
-        given = {field for flag, field in ((1, "outstanding"), (2, "progress_timeout_ms")) if flags & flag}
+        given = {field for field, flag in GIVEN if flags & flag}
         for field in own | given:
             bits[op * _FLAGS + flags, _words(field)] = 0
     return bits

@@ -24,8 +24,8 @@ class RedisClient:
     """One Redis or Valkey, or several.
 
     Every error comes out as `StoreUnavailable`, a refusal for lack of memory as `StoreFull`.
-    A command is sent again only if a server refused it before it began: because another server has the key now, or
-    because the function library is missing, which is then loaded first.
+    A command is sent again in two cases only: the key moved to another server, or the library was missing and has now
+    been loaded.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RedisClient:
         return list(await asyncio.gather(*(self._on_server(node, *command) for node in nodes)))
 
     async def on_any_server(self, *command: Argument) -> list[Any]:
-        """Run a plain command likewise, and give the replies of the servers that answer.
+        """Run a plain command that reads a server's own state, on every server; give the replies of those that answer.
 
         Raises `StoreUnavailable` if none answers.
         """

@@ -11,7 +11,17 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 import numpy as np
-from acker_protocol.operations import REFUSED, Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
+from acker_protocol.operations import (
+    REFUSED,
+    Ack,
+    CompletionRecord,
+    Fail,
+    Init,
+    Operation,
+    OperationState,
+    Outcome,
+    ResetTimeout,
+)
 from acker_protocol.wire import packed
 from numpy.typing import NDArray
 
@@ -27,7 +37,10 @@ _BITS_64 = 2**64 - 1
 
 
 class OperationFlag(IntEnum):
-    """Bits of an operation's flags: what follows its fixed fields, in this order, but for the first.
+    """Flags of an operation.
+
+    Each bit but the first says that an optional field follows the fixed fields; the fields follow in the order of the
+    bits.
 
     An ``IntEnum``: an ``IntFlag`` makes a new object of every ``|``, which the hot path pays for.
     """
@@ -108,7 +121,7 @@ class Layout:
         return root_id % self.shards
 
     def bucket_of(self, root_id: IntOrArray) -> IntOrArray:
-        """The buckets of roots within their shards, likewise."""
+        """The buckets of roots within their shards, of one root or of an array of them."""
         return root_id // self.shards % self.buckets
 
 
@@ -175,7 +188,7 @@ def encode_operation(operation: Operation, layout: Layout, index_of: Callable[[s
             op, ack_val, outstanding = packed.ACK, operation.ack_val, operation.outstanding
         case Fail():
             op, text = packed.FAIL, operation.reason
-        case _:
+        case ResetTimeout():
             op = packed.RESET_TIMEOUT
     for flag, given in ((OperationFlag.TEXT, text), (OperationFlag.COMPONENT, operation.component)):
         if given is not None:

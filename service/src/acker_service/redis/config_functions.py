@@ -13,7 +13,7 @@ from acker_service.redis.stamp import StaleStamp, Stamp, decode_stamp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTopology:
-    """A topology as it is stored: its stamp, its configuration (JSON), and its mark ("" or a word and a time)."""
+    """A topology as it is stored: its stamp, its configuration (JSON), and its mark ("" or a status and a time)."""
 
     stamp: Stamp
     document: bytes
@@ -77,7 +77,7 @@ def bury(key: str, stamp: Stamp) -> Call[None]:
 
 
 def sweep(key: str, stamp: Stamp, *, first: int, last: int) -> Call[None]:
-    """Remove what a buried shard kept, for the buckets and spout indexes from ``first`` to ``last``."""
+    """Remove the keys of a shard with a tombstone, for the buckets and spout indexes from ``first`` to ``last``."""
     return fcall("acker_sweep_v1", (key,), stamp.text, first, last, decode=nothing)
 
 
@@ -99,10 +99,10 @@ def write_spout(topology: str, *, stamp: Stamp, name: str, present: str, documen
     target = (keys.topology(topology), keys.spouts(topology, stamp.incarnation))
 
     def decode(reply: list[bytes]) -> str | None:
-        word, *values = reply
-        if word == b"stale":
+        status, *values = reply
+        if status == b"stale":
             raise StaleStamp(keys.topology(topology), decode_stamp(*values))
-        return values[0].decode() if word == b"ok" else None
+        return values[0].decode() if status == b"ok" else None
 
     return fcall("acker_write_spout_v1", target, stamp.text, name, present, document, decode=decode)
 
@@ -150,13 +150,13 @@ def _topology(reply: list[bytes | None]) -> StoredTopology | None:
 
 
 def _written_stamp(reply: list[bytes]) -> Stamp | None:
-    word, *rest = reply
-    return decode_stamp(*rest) if word == b"ok" else None
+    status, *rest = reply
+    return decode_stamp(*rest) if status == b"ok" else None
 
 
 def _marked(reply: list[bytes]) -> MarkedTopology | None:
-    word, *rest = reply
-    if word != b"ok":
+    status, *rest = reply
+    if status != b"ok":
         return None
     stamp, mark = rest
     return MarkedTopology(stamp=Stamp(stamp.decode()), mark=mark.decode())
@@ -173,8 +173,8 @@ def _optional_text(reply: bytes | None) -> str | None:
 
 
 def _is_ok(reply: list[bytes]) -> bool:
-    word, *_ = reply
-    return word == b"ok"
+    status, *_ = reply
+    return status == b"ok"
 
 
 def _text(stamp: Stamp | None) -> str:

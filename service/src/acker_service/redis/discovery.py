@@ -98,4 +98,4 @@ class _RoundRobin:
                 return await probe(url, *command), url
             except (RedisError, OSError) as error:
                 last_error = error
-        raise StoreUnavailable(f"nobody says where the store's primaries are: {last_error}") from last_error
+        raise StoreUnavailable(f"no server says where the store's primaries are: {last_error}") from last_error

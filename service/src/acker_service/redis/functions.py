@@ -34,7 +34,7 @@ class RootState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """The results of one request in one shard: a code an operation; ``replayed`` if the shard had applied it before."""
+    """The results of one request in one shard: one code per operation; ``replayed`` if it had been applied before."""
 
     codes: str
     replayed: bool
@@ -76,7 +76,7 @@ class RootReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPosition:
-    """A place in the list of a shard's pending roots: a bucket, its score in the deadline index, and a HSCAN cursor."""
+    """A position in a shard's list of pending roots: a bucket, its score in the deadline index, a HSCAN cursor."""
 
     score: int = 0
     bucket: int = 0
@@ -85,11 +85,11 @@ class BucketPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRoots:
-    """Pending roots by the place of their bucket at ``now_ms``, and the place to go on at (None: the list ends)."""
+    """Pending roots by the position of their bucket at ``now_ms``, and the next position (None: the list ends)."""
 
     now_ms: int
     next: BucketPosition | None
-    pieces: list[tuple[BucketPosition, list[RootRecord]]]
+    parts: list[tuple[BucketPosition, list[RootRecord]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +102,8 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walked:
-    """How many roots a step ended, the cursor of the next step (0: the end), and the earliest deadline found so far."""
+class BucketScan:
+    """How many roots a scan ended, the cursor of the next scan (0: the end), and the earliest deadline found so far."""
 
     ended: int
     cursor: int
@@ -132,7 +132,7 @@ def apply(settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]) 
 def apply_without_inits(
     settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]
 ) -> ShardCall[AppliedRequests]:
-    """Apply requests likewise, but refuse their inits; Redis runs this call when its memory is full, too."""
+    """Apply requests, but refuse their inits; Redis runs this call even when its memory is full."""
     args = (settings, free_slots, *(arg for request in requests for arg in request.args))
     return ShardCall(function="acker_apply_full_v1", args=args, decode=_applied)
 
@@ -153,7 +153,7 @@ def force_fail(*, settings: bytes, bucket: int, root_id: int, reason: str) -> Sh
 
 
 def ended(roots: Iterable[tuple[int, int]]) -> ShardCall[list[bool]]:
-    """Say of roots, given by bucket and root id, whether they are neither early nor pending."""
+    """Check for each root (bucket, root id) that it is neither early nor pending."""
     packed = b"".join(_BUCKET_AND_ROOT.pack(bucket, root_id) for bucket, root_id in roots)
     return ShardCall(function="acker_ended_v1", args=(packed,), decode=_flags, confirm=False)
 
@@ -163,7 +163,7 @@ def list_roots(
 ) -> ShardCall[ListedRoots]:
     """List pending roots of at least an age, bucket by bucket, the nearest deadline first.
 
-    The reply holds whole pieces of buckets, so ``max_roots`` and ``max_records`` (records read) are exceeded a little.
+    The reply holds whole parts of buckets, so ``max_roots`` and ``max_records`` (records read) are exceeded a little.
     """
     args = (settings, start.score, start.bucket, start.hscan_cursor, older_than_ms, max_roots, max_records)
     return ShardCall(function="acker_list_roots_v1", args=args, decode=_listed, confirm=False)
@@ -174,10 +174,10 @@ def tick(*, settings: bytes, max_records: int) -> ShardCall[Ticked]:
     return ShardCall(function="acker_tick_v1", args=(settings, max_records), decode=_ticked)
 
 
-def walk(*, settings: bytes, bucket: int, cursor: int, earliest_ms: int | None) -> ShardCall[Walked]:
-    """Expire one piece of an overfull bucket; begin with cursor 0 and pass on what the step before gave."""
+def scan_bucket(*, settings: bytes, bucket: int, cursor: int, earliest_ms: int | None) -> ShardCall[BucketScan]:
+    """Expire one part of an overfull bucket; begin with cursor 0 and pass on what the scan before returned."""
     args = (settings, bucket, cursor, "" if earliest_ms is None else earliest_ms)
-    return ShardCall(function="acker_walk_v1", args=args, decode=_walked)
+    return ShardCall(function="acker_walk_v1", args=args, decode=_bucket_scan)
 
 
 def fail_all(*, settings: bytes, max_roots: int) -> ShardCall[bool]:
@@ -248,16 +248,16 @@ def _flags(reply: list[bytes]) -> list[bool]:
 
 
 def _listed(reply: list[Any]) -> ListedRoots:
-    now_ms, score, bucket, step, *rest = reply
-    pieces = [
+    now_ms, score, bucket, hscan_cursor, *rest = reply
+    parts = [
         (_position(*rest[i : i + 3]), [_record(values) for values in _chunks(rest[i + 3], _ROOT_FIELDS)])
         for i in range(0, len(rest), 4)
     ]
-    return ListedRoots(now_ms=now_ms, next=_position(score, bucket, step) if score else None, pieces=pieces)
+    return ListedRoots(now_ms=now_ms, next=_position(score, bucket, hscan_cursor) if score else None, parts=parts)
 
 
-def _position(score: bytes, bucket: bytes, step: bytes) -> BucketPosition:
-    return BucketPosition(score=int(score), bucket=int(bucket), hscan_cursor=int(step))
+def _position(score: bytes, bucket: bytes, hscan_cursor: bytes) -> BucketPosition:
+    return BucketPosition(score=int(score), bucket=int(bucket), hscan_cursor=int(hscan_cursor))
 
 
 def _ticked(reply: list[Any]) -> Ticked:
@@ -265,9 +265,9 @@ def _ticked(reply: list[Any]) -> Ticked:
     return Ticked(ended=count, more=bool(more), overfull_buckets=[int(bucket) for bucket in overfull])
 
 
-def _walked(reply: list[Any]) -> Walked:
+def _bucket_scan(reply: list[Any]) -> BucketScan:
     count, cursor, earliest = reply
-    return Walked(ended=int(count), cursor=int(cursor), earliest_ms=int(earliest) if earliest else None)
+    return BucketScan(ended=int(count), cursor=int(cursor), earliest_ms=int(earliest) if earliest else None)
 
 
 def _counts(reply: list[Any]) -> ShardCounts:

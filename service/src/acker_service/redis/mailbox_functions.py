@@ -155,12 +155,12 @@ def settle(
 ) -> ShardCall[None]:
     """Settle what was claimed, all in one step. Idempotent.
 
-    ``success`` says whether the receiver took anything, None if that is unknown. ``settlements`` are five arguments an
-    entry: its id, the result (done, retry, dead or sent), when it is tried again, how many completions remain, and
+    ``success`` says whether the receiver took anything, None if that is unknown. ``settlements`` has five arguments
+    per entry: its id, the result (done, retry, dead or sent), when it is tried again, how many completions remain, and
     those completions, packed ("" for all of the entry).
     """
-    word = "" if success is None else str(int(success))
-    args = (spout_index, callback_epoch_ms, word, error, *settlements)
+    status = "" if success is None else str(int(success))
+    args = (spout_index, callback_epoch_ms, status, error, *settlements)
     return ShardCall(function="acker_settle_v1", args=args, decode=nothing)
 
 
@@ -212,10 +212,10 @@ def _dead_entries(reply: list[Any]) -> list[DeadEntry]:
 
 
 def _claimed(reply: list[Any]) -> ClaimReply:
-    word, *rest = reply
-    if word == b"old":
+    status, *rest = reply
+    if status == b"old":
         return CallbackOutdated(callback_epoch_ms=_count(rest))
-    if word == b"held":
+    if status == b"held":
         return LeaseHeld(for_ms=_count(rest))
     due, more, next_due, failing_since, *items = rest
     return Claimed(

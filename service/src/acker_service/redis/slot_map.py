@@ -63,7 +63,7 @@ class SlotMap:
         url = self._ranges[bisect_left(self._ranges, slot, key=lambda slot_range: slot_range.last)].url
         if url is None:
             self.mark_stale()
-            raise StoreUnavailable("nobody serves this part of the cluster now")
+            raise StoreUnavailable("no server serves this part of the cluster now")
         return self._nodes[url]
 
     async def all(self) -> list[Node]:

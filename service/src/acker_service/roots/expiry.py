@@ -60,7 +60,9 @@ class RootExpiry:
         """Expire the roots of a bucket that is too large for one call, a piece at a time."""
         ended, cursor, earliest_ms = 0, 0, None
         while True:
-            call = functions.walk(settings=topology.settings, bucket=bucket, cursor=cursor, earliest_ms=earliest_ms)
+            call = functions.scan_bucket(
+                settings=topology.settings, bucket=bucket, cursor=cursor, earliest_ms=earliest_ms
+            )
             topology, walked = await self._shards.call(topology, shard, call)
             self._metrics.tick_ended[topology.name].inc(walked.ended)
             ended, cursor, earliest_ms = ended + walked.ended, walked.cursor, walked.earliest_ms

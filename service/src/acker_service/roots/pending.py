@@ -34,7 +34,7 @@ _CODEC = CursorCodec(2, struct.Struct(">BQIQQ"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPosition(BucketPosition):
-    """A position in a shard's list: a place in a bucket, and the id of the last root that was listed there."""
+    """A position in a shard's list: a part of a bucket, and the id of the last root that was listed there."""
 
     last_root_id: int = 0
 
@@ -129,18 +129,18 @@ def _call(
 def _listed(shard: int, start: ScanPosition, reply: ListedRoots) -> tuple[list[_ListedRoot], ScanPosition | None]:
     """Give the roots that a shard listed behind a position, and the position to go on at, if its list goes on."""
     roots: list[_ListedRoot] = []
-    for place, records in reply.pieces:
-        is_start = (place.bucket, place.hscan_cursor) == (start.bucket, start.hscan_cursor)
-        piece = _scan_position(place, last_root_id=start.last_root_id if is_start else 0)
-        roots += _unlisted(shard, piece, reply.now_ms, records)
+    for position, records in reply.parts:
+        is_start = (position.bucket, position.hscan_cursor) == (start.bucket, start.hscan_cursor)
+        part = _scan_position(position, last_root_id=start.last_root_id if is_start else 0)
+        roots += _unlisted(shard, part, reply.now_ms, records)
     return roots, _scan_position(reply.next) if reply.next else None
 
 
-def _unlisted(shard: int, piece: ScanPosition, now_ms: int, records: Sequence[RootRecord]) -> Iterator[_ListedRoot]:
-    """Give the roots of a piece that are not yet listed, in the order of their ids, which lasts while others end."""
+def _unlisted(shard: int, part: ScanPosition, now_ms: int, records: Sequence[RootRecord]) -> Iterator[_ListedRoot]:
+    """Give the roots of a part that are not yet listed, in the order of their ids, which lasts while others end."""
     for record in sorted(records, key=lambda record: record.root_id):
-        if record.root_id > piece.last_root_id:
-            position = replace(piece, last_root_id=record.root_id)
+        if record.root_id > part.last_root_id:
+            position = replace(part, last_root_id=record.root_id)
             yield _ListedRoot(shard=shard, position=position, record=record, now_ms=now_ms)
 
 
@@ -156,7 +156,7 @@ def _take_nearest(
     return taken, {shard: position for shard, position in behind.items() if position}
 
 
-def _scan_position(place: BucketPosition, *, last_root_id: int = 0) -> ScanPosition:
+def _scan_position(position: BucketPosition, *, last_root_id: int = 0) -> ScanPosition:
     return ScanPosition(
-        score=place.score, bucket=place.bucket, hscan_cursor=place.hscan_cursor, last_root_id=last_root_id
+        score=position.score, bucket=position.bucket, hscan_cursor=position.hscan_cursor, last_root_id=last_root_id
     )

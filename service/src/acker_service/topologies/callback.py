@@ -168,9 +168,10 @@ def decode_registered(document: dict[str, Any]) -> RegisteredCallback:
 def register_callback(
     callback: Callback, present: RegisteredCallback | None, *, now_ms: int, make_secret: Callable[[], str]
 ) -> RegisteredCallback:
-    """Register a callback in place of the present one; registering the same again changes nothing, nor its state.
+    """Register a callback in place of the present one.
 
-    A webhook without a secret keeps the present secret, or else gets one from ``make_secret``.
+    Registering the same callback again changes nothing, not even whether it is paused. A webhook without
+    a secret keeps the present secret, or else gets one from ``make_secret``.
     """
     if not isinstance(callback, Webhook):
         same = present is not None and present.kind == "pubsub"
@@ -200,7 +201,7 @@ def generated_secret(
 
 
 def rotate(present: RegisteredCallback, *, now_ms: int, secret: str) -> RegisteredCallback:
-    """Sign with a new secret, and for a day with the present one too."""
+    """Sign with a new secret; for one day also with the present one."""
     before = tuple(replace(old, until_ms=now_ms + ROTATION_MS) for old in present.secrets[:1])
     return replace(present, secrets=(Secret(text=secret), *before))
 

@@ -72,7 +72,7 @@ def from_stored(document: dict[str, Any]) -> TopologyConfig:
 def merge(present: TopologyConfig | None, document: dict[str, Any], *, buckets: int) -> TopologyConfig:
     """Give the configuration after a PUT: a field that is left out stays, null is the default.
 
-    ``present`` is None for a topology that is created, with so many ``buckets`` a shard. Raises `InvalidRequest`,
+    ``present`` is None for a topology that is created, with so many ``buckets`` per shard. Raises `InvalidRequest`,
     `AckersFixed`.
     """
     values = check(document, _CHECKS)

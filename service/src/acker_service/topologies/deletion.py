@@ -24,13 +24,13 @@ from acker_service.topologies.stats import StatsReader
 from acker_service.topologies.topology import Deletion, Topology
 
 RECORDS = 2_000
-"""Roots that one call fails, about."""
+"""Approximate number of roots that one call fails."""
 
 SWEEP_STEP = 256
 """Buckets and spout indexes that one call sweeps."""
 
 MAX_CALLS = 100
-"""Calls a shard and visit at most: late acks may add early roots as fast as they are dropped."""
+"""Maximum number of calls per shard in one visit: late acks may add early roots as fast as they are dropped."""
 
 TAKEN_OVER = "taken_over"
 """The reason, as metrics show it, of a deletion that another replica began."""
@@ -41,16 +41,16 @@ _log = logging.getLogger(__name__)
 
 
 class DeleteMode(StrEnum):
-    """When a topology or a spout task may be deleted; the value is the reason that metrics show.
-
-    If nothing is left of it; once its completions are released (a topology only); at once; or, internally, if it is an
-    ephemeral spout task that is unused.
-    """
+    """When a topology or a spout task may be deleted; the value is the reason that metrics show."""
 
     IF_IDLE = "idle"
+    """If nothing is left of it."""
     DRAIN = "drain"
+    """Once its completions are released; a topology only."""
     DISCARD = "discard"
+    """At once."""
     UNUSED = "unused"
+    """If it is an ephemeral spout task that is unused; internal."""
 
 
 class _Deleter(ABC, Generic[T]):

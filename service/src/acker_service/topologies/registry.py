@@ -25,7 +25,7 @@ MAX_ATTEMPTS = 8
 """How often a write is tried while others write the same."""
 
 DELETION_TIMEOUT_MS = 10_000
-"""After so long another replica may take a deletion over."""
+"""Time after which another replica may take over a deletion."""
 
 POLL_INTERVAL_S = 0.05
 
@@ -177,7 +177,7 @@ class TopologyRegistry:
         return topology
 
     async def _repeat_deletion(self, topology: Topology) -> Topology:
-        """Mark a topology whose shards are buried: a failover lost the deletion."""
+        """Mark a topology again whose shards have tombstones but whose mark was lost in a failover."""
         return topology if topology.deletion else await self.set_deletion(topology, Deletion.DELETING)
 
     async def _find(self, name: str) -> Topology | None:
@@ -206,9 +206,9 @@ class TopologyRegistry:
 
 
 def retries(subject: str, *, shards: int = 0) -> Iterator[int]:
-    """Count attempts at what others change at the same time; raises `StoreUnavailable` after the last.
+    """Count the attempts of a call that a shard refuses for a stale stamp, or of a write that meets concurrent writes.
 
-    ``shards`` adds one attempt for each shard whose stamp may prove stale.
+    Raises `StoreUnavailable` after the last. ``shards`` adds one attempt for each shard whose stamp may prove stale.
     """
     yield from range(MAX_ATTEMPTS + shards)
     raise StoreUnavailable(f"{subject} is being changed by too many at once")

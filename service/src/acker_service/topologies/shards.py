@@ -1,4 +1,4 @@
-"""Calls functions on the shards of topologies, and again when a shard has another stamp than the call named."""
+"""Calls functions on shards, and repeats a call that a shard refused for a stale stamp."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import cycle
@@ -44,7 +44,7 @@ class Shards:
         return await self._retry(topology, once)
 
     async def call_once(self, topology: Topology, calls: Sequence[ShardCall[R]]) -> list[R]:
-        """Make one call on each shard likewise, but without a retry. Raises `StaleStamp`."""
+        """Make one call on each shard, in one round trip, without a retry. Raises `StaleStamp`."""
         addressed = [call.at(key, topology.stamp) for key, call in zip(cycle(topology.shards), calls, strict=False)]
         return await self._redis.execute_each(addressed)
 

@@ -24,7 +24,7 @@ class TopologyRecreated(StoreUnavailable):
 
 
 class Deletion(StrEnum):
-    """The state of a deletion, by the word that Redis keeps: counting what is left, draining, or deleting."""
+    """The state of a deletion, as Redis stores it: counting what is left, draining, or deleting."""
 
     CHECKING = "probe"
     DRAINING = "force"
@@ -47,7 +47,10 @@ class Topology:
 
     @property
     def incarnation(self) -> str:
-        """The life of the topology: one that is created again under the same name has a higher incarnation."""
+        """Distinguishes topologies created one after another under the same name.
+
+        The later one has the higher incarnation.
+        """
         return self.stamp.incarnation
 
     @cached_property
@@ -73,7 +76,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class CursorCodec:
-    """One format of cursors: its number, and the layout of a row of integers, one row a shard."""
+    """One format of cursors: its number, and the layout of a row of integers, one row per shard."""
 
     format: int
     row: struct.Struct

@@ -9,9 +9,9 @@ from acker_service.delivery.retry import (
     MailboxEntry,
     PackedCompletion,
     Schedule,
+    plan_settlements,
     read_schedule,
     select_batch,
-    settle,
     succeeded,
 )
 from hypothesis import given
@@ -41,14 +41,14 @@ def test_what_failed_together_is_tried_again_together() -> None:
     entries = [entry(1, "a"), entry(2, "b", shard=1)]
     result = DeliveryResult(kind=ResultKind.RETRY, retry_ids=("a", "b"), error="answered 500")
     for draw in (0.0, 0.5, 1.0):
-        found = list(settle(entries, result, SCHEDULE, now_ms=1_000, draw=draw))
+        found = list(plan_settlements(entries, result, SCHEDULE, now_ms=1_000, draw=draw))
         assert {(it.result, len(it.remaining)) for it in found} == {(EntryResult.RETRY, 0)}
         assert {it.at_ms for it in found} == {1_000 + round(1_000 * (0.8 + 0.4 * draw))}
 
 
 def test_of_an_entry_that_was_taken_in_part_the_rest_is_left() -> None:
     result = DeliveryResult(kind=ResultKind.PART, retry_ids=("b",), error="asked")
-    first, second = settle([entry(1, "a", "b"), entry(2, "c")], result, SCHEDULE, now_ms=0, draw=0.5)
+    first, second = plan_settlements([entry(1, "a", "b"), entry(2, "c")], result, SCHEDULE, now_ms=0, draw=0.5)
     assert (first.result, [completion.id for completion in first.remaining], second.result) == (
         EntryResult.RETRY,
         ["b"],
@@ -58,13 +58,13 @@ def test_of_an_entry_that_was_taken_in_part_the_rest_is_left() -> None:
 
 def test_after_the_last_try_what_is_left_is_dead() -> None:
     result = DeliveryResult(kind=ResultKind.RETRY, retry_ids=("a",), error="answered 500")
-    [last] = settle([entry(1, "a", attempts=2)], result, SCHEDULE, now_ms=0, draw=0.5)
+    [last] = plan_settlements([entry(1, "a", attempts=2)], result, SCHEDULE, now_ms=0, draw=0.5)
     assert (last.result, [completion.id for completion in last.remaining]) == (EntryResult.DEAD, ["a"])
 
 
 def test_a_receiver_that_asks_to_wait_longer_than_the_schedule_says_is_obeyed() -> None:
     result = DeliveryResult(kind=ResultKind.WAIT, retry_ids=("a",), wait_s=60, error="answered 503")
-    [it] = settle([entry(1, "a")], result, SCHEDULE, now_ms=0, draw=0.5)
+    [it] = plan_settlements([entry(1, "a")], result, SCHEDULE, now_ms=0, draw=0.5)
     assert it.at_ms == 60_000
 
 

@@ -65,7 +65,10 @@ async def _check(check: Coroutine[Any, Any, bool]) -> bool:
 
 
 async def _answers(redis: RedisClient) -> bool:
-    """Check that Redis answers; of several servers one suffices, since that one has work to do."""
+    """Check that Redis answers.
+
+    With several servers, one that answers is enough: its shards can still be served.
+    """
     await redis.on_any_server("PING")
     return True
 

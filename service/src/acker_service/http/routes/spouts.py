@@ -138,7 +138,7 @@ def _callback(value: Any, *, pubsub_allowed: bool) -> Callback:
     callback = read_callback(value)
     if isinstance(callback, PubSub) and not pubsub_allowed:
         raise ValueError(
-            "cannot be pubsub: the embedded store has a private socket, which nobody can subscribe at; "
+            "cannot be pubsub: the embedded store has a private socket, where no subscriber can connect; "
             "start the acker with --store-port"
         )
     return callback
@@ -156,7 +156,7 @@ def _show(spout: Spout, counts: SpoutCounts, secret: str | None = None) -> dict[
         "unread": counts.unread[spout.index],
         "dead_letters": counts.dead[spout.index],
     }
-    shown = spout.public() | numbers
+    document = spout.public() | numbers
     if secret is not None:
-        shown["callback"] |= {"secret": secret}
-    return shown
+        document["callback"] |= {"secret": secret}
+    return document
