@@ -27,11 +27,11 @@ def _settles(_: Any, __: Any, ___: Any, call: ShardCall[Any]) -> bool:
 
 
 _PLACES: dict[str, tuple[type, str, Callable[..., bool]]] = {
-    "take": (LeaseStore, "claim", _always),
+    "claim": (LeaseStore, "claim", _always),
     "post": (Endpoint, "post", _always),
     "settle a shard": (Shards, "call", _settles),
     "settle": (LeaseStore, "settle", _always),
-    "leave": (LeaseStore, "release_lease", _always),
+    "release": (LeaseStore, "release_lease", _always),
 }
 STEPS = tuple(f"{when} {what}" for what in _PLACES for when in ("before", "after"))
 """All steps of the way of a completion to its webhook."""
