@@ -19,6 +19,7 @@ from tests.support.redis_side import everywhere, used_memory
 pytestmark = pytest.mark.anyio
 
 ROOM = 6_000_000
+FILLER = 32_000_000
 
 
 @pytest.fixture
@@ -102,6 +103,8 @@ async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(s
 
 async def test_inits_are_refused_before_memory_is_at_its_end(small: Components) -> None:
     topology = await small.registry.get("small")
+    await everywhere(small, "CONFIG", "SET", "maxmemory", 0)
+    await everywhere(small, "SET", "filler", "x" * FILLER)  # beside it, what connections take in meanwhile is nothing
     used = await used_memory(small)
     await everywhere(small, "CONFIG", "SET", "maxmemory", int(used / 0.95))
     await small.backpressure.refresh()
