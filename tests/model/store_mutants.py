@@ -80,6 +80,10 @@ IN_COMPLETIONS: list[Rule] = [
     ("latencies are added up", "  if latency > 0 then count(call, LATENCY_SUM[outcome], latency) end\n", "", LATENCIES),
 ]
 
+IN_RECORD: list[Rule] = [
+    ("what lies beside a record goes with it", "if root.message_id_is_long or root.failed and not root.was_pending then", "if false then", LIFETIMES + "test_what_lies_beside_a_record_goes_with_it"),
+]
+
 IN_REQUESTS: list[Rule] = [
     ("an unknown count is unknown", "    if flags % 2 == 1 then op.outstanding = nil end\n", "", ANSWERS + "test_one_who_leaves_the_count_out_makes_it_unknown_for_good"),
     ("an extra is its own operation's", "    op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil\n", "", ANSWERS + "test_what_one_operation_says_is_not_said_of_the_next"),
@@ -293,6 +297,7 @@ MUTANTS = [
     for name, rules in (
         ("acker", IN_ACKER),
         ("completions", IN_COMPLETIONS),
+        ("record", IN_RECORD),
         ("requests", IN_REQUESTS),
         ("transitions", IN_TRANSITIONS),
         ("tick", IN_TICK),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from acker_protocol.operations import Ack, Fail, Init
+from acker_protocol.operations import Ack, Fail, Init, Operation
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore
@@ -48,6 +48,23 @@ def left_ms(store: DrivenStore, name: str) -> int | None:
 def test_roots_go_on_their_own_in_a_store_that_nobody_serves(store: DrivenStore, first: Init | Fail) -> None:
     store.apply([first], None)
     assert [left_ms(store, name) for name in ("r0", "x0")] == [BACKSTOP_MS] * 2
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        pytest.param(
+            [emit(1, message_id="m" * 100), Ack(root_id=1, ack_val=1, outstanding=-1)], id="a long message id"
+        ),
+        pytest.param([Fail(root_id=1, reason="early"), emit(1)], id="an early failure"),
+    ],
+)
+def test_what_lies_beside_a_record_goes_with_it(store: DrivenStore, operations: list[Operation]) -> None:
+    for operation in operations[:-1]:
+        store.apply([operation], None)
+    assert store.command("HLEN", store.base + "x0") == 1
+    store.apply(operations[-1:], None)
+    assert store.command("HLEN", store.base + "x0") == 0
 
 
 def test_completions_stay_for_ever(store: DrivenStore) -> None:

@@ -60,7 +60,6 @@ IN_LUA = [
     ("expire_slice(call, call.outcome_slice .. root.bucket, call.retention)", ""),
     ("(math.floor(call.now / window) + 2) * window - 1", "(math.floor(call.now / window) + 1) * window - 1"),
     ("(math.floor(call.now / window) + 2) * window - 1", "(math.floor(call.now / window) + 3) * window - 1"),
-    ("if root.message_id_is_long or root.failed and not root.was_pending then", "if false then"),
     ("if not root.was_due or due < root.was_due then", "if not root.was_due then"),
     ("if call.now <= due_ms(root) then return due_ms(root) end", "if call.now < due_ms(root) then return due_ms(root) end"),
     ("return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline", "return root.deadline"),

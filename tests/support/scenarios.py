@@ -220,6 +220,19 @@ SCENARIOS = [
         configuration=DEDUPE,
     ),
     Scenario(
+        "root id used again within the dedupe window: its edges are new, too",
+        [init(E1, E2), ack(E1), ack(E2), Wait(10_000), init(E1, E2), ack(E1), ack(E2)],
+        "pending pending acked pending pending acked",
+        [ACKED, ACKED],
+        configuration=TopologyConfig(message_timeout_ms=1_000, dedupe_window_ms=60_000, retention_ms=1_000),
+    ),
+    Scenario(
+        "an init with a short timeout of its own brings the deadline of an early root nearer",
+        [ack(E1), init(E1, E2, message_timeout_ms=100), Wait(200)],
+        "early pending",
+        [TIMED_OUT],
+    ),
+    Scenario(
         "an ack val of zero has no effect",
         [ack(E1, ack_val=0), init(E1), ack(E1, ack_val=0), ack(E1)],
         "early pending pending acked",
