@@ -227,6 +227,13 @@ SCENARIOS = [
         configuration=TopologyConfig(message_timeout_ms=1_000, dedupe_window_ms=60_000, retention_ms=1_000),
     ),
     Scenario(
+        "an edge acked twice is a duplicate in the next slice of the dedupe window, too",
+        [init(E1, E2, message_timeout_ms=60_000), Wait(1_000), ack(E1), ack(E1), ack(E2)],
+        "pending pending duplicate acked",
+        [ACKED],
+        configuration=DEDUPE,
+    ),
+    Scenario(
         "an init with a short timeout of its own brings the deadline of an early root nearer",
         [ack(E1), init(E1, E2, message_timeout_ms=100), Wait(200)],
         "early pending",
