@@ -223,4 +223,4 @@ async def test_a_configuration_that_is_lost_with_all_that_its_shards_hold_is_tol
 ) -> None:
     await at(parts, "DEL", keys.topology("default"))
     await parts.registry.refresh("default")
-    assert "topology default is made anew: its configuration was lost" in caplog.text
+    assert "topology default is created again: its configuration was lost" in caplog.text

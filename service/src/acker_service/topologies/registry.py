@@ -84,7 +84,7 @@ class TopologyRegistry:
             floor = floor or (None if present else await self._highest_stamp(name, config))
             if not present and floor and not floor.is_tombstone:
                 _log.error(
-                    "topology %s is made anew: its configuration was lost, and with it what its shards hold", name
+                    "topology %s is created again: its configuration was lost, and with it what its shards hold", name
                 )
             written = await self._redis.execute(
                 config_functions.write_topology(
