@@ -12,10 +12,12 @@ from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.reading import MailboxReader
 from acker_service.metrics.registry import Metrics
 from acker_service.monitoring.backpressure import Backpressure
+from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.snapshot import BacklogReader, StoreMonitor
 from acker_service.operations.applier import Applier
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED, Durability
+from acker_service.redis.errors import PermissionDenied
 from acker_service.redis.requirements import ServerRequirements
 from acker_service.roots.expiry import RootExpiry
 from acker_service.roots.notifier import RootNotifier
@@ -67,6 +69,7 @@ class Components:
             self.registry, self.shards, self.spouts, self.stats, counted, idle_ms=spout_idle_ms
         )
         self.monitor = StoreMonitor(self.redis, self.registry, self.stats, BacklogReader(self.shards, self.spouts))
+        self.readiness = Readiness(self.redis, self.registry)
         self.backpressure = Backpressure(self.monitor, self.stats, self._requirements, mailbox_max=mailbox_max)
         self.applier = Applier(self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted)
         self.roots = RootReader(self.shards, self.spouts, counted)
@@ -93,7 +96,11 @@ class Components:
                 raise ValueError(violation)
             await self._requirements.log_warnings()
             await self.redis.load()
+            if violation := await self._requirements.rights_violation():
+                raise ValueError(violation)
             await self.registry.refresh(DEFAULT)
+        except PermissionDenied as error:
+            raise ValueError(error.detail) from error
         except StoreUnavailable as error:
             _log.warning("the store does not answer yet: %s", error.detail)
 
@@ -110,6 +117,7 @@ class Components:
         await self.backpressure.stop()
         await self.root_notifier.stop()
         await self.monitor.stop()
+        await self.readiness.stop()
         await self.redis.close()
 
     async def _wake_all_at(self, stopping: asyncio.Event) -> None:
