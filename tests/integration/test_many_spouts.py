@@ -12,11 +12,18 @@ from tests.support.servers import AckerProcess, acker_serve
 DEFAULT = "/v1/topologies/default"
 MAX_SPOUTS = 3
 MANY = 2_000
+PER_INIT = 12
 
 
 async def commands(parts: Components) -> int:
-    """Count the commands that all servers have carried out."""
+    """Count the commands that all servers have carried out, those within functions too."""
     return sum(int(stats["total_commands_processed"]) for stats in await everywhere(parts, "INFO", "stats"))
+
+
+async def calls(parts: Components) -> int:
+    """Count the functions that all servers have been called for."""
+    stats = await everywhere(parts, "INFO", "commandstats")
+    return sum(int(own["cmdstat_fcall"]["calls"]) for own in stats)
 
 
 @pytest.mark.anyio
@@ -24,10 +31,11 @@ async def commands(parts: Components) -> int:
 async def test_new_spout_tasks_of_a_batch_are_made_together(parts: Components, call: Caller, ackers: int) -> None:
     call = Caller(call.http, topology=f"with-{ackers}")
     await call.put(ackers=ackers)
-    before = await commands(parts)
+    before, called_before = await commands(parts), await calls(parts)
     words = await call.words(*(init(root, 9, spout_task=f"s{root}") for root in range(1, MANY + 1)))
     assert words == ["pending"] * MANY
-    assert await commands(parts) - before < 100
+    assert await calls(parts) - called_before < 100
+    assert await commands(parts) - before < PER_INIT * MANY  # those that an init itself takes, and few for its name
     found = (await call.http.get(f"/v1/topologies/{call.topology}/spouts")).json()["spouts"]
     assert {spout["spout_task"]: spout["pending"] for spout in found} == {f"s{n}": 1 for n in range(1, MANY + 1)}
 

@@ -39,8 +39,9 @@ class Components:
     Only the wiring (`server`, `app`, `worker`) holds this: routers and tasks are handed the parts that they use.
     ``window_ms`` is the minimum time that a request's idempotency key is remembered, ``spout_idle_ms`` the time after
     which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
-    from which on it takes no inits, ``buckets`` the number of small hashes of each shard of the default topology,
-    ``durability`` when a write counts as done (for ``fsync_asserted`` see `ServerRequirements`).
+    from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``buckets`` the
+    number of small hashes of each shard of the default topology, ``durability`` when a write counts as done (for
+    ``fsync_asserted`` see `ServerRequirements`).
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Components:
         window_ms: int,
         spout_idle_ms: int = 86_400_000,
         mailbox_max: int = 1_000_000,
+        max_spouts: int = 10_000,
         buckets: int = BUCKETS,
         durability: Durability = RELAXED,
         fsync_asserted: bool = False,
@@ -60,7 +62,7 @@ class Components:
         self.redis = RedisClient(url, self.metrics.redis, durability=durability)
         self._requirements = ServerRequirements(self.redis, durability, fsync_asserted=fsync_asserted)
         self.registry = TopologyRegistry(self.redis, window_ms=window_ms, buckets=buckets)
-        self.spouts = SpoutRegistry(self.redis, self.registry)
+        self.spouts = SpoutRegistry(self.redis, self.registry, max_spouts=max_spouts)
         self.shards = Shards(self.redis, self.registry)
         self.stats = StatsReader(self.shards)
         self.callbacks = Callbacks(self.registry, self.spouts)

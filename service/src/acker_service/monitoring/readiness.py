@@ -1,6 +1,7 @@
 """Says whether the store takes a write now: what makes a process ready."""
 
 import asyncio
+import contextlib
 import math
 import time
 
@@ -45,11 +46,10 @@ class Readiness:
 
     async def _write(self) -> None:
         """Write where the configuration is, and on every server that has a shard of the default topology."""
-        try:
-            shards = (await self._registry.get(DEFAULT)).shards
-        except ServiceError:
-            shards = ()
-        succeeds = await self._redis.takes_writes((keys.TOPOLOGIES, *shards))
+        written = [keys.TOPOLOGIES]
+        with contextlib.suppress(ServiceError):
+            written += (await self._registry.get(DEFAULT)).shards
+        succeeds = await self._redis.takes_writes(written)
         self._latest = (time.monotonic(), succeeds)
 
     def _is_fresh(self) -> bool:

@@ -124,9 +124,11 @@ class RedisClient:
         The other servers may answer later, or not at all.
         """
         key_by_node: dict[Node, str] = {}
-        for key in some_keys:
-            with contextlib.suppress(StoreUnavailable):
-                key_by_node.setdefault(await self._slot_map.of(key), key)
+        with contextlib.suppress(StoreUnavailable):
+            await self._slot_map.all()  # discovers the servers once, not for each key
+            for key in some_keys:
+                with contextlib.suppress(StoreUnavailable):
+                    key_by_node.setdefault(await self._slot_map.of(key), key)
         writes = {asyncio.create_task(self._takes_write(key)) for key in key_by_node.values()}
         for write in writes:
             self._writes.add(write)
