@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from acker_service.redis import keys
 
 from bench.servers import Member
 from tests.support.caller import init
@@ -89,6 +90,33 @@ def test_with_a_replica_to_confirm_writes_it_is_ready_only_while_the_replica_doe
             thaw(replica.process.pid)
         eventually_true(lambda: is_ready(acker), within=20)
         assert takes_inits(acker)
+
+
+def test_in_a_cluster_it_is_ready_while_one_primary_takes_writes_and_not_when_none_does(tmp_path: Path) -> None:
+    def let(member: Member, *, writes: bool) -> None:
+        member.ask("CONFIG", "SET", "min-replicas-to-write", 0 if writes else 9)
+
+    with (
+        running("valkey-cluster", tmp_path) as store,
+        acker_serve(tmp_path / "acker", "--redis-url", store.url) as acker,
+    ):
+        first, *others = store.members
+        for member in others:
+            let(member, writes=False)
+        takes = [_holds(first, key) for key in (keys.TOPOLOGIES, *(keys.shard("default", n) for n in range(4)))]
+        eventually_true(lambda: is_ready(acker) is any(takes), within=10)
+        let(first, writes=False)
+        eventually_true(lambda: not is_ready(acker), within=10)
+        for member in others:
+            let(member, writes=True)
+        eventually_true(lambda: is_ready(acker), within=10)
+
+
+def _holds(member: Member, key: str) -> bool:
+    slot = member.ask("CLUSTER", "KEYSLOT", key)
+    return any(
+        low <= slot <= high and primary[1] == member.port for low, high, primary, *_ in member.ask("CLUSTER", "SLOTS")
+    )
 
 
 def test_being_asked_often_costs_the_store_few_writes(tmp_path: Path) -> None:
