@@ -21,6 +21,7 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "idempotency_window_ms": (600_000, "60000", 60_000),
     "buckets": (4_096, "16", 16),
     "mailbox_max": (1_000_000, "1", 1),
+    "max_spouts": (10_000, 1, 1_000_000),
     "spout_idle_ms": (86_400_000, "1000", 1_000),
     "tick_ms": (250, "10", 10),
     "max_body_bytes": (4_194_304, "1024", 1_024),
