@@ -33,11 +33,13 @@ class Readiness:
 
     async def takes_writes(self) -> bool:
         """Whether a write succeeds, as `Durability` demands; False if that is not known after `PATIENCE_S`."""
-        if not self._is_fresh():
+        if time.monotonic() - self._latest[0] > MAX_AGE_S:
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._write())
-            await asyncio.wait([self._task], timeout=PATIENCE_S)
-        return self._is_fresh() and self._latest[1]
+            done, _ = await asyncio.wait([self._task], timeout=PATIENCE_S)
+            if not done:
+                return False
+        return self._latest[1]
 
     async def stop(self) -> None:
         """Stop writing."""
@@ -49,8 +51,8 @@ class Readiness:
         written = [keys.TOPOLOGIES]
         with contextlib.suppress(ServiceError):
             written += (await self._registry.get(DEFAULT)).shards
-        succeeds = await self._redis.takes_writes(written)
-        self._latest = (time.monotonic(), succeeds)
-
-    def _is_fresh(self) -> bool:
-        return time.monotonic() - self._latest[0] <= MAX_AGE_S
+        succeeds = False
+        try:
+            succeeds = await self._redis.takes_writes(written)
+        finally:
+            self._latest = (time.monotonic(), succeeds)
