@@ -8,6 +8,17 @@ local OUTCOME = { A = 0, F = 1, T = 2 }
 local COUNTED = { A = 'acked', F = 'failed', T = 'timed_out' }
 local LATENCY_SUM = { A = 'acked_ms', F = 'failed_ms', T = 'timed_out_ms' }
 local MAX_EXPONENT = 23
+local TEXT_FLAGS = { 4, 8, 16 }
+
+-- Gives the position behind a completion that begins at a position.
+local function next_completion(packed, at)
+  local flags, stop = packed:byte(at + 18), at + 19
+  if flags < 4 then return stop end
+  for _, flag in ipairs(TEXT_FLAGS) do
+    if bit.band(flags, flag) ~= 0 then stop = stop + 2 + struct.unpack('>I2', packed, stop) end
+  end
+  return stop
+end
 
 local function exponent_of(latency)
   if latency <= 1 then return 0 end
