@@ -217,24 +217,36 @@ async def test_a_shard_has_no_more_where_the_wanted_end_it(mailbox: Mailbox) -> 
     assert [(await shares(mailbox, "", 0, wanted, 10_000)).more for wanted in (2, 3)] == [True, False]
 
 
-async def test_a_page_of_few_completions_takes_one_round_trip(
-    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for shard in range(SHARDS):
-        await mailbox.fill(shard, [THREE] * shard)
-    trips: list[int] = []
+@pytest.fixture
+def trips(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The calls in each round trip from now on."""
+    counted: list[int] = []
     execute_each = mailbox.parts.redis.execute_each
 
-    async def counted(calls):
-        trips.append(len(calls))
+    async def count(calls):
+        counted.append(len(calls))
         return await execute_each(calls)
 
-    monkeypatch.setattr(mailbox.parts.redis, "execute_each", counted)
+    monkeypatch.setattr(mailbox.parts.redis, "execute_each", count)
+    return counted
+
+
+async def test_a_page_of_few_completions_takes_one_round_trip(mailbox: Mailbox, trips: list[int]) -> None:
+    for shard in range(SHARDS):
+        await mailbox.fill(shard, [THREE] * shard)
     start = Cursor(of=completion_list(mailbox.topology, mailbox.spout))
-    assert len((await read_completions(mailbox, start, 1_000))[0]) == 30
-    assert trips == [SHARDS]
-    assert len((await read_completions(mailbox, start, 31))[0]) == 30
+    assert [len((await read_completions(mailbox, start, limit))[0]) for limit in (1_000, 31)] == [30, 30]
     assert trips == [SHARDS] * 2
+
+
+async def test_a_read_up_to_a_cursor_asks_a_shard_no_further(mailbox: Mailbox, trips: list[int]) -> None:
+    """A shard that the cursor does not reach is not asked at all."""
+    await mailbox.fill(1, [[packed(root)] for root in range(1, 100)])
+    start = Cursor(of=completion_list(mailbox.topology, mailbox.spout))
+    roots, until = await read_completions(mailbox, start, 3)
+    trips.clear()
+    assert await between(mailbox, start, until, 90) == (roots, until)
+    assert trips == [1]
 
 
 @pytest.mark.parametrize(("function", "name", "fields"), [("acker_read_v1", "m", 3), ("acker_read_dead_v1", "d", 6)])

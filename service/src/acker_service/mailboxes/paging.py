@@ -78,7 +78,7 @@ class PageBuilder(Generic[T]):
         """Add what a shard gave for its share."""
         self._found[shard] += given.items
         self._free_bytes -= given.size
-        if not given.more:
+        if not (given.more and given.items):
             self._unfinished.remove(shard)
 
     def take(self) -> dict[int, Sequence[Item[T]]]:
