@@ -11,6 +11,7 @@ import pytest
 from acker_protocol import routes
 from acker_protocol.errors import MEDIA_TYPE
 from acker_service.components import Components
+from acker_service.mailboxes.cursor import completion_list
 
 from tests.support.caller import Caller, init
 
@@ -171,3 +172,41 @@ async def test_a_cursor_of_format_1_is_the_beginning(both: Caller, parts: Compon
     text = base64.urlsafe_b64encode(cursor).decode().rstrip("=")
     assert await both.release(text, MINE) == 0
     assert len(await both.told(MINE, after=text)) == 8
+
+
+async def test_a_long_poll_behind_the_cursor_of_another_list_is_refused_at_once(both: Caller) -> None:
+    cursor = await of_another_spout_task(both)
+    with anyio.fail_after(10):
+        answer = await both.http.get(
+            routes.completions("default", MINE), params={"after": cursor, "wait_ms": 60_000, "limit": 1}
+        )
+    assert is_refused(answer), answer.text
+
+
+@pytest.mark.parametrize("after", ["", "AwEj", "no cursor"])
+async def test_a_refusal_says_whether_the_text_is_no_cursor_or_that_of_another_list(both: Caller, after: str) -> None:
+    path = routes.completions("default", MINE)
+    unknown = await both.http.get(path, params={"after": after})
+    others = await both.http.get(path, params={"after": await of_another_spout_task(both)})
+    assert unknown.json()["detail"] == "cursor is not one that was given here"
+    assert others.json()["detail"] == (
+        "cursor was given by another list than the completions of spout task mine; send the cursor of a page of that list"
+    )
+
+
+async def test_a_true_cursor_in_format_1_forgets_nothing_and_the_next_page_s_cursor_forgets_all(
+    both: Caller, parts: Components
+) -> None:
+    """As when a reader meets a replica of the release before and then one of this release."""
+    page = await both.completions(MINE)
+    topology = await parts.registry.get("default")
+    of = completion_list(topology, await parts.spouts.get(topology, MINE))
+    rows = of.decode(page["cursor"])
+    assert rows
+    packed = struct.pack(">B8s", 1, bytes.fromhex(topology.incarnation)) + b"".join(of.row.pack(*row) for row in rows)
+    older = base64.urlsafe_b64encode(packed).decode().rstrip("=")
+    assert await both.release(older, MINE) == 0
+    assert await both.told(MINE, until=older) == []
+    again = await both.completions(MINE, after=older)
+    assert again == page
+    assert await both.release(again["cursor"], MINE) == 8

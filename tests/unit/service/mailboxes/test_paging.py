@@ -99,7 +99,7 @@ def test_a_page_is_full_or_large_or_the_last(shapes: list[list[tuple[int, int]]]
     assert page.more or len(items) == everything
     assert rounds <= len(shards)
     most = max((size for shard in shards for _, size in shard), default=0)
-    assert size <= PAGE_BYTES + 2 * len(shards) * most
+    assert size <= PAGE_BYTES + len(shards) * most
 
 
 @pytest.mark.parametrize(("shards", "limit", "asked"), [(4, 1_000, 516), (32, 10, 10), (32, 1_000, 80), (1, 7, 7)])
