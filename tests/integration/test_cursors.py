@@ -190,7 +190,8 @@ async def test_a_refusal_says_whether_the_text_is_no_cursor_or_that_of_another_l
     others = await both.http.get(path, params={"after": await of_another_spout_task(both)})
     assert unknown.json()["detail"] == "cursor is not one that was given here"
     assert others.json()["detail"] == (
-        "cursor was given by another list than the completions of spout task mine; send the cursor of a page of that list"
+        "cursor was given by another list than the completions of spout task mine; "
+        "send the cursor of a page of that list"
     )
 
 

@@ -9,6 +9,7 @@ Rule = tuple[str, str, str, str]
 
 ANSWERS = "tests/integration/test_answers.py::"
 COMPLETIONS = "tests/integration/test_completions.py::"
+CODEC = "tests/unit/service/topologies/test_cursors.py::"
 CURSORS = "tests/integration/test_cursors.py::"
 DELIVERIES = "tests/integration/test_deliveries.py::"
 FULL = "tests/faults/test_full_store.py::"
@@ -60,7 +61,7 @@ IN_ACKER: list[Rule] = [
 IN_COMPLETIONS: list[Rule] = [
     ("an outcome has its own code", "A = 0, F = 1, T = 2", "A = 0, F = 2, T = 1", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
     ("an outcome has its own count", "A = 'acked', F = 'failed', T = 'timed_out'", "A = 'acked', F = 'timed_out', T = 'failed'", ANSWERS + "test_counts_tell_how_roots_ended"),
-    ("a completion ends behind its texts", "stop = stop + 2 + struct.unpack('>I2', packed, stop)", "stop = stop + 2", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
+    ("a completion ends behind its texts", "at = at + 2 + high * 256 + low", "at = at + 2 + high", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
     ("a completion carries the message id", "add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))", "OUTCOME[outcome], ''", ANSWERS + "test_a_message_id_comes_back_as_given"),
     ("a long message id lies beside the record", "or root.message_id_is_long and redis", "or false and redis", LISTING + "test_a_long_message_id_is_shown"),
     ("an early failure lies beside the record", "return root.failure or redis.call('HGET', call.base .. 'x' .. root.bucket, 'f' .. root.id)", "return root.failure", ANSWERS + "test_an_early_failure_keeps_its_own_reason_until_the_init"),
@@ -153,10 +154,10 @@ IN_MAILBOX: list[Rule] = [
     ("a reading takes no more than are wanted", "wanted, room = wanted - n, room", "room = room", COMPLETIONS + "test_a_reading_takes_no_more_entries_than_it_needs"),
     ("a reading is bounded in bytes", "local MAX_BYTES = 4194304", "local MAX_BYTES = 4194304000", COMPLETIONS + "test_a_reading_is_bounded_in_bytes"),
     ("a reading goes on behind sixteen entries", "if #entries < count then return 0 end", "if true then return 0 end", COMPLETIONS + "test_many_entries_are_released_at_once"),
-    ("an entry is cut at what is wanted", "n < left and n < wanted and", "n < left and", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
-    ("an entry is cut at the bytes", " and stop - start < room do", " do", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
+    ("an entry is cut at what is wanted", "skip), math.min(left, wanted)", "skip), left", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
+    ("an entry is cut at the bytes", "if stop - start > room then", "if false then", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
     ("bytes that were read are counted", "wanted - n, room - #packed", "wanted - n, room", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
-    ("an entry is cut behind what was read of it", "  for _ = 1, skip do", "  for _ = 1, 0 do", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
+    ("an entry is cut behind what was read of it", "skip_completions(packed, 1, skip), 0", "1, 0", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
     ("what is left of an entry is more", "        if n < left then return 1 end\n", "", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
     ("other entries are more", "if wanted <= 0 or room <= 0 then return 1 end", "if wanted <= 0 or room <= 0 then return 0 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
     ("a shard that was read to its end has no more", "if #entries < count then return 0 end", "if #entries < count then return 1 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
@@ -294,8 +295,8 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("topologies/registry.py", "a shard without a stamp is stamped by what was read", "        if not stale.stamp:\n            await self.stamp_shards(refreshed)\n        elif", "        if", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
     ("topologies/cursors.py", "a cursor is its list's", "if (kind, name_hash) != (self.kind, _hash(self.spout_task)):", "if False:", CURSORS + "test_dead_letters_are_not_read_from_the_cursor_of_another_list"),
     ("topologies/cursors.py", "a cursor is its spout task's", "if (kind, name_hash) != (self.kind, _hash(self.spout_task)):", "if kind != self.kind:", CURSORS + "test_reading_from_or_up_to_the_cursor_of_another_list_is_refused"),
-    ("topologies/cursors.py", "a cursor is that of one life of a spout task", "(cursor.incarnation, index) == (self.incarnation, self.spout_index)", "cursor.incarnation == self.incarnation", CURSORS + "test_the_cursor_of_a_spout_task_that_was_deleted_and_made_again_is_the_beginning"),
-    ("topologies/cursors.py", "a cursor of pending roots is no other list's", "        if cursor.format == CursorFormat.PENDING_ROOTS:\n            self._refuse()\n", "", CURSORS + "test_reading_from_or_up_to_the_cursor_of_another_list_is_refused"),
+    ("topologies/cursors.py", "a cursor is that of one life of a spout task", "(cursor.incarnation, index) == (self.incarnation, self.spout_index)", "cursor.incarnation == self.incarnation", CODEC + "test_a_cursor_of_a_spout_task_that_was_made_again_is_the_beginning"),
+    ("topologies/cursors.py", "a cursor of pending roots is no other list's", "        if cursor.format == CursorFormat.PENDING_ROOTS:\n            self._refuse()\n", "", CODEC + "test_the_cursor_of_another_list_is_refused"),
     ("mailboxes/paging.py", "a shard is asked for its share", "min(missing, -(-missing // shards) * 2 + OVERFETCH)", "missing", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("mailboxes/paging.py", "a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("mailboxes/paging.py", "a shard that has more is asked again", "if not (given.more and given.items):", "if True:", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),

@@ -55,7 +55,7 @@ do
   local function split_entry(base, spout, entry, packed, skip, limit)
     local at, n, start = 1, 0, 1
     while at <= #packed do
-      at, n = next_completion(packed, at), n + 1
+      at, n = skip_completions(packed, at, 1), n + 1
       if skip > 0 then
         skip, n, start = skip - 1, 0, at
       elseif n == limit or at > #packed then

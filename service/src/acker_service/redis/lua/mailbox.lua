@@ -35,12 +35,13 @@ end
 -- Cuts an entry's completions: those after the first `skip`, `wanted` at most, up to the one that reaches `room` bytes.
 -- Gives their number, too.
 local function cut(packed, skip, left, wanted, room)
-  if skip == 0 and left <= wanted and #packed <= room then return packed, left end
-  local start, n = 1, 0
-  for _ = 1, skip do start = next_completion(packed, start) end
-  local stop = start
-  while n < left and n < wanted and stop - start < room do
-    stop, n = next_completion(packed, stop), n + 1
+  local start, n = skip_completions(packed, 1, skip), math.min(left, wanted)
+  local stop = n == left and #packed + 1 or skip_completions(packed, start, n)
+  if stop - start > room then
+    stop, n = start, 0
+    while stop - start < room do
+      stop, n = skip_completions(packed, stop, 1), n + 1
+    end
   end
   return packed:sub(start, stop - 1), n
 end
