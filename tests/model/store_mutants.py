@@ -157,7 +157,7 @@ IN_MAILBOX: list[Rule] = [
     ("an entry is cut at what is wanted", "skip), math.min(left, wanted)", "skip), left", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
     ("an entry is cut at the bytes", "if stop - start > room then", "if false then", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
     ("bytes that were read are counted", "wanted - n, room - #packed", "wanted - n, room", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
-    ("an entry is cut behind what was read of it", "skip_completions(packed, 1, skip), 0", "1, 0", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
+    ("an entry is cut behind what was read of it", "skip_completions(packed, 1, skip), math", "1, math", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
     ("what is left of an entry is more", "        if n < left then return 1 end\n", "", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
     ("other entries are more", "if wanted <= 0 or room <= 0 then return 1 end", "if wanted <= 0 or room <= 0 then return 0 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
     ("a shard that was read to its end has no more", "if #entries < count then return 0 end", "if #entries < count then return 1 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
