@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_service.components import Components
-from acker_service.mailboxes.reading import decode_cursor
+from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis.embedded import EmbeddedServer
@@ -62,7 +62,7 @@ async def fill(parts: Components, topology: Topology) -> list[int]:
 
 async def told(parts: Components, topology: Topology) -> dict[int, str]:
     spout = await parts.spouts.get(topology, "s")
-    cursor, found = decode_cursor(None, topology), {}
+    cursor, found = decode_cursor(None, completion_list(topology, spout)), {}
     while (reading := await parts.mailboxes.read(topology, spout, cursor, 1_000)).completions:
         found |= {done.root_id: done.outcome.value for done in reading.completions}
         cursor = reading.cursor

@@ -9,12 +9,16 @@ Rule = tuple[str, str, str, str]
 
 ANSWERS = "tests/integration/test_answers.py::"
 COMPLETIONS = "tests/integration/test_completions.py::"
+CODEC = "tests/unit/service/topologies/test_cursors.py::"
+CURSORS = "tests/integration/test_cursors.py::"
 DELIVERIES = "tests/integration/test_deliveries.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
 LIBRARY = "tests/integration/test_library.py::"
 LISTING = "tests/integration/test_pending_roots.py::"
+PAGES = "tests/integration/test_pages.py::"
+PAGING = "tests/unit/service/mailboxes/test_paging.py::"
 POLL = "tests/integration/test_long_poll.py::"
 READERS = "tests/integration/test_read_coalescer.py::"
 MANY = "tests/integration/test_many_spouts.py::"
@@ -61,6 +65,7 @@ IN_ACKER: list[Rule] = [
 IN_COMPLETIONS: list[Rule] = [
     ("an outcome has its own code", "A = 0, F = 1, T = 2", "A = 0, F = 2, T = 1", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
     ("an outcome has its own count", "A = 'acked', F = 'failed', T = 'timed_out'", "A = 'acked', F = 'timed_out', T = 'failed'", ANSWERS + "test_counts_tell_how_roots_ended"),
+    ("a completion ends behind its texts", "at = at + 2 + high * 256 + low", "at = at + 2 + high", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
     ("a completion carries the message id", "add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))", "OUTCOME[outcome], ''", ANSWERS + "test_a_message_id_comes_back_as_given"),
     ("a long message id lies beside the record", "or root.message_id_is_long and redis", "or false and redis", LISTING + "test_a_long_message_id_is_shown"),
     ("an early failure lies beside the record", "return root.failure or redis.call('HGET', call.base .. 'x' .. root.bucket, 'f' .. root.id)", "return root.failure", ANSWERS + "test_an_early_failure_keeps_its_own_reason_until_the_init"),
@@ -140,20 +145,27 @@ IN_TICK: list[Rule] = [
 ]
 
 IN_MAILBOX: list[Rule] = [
-    ("a cursor ahead of the mailbox is its beginning", "    if from ~= '' and is_beyond_end(key, from) then from = '' end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
+    ("a cursor ahead of the mailbox is its beginning", "  if from.entry ~= '' and is_beyond_end(key, from.entry) then from.entry = '' end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a cursor ahead of the mailbox releases nothing", "    if is_beyond_end(key, to) then return { 'ok', 0, 0 } end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a later millisecond is ahead", "return a_ms > b_ms or a_ms", "return a_ms", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a later entry of a millisecond is ahead", "or a_ms == b_ms and a_seq > b_seq", "", COMPLETIONS + "test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning"),
     ("the newest entry is not ahead", "a_seq > b_seq", "a_seq >= b_seq", COMPLETIONS + "test_a_cursor_leads_on_from_where_reading_ended"),
     ("reading uses a spout task", "    touch(base, args[2])\n", "", LIFETIMES + "test_reading_uses_a_spout_task_under_which_nothing_was_emitted"),
     ("a use is noted once a second", ">= 1000 then", ">= 0 then", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
-    ("a reading begins behind its cursor within an entry", "entry[1] == from and taken or 0", "0", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
-    ("a reading begins behind what was released within an entry", "entry[1] == head and released or 0)", "0)", COMPLETIONS + "test_reading_without_a_cursor_begins_at_the_oldest_not_released"),
-    ("a reading begins behind its cursor's entry", "from == '' and '-' or from", "'-'", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
-    ("a reading takes as many as are wanted", "wanted, bytes = wanted - left, bytes + #entry[2][4]", "wanted, bytes = 0, bytes + #entry[2][4]", COMPLETIONS + "test_many_entries_are_released_at_once"),
-    ("a reading takes no more than are wanted", "wanted, bytes = wanted - left, bytes", "bytes = bytes", COMPLETIONS + "test_a_reading_takes_no_more_entries_than_it_needs"),
+    ("a reading begins behind its cursor within an entry", "entry[1] == from.entry and from.taken or 0", "0", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
+    ("a reading begins behind what was released within an entry", "entry[1] == from.head and from.released or 0)", "0)", COMPLETIONS + "test_reading_without_a_cursor_begins_at_the_oldest_not_released"),
+    ("a reading begins behind its cursor's entry", "from.entry == '' and '-' or from.entry", "'-'", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
+    ("a reading takes as many as are wanted", "wanted, room = wanted - n, room - #packed", "wanted, room = 0, room - #packed", PAGES + "test_a_page_of_few_completions_takes_one_round_trip"),
+    ("a reading takes no more than are wanted", "wanted, room = wanted - n, room", "room = room", COMPLETIONS + "test_a_reading_takes_no_more_entries_than_it_needs"),
     ("a reading is bounded in bytes", "local MAX_BYTES = 4194304", "local MAX_BYTES = 4194304000", COMPLETIONS + "test_a_reading_is_bounded_in_bytes"),
-    ("a reading goes on behind sixteen entries", "if #entries < PAGE_SIZE then break end", "break", COMPLETIONS + "test_many_entries_are_released_at_once"),
+    ("a reading goes on behind sixteen entries", "if #entries < count then return 0 end", "if true then return 0 end", COMPLETIONS + "test_many_entries_are_released_at_once"),
+    ("an entry is cut at what is wanted", "skip), math.min(left, wanted)", "skip), left", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
+    ("an entry is cut at the bytes", "if stop - start > room then", "if false then", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
+    ("bytes that were read are counted", "wanted - n, room - #packed", "wanted - n, room", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
+    ("an entry is cut behind what was read of it", "skip_completions(packed, 1, skip), math", "1, math", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
+    ("what is left of an entry is more", "        if n < left then return 1 end\n", "", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
+    ("other entries are more", "if wanted <= 0 or room <= 0 then return 1 end", "if wanted <= 0 or room <= 0 then return 0 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
+    ("a shard that was read to its end has no more", "if #entries < count then return 0 end", "if #entries < count then return 1 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
     ("a release ends at its cursor within an entry", "entry[1] == to and math.min(taken, n) or n", "n", COMPLETIONS + "test_an_entry_can_be_released_piece_by_piece"),
     ("a release ends at its cursor's entry", "redis.call('XRANGE', key, '-', to, 'COUNT', limit)", "redis.call('XRANGE', key, '-', '+', 'COUNT', limit)", COMPLETIONS + "test_what_comes_after_the_cursor_is_not_released"),
     ("a release never goes back", "elseif after > before then", "else", COMPLETIONS + "test_releasing_an_older_cursor_changes_nothing"),
@@ -279,7 +291,7 @@ IN_DEAD: list[Rule] = [
     ("dead letters that are put back lie in the mailbox", "function(n, packed) add_entry(base, spout, n, packed) end", "function() end", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
     ("a dead letter that was ended is gone", "      redis.call('XDEL', key, item[1])\n", "", "tests/integration/test_callbacks.py::test_dead_letters_are_discarded"),
     ("dead letters that are thrown away are counted", "    if total > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', total) end\n", "", DELIVERIES + "test_dead_letters_that_are_discarded_are_counted"),
-    ("a page of dead letters skips what was taken", "item[1] == from and taken or 0", "0", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
+    ("a page of dead letters skips what was taken", "taken = tonumber(args[4])", "taken = 0", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
 ]
 
 IN_PYTHON: list[tuple[str, *Rule]] = [
@@ -291,6 +303,14 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("topologies/deletion.py", "a busy spout task is unmarked", "            await self._mark(marked, None)\n", "", DEPARTURES + "test_a_busy_spout_task_goes_on"),
     ("topologies/registry.py", "a new topology is above the tombstones", "await self._highest_stamp(name, config))", "None)", REMOVAL + "test_an_incarnation_is_above_the_tombstones_of_the_old_one"),
     ("topologies/registry.py", "a shard without a stamp is stamped by what was read", "        if not stale.stamp:\n            await self.stamp_shards(refreshed)\n        elif", "        if", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
+    ("topologies/cursors.py", "a cursor is its list's", "if (kind, name_hash) != (self.kind, _hash(self.spout_task)):", "if False:", CURSORS + "test_dead_letters_are_not_read_from_the_cursor_of_another_list"),
+    ("topologies/cursors.py", "a cursor is its spout task's", "if (kind, name_hash) != (self.kind, _hash(self.spout_task)):", "if kind != self.kind:", CURSORS + "test_reading_from_or_up_to_the_cursor_of_another_list_is_refused"),
+    ("topologies/cursors.py", "a cursor is that of one life of a spout task", "(cursor.incarnation, index) == (self.incarnation, self.spout_index)", "cursor.incarnation == self.incarnation", CODEC + "test_a_cursor_of_a_spout_task_that_was_made_again_is_the_beginning"),
+    ("topologies/cursors.py", "a cursor of pending roots is no other list's", "        if cursor.format == CursorFormat.PENDING_ROOTS:\n            self._refuse()\n", "", CODEC + "test_the_cursor_of_another_list_is_refused"),
+    ("mailboxes/paging.py", "a shard is asked for its share", "min(missing, -(-missing // shards) * 2 + OVERFETCH)", "missing", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
+    ("mailboxes/paging.py", "a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
+    ("mailboxes/paging.py", "a shard that has more is asked again", "if not (given.more and given.items):", "if True:", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
+    ("mailboxes/reading.py", "behind its last cursor a shard has no more", "reply.more and len(items) == len(found)", "reply.more", PAGES + "test_a_read_up_to_a_cursor_asks_a_shard_no_further"),
     ("monitoring/backpressure.py", "memory is full from nine tenths on", "FULL_RATIO = 0.9", "FULL_RATIO = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("monitoring/snapshot.py", "a store without maxmemory is never full", "if max_bytes else 0.0", "if max_bytes else 1.0", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/snapshot.py", "the fullest server says how full the store is", "return max((_memory(info) for info in await self._redis.on_any_server(\"INFO\", \"memory\")), key=memory_ratio)", "return 0, 0", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
 from acker_service.components import Components
-from acker_service.mailboxes.reading import decode_cursor
+from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.metrics.store_collector import LatencyHistogram
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
@@ -185,6 +185,8 @@ class DrivenStore:
     async def _mailbox(self) -> list[CompletionRecord]:
         topology, told = await self._current(), list[CompletionRecord]()
         for spout in (await self._store.spouts.read_all(topology)).values():
-            reading = await self._store.mailboxes.read(topology, spout, decode_cursor(None, topology), 10_000)
+            reading = await self._store.mailboxes.read(
+                topology, spout, decode_cursor(None, completion_list(topology, spout)), 10_000
+            )
             told.extend(reading.completions)
         return told

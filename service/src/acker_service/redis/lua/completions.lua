@@ -9,6 +9,28 @@ local COUNTED = { A = 'acked', F = 'failed', T = 'timed_out' }
 local LATENCY_SUM = { A = 'acked_ms', F = 'failed_ms', T = 'timed_out_ms' }
 local MAX_EXPONENT = 23
 
+-- The number of texts by flags: the four outcomes have the same. While a library is loaded, there is no `math`.
+local TEXTS = {}
+do
+  local by_texts = { 0, 1, 1, 2, 1, 2, 2, 3 }
+  for i = 0, 31 do TEXTS[i] = by_texts[(i - i % 4) / 4 + 1] end
+end
+
+-- Gives the position behind so many completions that begin at a position. Without struct.unpack and calls of its own it
+-- takes a quarter of the time, and an entry may hold ten thousand.
+local function skip_completions(packed, at, n)
+  local byte = string.byte
+  for _ = 1, n do
+    local texts = TEXTS[byte(packed, at + 18)]
+    at = at + 19
+    for _ = 1, texts do
+      local high, low = byte(packed, at, at + 1)
+      at = at + 2 + high * 256 + low
+    end
+  end
+  return at
+end
+
 local function exponent_of(latency)
   if latency <= 1 then return 0 end
   local _, exponent = math.frexp(latency - 1)
