@@ -8,6 +8,8 @@ from acker_protocol.wire.operations import CONTENT_TYPE, decode_json
 from fastapi import Path, Query, Request
 
 JSON = CONTENT_TYPE
+MAX_DOCUMENT_BYTES = 65_536
+"""The largest body that is no operation: configurations, callbacks and cursors are far smaller."""
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
 TopologyName = Annotated[str, Path(pattern=_NAME, description="A topology.")]
