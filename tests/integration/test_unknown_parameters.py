@@ -1,9 +1,17 @@
 """A parameter of a query that is not known is refused, with the name that was meant."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import httpx
 import pytest
+from acker_service.app import make_app
+from acker_service.components import Components
+from acker_service.settings import Settings
 
 from tests.support.caller import Caller, init
+from tests.support.keys import bearer, keys_file
 
 pytestmark = pytest.mark.anyio
 
@@ -95,3 +103,43 @@ async def test_outside_the_versioned_addresses_any_parameter_is_passed_over(api:
 async def test_what_is_known_is_taken_as_before(api: httpx.AsyncClient, query: str) -> None:
     assert (await api.get(f"{DEFAULT}/roots{query}")).status_code in {200, 422}
     assert "known" not in (await api.get(f"{DEFAULT}/roots{query}")).text
+
+
+@pytest.mark.parametrize("key", [None, "no key that is known", "spout"])
+async def test_a_caller_without_the_right_hears_no_name_of_a_parameter(
+    parts: Components, tmp_path: Path, key: str | None
+) -> None:
+    app = make_app(parts, Settings(keys_file=keys_file(tmp_path, "spout", "admin")), asyncio.Event())
+    headers = {} if key is None else bearer(key)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+        refused = await http.delete(f"{DEFAULT}?forse=true", headers=headers)
+        assert (refused.status_code, "force" in refused.text) == (403 if key == "spout" else 401, False)
+        invalid = await http.delete(f"{DEFAULT}?forse=true", headers=bearer("admin"))
+        assert (invalid.status_code, "force" in invalid.text) == (422, True)
+
+
+async def test_an_unknown_parameter_is_refused_before_the_body_is_read(api: httpx.AsyncClient) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        raise AssertionError("the body was read")
+        yield b""
+
+    answer = await api.post(f"{DEFAULT}/batch?result=all", content=body(), headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+
+
+async def test_every_parameter_of_the_document_is_known(api: httpx.AsyncClient) -> None:
+    """And each is refused at every address that does not declare it."""
+    document = (await api.get("/openapi.json")).json()
+    declared = {
+        (method, path): {
+            parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
+        }
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        if path.startswith("/v1")
+    }
+    for (method, path), known in declared.items():
+        url = path.format(topology="none", spout_task="none", root_id="00000000000000a1")
+        for name in set().union(*declared.values()):
+            answer = await api.request(method, url, params={name: "1"})
+            assert ("is not a parameter of the query" in answer.text) == (name not in known), (method, path, name)
