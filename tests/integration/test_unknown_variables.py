@@ -97,3 +97,37 @@ def test_a_port_of_ones_own_beside_service_links_is_read(tmp_path: Path) -> None
 def test_health_reads_no_port_out_of_a_service_link() -> None:
     ended = CliRunner().invoke(cli, ["health"], env=SERVICE_LINKS)
     assert "the address of the settings" not in ended.output
+
+
+@pytest.mark.parametrize("role", ["all", "api", "worker"])
+def test_no_process_of_any_role_starts_anything_with_a_variable_that_is_not_known(tmp_path: Path, role: str) -> None:
+    folder = tmp_path / "data"
+    options = () if role == "all" else ("--redis-url", "redis://127.0.0.1:1")
+    ended = run_acker("serve", "--role", role, "--data-dir", str(folder), *options, ACKER_TICKMS="100")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "acker: ACKER_TICKMS: no setting has this name; did you mean ACKER_TICK_MS?\n",
+    )
+    assert not folder.exists()
+
+
+def test_health_refuses_a_variable_that_is_not_known_unless_it_is_told_the_address() -> None:
+    ended = CliRunner().invoke(cli, ["health"], env={"ACKER_PROT": "8700"})
+    assert (ended.exit_code, "did you mean ACKER_PORT?" in ended.output) == (1, True)
+    told = CliRunner().invoke(cli, ["health", "--url", "http://127.0.0.1:1"], env={"ACKER_PROT": "8700"})
+    assert (told.exit_code, "ACKER_PORT" in told.output) == (1, False)
+
+
+def test_links_of_another_service_are_passed_over_where_its_host_stands_beside_them(tmp_path: Path) -> None:
+    links = {
+        "ACKER_REDIS_SERVICE_HOST": "10.0.0.2",
+        "ACKER_REDIS_SERVICE_PORT": "6379",
+        "ACKER_REDIS_PORT": "tcp://10.0.0.2:6379",
+        "ACKER_REDIS_PORT_6379_TCP_ADDR": "10.0.0.2",
+    }
+    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), environment=links) as acker:
+        log = acker.log.read_text()
+    assert [line for line in log.splitlines() if "enableServiceLinks" in line and all(link in line for link in links)]
+    alone = {name: value for name, value in links.items() if not name.endswith("_HOST")}
+    ended = run_acker("serve", "--data-dir", str(tmp_path), **alone)
+    assert (ended.returncode, all(name in ended.stderr for name in alone)) == (2, True)
