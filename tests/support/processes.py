@@ -1,4 +1,4 @@
-"""Stops processes and lets them go on, and comes back when that is so: a signal takes its time."""
+"""Stops processes, lets them go on, and measures them. A signal takes its time: both wait until it has worked."""
 
 import os
 import signal
@@ -16,6 +16,11 @@ def freeze(pid: int) -> None:
 def thaw(pid: int) -> None:
     """SIGCONT; nothing happens to one that was not stopped."""
     os.kill(pid, signal.SIGCONT)
+
+
+def resident_kib(pid: int) -> int:
+    """Give the memory that a process holds."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0])
 
 
 def stands_still(pid: int) -> bool:
