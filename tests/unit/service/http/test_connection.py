@@ -1,116 +1,17 @@
 """Tests what a connection does with time and with bytes, on a transport and a clock that the test holds."""
 
-import asyncio
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
-import uvicorn
-from acker_service.http.connection import Connection, limited
-from acker_service.http.load_shedding import LoadLimits
-from acker_service.metrics.registry import Metrics
-from uvicorn.server import ServerState
+
+from tests.support.connections import (
+    HEAD,
+    REQUEST,
+    TIMEOUT_S,
+    Held,
+)
 
 pytestmark = pytest.mark.anyio
-
-REQUEST = b"GET /livez HTTP/1.1\r\nHost: acker\r\n\r\n"
-HEAD = b"POST /ack HTTP/1.1\r\nHost: acker\r\nContent-Length: 100000\r\n\r\n"
-TIMEOUT_S = 7.0
-
-
-class Timer:
-    """A timer that goes off when the test says so."""
-
-    def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
-        self.seconds, self.callback, self.cancelled = seconds, callback, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class Clock:
-    """The event loop, but its timers wait for the test."""
-
-    def __init__(self) -> None:
-        self.timers: list[Timer] = []
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(seconds, callback))
-        return self.timers[-1]
-
-    def create_task(self, work: Any) -> "asyncio.Task[Any]":
-        return asyncio.get_running_loop().create_task(work)
-
-    def running(self) -> list[float]:
-        return [timer.seconds for timer in self.timers if not timer.cancelled]
-
-    def let_pass(self) -> None:
-        """Let the timers that run go off."""
-        due, self.timers = [timer for timer in self.timers if not timer.cancelled], []
-        for timer in due:
-            timer.callback()
-
-
-class Transport(asyncio.Transport):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written, self.told = b"", list[str]()
-
-    def write(self, data: Any) -> None:
-        self.written += data
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def is_closing(self) -> bool:
-        return "close" in self.told
-
-    def close(self) -> None:
-        self.told.append("close")
-
-    def write_eof(self) -> None:
-        self.told.append("eof")
-
-    def pause_reading(self) -> None:
-        self.told.append("pause")
-
-    def resume_reading(self) -> None:
-        self.told.append("resume")
-
-
-class Held:
-    """A connection, its transport and its clock; the application answers when the test says so."""
-
-    def __init__(self) -> None:
-        self.answer = asyncio.Event()
-        self.clock, self.transport = Clock(), Transport()
-        made = limited(LoadLimits(body_timeout_s=TIMEOUT_S, max_header_bytes=1_000), Metrics().http)
-        config = uvicorn.Config(
-            self._app, http=made, ws="none", log_config=None, interface="asgi3", timeout_keep_alive=75
-        )
-        self.connection: Connection = made(config, ServerState(), {}, _loop=self.clock)
-        self.connection.connection_made(self.transport)
-
-    async def feed(self, data: bytes) -> None:
-        self.connection.data_received(data)
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Wait until the application has nothing to do."""
-        for _ in range(10):
-            await asyncio.sleep(0)
-
-    async def _app(self, _scope: Any, _receive: Any, send: Any) -> None:
-        await self.answer.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
-        await send({"type": "http.response.body"})
-
-    @property
-    def is_closed(self) -> bool:
-        return self.transport.is_closing()
 
 
 @pytest.fixture
