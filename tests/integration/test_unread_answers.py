@@ -1,4 +1,4 @@
-"""`acker serve` under clients that ask and do not read, or read so slowly that it comes to the same."""
+"""`acker serve` under clients that ask and do not read, or read far too slowly."""
 
 import contextlib
 import time
@@ -67,6 +67,8 @@ PAGE = get(f"{COMPLETIONS}?limit={COMPLETED}", KEY)
 UNREAD = {
     "one page each": PAGE,
     "two pages each": PAGE * 2,
+    "a page and a close": get(f"{COMPLETIONS}?limit={COMPLETED}", KEY, "Connection: close"),
+    "a page of a long poll": get(f"{COMPLETIONS}?limit={COMPLETED}&wait_ms=60000", KEY),
     "a page and many small ones": PAGE + get(DEFAULT, KEY) * 50,
     "what needs no key": get("/openapi.json") * 200,
     "metrics": get("/metrics") * 200,
@@ -74,19 +76,33 @@ UNREAD = {
     "event streams after the first event": get(COMPLETIONS, KEY, EVENTS),
     "refusals": get(DEFAULT) * 20_000,
 }
+WITHIN_S = {"refusals": 40.0}
+"""Thousands of small answers, until no more fit the kernel's buffers, take a busy machine a while."""
 
 
-@pytest.mark.parametrize("asked", UNREAD.values(), ids=UNREAD.keys())
-def test_an_answer_of_which_nothing_is_taken_is_given_up_and_its_place_is_free(
-    hasty: AckerProcess, asked: bytes
-) -> None:
+@pytest.mark.parametrize("asked", UNREAD)
+def test_an_answer_of_which_nothing_is_taken_is_given_up_and_its_place_is_free(hasty: AckerProcess, asked: str) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(CLIENTS):
             raw = stack.enter_context(RawHttp(hasty.url, window=WINDOW))
             with contextlib.suppress(OSError):
-                raw.send(asked)
-        eventually_true(lambda: connections(hasty) == 1, within=10)
-        assert metric(hasty, "acker_requests_in_flight") == metric(hasty, "acker_requests_waiting") == 0
+                raw.send(UNREAD[asked])
+        assert_given_up(hasty, within=WITHIN_S.get(asked, 10.0))
+
+
+@pytest.mark.parametrize("asked", ["one page each", "a page and many small ones", "event streams"])
+def test_so_is_one_to_a_client_that_has_ended_its_side(hasty: AckerProcess, asked: str) -> None:
+    with RawHttp(hasty.url, window=WINDOW) as raw:
+        raw.send(UNREAD[asked])
+        raw.wait_for_answer()
+        raw.end()
+        assert_given_up(hasty, within=10)
+
+
+def assert_given_up(acker: AckerProcess, *, within: float) -> None:
+    """Wait until only the connection that asks is open; no request has a place any more."""
+    eventually_true(lambda: connections(acker) == 1, within=within)
+    assert metric(acker, "acker_requests_in_flight") == metric(acker, "acker_requests_waiting") == 0
 
 
 @pytest.mark.parametrize("step", [200_000, 50_000], ids=["a megabyte a second", "a quarter of that"])
@@ -107,11 +123,15 @@ def test_an_answer_that_is_read_late_but_in_time_is_whole(hasty: AckerProcess) -
     assert (status, len(page["completions"])) == (200, COMPLETED)
 
 
-def test_a_stream_that_is_read_slowly_is_not_given_up(hasty: AckerProcess) -> None:
-    """It is never whole: its time is that of the events that wait to be taken, not that of the stream."""
+@pytest.mark.parametrize("step", [300_000, 100_000])
+def test_a_stream_that_is_read_slowly_is_not_given_up(hasty: AckerProcess, step: int) -> None:
+    """It is never whole: its time is that of the events that wait to be taken, not that of the stream.
+
+    At half a megabyte a second the kernel takes nothing from the acker for longer than the timeout.
+    """
     with RawHttp(hasty.url, window=WINDOW) as raw:
         raw.send(get(COMPLETIONS, KEY, EVENTS))
-        read_slowly(raw, 300_000, seconds=6 * BODY_TIMEOUT_S)
+        read_slowly(raw, step, seconds=6 * BODY_TIMEOUT_S)
         assert raw.read(500_000).count(b"event: completion") > 100
 
 
