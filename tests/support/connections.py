@@ -6,7 +6,7 @@ from typing import Any
 
 import uvicorn
 from acker_service.http.connection import Connection, limited
-from acker_service.http.load_shedding import LoadLimits
+from acker_service.http.load_shedding import FLOW, LoadLimits
 from acker_service.metrics.registry import Metrics
 from uvicorn.server import ServerState
 
@@ -44,6 +44,9 @@ class Clock:
     def create_task(self, work: Any) -> "asyncio.Task[Any]":
         return asyncio.get_running_loop().create_task(work)
 
+    def time(self) -> float:
+        return 0.0
+
     def running(self) -> list[float]:
         return [timer.seconds for timer in self.timers if not timer.cancelled]
 
@@ -59,13 +62,13 @@ class Transport(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written, self.told = b"", list[str]()
+        self.written, self.told, self.unsent = b"", list[str](), 0
 
     def write(self, data: Any) -> None:
         self.written += data
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unsent
 
     def is_closing(self) -> bool:
         return "close" in self.told
@@ -93,6 +96,7 @@ class Held:
         self.answer = asyncio.Event()
         self.clock, self.transport = Clock(), Transport()
         self.asked: list[str] = []
+        self.flows: list[Any] = []
         limits = LoadLimits(body_timeout_s=TIMEOUT_S, max_header_bytes=1_000, max_body_bytes=MAX_BODY_BYTES)
         made = limited(limits, Metrics().http)
         config = uvicorn.Config(
@@ -119,6 +123,7 @@ class Held:
 
     async def _app(self, scope: Any, _receive: Any, send: Any) -> None:
         self.asked.append(scope["path"])
+        self.flows.append(scope[FLOW])
         await self.answer.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body"})

@@ -99,3 +99,36 @@ async def test_a_head_in_many_pieces_is_bounded_as_one_in_few(held):
     assert held.transport.written == b""
     await held.feed(b"x")
     assert held.transport.written.startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_client_that_does_not_read_is_watched_until_it_does(held):
+    await held.feed(REQUEST)
+    held.transport.unsent = 100_000
+    held.connection.pause_writing()
+    assert held.clock.running() == [TIMEOUT_S / 4]
+    held.transport.unsent = 10_000
+    held.connection.resume_writing()
+    assert held.clock.running() == []
+
+
+async def test_an_unread_rest_is_watched_from_the_close_on(held):
+    await held.feed(REQUEST)
+    held.transport.unsent = 100_000
+    held.connection.pause_writing()
+    held.transport.close()
+    held.connection.resume_writing()
+    assert held.clock.running() == [TIMEOUT_S / 4]
+    held.connection.connection_lost(None)
+    assert held.clock.running() == []
+
+
+async def test_so_is_the_rest_for_a_client_that_has_ended_its_side(held):
+    await held.feed(REQUEST)
+    held.transport.unsent = 1
+    held.connection.eof_received()
+    assert held.clock.running() == [TIMEOUT_S / 4]
+
+
+async def test_the_scope_of_a_request_has_the_flow_control_of_its_connection(held):
+    await held.feed(REQUEST)
+    assert held.flows == [held.connection.flow]
