@@ -68,6 +68,10 @@ class RawHttp:
         """Wait until the first bytes of an answer have come, and leave them unread."""
         assert self._socket.recv(1, socket.MSG_PEEK), "the connection ended without an answer"
 
+    def end(self) -> None:
+        """Send nothing more."""
+        self._socket.shutdown(socket.SHUT_WR)
+
     def is_closed(self) -> bool:
         """Wait for the server to close, with nothing more said."""
         try:

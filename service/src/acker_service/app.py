@@ -47,6 +47,7 @@ def load_limits(settings: Settings) -> LoadLimits:
         body_timeout_s=settings.body_timeout_s,
         max_connections=settings.max_connections,
         max_header_bytes=settings.max_header_bytes,
+        max_body_bytes=settings.max_body_bytes,
     )
 
 

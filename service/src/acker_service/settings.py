@@ -108,7 +108,9 @@ class Settings(BaseSettings):
     )
     max_connections: int = Field(default=16_384, ge=1, le=1_000_000, description="Most connections at once")
     max_header_bytes: int = Field(default=65_536, ge=1_024, le=16_777_216, description="Largest head of a request")
-    body_timeout_s: float = Field(default=30, gt=0, le=3_600, description="How long a request may take to arrive")
+    body_timeout_s: float = Field(
+        default=30, gt=0, le=3_600, description="How long a request may take to arrive, and an answer may stay unread"
+    )
     keep_alive_s: int = Field(default=75, ge=0, le=3_600, description="How long an idle connection is kept")
     backlog: int = Field(default=2_048, ge=1, le=65_535, description="Connections that may wait to be accepted")
     role: Role = Field(default=Role.ALL, description="What this process does: all, api or worker")
