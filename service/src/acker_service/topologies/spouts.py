@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,12 @@ from acker_service.topologies.registry import (
 from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
 
 UNREGISTERED = 2**32 - 1
-"""The index of a spout task that could not be registered."""
+"""The index of a spout task that is not registered."""
+
+NOT_FOUND_AGAIN = 2**32 - 2
+"""The index of a spout task that a shard asked for, and that was not registered then either."""
+
+_DELETION_POLLS = int(DELETION_TIMEOUT_MS / 1000 / POLL_INTERVAL_S)
 
 CallbackChange = Callable[[RegisteredCallback | None, int], RegisteredCallback | None]
 """Gives the new callback from the present one and the time in milliseconds; may raise."""
@@ -109,45 +114,56 @@ class SpoutRegistry:
             self._with_callback[topology.name] = (self._cache_key(topology), spouts)
         return spouts
 
-    async def ensure(self, topology: Topology, names: set[str]) -> dict[str, int]:
+    async def find(self, topology: Topology, names: Set[str]) -> dict[str, int]:
+        """Give the indexes of spout tasks, `UNREGISTERED` for those that do not exist; waits for deletions to end.
+
+        Raises `StoreUnavailable` if a deletion takes long.
+        """
+        return await self._indexes(topology, names, self._read_named)
+
+    async def ensure(self, topology: Topology, names: Set[str]) -> dict[str, int]:
         """Give the indexes of spout tasks, and create those that are new, without a callback.
 
-        Waits for the end of a deletion. A new one that Redis has no memory for is `UNREGISTERED`: its inits have to be
+        Waits for deletions to end. A new one that Redis has no memory for is `UNREGISTERED`: its inits have to be
         refused. Raises `StaleStamp`, and `TooManySpouts` if none was created because not all have a place.
         """
-        spouts = await self._ensure_all(topology, names)
-        for _ in range(int(DELETION_TIMEOUT_MS / 1000 / POLL_INTERVAL_S)):
-            leaving = {spout.name for spout in spouts.values() if spout.deletion}
-            if not leaving:
+        return await self._indexes(topology, names, self._ensure_named)
+
+    async def _indexes(
+        self, topology: Topology, names: Set[str], read: Callable[[Topology, Set[str]], Awaitable[dict[str, Spout]]]
+    ) -> dict[str, int]:
+        for _ in range(_DELETION_POLLS):
+            spouts = await read(topology, names)
+            deleting = [spout.name for spout in spouts.values() if spout.deletion]
+            if not deleting:
                 return {name: spouts[name].index if name in spouts else UNREGISTERED for name in names}
             await asyncio.sleep(POLL_INTERVAL_S)
-            await self.read_all(topology)
-            spouts |= await self._ensure_all(topology, leaving)
-        raise StoreUnavailable(f"spout tasks are being removed, and that takes long: {', '.join(sorted(leaving)[:3])}")
+        raise StoreUnavailable(f"spout task {deleting[0]} is being removed, and that takes long")
 
-    async def _ensure_all(self, topology: Topology, names: set[str]) -> dict[str, Spout]:
-        """Give spout tasks by name, and create those that are new; without those that Redis has no memory for.
+    async def _ensure_named(self, topology: Topology, names: Set[str]) -> dict[str, Spout]:
+        """Give these spout tasks, and create those that are new; without those that Redis has no memory for.
 
         All of a batch take one call to read and one to create, whatever their number.
         """
-        cached = self._cached(topology)
-        found = {name: cached[name] for name in names & cached.keys()}
-        if unknown := sorted(names - cached.keys()):
-            found |= await self._find(topology, unknown)
-        if new := sorted(names - found.keys()):
+        spouts = await self._read_named(topology, names)
+        if new := sorted(names - spouts.keys()):
             with contextlib.suppress(StoreFull):
                 _, created = await self._register(topology, new, Spout(name="", index=-1).document())
-                found |= created
-        return found
+                spouts |= created
+        return spouts
 
-    async def _find(self, topology: Topology, names: Sequence[str]) -> dict[str, Spout]:
-        """Read spout tasks from Redis, by name; without those that do not exist."""
-        call = config_functions.read_some_spouts(topology.name, topology.incarnation, names)
-        values = await self._redis.execute(call)
-        if found := {name: _decode(name, value) for name, value in zip(names, values, strict=True) if value}:
-            await self._redis.wait_replicated(call)
-            self._cache_spouts(topology, found)
-        return found
+    async def _read_named(self, topology: Topology, names: Set[str]) -> dict[str, Spout]:
+        """Give those of these spout tasks that exist; reads those that are not cached, or were being deleted."""
+        cached = self._cached(topology)
+        spouts = {name: cached[name] for name in names & cached.keys() if not cached[name].deletion}
+        if missing := sorted(names - spouts.keys()):
+            call = config_functions.read_some_spouts(topology.name, topology.incarnation, missing)
+            values = await self._redis.execute(call)
+            if found := {name: _decode(name, value) for name, value in zip(missing, values, strict=True) if value}:
+                await self._redis.wait_replicated(call)
+                self._cache_spouts(topology, found)
+                spouts |= found
+        return spouts
 
     async def _register(self, topology: Topology, names: Sequence[str], document: str) -> tuple[bool, dict[str, Spout]]:
         """Create those of the spout tasks that are new; says whether any is, and gives all. Raises `TooManySpouts`."""
