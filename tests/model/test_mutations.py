@@ -12,7 +12,7 @@ from acker_service.redis import library
 from hypothesis import Phase
 
 from tests.model.test_model_and_redis import compare
-from tests.model.test_table import WINDOW_MS, ModelUnderTest, play
+from tests.model.test_table import WINDOW_MS, ModelUnderTest, max_early, play
 from tests.support import model_acker
 from tests.support.driven_store import DrivenStore
 from tests.support.scenarios import SCENARIOS, Scenario, words_of
@@ -158,7 +158,8 @@ def test_a_rule_broken_in_lua_is_noticed(driven_url: str, old: str, new: str) ->
     text = broken(library.source(), old, new)
 
     def make(scenario: Scenario) -> DrivenStore:
-        return DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, text=text)
+        bound = max_early(scenario)
+        return DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, max_early=bound, text=text)
 
     assert is_noticed(make, driven_url, text)
 
@@ -176,6 +177,6 @@ def test_a_rule_broken_in_python_is_noticed(
             monkeypatch.setattr(model_acker, name, getattr(mutant, name))
 
     def make(scenario: Scenario) -> ModelUnderTest:
-        return ModelUnderTest(scenario.configuration, WINDOW_MS, 0)
+        return ModelUnderTest(scenario.configuration, WINDOW_MS, 0, max_early=max_early(scenario))
 
     assert is_noticed(make, driven_url, library.source())

@@ -1,5 +1,6 @@
 """An acker in plain Python: requests, caps, idempotency keys and mailboxes over `acker_protocol.tree`."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,11 @@ _CHANGING = {OperationState.PENDING, OperationState.ACKED, OperationState.FAILED
 
 @dataclass
 class ModelAcker:
-    """What the store has to do. ``window_ms`` is how long requests are remembered."""
+    """What the store has to do.
+
+    ``window_ms`` is how long requests are remembered, ``max_early`` the most early roots of the topology; a store that
+    ``is_full`` begins no root.
+    """
 
     configuration: TopologyConfig
     window_ms: int
@@ -27,6 +32,8 @@ class ModelAcker:
     mailbox: list[CompletionRecord] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     requests: dict[object, tuple[int, int]] = field(default_factory=dict)
+    max_early: int = 1_000_000
+    is_full: bool = False
 
     def apply(self, operations: Sequence[Operation], key: str | None) -> tuple[Answers, bool]:
         """Apply a request; gives its answers and whether every shard knew it."""
@@ -62,13 +69,30 @@ class ModelAcker:
         """How many roots of a spout task are pending."""
         return sum(isinstance(state, Tree) and state.spout_task == spout_task for state in self.roots.values())
 
+    def early(self, *, shard: int | None = None) -> int:
+        """How many roots of a shard, or of all, are early."""
+        return sum(
+            isinstance(state, Tree)
+            and state.spout_task is None
+            and (shard is None or root_id % self.configuration.shards == shard)
+            for root_id, state in self.roots.items()
+        )
+
     def _apply_one(self, operation: Operation, seen: tuple[int, int] | None) -> tuple[OperationState, Outcome | None]:
         root = self.state(operation.root_id)
         if seen is not None:
             answer = replay_operation(root, operation, refused_inits=seen[1])
             return answer, root.outcome if isinstance(root, Finished) else None
-        rules, free_slots = self.configuration.rules, self._free_slots(operation)
-        transition = apply_operation(root, operation, now_ms=self.now_ms, rules=rules, free_slots=free_slots)
+        if self.is_full and isinstance(operation, Init) and not isinstance(root, Finished) and not _is_pending(root):
+            return OperationState.STORE_FULL, None
+        transition = apply_operation(
+            root,
+            operation,
+            now_ms=self.now_ms,
+            rules=self.configuration.rules,
+            free_slots=self._free_slots(operation),
+            free_early=self._free_early(operation.root_id),
+        )
         self.roots[operation.root_id] = transition.state
         self.counts["unbalanced"] += transition.unbalanced
         if transition.completion:
@@ -79,6 +103,12 @@ class ModelAcker:
     def _free_slots(self, operation: Operation) -> int | None:
         cap = self.configuration.max_spout_pending
         return cap - self.pending(operation.spout_task) if cap is not None and isinstance(operation, Init) else None
+
+    def _free_early(self, root_id: int) -> int:
+        if self.is_full:
+            return 0
+        shards = self.configuration.shards
+        return math.ceil(self.max_early / shards) - self.early(shard=root_id % shards)
 
     def _append(self, completion: CompletionRecord) -> None:
         self.mailbox.append(completion)
@@ -101,3 +131,7 @@ class ModelAcker:
         ]
         if changed:
             self.requests[identity] = (self.now_ms, refused)
+
+
+def _is_pending(state: State) -> bool:
+    return isinstance(state, Tree) and state.spout_task is not None
