@@ -26,8 +26,8 @@ def calls(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     async def counted(call: Call[Any]) -> Any:
         if call.name.startswith("acker_apply"):
-            _, _, _, _, _, _, _, *requests = call.command
-            held.append(len(requests) // 4)
+            _, _, _, _, _, _, _, _, *requests = call.command
+            held.append(len(requests) // 5)
         return await execute(call)
 
     monkeypatch.setattr(parts.redis, "execute", counted)

@@ -106,7 +106,7 @@ IN_REQUESTS: list[Rule] = [
     ("a repeat is not applied", "'=' .. run(call, replay_operation, args[i + 3])", "'=' .. run(call, apply_operation, args[i + 3])", REPEATS + "test_a_repeated_ack_is_applied_once"),
     ("the room that is left goes on to the next shard", "    reply[2] = write_free_slots(call.free_slots)\n", "    reply[2] = args[3]\n", "tests/integration/test_answers.py::test_room_under_a_cap_is_one_for_all_shards"),
     ("a call that Redis refuses for memory takes no inits", "return apply(key, base, args, true)", "return apply(key, base, args, false)", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
-    ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v1', on_shard(apply_all))", "register_on_shard('acker_apply_v1', apply_all)", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))", "register_on_shard('acker_apply_v2', with_memory(apply_v2))", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
 ]
 
 IN_TRANSITIONS: list[Rule] = [

@@ -13,10 +13,10 @@ from acker_service.monitoring.backpressure import Backpressure
 from acker_service.operations.batch import OperationBatch, ShardPart
 from acker_service.operations.batcher import ApplyBatcher
 from acker_service.operations.pending_limit import PendingLimiter
-from acker_service.redis import codec, functions
+from acker_service.redis import apply_functions, codec
+from acker_service.redis.apply_functions import Applied, ApplyLimits
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import OperationResult, ShardRequest
-from acker_service.redis.functions import Applied
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
@@ -138,22 +138,23 @@ class Applier:
     async def _apply_remaining(self, topology: Topology, request: ApplyRequest, results: ShardResults) -> None:
         """Apply the parts without a result; the results of other shards stay if one is stale. Raises `StaleStamp`."""
         indexes, full = dict[str, int](), set[int]()
-        # Without inits there is nothing to refuse, and Redis runs this call even when its memory is full.
-        function = functions.apply_without_inits
+        # Redis runs the call without inits even when its memory is full.
+        function = apply_functions.apply_without_inits if self._backpressure.is_store_full else apply_functions.apply
+        limits = ApplyLimits()
         if spout_tasks := request.operations.spout_tasks:
             indexes = await self._spouts.ensure(topology, set(spout_tasks))
             full = await self._backpressure.full_mailboxes(topology, indexes.values())
-            if not self._backpressure.is_store_full and UNREGISTERED not in indexes.values():
-                function = functions.apply
+            if UNREGISTERED in indexes.values():
+                function = apply_functions.apply_without_inits
         capped = topology.config.max_spout_pending is not None
         parts = request.operations.split(topology.layout, capped=capped)
         remaining = {part.shard: part for part in parts if part.shard not in results}
         requests = request.shard_requests(remaining.values(), topology, indexes)
         if (capped or full) and indexes:
-            async for shard, applied in self._limiter.apply(topology, indexes, requests, function, full):
+            async for shard, applied in self._limiter.apply(topology, indexes, requests, function, limits, full):
                 results[shard] = (remaining[shard], applied)
             return
-        calls = [self._batcher.apply(topology, shard, function, own) for shard, own in requests.items()]
+        calls = [self._batcher.apply(topology, shard, function, limits, own) for shard, own in requests.items()]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         for part, outcome in zip(remaining.values(), outcomes, strict=True):
             if isinstance(outcome, Applied):

@@ -139,17 +139,22 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRequest:
-    """A request's part for one shard: encoded operations, and under an idempotency key its fingerprint."""
+    """A request's part for one shard: encoded operations, and under an idempotency key its fingerprint.
+
+    ``positions`` are those of the operations in the order of the request, 4 bytes each, from 0; empty if that is the
+    order in which they are applied, or without a key.
+    """
 
     operations: bytes
     fingerprint: Fingerprint | None = None
+    positions: bytes = b""
 
     @property
-    def args(self) -> tuple[str, str, str, bytes]:
+    def args(self) -> tuple[str, str, str, bytes, bytes]:
         """The part as arguments of an apply function."""
         if (known := self.fingerprint) is None:
-            return "", "", "", self.operations
-        return str(known.set), str(known.hash), str(known.partial_hash), self.operations
+            return "", "", "", b"", self.operations
+        return str(known.set), str(known.hash), str(known.partial_hash), self.positions, self.operations
 
 
 UNLIMITED = 2**30

@@ -213,12 +213,12 @@ def test_an_identity_is_the_test_vector() -> None:
     known_by = fingerprint("batch", "key-1", b"\1\2", sets=1_024)
     assert known_by == Fingerprint(set=550, hash=3085415557224287692, partial_hash=3085415557224287693)
     request = ShardRequest(operations=b"\1\2", fingerprint=known_by)
-    assert request.args == ("550", "3085415557224287692", "3085415557224287693", b"\1\2")
+    assert request.args == ("550", "3085415557224287692", "3085415557224287693", b"", b"\1\2")
     assert fingerprint("batch", "key-1", b"\1\2", sets=16).set == 6
 
 
 def test_a_request_without_a_key_has_no_identity() -> None:
-    assert ShardRequest(operations=b"\1\2").args == ("", "", "", b"\1\2")
+    assert ShardRequest(operations=b"\1\2").args == ("", "", "", b"", b"\1\2")
 
 
 def test_the_same_request_is_known_again() -> None:

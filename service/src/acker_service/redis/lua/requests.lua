@@ -8,6 +8,8 @@
 ]]
 
 do
+  local NO_LIMIT = 0xFFFFFFFF
+
   local function read_text(ops, pos)
     local length, at = struct.unpack('>I2', ops, pos)
     return ops:sub(at, at + length - 1), at + length
@@ -83,27 +85,17 @@ do
     return table.concat(packed)
   end
 
-  --[[
-    Applies requests, one after the other, in one atomic step.
-
-    Input   KEYS[1] shard
-            ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL:
-            none, its mailbox is full) of each capped spout task, or ''
-            then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
-            (stored instead where an init was refused), its operations
-    Output  {'ok', free slots left, per request '+' (applied) or '=' (replayed) and its codes} or {'stale', stamp}
-  ]]
-  local function apply(key, base, args, store_full)
-    local call = begin_call(key, base, args)
-    call.free_slots, call.store_full = read_free_slots(args[3]), store_full
+  -- Applies the requests from args[first] on, `step` arguments each. Gives the reply.
+  local function apply(call, args, first, step)
     local reply = { 'ok', '' }
-    for i = 4, #args, 4 do
-      if was_applied(call, args[i], args[i + 1], args[i + 2]) then
-        reply[#reply + 1] = '=' .. run(call, replay_operation, args[i + 3])
+    for i = first, #args, step do
+      local set, hash, partial_hash, ops = args[i], args[i + 1], args[i + 2], args[i + step - 1]
+      if was_applied(call, set, hash, partial_hash) then
+        reply[#reply + 1] = '=' .. run(call, replay_operation, ops)
       else
         call.changed = false
-        local codes = run(call, apply_operation, args[i + 3])
-        remember(call, args[i], args[i + 1], args[i + 2], codes)
+        local codes = run(call, apply_operation, ops)
+        remember(call, set, hash, partial_hash, codes)
         reply[#reply + 1] = '+' .. codes
       end
     end
@@ -112,17 +104,47 @@ do
     return reply
   end
 
-  local function apply_all(key, base, args)
-    return apply(key, base, args, false)
+  --[[
+    Applies requests, one after the other, in one atomic step.
+
+    Input   KEYS[1] shard
+            ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL:
+            none, its mailbox is full) of each capped spout task, or ''
+            [4] limits: flags B (1: spout tasks without a number may be among the inits), most early roots of the shard
+            I4 (NO_LIMIT: any number)
+            then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
+            (stored instead where an operation was refused), the place of each operation in the request, I4 each, from 0
+            ('' if they are in the order of the request), its operations
+    Output  {'ok', free slots left, per request '+' (applied) or '=' (replayed) and its codes} or {'stale', stamp}
+  ]]
+  local function apply_v2(key, base, args, store_full)
+    local call = begin_call(key, base, args)
+    call.free_slots, call.store_full = read_free_slots(args[3]), store_full
+    call.flags, call.max_early = struct.unpack('>BI4', args[4])
+    return apply(call, args, 5, 5)
   end
 
-  local function apply_without_inits(key, base, args)
-    return apply(key, base, args, true)
+  -- As apply_v2, for replicas of the release before: without the limits and without the places of the operations.
+  local function apply_v1(key, base, args, store_full)
+    local call = begin_call(key, base, args)
+    call.free_slots, call.store_full = read_free_slots(args[3]), store_full
+    call.flags, call.max_early = 0, NO_LIMIT
+    return apply(call, args, 4, 4)
   end
 
-  -- For calls with inits: without allow-oom, so that Redis refuses the whole call when its memory is full.
-  redis.register_function('acker_apply_v1', on_shard(apply_all))
+  local function with_memory(version)
+    return function(key, base, args) return version(key, base, args, false) end
+  end
 
-  -- For all other calls, and for one with inits that was refused for memory: its inits get store_full.
-  register_on_shard('acker_apply_full_v1', apply_without_inits)
+  local function without_memory(version)
+    return function(key, base, args) return version(key, base, args, true) end
+  end
+
+  -- Without allow-oom, so that Redis refuses the whole call when its memory is full.
+  redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))
+  redis.register_function('acker_apply_v1', on_shard(with_memory(apply_v1)))
+
+  -- For a store that is full: an init gets store_full.
+  register_on_shard('acker_apply_full_v2', without_memory(apply_v2))
+  register_on_shard('acker_apply_full_v1', without_memory(apply_v1))
 end
