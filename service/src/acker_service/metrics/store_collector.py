@@ -35,8 +35,8 @@ class CallbackBacklog:
 class TopologyStats:
     """Statistics of a topology over all replicas, since it was created.
 
-    ``early`` are roots without their init yet, ``totals`` by name, ``deliveries`` by what became of the completions, ``latencies`` by outcome, ``backlogs`` by
-    spout task with a callback.
+    ``early`` are roots without their init yet, ``totals`` by name, ``deliveries`` by what became of the
+    completions, ``latencies`` by outcome, ``backlogs`` by spout task with a callback.
     """
 
     pending: int

@@ -1,6 +1,7 @@
 """Applies requests to the roots of a topology, each part exactly once."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -83,7 +84,10 @@ ShardResults = dict[int, tuple[ShardPart, Applied]]
 
 
 class Applier:
-    """Applies requests, each shard's part in one atomic step."""
+    """Applies requests, each shard's part in one atomic step.
+
+    ``max_early`` bounds the early roots of a topology; each of its shards takes an equal part.
+    """
 
     def __init__(
         self,
@@ -93,8 +97,11 @@ class Applier:
         spouts: SpoutRegistry,
         backpressure: Backpressure,
         metrics: OperationMetrics,
+        *,
+        max_early: int,
     ) -> None:
         self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
+        self._max_early = max_early
         self._batcher, self._limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
@@ -138,9 +145,9 @@ class Applier:
     async def _apply_remaining(self, topology: Topology, request: ApplyRequest, results: ShardResults) -> None:
         """Apply the parts without a result; the results of other shards stay if one is stale. Raises `StaleStamp`."""
         indexes, full = dict[str, int](), set[int]()
-        # Redis runs the call without inits even when its memory is full.
+        # Redis runs the call that begins no roots even when its memory is full.
         function = apply_functions.apply_without_inits if self._backpressure.is_store_full else apply_functions.apply
-        limits = ApplyLimits()
+        limits = ApplyLimits(max_early=math.ceil(self._max_early / len(topology.shards)))
         if spout_tasks := request.operations.spout_tasks:
             indexes = await self._spouts.ensure(topology, set(spout_tasks))
             full = await self._backpressure.full_mailboxes(topology, indexes.values())

@@ -19,9 +19,10 @@ TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
 class SpoutCounts:
     """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was created.
 
-    ``early`` are roots whose init has not come yet, ``dropped`` are early roots without an init, ``unbalanced`` the times an ack val was zero with edges outstanding;
-    ``deliveries`` count completions by result, ``latencies`` are complete latencies by outcome, ``backlogs`` are of
-    spout tasks with a callback, where they were read.
+    ``early`` are roots whose init has not come yet, ``dropped`` those whose init did not come in time,
+    ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count completions by result,
+    ``latencies`` are complete latencies by outcome, ``backlogs`` are of spout tasks with a callback, where they
+    were read.
     """
 
     pending: Counter[int] = field(default_factory=Counter)

@@ -8,8 +8,6 @@
 ]]
 
 do
-  local NO_LIMIT = 0xFFFFFFFF
-
   local function read_text(ops, pos)
     local length, at = struct.unpack('>I2', ops, pos)
     return ops:sub(at, at + length - 1), at + length
@@ -111,7 +109,7 @@ do
             ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL:
             none, its mailbox is full) of each capped spout task, or ''
             [4] limits: flags B (1: spout tasks without a number may be among the inits), most early roots of the shard
-            I4 (NO_LIMIT: any number)
+            I4
             then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
             (stored instead where an operation was refused), the place of each operation in the request, I4 each, from 0
             ('' if they are in the order of the request), its operations
@@ -124,11 +122,12 @@ do
     return apply(call, args, 5, 5)
   end
 
-  -- As apply_v2, for replicas of the release before: without the limits and without the places of the operations.
+  -- As apply_v2, for replicas of the release before: without the limits and without the places of the operations. Acks
+  -- and fails begin trees also in a full store, for those replicas call acker_apply_full_v1 for all that holds no init.
   local function apply_v1(key, base, args, store_full)
     local call = begin_call(key, base, args)
     call.free_slots, call.store_full = read_free_slots(args[3]), store_full
-    call.flags, call.max_early = 0, NO_LIMIT
+    call.flags = 0
     return apply(call, args, 4, 4)
   end
 
@@ -144,7 +143,7 @@ do
   redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))
   redis.register_function('acker_apply_v1', on_shard(with_memory(apply_v1)))
 
-  -- For a store that is full: an init gets store_full.
+  -- For a store that is full: every operation that would begin a tree gets store_full.
   register_on_shard('acker_apply_full_v2', without_memory(apply_v2))
   register_on_shard('acker_apply_full_v1', without_memory(apply_v1))
 end
