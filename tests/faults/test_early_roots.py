@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from acker_protocol import routes
-from acker_protocol.operations import Fail
+from acker_protocol.operations import Ack, Fail
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 
 from bench.servers import Member
@@ -53,8 +53,8 @@ class Stage:
 
 
 @contextlib.contextmanager
-def staged(folder: Path, *options: str) -> Iterator[tuple[str, Member]]:
-    with running("valkey", folder) as store:
+def staged(folder: Path, *options: str, kind: str = "valkey") -> Iterator[tuple[str, Member]]:
+    with running(kind, folder) as store:
         member = store.members[0]
         with acker_serve(folder / "acker", "--redis-url", store.url, *options) as acker:
             yield acker.url, member
@@ -132,9 +132,18 @@ async def test_a_repeat_says_of_a_refused_ack_that_it_was_not_applied(full: Stag
     assert again == ["pending", "store_full", "store_full"]
 
 
+@pytest.fixture
+async def own(tmp_path: Path) -> AsyncIterator[Stage]:
+    """A topology in a store of the test's own: what it leaves there takes no memory from other tests."""
+    with staged(tmp_path) as (url, member):
+        async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+            yield Stage(Caller(http, "flood"), member)
+
+
 @pytest.mark.parametrize("key", [None, "k"], ids=["without a key", "with a key"])
-async def test_early_fails_do_not_take_the_memory_from_the_inits_of_others(stage: Stage, key: str | None) -> None:
+async def test_early_fails_do_not_take_the_memory_from_the_inits_of_others(own: Stage, key: str | None) -> None:
     """As fast as one can: some go through before the acker has seen that the store is full."""
+    stage = own
     await stage.call.put()
     stage.valkey.ask("CONFIG", "SET", "maxmemory", stage.used_memory + ROOM)
     headers = {"Content-Type": CONTENT_TYPE}
@@ -148,6 +157,86 @@ async def test_early_fails_do_not_take_the_memory_from_the_inits_of_others(stage
         assert answer.status_code in {200, 503}, answer.text
     limit = int(stage.valkey.ask("CONFIG", "GET", "maxmemory")["maxmemory"])
     assert stage.used_memory <= limit + ROOM / 4
+
+
+@pytest.mark.parametrize("form", ["packed", "JSON"])
+@pytest.mark.parametrize("dedupe_window_ms", [0, 60_000], ids=["no dedupe window", "a dedupe window"])
+async def test_early_acks_do_not_take_the_memory_from_the_inits_of_others(
+    own: Stage, form: str, dedupe_window_ms: int
+) -> None:
+    """Small ones, of which a batch holds many; each leaves a record, and the edge that it acked."""
+    await own.call.put(dedupe_window_ms=dedupe_window_ms)
+    limit = own.used_memory + ROOM // 4
+    own.valkey.ask("CONFIG", "SET", "maxmemory", limit)
+    taken = set[str]()
+    for attempt in range(12):
+        roots = range(1 + attempt * 10_000, 1 + (attempt + 1) * 10_000)
+        body = encode_packed([Ack(root_id=root, ack_val=root, edge_id=root) for root in roots])
+        if form == "packed":
+            headers = {"Content-Type": CONTENT_TYPE, routes.IDEMPOTENCY_KEY: str(attempt)}
+            answer = await own.call.http.post(
+                routes.operation(own.call.topology, "batch"), content=body, headers=headers
+            )
+            taken |= set(answer.json()["results"])
+        else:
+            taken |= set(await own.call.words(*(ack(root, root) for root in roots), key=str(attempt)))
+    assert taken == {"early", "store_full"}
+    assert own.used_memory <= limit + ROOM / 8
+
+
+async def test_a_single_ack_is_refused_as_soon_as_redis_itself_has_no_memory(own: Stage) -> None:
+    """Before the acker has seen that the store is full, and still at the moment when it is."""
+    await own.call.put()
+    assert await own.call.words(init(1, E, F), ack(3, E)) == ["pending", "early"]
+    own.valkey.ask("CONFIG", "SET", "maxmemory", own.used_memory - MEGABYTE // 10)
+    for op in BEGIN_A_TREE.values():
+        assert await own.call.word(op) == await own.call.word(op, key="k") == "store_full"
+    assert await own.call.words(ack(1, E), ack(3, F), ack(1, F)) == ["pending", "early", "acked"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[Member]]]:
+    """An acker over a cluster, and its servers."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with (
+        running("valkey-cluster", folder) as store,
+        acker_serve(folder / "acker", "--redis-url", store.url, "--max-early", str(MAX_EARLY)) as acker,
+    ):
+        yield acker.url, store.members
+
+
+async def test_in_a_cluster_acks_of_unknown_roots_are_refused_on_every_full_server(
+    cluster: tuple[str, list[Member]],
+) -> None:
+    url, members = cluster
+    async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+        call = Caller(http, "wide")
+        await call.put(ackers=16, message_timeout_ms=600_000)
+        roots = range(1, 17)
+        assert await call.words(*(init(root, root) for root in roots)) == ["pending"] * 16
+        for member in members:
+            used = int(dict(member.ask("INFO", "memory"))["used_memory"])
+            member.ask("CONFIG", "SET", "maxmemory", used - MEGABYTE // 10)
+        ops = [op for root in roots for op in (ack(UNKNOWN + root, E), fail(UNKNOWN + root), ack(root, root))]
+        assert await call.words(*ops, key="k") == ["store_full", "store_full", "acked"] * 16
+        for member in members:
+            member.ask("CONFIG", "SET", "maxmemory", 0)
+
+        async def is_taken() -> bool:
+            return await call.word(ack(UNKNOWN + 1, E)) == "early"
+
+        await eventually(is_taken)
+
+
+async def test_in_a_cluster_the_shards_of_a_topology_take_equal_parts_of_its_early_roots(
+    cluster: tuple[str, list[Member]],
+) -> None:
+    url, _ = cluster
+    async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+        call = Caller(http, "narrow")
+        await call.put(ackers=8, message_timeout_ms=600_000)
+        words = await call.words(*(fail(root) for root in range(1, 2 * MAX_EARLY + 1)))
+        assert (words.count("early"), words.count("store_full")) == (MAX_EARLY, MAX_EARLY)
 
 
 async def test_refused_requests_take_no_memory_however_many_there_are(full: Stage) -> None:

@@ -61,7 +61,7 @@ class Backpressure:
         violation = await self._requirements.violation()
         is_full = violation is not None or memory_ratio(memory) >= FULL_RATIO
         if is_full != self.is_store_full:
-            state = "takes inits again" if not is_full else violation or "is full"
+            state = "takes new roots again" if not is_full else violation or "is full"
             _log.warning("the store %s: %s of %s bytes are used", state, *memory)
         self.is_store_full = is_full
 
