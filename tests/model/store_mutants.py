@@ -20,6 +20,7 @@ NARROW = "tests/integration/test_full_mailbox.py::"
 EARLY = "tests/model/test_early.py::"
 EARLY_FAULTS = "tests/faults/test_early_roots.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
+REFUSALS = "tests/integration/test_repeats.py::"
 REMOVAL = "tests/integration/test_topology_deletion.py::"
 REPEATS = "tests/integration/test_idempotency.py::"
 ROOTS = "tests/integration/test_roots.py::"
@@ -100,22 +101,29 @@ IN_REQUESTS: list[Rule] = [
     ("a root is put down before the next", "        save_root(call, root)\n        load_root(call, root, root_id, bucket)", "        load_root(call, root, root_id, bucket)", LISTING + "test_page_by_page_every_root_is_listed_once"),
     ("the last root is put down", "    save_root(call, root)\n    return table.concat(codes)", "    return table.concat(codes)", SPOUTS + "test_an_init_registers_its_spout_task"),
     ("each request takes its roots up anew", "    root.id = nil\n", "", TURNS + "test_inits_of_one_turn_do_what_they_do_one_by_one"),
-    ("without a key nothing is remembered", "if set == '' or not call.changed then return end", "if not call.changed then return end", TURNS + "test_calls_without_a_key_leave_nothing_to_remember"),
-    ("what had no effect is not remembered", "if set == '' or not call.changed then return end", "if set == '' then return end", REPEATS + "test_what_had_no_effect_is_not_remembered"),
-    ("each request has its own effect", "        call.changed = false\n", "", TURNS + "test_what_had_no_effect_is_not_remembered_beside_what_had"),
+    ("without a key nothing is remembered", "if request.set == '' or call.store_full and not call.changed then", "if call.store_full and not call.changed then", TURNS + "test_calls_without_a_key_leave_nothing_to_remember"),
+    ("what had no effect is remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' or not call.changed then", REPEATS + "test_what_had_no_effect_is_remembered_too"),
+    ("in a full store what had no effect is not remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' then", REFUSALS + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
+    ("each request has its own effect", "    call.changed = false\n", "", REFUSALS + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
+    ("a single operation that was refused is not remembered", "if refused and request.partial_hash == '' then return end", "", REPEATS + "test_a_request_whose_inits_were_all_refused_is_begun_anew"),
     ("both slices are looked at", "for slice = 0, 1 do", "for slice = 0, 0 do", SLICES + "test_a_repeat_is_known_for_a_window_whenever_it_came"),
     ("both slices are looked at", "for slice = 0, 1 do", "for slice = 1, 1 do", SLICES + "test_a_repeat_is_known_for_a_window_whenever_it_came"),
-    ("requests lie in the slice of now", "math.floor(call.now / call.idempotency_window) % 2 .. ':' .. set", "'0:' .. set", SLICES + "test_a_request_is_forgotten_though_others_follow"),
+    ("requests lie in the slice of now", "local key = math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set", "local key = '0:' .. request.set", SLICES + "test_a_request_is_forgotten_though_others_follow"),
     ("a request that was refused a place is a repeat too", "if found[1] == 1 or found[2] == 1 then", "if found[1] == 1 then", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
-    ("it is remembered that a place was refused", "call.had_refusals = found[2] == 1", "call.had_refusals = false", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
-    ("a full cap is remembered", "codes:find('[bms]')", "codes:find('[bs]')", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
-    ("a full mailbox is remembered", "codes:find('[bms]')", "codes:find('[ms]')", NARROW + "test_a_repeat_tells_again_that_an_init_found_no_place"),
-    ("a full store is remembered", "codes:find('[bms]')", "codes:find('[bm]')", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
-    ("a repeat is answered as one", "'=' .. run(call, replay_operation, args[i + 3])", "'+' .. run(call, replay_operation, args[i + 3])", REPEATS + "test_a_batch_over_several_shards_is_repeated_in_all_of_them"),
-    ("a repeat is not applied", "'=' .. run(call, replay_operation, args[i + 3])", "'=' .. run(call, apply_operation, args[i + 3])", REPEATS + "test_a_repeated_ack_is_applied_once"),
+    ("it is remembered that a place was refused", "request.had_refusals = found[2] == 1", "request.had_refusals = false", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
+    ("it is remembered which operations were refused", "redis.call('HSET', bits, request.partial_hash, pack_refused(request, codes))", "", REFUSALS + "test_after_the_retention_only_the_init_that_was_refused_is_said_to_be_refused"),
+    ("what was refused is kept no longer than that it was", "redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes))", "", REFUSALS + "test_what_was_refused_is_forgotten_with_the_request"),
+    ("an operation is known by its position in the request", "return request.positions == '' and n - 1 or struct.unpack('>I4', request.positions, n * 4 - 3)", "return n - 1", REFUSALS + "test_it_is_said_of_the_same_ones_whatever_the_cap_is_then"),
+    ("the release before knew only that an init was refused", "if not request.refused then return kind == INIT end", "if not request.refused then return false end", REFUSALS + "test_a_request_that_the_release_before_remembered_is_answered_as_it_did"),
+    ("a conflict is remembered", "'[bcms]'", "'[bms]'", REFUSALS + "test_an_init_that_was_a_conflict_is_not_said_to_have_been_applied"),
+    ("a full cap is remembered", "'[bcms]'", "'[bcs]'", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
+    ("a full mailbox is remembered", "'[bcms]'", "'[cms]'", NARROW + "test_a_repeat_tells_again_that_an_init_found_no_place"),
+    ("a full store is remembered", "'[bcms]'", "'[bcm]'", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
+    ("a repeat is answered as one", "return '=' .. run(call", "return '+' .. run(call", REPEATS + "test_a_batch_over_several_shards_is_repeated_in_all_of_them"),
+    ("a repeat is not applied", "      return replay_operation(call, root, op, kind)\n", "      return apply_operation(call, root, op, kind)\n", REPEATS + "test_a_repeated_ack_is_applied_once"),
     ("the room that is left goes on to the next shard", "    reply[2] = write_free_slots(call.free_slots)\n", "    reply[2] = args[3]\n", "tests/integration/test_answers.py::test_room_under_a_cap_is_one_for_all_shards"),
-    ("a call that Redis refuses for memory takes no inits", "return apply(key, base, args, true)", "return apply(key, base, args, false)", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
-    ("for a replica of the release before acks begin trees without a bound", "    call.flags = 0\n", "    call.flags, call.max_early = 0, 1\n", EARLY + "test_replicas_of_the_release_before_begin_trees_without_a_bound_and_they_are_counted[acker_apply_full_v1]"),
+    ("a call that Redis refuses for memory takes no inits", "return version(key, base, args, true)", "return version(key, base, args, false)", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
+    ("for a replica of the release before acks begin trees without a bound", "call.store_full, call.spouts = store_full, REGISTERED", "call.store_full, call.spouts, call.max_early = store_full, REGISTERED, 1", EARLY + "test_replicas_of_the_release_before_begin_trees_without_a_bound_and_they_are_counted[acker_apply_full_v1]"),
     ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))", "register_on_shard('acker_apply_v2', with_memory(apply_v2))", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
 ]
 

@@ -51,7 +51,9 @@ IN_LUA = [
     ("root.deadline, root.dirty = deadline_after(call, root, root.message_timeout or call.message_timeout), true", "root.dirty = true"),
     ("if kind ~= INIT then return 'A' end", "if kind ~= INIT then return 'e' end"),
     ("if root.state == 'F' then return root.outcome end\n    if call.tracked", "if call.tracked"),
-    ("return call.had_refusals and 'm' or 'd'", "return 'd'"),
+    ("return op.refused and 'm' or 'd'", "return 'd'"),
+    ("bytes[at] = bytes[at] + 2 ^ (position % 8)", "bytes[at] = 255"),
+    ("return request.positions == '' and n - 1 or struct", "return true and n - 1 or struct"),
     ("if root.state == 'N' then return 'd' end", ""),
     ("return kind == FAIL and 'd' or 'p'", "return 'p'"),
     ("codes:find('[bms]') and partial_hash or hash", "hash"),
@@ -123,7 +125,7 @@ IN_TREE = [
 ]  # fmt: skip
 
 IN_IDEMPOTENCY = [
-    ("return OperationState.MAX_SPOUT_PENDING if refused_inits else OperationState.DUPLICATE", "return OperationState.DUPLICATE"),
+    ("return OperationState.MAX_SPOUT_PENDING if refused else OperationState.DUPLICATE", "return OperationState.DUPLICATE"),
     ("return OperationState.PENDING if state.emitted_by(operation) else OperationState.CONFLICT", "return OperationState.PENDING"),
     ("return OperationState.DUPLICATE if isinstance(operation, Fail) else OperationState.PENDING", "return OperationState.PENDING"),
     ("return OperationState.UNKNOWN if isinstance(operation, ResetTimeout) else OperationState.EARLY", "return OperationState.EARLY"),

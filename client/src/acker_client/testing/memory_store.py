@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from acker_protocol import errors, idempotency, tree
 from acker_protocol.ids import format_id, parse_id
-from acker_protocol.operations import NOT_ADMITTED, REFUSED, CompletionRecord, Init, Operation, OperationState
+from acker_protocol.operations import REFUSED, CompletionRecord, Init, Operation, OperationState
 from acker_protocol.states import Finished, State, TopologyRules, Tree
 from acker_protocol.wire.completions import encode_completion
 
@@ -42,17 +42,20 @@ class MemoryStore:
         self.roots: dict[int, State] = {}
         self.ephemeral: set[str] = set()
         self.mailboxes: dict[str, list[tuple[int, Document]]] = {}
-        self._keys: dict[Identity, int] = {}
+        self._keys: dict[Identity, frozenset[int]] = {}
 
     def write(self, identity: Identity, messages: list[Operation]) -> list[OperationState]:
         """Apply a request once; a repeat is answered without effect."""
         self.tick()
         if identity in self._keys:
-            refused = self._keys[identity]
-            return [idempotency.replay_operation(self.roots.get(m.root_id), m, refused_inits=refused) for m in messages]
+            return [
+                self._replay(message, was_refused=index in self._keys[identity])
+                for index, message in enumerate(messages)
+            ]
         words = [self._apply(message) for message in messages]
-        if any(word not in REFUSED for word in words):
-            self._keys[identity] = sum(word in NOT_ADMITTED for word in words)
+        refused = frozenset(index for index, word in enumerate(words) if word in REFUSED)
+        if not refused or identity[0].endswith("/batch"):
+            self._keys[identity] = refused
         return words
 
     def answer(self, method: str, what: tuple[str, ...], name: str, said: "Mapping[str, Any]") -> Document:
@@ -80,6 +83,9 @@ class MemoryStore:
         for root_id, state in list(self.roots.items()):
             self.roots[root_id], completion = tree.expire(state, now_ms=self.time.now_ms)
             self._tell(completion)
+
+    def _replay(self, message: Operation, *, was_refused: bool) -> OperationState:
+        return idempotency.replay_operation(self.roots.get(message.root_id), message, refused=was_refused)
 
     def _apply(self, message: Operation) -> OperationState:
         if isinstance(message, Init) and self.refusals:

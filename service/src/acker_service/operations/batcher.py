@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from acker_protocol.errors import StoreFull
 
 from acker_service.redis import apply_functions
-from acker_service.redis.apply_functions import Applied, AppliedRequests, ApplyFunction, ApplyLimits
+from acker_service.redis.apply_functions import AppliedRequests, ApplyFunction, ApplyLimits, Result
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import ShardRequest
 from acker_service.redis.stamp import Stamp
@@ -27,7 +27,7 @@ ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 @dataclass(slots=True)
 class _PendingCall:
     requests: list[ShardRequest] = field(default_factory=list)
-    results: list[asyncio.Future[Applied]] = field(default_factory=list)
+    results: list[asyncio.Future[Result]] = field(default_factory=list)
     size: int = 0
 
 
@@ -41,7 +41,7 @@ class ApplyBatcher:
 
     async def apply(
         self, topology: Topology, shard: int, function: ApplyFunction, limits: ApplyLimits, request: ShardRequest
-    ) -> Applied:
+    ) -> Result:
         """Apply a request's part to a shard.
 
         The call goes on if the caller is cancelled: Redis may have received it. Raises `StaleStamp`,
@@ -55,7 +55,7 @@ class ApplyBatcher:
         if not calls or calls[-1].size + len(request.operations) > MAX_CALL_BYTES:
             calls.append(_PendingCall())
         call = calls[-1]
-        result: asyncio.Future[Applied] = loop.create_future()
+        result: asyncio.Future[Result] = loop.create_future()
         call.requests.append(request)
         call.results.append(result)
         call.size += len(request.operations)

@@ -3,6 +3,7 @@
 Each function here describes one call. All configuration lies in one slot, so that it is written in one step.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +85,15 @@ def sweep(key: str, stamp: Stamp, *, first: int, last: int) -> Call[None]:
 def read_spouts(topology: str, incarnation: str) -> Call[dict[str, str]]:
     """Read the values of all spout tasks of a topology by name: index, creation time and document, in one text."""
     return read("HGETALL", keys.spouts(topology, incarnation), decode=_spouts)
+
+
+def read_named_spouts(topology: str, incarnation: str, names: Sequence[str]) -> Call[dict[str, str]]:
+    """Read the values of these spout tasks by name; there must be a name. Those that do not exist are left out."""
+
+    def decode(reply: list[bytes | None]) -> dict[str, str]:
+        return {name: value.decode() for name, value in zip(names, reply, strict=True) if value is not None}
+
+    return read("HMGET", keys.spouts(topology, incarnation), *names, decode=decode)
 
 
 def read_spout(topology: str, incarnation: str, name: str) -> Call[str | None]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,12 @@ from acker_service.topologies.registry import (
 from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
 
 UNREGISTERED = 2**32 - 1
-"""The index of a spout task that could not be registered."""
+"""The index of a spout task that is not registered."""
+
+NOT_FOUND_AGAIN = 2**32 - 2
+"""The index of a spout task that a shard asked for, and that was not registered then either."""
+
+_DELETION_POLLS = int(DELETION_TIMEOUT_MS / 1000 / POLL_INTERVAL_S)
 
 CallbackChange = Callable[[RegisteredCallback | None, int], RegisteredCallback | None]
 """Gives the new callback from the present one and the time in milliseconds; may raise."""
@@ -106,6 +111,19 @@ class SpoutRegistry:
             self._with_callback[topology.name] = (self._cache_key(topology), spouts)
         return spouts
 
+    async def find(self, topology: Topology, names: Set[str]) -> dict[str, int]:
+        """Give the indexes of spout tasks, `UNREGISTERED` for those that do not exist; waits for deletions to end.
+
+        Raises `StoreUnavailable` if a deletion takes long.
+        """
+        for _ in range(_DELETION_POLLS):
+            spouts = await self._read_named(topology, names)
+            deleting = [spout.name for spout in spouts.values() if spout.deletion]
+            if not deleting:
+                return {name: spouts[name].index if name in spouts else UNREGISTERED for name in names}
+            await asyncio.sleep(POLL_INTERVAL_S)
+        raise StoreUnavailable(f"spout task {deleting[0]} is being removed, and that takes long")
+
     async def ensure(self, topology: Topology, names: set[str]) -> dict[str, int]:
         """Give the indexes of spout tasks, and create those that are new, without a callback. Raises `StaleStamp`.
 
@@ -133,7 +151,7 @@ class SpoutRegistry:
     async def _ensure_one(self, topology: Topology, name: str) -> Spout:
         """Give a spout task that is not being deleted; waits for the end of a deletion."""
         spout = self._cached(topology).get(name) or (await self._write(topology, name))[0]
-        for _ in range(int(DELETION_TIMEOUT_MS / 1000 / POLL_INTERVAL_S)):
+        for _ in range(_DELETION_POLLS):
             if not spout.deletion:
                 return spout
             await asyncio.sleep(POLL_INTERVAL_S)
@@ -174,6 +192,19 @@ class SpoutRegistry:
         refreshed = await self._registry.refresh(topology.name)
         await self._registry.stamp_shards(refreshed)
         return refreshed
+
+    async def _read_named(self, topology: Topology, names: Set[str]) -> dict[str, Spout]:
+        """Give those of these spout tasks that exist; reads those that are not cached, or were being deleted."""
+        cached = self._cached(topology)
+        spouts = {name: cached[name] for name in names if name in cached and not cached[name].deletion}
+        if missing := sorted(names - spouts.keys()):
+            call = config_functions.read_named_spouts(topology.name, topology.incarnation, missing)
+            values = await self._redis.execute(call)
+            await self._redis.wait_replicated(call)
+            found = {name: _decode(name, value) for name, value in values.items()}
+            self._caches[topology.name] = (self._cache_key(topology), self._cached(topology) | found)
+            spouts |= found
+        return spouts
 
     def _cached(self, topology: Topology) -> dict[str, Spout]:
         key, spouts = self._caches.get(topology.name, (None, {}))

@@ -52,8 +52,8 @@ do
   local function sweep(keys, args)
     local base = base_of(keys[1], args[1])
     for n = tonumber(args[2]), tonumber(args[3]) do
-      local names = { 'r' .. n, 'x' .. n, 'f0:' .. n, 'f1:' .. n, 's0:' .. n, 's1:' .. n, 'm' .. n,
-        'retry' .. n, 'tries' .. n, 'd' .. n }
+      local names = { 'r' .. n, 'x' .. n, 'f0:' .. n, 'f1:' .. n, 's0:' .. n, 's1:' .. n, 'n0:' .. n,
+        'n1:' .. n, 'm' .. n, 'retry' .. n, 'tries' .. n, 'd' .. n }
       for set = n * 4, n * 4 + 3 do
         names[#names + 1] = 'p0:' .. set
         names[#names + 1] = 'p1:' .. set

@@ -196,12 +196,14 @@ do
   TRANSITIONS = { init, ack, fail, reset_timeout }
 
   -- Answers an operation of a request that was applied before, without effect (acker_protocol/idempotency.py).
+  -- op.refused says that its first run refused it.
   function replay_operation(call, root, op, kind)
     if root.state == 'F' then return root.outcome end
     if kind == INIT then
       if root.state == 'P' then return emitted_by(call, root, op) and 'p' or 'c' end
-      return call.had_refusals and 'm' or 'd'
+      return op.refused and 'm' or 'd'
     end
+    if op.refused then return 's' end
     if root.state == 'N' then return 'd' end
     if root.state == 'E' then return kind == RESET_TIMEOUT and 'u' or 'e' end
     return kind == FAIL and 'd' or 'p'
