@@ -18,7 +18,7 @@ POLL = "tests/integration/test_long_poll.py::"
 READERS = "tests/integration/test_read_coalescer.py::"
 NARROW = "tests/integration/test_full_mailbox.py::"
 EARLY = "tests/model/test_early.py::"
-EARLY_FAULTS = "tests/faults/test_early_roots.py::"
+EARLY_ROOTS = "tests/integration/test_early_roots.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
 REFUSALS = "tests/integration/test_repeats.py::"
 REMOVAL = "tests/integration/test_topology_deletion.py::"
@@ -87,7 +87,7 @@ IN_RECORD: list[Rule] = [
     ("a record says that it was counted among the early roots", "root.state == 'P' and 1 or 128, ''", "root.state == 'P' and 1 or 0, ''", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("only what was counted is counted no more when it is dropped", "  if root.was_counted then call.early_change", "  if true then call.early_change", EARLY + "test_early_roots_of_the_release_before_end_without_a_trace_in_the_number"),
     ("only what was counted is counted no more when its init comes", "(root.was_counted and 1 or 0)", "(root.stored and not root.was_pending and 1 or 0)", EARLY + "test_early_roots_of_the_release_before_end_without_a_trace_in_the_number"),
-    ("an unknown root was not counted", "root.was_due, root.was_counted = false, nil, nil, nil, false", "root.was_due = false, nil, nil, nil", EARLY + "test_early_roots_that_end_in_the_call_in_which_they_began_are_not_counted"),
+    ("an unknown root was not counted", "root.was_due, root.was_counted = false, nil, nil, nil, false", "root.was_due = false, nil, nil, nil", EARLY + "test_a_root_that_begins_in_the_same_call_beside_an_early_one_is_counted"),
     ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
@@ -306,9 +306,9 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("monitoring/backpressure.py", "a mailbox is full from its bound on", "in suspected if counts.stored(index) >= self._mailbox_max", "in suspected if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/backpressure.py", "a mailbox is suspected from its bound on", "                if counts.stored(index) >= self._mailbox_max", "                if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/backpressure.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.stored(index) >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("operations/applier.py", "each shard takes an equal part of the early roots", "math.ceil(self._max_early / len(topology.shards))", "self._max_early", EARLY_FAULTS + "test_a_topology_takes_so_many_early_roots_and_no_more"),
-    ("operations/applier.py", "a full store begins no roots, also without inits", "apply_functions.apply_without_inits if self._backpressure.is_store_full else apply_functions.apply", "apply_functions.apply", EARLY_FAULTS + "test_what_is_known_goes_on_in_a_full_store"),
-    ("operations/applier.py", "what may begin a root is refused when Redis has no memory", "if self._backpressure.is_store_full else apply_functions.apply", "if not request.operations.spout_tasks else apply_functions.apply", EARLY_FAULTS + "test_a_single_ack_is_refused_as_soon_as_redis_itself_has_no_memory"),
+    ("operations/applier.py", "each shard takes an equal part of the early roots", "math.ceil(self._max_early / len(topology.shards))", "self._max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
+    ("operations/applier.py", "a full store begins no roots, also without inits", "apply_functions.apply_without_inits if self._backpressure.is_store_full else apply_functions.apply", "apply_functions.apply", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
+    ("operations/applier.py", "what may begin a root is refused when Redis has no memory", "if self._backpressure.is_store_full else apply_functions.apply", "if not request.operations.spout_tasks else apply_functions.apply", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),
     ("monitoring/backpressure.py", "another policy lets no init in", "violation is not None or memory_ratio", "memory_ratio", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
     ("operations/pending_limit.py", "the places that are taken are counted on every shard", "pending[index] += count", "pending[index] = count", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
     ("operations/pending_limit.py", "a full mailbox is no room", "mailbox_full=index in full", "mailbox_full=False", NARROW + "test_inits_are_refused_until_completions_were_released"),

@@ -74,6 +74,12 @@ def test_early_roots_that_end_in_the_call_in_which_they_began_are_not_counted(st
     assert number(store) is None
 
 
+def test_a_root_that_begins_in_the_same_call_beside_an_early_one_is_counted(store: DrivenStore) -> None:
+    words(store, ack(1))
+    assert words(store, ack(1, 2), ack(2)) == ["early", "early"]
+    assert number(store) == 2
+
+
 def test_early_roots_that_are_dropped_are_counted_no_more(store: DrivenStore) -> None:
     words(store, ack(1), ack(2))
     store.advance(1_001)
@@ -109,10 +115,14 @@ def test_early_roots_of_the_release_before_end_without_a_trace_in_the_number(sto
     for root_id in (1, 2):
         forget_that_it_was_counted(store, root_id)
     store.command("DEL", store.base + "early")
+    store.advance(600)
     assert words(store, ack(3), ack(4), ack(5)) == ["early", "early", "store_full"]
     words(store, init(1))
     assert number(store) == 2
-    store.advance(1_001)
+    store.advance(401)
+    store.tick()
+    assert (store.root(2).is_finished, number(store)) == (True, 2)
+    store.advance(600)
     store.tick()
     assert number(store) is None
 
