@@ -117,7 +117,7 @@ async def test_one_of_many_is_found_again_in_every_shard(call: Caller, parts: Co
 async def test_what_is_remembered_of_refused_inits_is_small(capped: Caller, parts: Components) -> None:
     ops = [init(root, E) for root in range(1, 5_001)]
     await capped.words(*ops, key="k")
-    sizes = [await at(parts, "MEMORY", "USAGE", key) for key in await find(parts, "acker:{capped/0}:*")]
+    sizes = [await at(parts, "MEMORY USAGE", key) for key in await find(parts, "acker:{capped/0}:*")]
     assert 0 < sum(sizes) < 16_384
 
 

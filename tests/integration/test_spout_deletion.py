@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 E, F = 0xE1, 0xE2
 OF_A_SHARD = ("pending", "unread", "heads", "tips", "counts", "gone", "used")
-OF_A_NUMBER = ("r", "x", "f0:", "f1:", "s0:", "s1:", "m")
+OF_A_NUMBER = ("r", "x", "f0:", "f1:", "s0:", "s1:", "n0:", "n1:", "m")
 
 
 @pytest.fixture

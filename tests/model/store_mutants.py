@@ -20,6 +20,7 @@ NARROW = "tests/integration/test_full_mailbox.py::"
 EARLY = "tests/model/test_early.py::"
 EARLY_ROOTS = "tests/integration/test_early_roots.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
+REMEMBERED = "tests/integration/test_remembered_requests.py::"
 REFUSALS = "tests/integration/test_repeats.py::"
 REMOVAL = "tests/integration/test_topology_deletion.py::"
 REPEATS = "tests/integration/test_idempotency.py::"
@@ -100,11 +101,18 @@ IN_REQUESTS: list[Rule] = [
     ("a text is as long as it says", "ops:sub(at, at + length - 1)", "ops:sub(at, at + length)", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
     ("a root is put down before the next", "        save_root(call, root)\n        load_root(call, root, root_id, bucket)", "        load_root(call, root, root_id, bucket)", LISTING + "test_page_by_page_every_root_is_listed_once"),
     ("the last root is put down", "    save_root(call, root)\n    return table.concat(codes)", "    return table.concat(codes)", SPOUTS + "test_an_init_registers_its_spout_task"),
+    ("an init whose root is unknown needs its spout task", "return (replayed or call.store_full) and '.' or '?'", "return '.'", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
+    ("a repeat needs no spout task", "return (replayed or call.store_full) and '.' or '?'", "return call.store_full and '.' or '?'", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),
+    ("in a full store no spout task is registered", "return (replayed or call.store_full) and '.' or '?'", "return replayed and '.' or '?'", REMEMBERED + "test_in_a_full_store_no_spout_task_is_registered"),
+    ("a finished root needs no spout task", "or root.state == 'F' then return '.' end", "then return '.' end", REFUSALS + "test_a_repeated_init_of_a_remembered_root_does_not_make_its_spout_task_again"),
+    ("a pending root may belong to a spout task that was registered meanwhile", "and not is_gone(call, root.spout) and '!' or '.' end", "and '.' or '.' end", REMEMBERED + "test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict"),
+    ("a question applies nothing", "if call.spouts == ASKED or marks:find('[?!]') then", "if marks:find('[?!]') then", REMEMBERED + "test_a_question_for_spout_tasks_applies_nothing"),
+    ("what needs a spout task is not applied", "if call.spouts == ASKED or marks:find('[?!]') then", "if call.spouts == ASKED then", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
     ("each request takes its roots up anew", "    root.id = nil\n", "", TURNS + "test_inits_of_one_turn_do_what_they_do_one_by_one"),
     ("without a key nothing is remembered", "if request.set == '' or call.store_full and not call.changed then", "if call.store_full and not call.changed then", TURNS + "test_calls_without_a_key_leave_nothing_to_remember"),
     ("what had no effect is remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' or not call.changed then", REPEATS + "test_what_had_no_effect_is_remembered_too"),
-    ("in a full store what had no effect is not remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' then", REFUSALS + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
-    ("each request has its own effect", "    call.changed = false\n", "", REFUSALS + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
+    ("in a full store what had no effect is not remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' then", REMEMBERED + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
+    ("each request has its own effect", "    call.changed = false\n", "", REMEMBERED + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
     ("a single operation that was refused is not remembered", "if refused and request.partial_hash == '' then return end", "", REPEATS + "test_a_request_whose_inits_were_all_refused_is_begun_anew"),
     ("both slices are looked at", "for slice = 0, 1 do", "for slice = 0, 0 do", SLICES + "test_a_repeat_is_known_for_a_window_whenever_it_came"),
     ("both slices are looked at", "for slice = 0, 1 do", "for slice = 1, 1 do", SLICES + "test_a_repeat_is_known_for_a_window_whenever_it_came"),
@@ -112,9 +120,9 @@ IN_REQUESTS: list[Rule] = [
     ("a request that was refused a place is a repeat too", "if found[1] == 1 or found[2] == 1 then", "if found[1] == 1 then", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
     ("it is remembered that a place was refused", "request.had_refusals = found[2] == 1", "request.had_refusals = false", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
     ("it is remembered which operations were refused", "redis.call('HSET', bits, request.partial_hash, pack_refused(request, codes))", "", REFUSALS + "test_after_the_retention_only_the_init_that_was_refused_is_said_to_be_refused"),
-    ("what was refused is kept no longer than that it was", "redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes))", "", REFUSALS + "test_what_was_refused_is_forgotten_with_the_request"),
+    ("what was refused is kept no longer than that it was", "redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes))", "", REMEMBERED + "test_what_was_refused_is_forgotten_with_the_request"),
     ("an operation is known by its position in the request", "return request.positions == '' and n - 1 or struct.unpack('>I4', request.positions, n * 4 - 3)", "return n - 1", REFUSALS + "test_it_is_said_of_the_same_ones_whatever_the_cap_is_then"),
-    ("the release before knew only that an init was refused", "if not request.refused then return kind == INIT end", "if not request.refused then return false end", REFUSALS + "test_a_request_that_the_release_before_remembered_is_answered_as_it_did"),
+    ("the release before knew only that an init was refused", "if not request.refused then return kind == INIT end", "if not request.refused then return false end", REMEMBERED + "test_a_request_that_the_release_before_remembered_is_answered_as_it_did"),
     ("a conflict is remembered", "'[bcms]'", "'[bms]'", REFUSALS + "test_an_init_that_was_a_conflict_is_not_said_to_have_been_applied"),
     ("a full cap is remembered", "'[bcms]'", "'[bcs]'", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
     ("a full mailbox is remembered", "'[bcms]'", "'[cms]'", NARROW + "test_a_repeat_tells_again_that_an_init_found_no_place"),
@@ -234,7 +242,7 @@ IN_REMOVAL: list[Rule] = [
     ("a tombstone stays for a day", "TOMBSTONE_MS = 86400000", "TOMBSTONE_MS = 8640000", STAMPS + "test_a_tombstone_stays_for_a_day"),
     ("a tombstone goes", "args[1] .. 'x', 'PX', TOMBSTONE_MS)", "args[1] .. 'x')", REMOVAL + "test_an_idle_topology_goes_and_leaves_only_tombstones"),
     ("a tombstone is no stamp", "args[1] .. 'x', 'PX'", "args[1], 'PX'", STAMPS + "test_a_tombstone_refuses_every_version_of_its_incarnation"),
-    *((f"{name} is swept", f"'{name}' .. n", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("r", "x", "f0:", "f1:", "s0:", "s1:", "m") ),
+    *((f"{name} is swept", f"'{name}' .. n", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("r", "x", "f0:", "f1:", "s0:", "s1:", "n0:", "n1:", "m") ),
     *((f"{name} is swept", f"'{name}' .. set", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("p0:", "p1:") ),
     *((f"{name} is swept", f"base .. '{name}'{end}", f"base .. 'none'{end}", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name, end in (("due", ","), ("pending", ","), ("unread", ", base .. 'heads'"), ("heads", ","), ("tips", ","), ("counts", ", base .. 'gone'"), ("gone", ", base .. 'used'"), ("used", ", base .. 'begun'")) ),
     ("a forced deletion has a reason", "pack_failure('topology deleted')", "nil", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
@@ -310,6 +318,10 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("operations/applier.py", "a full store begins no roots, also without inits", "apply_functions.apply_without_inits if self._backpressure.is_store_full else apply_functions.apply", "apply_functions.apply", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
     ("operations/applier.py", "what may begin a root is refused when Redis has no memory", "if self._backpressure.is_store_full else apply_functions.apply", "if not request.operations.spout_tasks else apply_functions.apply", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),
     ("monitoring/backpressure.py", "another policy lets no init in", "violation is not None or memory_ratio", "memory_ratio", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
+    ("operations/applier.py", "a spout task is registered only if a shard needs it", "new |= request.operations.spout_tasks_of(reply.marked(REGISTER, part.apply_order))", "new |= request.operations.spout_tasks", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),
+    ("operations/applier.py", "a spout task that was registered meanwhile is looked for again", "missed |= request.operations.spout_tasks_of(reply.marked(FIND, part.apply_order))", "missed |= set()", REMEMBERED + "test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict"),
+    ("operations/applier.py", "without memory for a spout task its inits are refused", "if UNREGISTERED in registered.values():", "if False:", REMEMBERED + "test_inits_of_a_new_spout_task_are_refused_when_there_is_no_memory_for_it"),
+    ("operations/batch.py", "equal orders are one object", "apply_order=by_index if by_index == as_applied else as_applied", "apply_order=as_applied", "tests/unit/service/operations/test_batch.py::test_equal_orders_are_one_object"),
     ("operations/pending_limit.py", "the places that are taken are counted on every shard", "pending[index] += count", "pending[index] = count", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
     ("operations/pending_limit.py", "a full mailbox is no room", "mailbox_full=index in full", "mailbox_full=False", NARROW + "test_inits_are_refused_until_completions_were_released"),
 ]

@@ -56,7 +56,7 @@ IN_LUA = [
     ("return request.positions == '' and n - 1 or struct", "return true and n - 1 or struct"),
     ("if root.state == 'N' then return 'd' end", ""),
     ("return kind == FAIL and 'd' or 'p'", "return 'p'"),
-    ("codes:find('[bms]') and partial_hash or hash", "hash"),
+    ("refused and request.partial_hash or request.hash", "request.hash"),
     ("if set == '' or not call.changed then return end", "if true then return end"),
     ("  expire_slice(call, key, call.idempotency_window)", ""),
     ("expire_slice(call, call.outcome_slice .. root.bucket, call.retention)", ""),

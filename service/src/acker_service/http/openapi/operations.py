@@ -41,8 +41,8 @@ _REPLAYED: Json = {
 }
 _KEYED = (
     "With an `Idempotency-Key` it may be repeated: the same key with the same content is applied once, and a repeat is "
-    "answered with the present state. Without one, a request that holds an ack must not be sent again after "
-    "`store_unavailable`."
+    "answered with the present state, or again that an operation of a batch was refused. Without one, a request that "
+    "holds an ack must not be sent again after `store_unavailable`."
 )
 _SUMMARIES = {
     "init": ("Emit a root", "A spout task has emitted a root.", "pending"),
