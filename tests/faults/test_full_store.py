@@ -101,6 +101,22 @@ async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(s
     ]
 
 
+async def test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory(small: Components) -> None:
+    """Redis itself refuses the call, before the service has seen that the store is full."""
+    topology = await small.registry.get("small")
+    await send(small, topology, init(7))
+    unknown, known = Ack(root_id=8, ack_val=1), Ack(root_id=7, ack_val=7, outstanding=-1)
+    used = await used_memory(small)
+    await everywhere(small, "CONFIG", "SET", "maxmemory", used - 100_000)
+    assert await send(small, topology, unknown, Fail(root_id=8), known) == [
+        OperationState.STORE_FULL,
+        OperationState.STORE_FULL,
+        OperationState.ACKED,
+    ]
+    await everywhere(small, "CONFIG", "SET", "maxmemory", 0)
+    assert await send(small, topology, unknown) == [OperationState.EARLY]
+
+
 async def test_inits_are_refused_before_memory_is_at_its_end(small: Components) -> None:
     topology = await small.registry.get("small")
     await everywhere(small, "CONFIG", "SET", "maxmemory", 0)

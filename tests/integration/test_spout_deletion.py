@@ -71,6 +71,7 @@ async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(ord
     for name in (*planted, *OF_A_SHARD):
         await at(parts, "DEL", begin + name)
         await at(parts, "HSET", begin + name, 0, 0)
+    await at(parts, "SET", begin + "early", 1)
     assert await at(parts, "EXISTS", begin + "due")
     assert (await delete(orders, force=True, discard=True)).status_code == 204
     assert [key for key in await find(parts, "acker:*") if "orders" in key] == [keys.shard("orders", 0)]

@@ -23,6 +23,8 @@ POLL = "tests/integration/test_long_poll.py::"
 READERS = "tests/integration/test_read_coalescer.py::"
 MANY = "tests/integration/test_many_spouts.py::"
 NARROW = "tests/integration/test_full_mailbox.py::"
+EARLY = "tests/model/test_early.py::"
+EARLY_ROOTS = "tests/integration/test_early_roots.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
 REMEMBERED = "tests/integration/test_remembered_requests.py::"
 REFUSALS = "tests/integration/test_repeats.py::"
@@ -93,6 +95,13 @@ IN_COMPLETIONS: list[Rule] = [
 ]
 
 IN_RECORD: list[Rule] = [
+    ("a record says that it was counted among the early roots", "root.state == 'P' and 1 or 128, ''", "root.state == 'P' and 1 or 0, ''", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
+    ("only what was counted is counted no more when it is dropped", "  if root.was_counted then call.early_change", "  if true then call.early_change", EARLY + "test_early_roots_of_the_release_before_end_without_a_trace_in_the_number"),
+    ("only what was counted is counted no more when its init comes", "(root.was_counted and 1 or 0)", "(root.stored and not root.was_pending and 1 or 0)", EARLY + "test_early_roots_of_the_release_before_end_without_a_trace_in_the_number"),
+    ("an unknown root was not counted", "root.was_due, root.was_counted = false, nil, nil, nil, false", "root.was_due = false, nil, nil, nil", EARLY + "test_a_root_that_begins_in_the_same_call_beside_an_early_one_is_counted"),
+    ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
+    ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
+    ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
     ("what lies beside a record goes with it", "if root.message_id_is_long or root.failed and not root.was_pending then", "if false then", LIFETIMES + "test_what_lies_beside_a_record_goes_with_it"),
 ]
 
@@ -132,6 +141,7 @@ IN_REQUESTS: list[Rule] = [
     ("a repeat is not applied", "      return replay_operation(call, root, op, kind)\n", "      return apply_operation(call, root, op, kind)\n", REPEATS + "test_a_repeated_ack_is_applied_once"),
     ("the room that is left goes on to the next shard", "    reply[2] = write_free_slots(call.free_slots)\n", "    reply[2] = args[3]\n", "tests/integration/test_answers.py::test_room_under_a_cap_is_one_for_all_shards"),
     ("a call that Redis refuses for memory takes no inits", "return version(key, base, args, true)", "return version(key, base, args, false)", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
+    ("for a replica of the release before acks begin trees without a bound", "call.store_full, call.spouts = store_full, REGISTERED", "call.store_full, call.spouts, call.max_early = store_full, REGISTERED, 1", EARLY + "test_replicas_of_the_release_before_begin_trees_without_a_bound_and_they_are_counted[acker_apply_full_v1]"),
     ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))", "register_on_shard('acker_apply_v2', with_memory(apply_v2))", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
 ]
 
@@ -260,8 +270,9 @@ IN_REMOVAL: list[Rule] = [
     ("a forced deletion has a reason", "pack_failure('topology deleted')", "nil", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
     ("a forced deletion fails what is pending", "        finish(call, root, 'F')\n        save_root(call, root)", "        remove_record(call, root)", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
     ("a forced deletion remembers outcomes", "        save_root(call, root)\n", "        remove_record(call, root)\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
-    ("a forced deletion drops what is early", "        remove_record(call, root)\n        count", "        count", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
-    ("a forced deletion counts what it drops", "        count(call, 'dropped')\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion drops what is early", "        drop_record(call, root)\n", "        count(call, 'dropped')\n", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion counts what it drops", "        drop_record(call, root)\n", "        remove_record(call, root)\n", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion sweeps the number of early roots", "base .. 'early')", "base .. 'none')", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
     ("a forced deletion leaves no bucket due", "    if redis.call('EXISTS', key) == 0 then redis.call('ZREM', call.due_key, bucket) end\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a forced deletion takes a piece a call", "budget = budget - 1 - fail_bucket(call, bucket)", "budget = budget + 0 * fail_bucket(call, bucket)", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
     ("a forced deletion says if there is more", "redis.call('EXISTS', call.due_key) }", "0 }", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
@@ -333,6 +344,9 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("monitoring/backpressure.py", "a mailbox is full from its bound on", "in suspected if counts.stored(index) >= self._mailbox_max", "in suspected if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/backpressure.py", "a mailbox is suspected from its bound on", "                if counts.stored(index) >= self._mailbox_max", "                if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/backpressure.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.stored(index) >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("operations/applier.py", "each shard takes an equal part of the early roots", "math.ceil(self._max_early / len(topology.shards))", "self._max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
+    ("operations/applier.py", "a full store begins no roots, also without inits", "apply_functions.apply_without_inits if self._backpressure.is_store_full else apply_functions.apply", "apply_functions.apply", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
+    ("operations/applier.py", "what may begin a root is refused when Redis has no memory", "if self._backpressure.is_store_full else apply_functions.apply", "if not request.operations.spout_tasks else apply_functions.apply", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),
     ("monitoring/backpressure.py", "another policy lets no init in", "violation is not None or memory_ratio", "memory_ratio", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
     ("operations/applier.py", "a spout task is registered only if a shard needs it", "new |= request.operations.spout_tasks_of(reply.marked(REGISTER, part.apply_order))", "new |= request.operations.spout_tasks", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),
     ("operations/applier.py", "a spout task that was registered meanwhile is looked for again", "missed |= request.operations.spout_tasks_of(reply.marked(FIND, part.apply_order))", "missed |= set()", REMEMBERED + "test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict"),

@@ -175,7 +175,7 @@ class MailboxFull(ServiceError):
 
 
 class StoreFull(ServiceError):
-    """Redis has no memory left for new roots."""
+    """Redis has no memory left for new roots, or a topology has as many roots without their init as it may."""
 
     code, status, title, retryable_by_default = "store_full", 503, "The store is full", True
 

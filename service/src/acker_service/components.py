@@ -39,9 +39,10 @@ class Components:
     Only the wiring (`server`, `app`, `worker`) holds this: routers and tasks are handed the parts that they use.
     ``window_ms`` is the minimum time that a request's idempotency key is remembered, ``spout_idle_ms`` the time after
     which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
-    from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``buckets`` the
-    number of small hashes of each shard of the default topology, ``durability`` when a write counts as done (for
-    ``fsync_asserted`` see `ServerRequirements`).
+    from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
+    the number of early roots of a topology from which on no more begin, ``buckets`` the number of small hashes of each
+    shard of the default topology, ``durability`` when a write counts as done (for ``fsync_asserted`` see
+    `ServerRequirements`).
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Components:
         spout_idle_ms: int = 86_400_000,
         mailbox_max: int = 1_000_000,
         max_spouts: int = 10_000,
+        max_early: int = 1_000_000,
         buckets: int = BUCKETS,
         durability: Durability = RELAXED,
         fsync_asserted: bool = False,
@@ -73,7 +75,9 @@ class Components:
         self.monitor = StoreMonitor(self.redis, self.registry, self.stats, BacklogReader(self.shards, self.spouts))
         self.readiness = Readiness(self.redis, self.registry)
         self.backpressure = Backpressure(self.monitor, self.stats, self._requirements, mailbox_max=mailbox_max)
-        self.applier = Applier(self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted)
+        self.applier = Applier(
+            self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
+        )
         self.roots = RootReader(self.shards, self.spouts, counted)
         self.pending_roots = PendingRoots(self.shards, self.spouts)
         self.root_notifier = RootNotifier(self.registry, self.shards)

@@ -131,6 +131,7 @@ def _components(url: str, settings: Settings) -> Components:
         spout_idle_ms=settings.spout_idle_ms,
         mailbox_max=settings.mailbox_max,
         max_spouts=settings.max_spouts,
+        max_early=settings.max_early,
         buckets=settings.buckets,
         durability=read_durability(settings.durability),
         fsync_asserted=settings.fsync_asserted,

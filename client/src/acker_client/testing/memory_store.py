@@ -23,10 +23,14 @@ Identity = tuple[str, str, bytes]
 class MemoryStore:
     """One topology. Everything due is ended whenever somebody looks."""
 
-    def __init__(self, time: "Clock", *, rules: TopologyRules, max_spout_pending: int | None) -> None:
+    def __init__(
+        self, time: "Clock", *, rules: TopologyRules, max_spout_pending: int | None, max_early: int | None
+    ) -> None:
         self.time = time
         self.rules = rules
         self.max_spout_pending = max_spout_pending
+        self.max_early = max_early
+        self.is_full = False
         self.refusals: deque[OperationState] = deque()
         self.applied: list[Operation] = []
         self.released = 0
@@ -88,7 +92,16 @@ class MemoryStore:
             return self.refusals.popleft()
         room = self._room(message.spout_task) if isinstance(message, Init) else None
         state = self.roots.get(message.root_id)
-        step = tree.apply_operation(state, message, now_ms=self.time.now_ms, rules=self.rules, free_slots=room)
+        if self.is_full and isinstance(message, Init) and (state is None or _is_early(state)):
+            return OperationState.STORE_FULL
+        step = tree.apply_operation(
+            state,
+            message,
+            now_ms=self.time.now_ms,
+            rules=self.rules,
+            free_slots=room,
+            free_early=self._free_early(),
+        )
         self.roots[message.root_id] = step.state
         if step.operation_state not in REFUSED:
             self.applied.append(message)
@@ -99,6 +112,11 @@ class MemoryStore:
 
     def _room(self, spout_task: str) -> int | None:
         return None if self.max_spout_pending is None else self.max_spout_pending - self.pending(spout_task)
+
+    def _free_early(self) -> int | None:
+        if self.is_full:
+            return 0
+        return None if self.max_early is None else self.max_early - sum(map(_is_early, self.roots.values()))
 
     def _tell(self, completion: CompletionRecord | None) -> None:
         if completion is not None:
@@ -150,3 +168,7 @@ class MemoryStore:
         self.released += released
         self.mailboxes[spout_task] = kept
         return {"released": released}
+
+
+def _is_early(state: State) -> bool:
+    return isinstance(state, Tree) and state.spout_task is None

@@ -1,6 +1,7 @@
 """Applies requests to the roots of a topology, each part exactly once."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -102,7 +103,10 @@ ShardResults = dict[int, tuple[ShardPart, Applied]]
 
 
 class Applier:
-    """Applies requests, each shard's part in one atomic step."""
+    """Applies requests, each shard's part in one atomic step.
+
+    ``max_early`` bounds the early roots of a topology; each of its shards takes an equal part.
+    """
 
     def __init__(
         self,
@@ -112,8 +116,11 @@ class Applier:
         spouts: SpoutRegistry,
         backpressure: Backpressure,
         metrics: OperationMetrics,
+        *,
+        max_early: int,
     ) -> None:
         self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
+        self._max_early = max_early
         self._batcher, self._limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
@@ -160,7 +167,7 @@ class Applier:
         Spout tasks are registered only once a shard needs them: a repeat must not create one that was deleted. If roots
         change meanwhile, a shard may need more.
         """
-        # Redis runs the call without inits even when its memory is full.
+        # Redis runs the call that begins no roots even when its memory is full.
         function = apply_functions.apply_without_inits if self._backpressure.is_store_full else apply_functions.apply
         spout_tasks = request.operations.spout_tasks
         indexes = await self._spouts.find(topology, spout_tasks) if spout_tasks else {}
@@ -185,7 +192,7 @@ class Applier:
         indexes: Mapping[str, int],
     ) -> dict[str, int]:
         """Ask the shards which spout tasks without an index they need. Register those, and give their indexes."""
-        requests, limits = request.shard_requests(parts, topology, indexes), ApplyLimits(spouts=SpoutCheck.ONLY)
+        requests, limits = request.shard_requests(parts, topology, indexes), self._limits(topology, SpoutCheck.ONLY)
         replies = await self._call_shards(topology, function, limits, requests)
         if errors := [reply for reply in replies if isinstance(reply, BaseException)]:
             raise _first_error(errors)
@@ -209,7 +216,7 @@ class Applier:
     ) -> None:
         """Apply parts; one that needs a spout task which is not registered stays without a result."""
         full = await self._backpressure.full_mailboxes(topology, indexes.values()) if indexes else set[int]()
-        limits = ApplyLimits(spouts=SpoutCheck.IF_NEEDED if _has_unregistered(indexes) else SpoutCheck.NONE)
+        limits = self._limits(topology, SpoutCheck.IF_NEEDED if _has_unregistered(indexes) else SpoutCheck.NONE)
         requests = request.shard_requests(parts, topology, indexes)
         if (topology.config.max_spout_pending is not None or full) and indexes:
             by_shard = {part.shard: part for part in parts}
@@ -223,6 +230,9 @@ class Applier:
                 results[part.shard] = (part, reply)
         if errors := [reply for reply in replies if isinstance(reply, BaseException)]:
             raise _first_error(errors)
+
+    def _limits(self, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
+        return ApplyLimits(max_early=math.ceil(self._max_early / len(topology.shards)), spouts=spouts)
 
     async def _call_shards(
         self, topology: Topology, function: ApplyFunction, limits: ApplyLimits, requests: Mapping[int, ShardRequest]

@@ -91,7 +91,7 @@ async def apply_or_refuse_inits(
     stamp: Stamp,
     args: ApplyArgs,
 ) -> AppliedRequests:
-    """Call an apply function; if Redis has no memory for it, the one that refuses inits and applies all the rest."""
+    """Call an apply function; if Redis has no memory for it, the one that begins no roots and applies all the rest."""
     try:
         return await redis.execute(function(*args).at(key, stamp))
     except StoreFull:

@@ -112,7 +112,7 @@ def apply(
 def apply_without_inits(
     settings: bytes, free_slots: bytes, limits: ApplyLimits, requests: Sequence[ShardRequest]
 ) -> ShardCall[AppliedRequests]:
-    """Apply requests, but refuse their inits; Redis runs this call even when its memory is full."""
+    """Apply requests, but refuse what would begin a root; Redis runs this call even when its memory is full."""
     args = (settings, free_slots, limits.packed, *(arg for request in requests for arg in request.args))
     return ShardCall(function="acker_apply_full_v2", args=args, decode=_applied)
 

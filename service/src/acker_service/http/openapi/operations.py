@@ -54,7 +54,11 @@ _FORMS = (
     "Programs that have done the XOR send the compact form, with `ack_val` for the edges; the two forms do not mix. "
     "Edge ids have to be random: edges of one operation that repeat or XOR to zero are `invalid`."
 )
-_OWN = {"init": (Conflict, TopologyBusy, TooManySpouts, MaxSpoutPending, MailboxFull, StoreFull)}
+_OWN = {
+    "init": (Conflict, TopologyBusy, TooManySpouts, MaxSpoutPending, MailboxFull, StoreFull),
+    "ack": (StoreFull,),
+    "fail": (StoreFull,),
+}
 
 
 def _single(verb: str) -> Described:

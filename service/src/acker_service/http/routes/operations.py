@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from acker_protocol.errors import Conflict, InvalidRequest, MailboxFull, MaxSpoutPending, ServiceError, StoreFull
 from acker_protocol.ids import format_id
-from acker_protocol.operations import REFUSED, Operation, OperationState
+from acker_protocol.operations import REFUSED, Init, Operation, OperationState
 from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
 from acker_protocol.wire.fields import idempotency_key
 from acker_protocol.wire.operations import VERBS
@@ -31,6 +31,8 @@ _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
     OperationState.MAILBOX_FULL: (MailboxFull, "the spout task's mailbox is full; read and release its completions"),
     OperationState.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
 }
+
+_EARLY_REFUSED = "the store has no memory left for new roots, or the topology has as many without their init as it may"
 
 
 def make_router(*, registry: TopologyRegistry, applier: Applier, max_body_bytes: int, max_batch: int) -> APIRouter:
@@ -104,6 +106,8 @@ def _respond(operation: Operation, reply: Reply) -> Response:
     result = reply.results[0]
     if result.state in REFUSED:
         kind, detail = _REFUSALS[result.state]
+        if result.state is OperationState.STORE_FULL and not isinstance(operation, Init):
+            detail = _EARLY_REFUSED
         response: Response = errors.respond(kind(detail, root_id=format_id(operation.root_id)))
     else:
         response = Response(msgspec.json.encode(show_result(operation.root_id, result)), media_type=JSON)

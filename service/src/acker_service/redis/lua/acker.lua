@@ -37,6 +37,7 @@
     failing   hash    spout index -> time of the first failure since the last success
     dead      hash    spout index -> completions in d<i>
     used      hash    spout index -> time of the last emit or read
+    early     string  number of early roots, none if it is missing; TTL 28 days
     gone      set     indexes of removed spout tasks: roots that end under them give no completion
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
@@ -116,7 +117,7 @@ local function begin_call(key, base, args)
   call.outcome_slice = call.base .. 'f' .. math.floor(call.now / call.retention) % 2 .. ':'
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
-  call.sliced, call.emitted = {}, {}
+  call.sliced, call.emitted, call.early_change = {}, {}, 0
   return call
 end
 

@@ -120,6 +120,7 @@ local function commit(call)
     if change ~= 0 and not is_gone(call, spout) then redis.call('HINCRBY', call.base .. 'pending', spout, change) end
   end
   for spout in pairs(call.emitted) do redis.call('HSET', call.base .. 'used', spout, call.now) end
+  write_early(call)
   write_latencies(call)
   for name, change in pairs(call.counts) do redis.call('HINCRBY', call.base .. 'counts', name, change) end
 end

@@ -63,7 +63,7 @@ do
     end
     redis.call('UNLINK', base .. 'due', base .. 'pending', base .. 'unread', base .. 'heads', base .. 'tips',
       base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
-      base .. 'failing', base .. 'dead')
+      base .. 'failing', base .. 'dead', base .. 'early')
     return { 'ok' }
   end
 
@@ -78,8 +78,7 @@ do
         finish(call, root, 'F')
         save_root(call, root)
       else
-        remove_record(call, root)
-        count(call, 'dropped')
+        drop_record(call, root)
       end
     end
     if redis.call('EXISTS', key) == 0 then redis.call('ZREM', call.due_key, bucket) end

@@ -8,7 +8,7 @@
 ]]
 
 do
-  local NO_LIMIT, INIT, REFUSED = 0xFFFFFFFF, 1, '[bcms]'
+  local INIT, REFUSED = 1, '[bcms]'
   local UNREGISTERED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
   local REGISTERED, ASKED = 0, 2
 
@@ -185,7 +185,7 @@ do
             ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL:
             none, its mailbox is full) of each capped spout task, or ''
             [4] limits: B (0: all spout tasks of inits are registered; 1: some may have the index UNREGISTERED or, looked
-            for again, UNKNOWN; 2: likewise, and nothing is applied), most early roots of the shard I4 (NO_LIMIT: any)
+            for again, UNKNOWN; 2: likewise, and nothing is applied), most early roots of the shard I4
             then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
             (stored instead where an operation was refused; '' for a single operation), the position of each operation
             in the request, I4 each, from 0 ('' if they are in the order of the request), its operations
@@ -203,10 +203,11 @@ do
     return apply(call, args[3], requests)
   end
 
-  -- As apply_v2, for replicas of the release before: without limits and positions.
+  -- As apply_v2, for replicas of the release before: without limits and positions. Acks and fails begin trees also in a
+  -- full store, for those replicas call acker_apply_full_v1 for all that holds no init.
   local function apply_v1(key, base, args, store_full)
     local call, requests = begin_call(key, base, args), {}
-    call.store_full, call.spouts, call.max_early = store_full, REGISTERED, NO_LIMIT
+    call.store_full, call.spouts = store_full, REGISTERED
     for i = 4, #args, 4 do
       requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2], ops = args[i + 3],
         remember = remember_v1 }
@@ -226,7 +227,7 @@ do
   redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))
   redis.register_function('acker_apply_v1', on_shard(with_memory(apply_v1)))
 
-  -- For a store that is full: an init gets store_full.
+  -- For a store that is full: every operation that would begin a tree gets store_full.
   register_on_shard('acker_apply_full_v2', without_memory(apply_v2))
   register_on_shard('acker_apply_full_v1', without_memory(apply_v1))
 end

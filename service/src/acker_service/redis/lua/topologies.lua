@@ -118,10 +118,13 @@ do
     return { 'ok', #new, values }
   end
 
-  -- Input: KEYS[1] shard; ARGV[1] stamp. Output: {'ok', pending, unread and dead letters, each by spout index, counts}
+  -- Input: KEYS[1] shard; ARGV[1] stamp. Output: {'ok', pending, unread and dead letters, each by spout index, counts
+  -- and the number of early roots, by name}
   local function read_counts(_, base)
+    local counts = redis.call('HGETALL', base .. 'counts')
+    counts[#counts + 1], counts[#counts + 2] = 'early', redis.call('GET', base .. 'early') or '0'
     return { 'ok', redis.call('HGETALL', base .. 'pending'), redis.call('HGETALL', base .. 'unread'),
-      redis.call('HGETALL', base .. 'dead'), redis.call('HGETALL', base .. 'counts') }
+      redis.call('HGETALL', base .. 'dead'), counts }
   end
 
   -- Input: KEYS[1] acker:{topologies}. Notes that a worker ticks. Output: {'ok'}
