@@ -132,9 +132,11 @@ class Connection(HttpToolsProtocol):
         """Go on with the requests that wait, then with the input that is not parsed yet."""
         had_waiting = bool(self.pipeline)
         super().on_response_complete()
+        if not (had_waiting or self._refusal is not None) or self.transport.is_closing():
+            return
         if self._refusal is not None:
             self._refuse_when_due(self._refusal)
-        elif had_waiting and not self.transport.is_closing():
+        else:
             self._parse_pending()
             self.flow.resume_reading()
 
@@ -185,7 +187,11 @@ class Connection(HttpToolsProtocol):
         self._unread += len(data)
         super().data_received(data)  # type: ignore[arg-type]
         if self._unread > self.limits.max_header_bytes and self._refusal is None:
-            self._refuse(self._too_large(f"over {self.limits.max_header_bytes} bytes"))
+            if self._has_arrived and self.cycle is not None and not self.cycle.keep_alive:
+                self._discard(self._unread)  # the parser skips what follows the last request
+                self._unread = 0
+            else:
+                self._refuse(self._too_large(f"over {self.limits.max_header_bytes} bytes"))
         if self._timer is None and self.cycle.response_complete:
             self._set_timer(self.limits.body_timeout_s)
 

@@ -157,6 +157,25 @@ async def test_a_refused_head_is_not_read_beyond_it_either(held):
 async def test_what_is_pipelined_behind_a_last_request_is_discarded(held):
     await held.feed(REQUEST.replace(b"Host", b"Connection: close\r\nHost") + SHORTEST * 200)
     await held.answer_all(1)
+    assert held.transport.told == ["close"]
+    assert held.transport.written.count(b"HTTP/1.1 ") == 1
+    assert held.asked == ["/livez"]
+
+
+async def test_it_is_not_read_without_end_while_the_last_request_is_answered(held):
+    await held.feed(REQUEST.replace(b"Host", b"Connection: close\r\nHost"))
+    for _ in range(MAX_DISCARDED // len(SHORTEST * 50)):
+        await held.feed(SHORTEST * 50)
+    assert held.transport.told == []
+    await held.feed(SHORTEST * 50)
+    await held.feed(SHORTEST * 50)
+    assert held.transport.told[0] == "abort"
+
+
+async def test_a_connection_that_is_closed_while_a_request_waits_is_read_on(held):
+    await held.feed(REQUEST + SHORTEST * 200)
+    held.connection._running.keep_alive = False
+    await held.answer_all(1)
     assert held.transport.told == ["pause", "eof", "resume"]
     assert held.asked == ["/livez"]
 
