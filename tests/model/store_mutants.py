@@ -13,9 +13,11 @@ DELIVERIES = "tests/integration/test_deliveries.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
+LIBRARY = "tests/integration/test_library.py::"
 LISTING = "tests/integration/test_pending_roots.py::"
 POLL = "tests/integration/test_long_poll.py::"
 READERS = "tests/integration/test_read_coalescer.py::"
+MANY = "tests/integration/test_many_spouts.py::"
 NARROW = "tests/integration/test_full_mailbox.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
 REMEMBERED = "tests/integration/test_remembered_requests.py::"
@@ -52,7 +54,9 @@ IN_ACKER: list[Rule] = [
     ("the backstop is three times the longest timeout", "21 * 86400000", "7 * 86400000", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
     ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < call.now + window", "true", SLICES + "test_a_slice_keeps_the_later_end_that_a_longer_window_gave_it"),
     ("a slice gets the later end of a longer window", "redis.call('PEXPIRETIME', key) < call.now + window", "redis.call('PEXPIRETIME', key) < 0", SLICES + "test_a_slice_gets_the_later_end_of_a_longer_window"),
-    ("what frees or reads runs in a full store", "flags = { 'allow-oom' }", "flags = {}", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("what frees or reads runs in a full store", "flags = flags or { 'allow-oom' }", "flags = flags or {}", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("a right that is missing is told", "is_known and may and '1' or '0'", "'1'", LIBRARY + "test_a_missing_right_is_named_before_a_function_runs"),
+    ("a command that the server lacks is not allowed", "is_known and may", "may", LIBRARY + "test_a_command_that_the_server_lacks_is_not_allowed"),
     ("a stale call applies nothing", "    if stale then return stale end\n", "", STAMPS + "test_a_call_that_is_stale_applies_nothing"),
 ]
 
@@ -72,7 +76,8 @@ IN_COMPLETIONS: list[Rule] = [
     ("unread completions are counted", "  redis.call('HINCRBY', call.base .. 'unread', spout, #completions)\n", "", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
     ("every completion of a box is unread", "'unread', spout, #completions)", "'unread', spout, 1)", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
     ("the newest entry is noted", "  redis.call('HSET', call.base .. 'tips', spout, entry)\n", "", READERS + "test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip"),
-    ("news are hinted at", "  redis.call('SPUBLISH', call.hints_channel, call.incarnation .. ' ' .. spout)\n", "", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
+    ("a hint that may not be published stops nothing", "redis.pcall('SPUBLISH'", "redis.call('SPUBLISH'", LIBRARY + "test_a_hint_that_may_not_be_published_stops_nothing"),
+    ("news are hinted at", "  publish_hint(call.hints_channel, call.incarnation, spout)\n", "", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
     ("pending roots are counted", "redis.call('HINCRBY', call.base .. 'pending', spout, change)", "redis.call('HGET', call.base .. 'pending', spout)", SPOUTS + "test_an_init_registers_its_spout_task"),
     ("an emit uses its spout task", "  for spout in pairs(call.emitted) do redis.call('HSET', call.base .. 'used', spout, call.now) end\n", "", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
     ("ended roots are counted", "redis.call('HINCRBY', call.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)", "redis.call('HSET', call.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)", TICK + "test_one_tick_ends_all_that_is_overdue"),
@@ -214,10 +219,15 @@ IN_TOPOLOGIES: list[Rule] = [
     ("an incarnation carries over to its upper half", "math.floor(low / 4294967296), 8)", "0, 8)", STAMPS + "test_an_incarnation_is_above_any_floor"),
     ("a pair is above what a shard is ahead with", "    if stamp < args[5] then stamp = args[5]:sub(1, 16)", "    if false then stamp = args[5]:sub(1, 16)", STAMPS + "test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards"),
     ("a topology is listed", "    redis.call('SADD', keys[2], args[4])\n", "", TOPOLOGIES + "test_all_topologies_are_listed_by_name"),
-    ("a spout task is made only in its incarnation", "    if not stamp or stamp:sub(1, 16) ~= args[1]:sub(1, 16) then return { 'stale', stamp or '' } end\n", "", SPOUTS + "test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied"),
+    ("a spout task is made only in its incarnation", "    if not own or own:sub(1, 16) ~= stamp:sub(1, 16) then return { 'stale', own or '' } end\n", "", SPOUTS + "test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied"),
     ("a spout task is written only over the one that was read", "    if (value or '') ~= args[3] then return { 'raced' } end\n", "", STAMPS + "test_a_spout_task_is_written_only_over_the_one_that_was_read"),
-    ("a spout task keeps its index", "value and value:match('^%d+ %d+')\n      or redis", "redis", DEPARTURES + "test_a_spout_task_that_changes_keeps_its_index"),
-    ("an index is never used again", "redis.call('HINCRBY', keys[1], 'next', 1) - 1", "redis.call('HLEN', keys[2])", DEPARTURES + "test_an_index_is_never_used_again"),
+    ("a spout task keeps its index", "value and value:match('^%d+ %d+ ')", "nil", DEPARTURES + "test_a_spout_task_that_changes_keeps_its_index"),
+    ("an index is never used again", "redis.call('HINCRBY', topology, 'next', count) - count", "0", DEPARTURES + "test_an_index_is_never_used_again"),
+    ("each new spout task has its own index", "new_value(index + n - 1, now, args[3])", "new_value(index, now, args[3])", MANY + "test_the_function_makes_all_or_none_and_gives_what_was_there_as_it_was"),
+    ("a spout task that exists stays as it is", "if not value then new[#new + 1] = i end", "new[#new + 1] = i", MANY + "test_the_function_makes_all_or_none_and_gives_what_was_there_as_it_was"),
+    ("a topology has so many spout tasks at most", "if count + #new > tonumber(args[2]) then return { 'full', count, #new } end", "", MANY + "test_the_function_makes_all_or_none_and_gives_what_was_there_as_it_was"),
+    ("all new spout tasks of a call are written", "for from = 1, #fields, SLICE do", "for from = 1, 1 do", MANY + "test_new_spout_tasks_of_a_batch_are_made_together"),
+    ("all spout tasks of a call are looked up", "for from = first, #args, SLICE do", "for from = first, first do", MANY + "test_new_spout_tasks_of_a_batch_are_made_together"),
     ("counts are read", "redis.call('HGETALL', base .. 'unread'),", "{},", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
 ]
 

@@ -106,6 +106,6 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
 def _monitoring_routers(parts: Components, stopping: asyncio.Event) -> list[APIRouter]:
     """Build the routers of the probes and of the metrics, which every role has."""
     return [
-        health.make_router(redis=parts.redis, expiry=parts.expiry, stopping=stopping),
+        health.make_router(readiness=parts.readiness, expiry=parts.expiry, stopping=stopping),
         health.make_metrics_router(monitor=parts.monitor, backpressure=parts.backpressure, metrics=parts.metrics),
     ]

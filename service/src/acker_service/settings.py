@@ -74,6 +74,7 @@ class Settings(BaseSettings):
     mailbox_max: int = Field(
         default=1_000_000, ge=1, le=2**31 - 1, description="Unread completions of a spout task, at most"
     )
+    max_spouts: int = Field(default=10_000, ge=1, le=1_000_000, description="Most spout tasks of a topology")
     spout_idle_ms: int = Field(
         default=DAY_MS, ge=1_000, le=365 * DAY_MS, description="How long an ephemeral spout task stays unused"
     )

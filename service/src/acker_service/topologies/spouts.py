@@ -1,15 +1,17 @@
 """Reads and writes spout tasks: their indexes, by name and back, and their callbacks."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from acker_protocol.errors import SpoutBusy, StoreFull, StoreUnavailable, UnknownSpout
+from acker_protocol.errors import SpoutBusy, StoreFull, StoreUnavailable, TooManySpouts, UnknownSpout
 
 from acker_service.redis import config_functions
 from acker_service.redis.client import RedisClient
+from acker_service.redis.config_functions import SpoutsFull
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.callback import RegisteredCallback, decode_registered
 from acker_service.topologies.registry import (
@@ -69,8 +71,9 @@ class Spout:
 class SpoutRegistry:
     """Reads and writes spout tasks, with a cache for each version of a topology: a deletion raises the version."""
 
-    def __init__(self, redis: RedisClient, registry: TopologyRegistry) -> None:
-        self._redis, self._registry = redis, registry
+    def __init__(self, redis: RedisClient, registry: TopologyRegistry, *, max_spouts: int) -> None:
+        """Name the store; a topology has ``max_spouts`` spout tasks at most."""
+        self._redis, self._registry, self._max_spouts = redis, registry, max_spouts
         self._caches: dict[str, tuple[object, dict[str, Spout]]] = {}
         self._with_callback: dict[str, tuple[object, list[Spout]]] = {}
 
@@ -117,7 +120,10 @@ class SpoutRegistry:
         Raises `StoreUnavailable` if a deletion takes long.
         """
         for _ in range(_DELETION_POLLS):
-            spouts = await self._read_named(topology, names)
+            cached = self._cached(topology)
+            spouts = {name: cached[name] for name in names & cached.keys() if not cached[name].deletion}
+            if missing := sorted(names - spouts.keys()):
+                spouts |= await self._find(topology, missing)
             deleting = [spout.name for spout in spouts.values() if spout.deletion]
             if not deleting:
                 return {name: spouts[name].index if name in spouts else UNREGISTERED for name in names}
@@ -125,17 +131,60 @@ class SpoutRegistry:
         raise StoreUnavailable(f"spout task {deleting[0]} is being removed, and that takes long")
 
     async def ensure(self, topology: Topology, names: set[str]) -> dict[str, int]:
-        """Give the indexes of spout tasks, and create those that are new, without a callback. Raises `StaleStamp`.
+        """Give the indexes of spout tasks, and create those that are new, without a callback.
 
-        A new one that Redis has no memory for is `UNREGISTERED`: its inits have to be refused.
+        Waits for the end of a deletion. A new one that Redis has no memory for is `UNREGISTERED`: its inits have to be
+        refused. Raises `StaleStamp`, and `TooManySpouts` if none was created because not all have a place.
         """
-        return {name: await self._index(topology, name) for name in names}
+        spouts = await self._ensure_all(topology, names)
+        for _ in range(_DELETION_POLLS):
+            leaving = {spout.name for spout in spouts.values() if spout.deletion}
+            if not leaving:
+                return {name: spouts[name].index if name in spouts else UNREGISTERED for name in names}
+            await asyncio.sleep(POLL_INTERVAL_S)
+            await self.read_all(topology)
+            spouts |= await self._ensure_all(topology, leaving)
+        raise StoreUnavailable(f"spout tasks are being removed, and that takes long: {', '.join(sorted(leaving)[:3])}")
 
-    async def _index(self, topology: Topology, name: str) -> int:
-        try:
-            return (await self._ensure_one(topology, name)).index
-        except StoreFull:
-            return UNREGISTERED
+    async def _ensure_all(self, topology: Topology, names: set[str]) -> dict[str, Spout]:
+        """Give spout tasks by name, and create those that are new; without those that Redis has no memory for.
+
+        All of a batch take one call to read and one to create, whatever their number.
+        """
+        cached = self._cached(topology)
+        found = {name: cached[name] for name in names & cached.keys()}
+        if unknown := sorted(names - cached.keys()):
+            found |= await self._find(topology, unknown)
+        if new := sorted(names - found.keys()):
+            with contextlib.suppress(StoreFull):
+                _, created = await self._register(topology, new, Spout(name="", index=-1).document())
+                found |= created
+        return found
+
+    async def _find(self, topology: Topology, names: Sequence[str]) -> dict[str, Spout]:
+        """Read spout tasks from Redis, by name; without those that do not exist."""
+        call = config_functions.read_some_spouts(topology.name, topology.incarnation, names)
+        values = await self._redis.execute(call)
+        if found := {name: _decode(name, value) for name, value in zip(names, values, strict=True) if value}:
+            await self._redis.wait_replicated(call)
+            self._cache_spouts(topology, found)
+        return found
+
+    async def _register(self, topology: Topology, names: Sequence[str], document: str) -> tuple[bool, dict[str, Spout]]:
+        """Create those of the spout tasks that are new; says whether any is, and gives all. Raises `TooManySpouts`."""
+        reply = await self._redis.execute(
+            config_functions.register_spouts(
+                topology.name, stamp=topology.stamp, names=names, document=document, max_spouts=self._max_spouts
+            )
+        )
+        if isinstance(reply, SpoutsFull):
+            raise TooManySpouts(
+                f"topology {topology.name} has {reply.present} spout tasks and may have {self._max_spouts} "
+                f"(ACKER_MAX_SPOUTS): {reply.new} more were named, among them {names[0]}; delete unused ones"
+            )
+        spouts = {name: _decode(name, value) for name, value in zip(names, reply.values, strict=True)}
+        self._cache_spouts(topology, spouts)
+        return reply.created > 0, spouts
 
     async def create_or_update(
         self, topology: Topology, name: str, *, ephemeral: bool | None = None
@@ -148,34 +197,29 @@ class SpoutRegistry:
                 topology = await self._registry.refresh_after(topology, stale)
         raise AssertionError("retries end by raising")
 
-    async def _ensure_one(self, topology: Topology, name: str) -> Spout:
-        """Give a spout task that is not being deleted; waits for the end of a deletion."""
-        spout = self._cached(topology).get(name) or (await self._write(topology, name))[0]
-        for _ in range(_DELETION_POLLS):
-            if not spout.deletion:
-                return spout
-            await asyncio.sleep(POLL_INTERVAL_S)
-            await self.read_all(topology)
-            spout = (await self._write(topology, name))[0]
-        raise StoreUnavailable(f"spout task {name} is being removed, and that takes long")
-
-    async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None = None) -> tuple[Spout, bool]:
-        read = config_functions.read_spout(topology.name, topology.incarnation, name)
+    async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None) -> tuple[Spout, bool]:
+        read = config_functions.read_some_spouts(topology.name, topology.incarnation, [name])
         for _ in retries(f"spout task {name}"):
-            value = await self._redis.execute(read)
-            present = _decode(name, value) if value else None
-            wanted = present or Spout(name=name, index=-1)
-            if ephemeral is not None:
-                wanted = replace(wanted, ephemeral=ephemeral)
+            [value] = await self._redis.execute(read)
+            present = _decode(name, value) if value else Spout(name=name, index=-1)
+            wanted = present if ephemeral is None else replace(present, ephemeral=ephemeral)
+            if not value:
+                is_new, created = await self._register(topology, [name], wanted.document())
+                if is_new:
+                    return created[name], True
+                continue  # another request was faster
             if wanted == present:
                 await self._redis.wait_replicated(read)
-                return self._cache_spout(topology, present), False
-            write = config_functions.write_spout(
-                topology.name, stamp=topology.stamp, name=name, present=value or "", document=wanted.document()
-            )
-            written = await self._redis.execute(write)
+                written: str | None = value
+            else:
+                write = config_functions.write_spout(
+                    topology.name, stamp=topology.stamp, name=name, present=value, document=wanted.document()
+                )
+                written = await self._redis.execute(write)
             if written is not None:
-                return self._cache_spout(topology, _decode(name, written)), present is None
+                changed = _decode(name, written)
+                self._cache_spouts(topology, {name: changed})
+                return changed, False
         raise AssertionError("retries end by raising")
 
     async def mark(self, topology: Topology, before: Spout, after: Spout | None) -> Topology | None:
@@ -193,19 +237,6 @@ class SpoutRegistry:
         await self._registry.stamp_shards(refreshed)
         return refreshed
 
-    async def _read_named(self, topology: Topology, names: Set[str]) -> dict[str, Spout]:
-        """Give those of these spout tasks that exist; reads those that are not cached, or were being deleted."""
-        cached = self._cached(topology)
-        spouts = {name: cached[name] for name in names if name in cached and not cached[name].deletion}
-        if missing := sorted(names - spouts.keys()):
-            call = config_functions.read_named_spouts(topology.name, topology.incarnation, missing)
-            values = await self._redis.execute(call)
-            await self._redis.wait_replicated(call)
-            found = {name: _decode(name, value) for name, value in values.items()}
-            self._caches[topology.name] = (self._cache_key(topology), self._cached(topology) | found)
-            spouts |= found
-        return spouts
-
     def _cached(self, topology: Topology) -> dict[str, Spout]:
         key, spouts = self._caches.get(topology.name, (None, {}))
         return spouts if key == self._cache_key(topology) else {}
@@ -214,9 +245,9 @@ class SpoutRegistry:
         """A cache is valid for one version of a topology, and while its keys stay on the same servers."""
         return topology.stamp, self._redis.generation
 
-    def _cache_spout(self, topology: Topology, spout: Spout) -> Spout:
-        self._caches[topology.name] = (self._cache_key(topology), self._cached(topology) | {spout.name: spout})
-        return spout
+    def _cache_spouts(self, topology: Topology, spouts: Mapping[str, Spout]) -> None:
+        """Add to the cache, in one step for all: a batch may name thousands."""
+        self._caches[topology.name] = (self._cache_key(topology), {**self._cached(topology), **spouts})
 
 
 class Callbacks:

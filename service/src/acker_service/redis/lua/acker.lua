@@ -88,8 +88,8 @@ end
 
 -- Registers a function that Redis also runs at maxmemory: all but those that make new roots, topologies or spout tasks.
 -- At maxmemory Redis refuses every other function, even one that only frees or reads.
-local function register(name, callback)
-  redis.register_function { function_name = name, callback = callback, flags = { 'allow-oom' } }
+local function register(name, callback, flags)
+  redis.register_function { function_name = name, callback = callback, flags = flags or { 'allow-oom' } }
 end
 
 -- Wraps a function of a shard: KEYS[1] is the shard, ARGV[1] the stamp. The wrapped function runs only if the stamp
@@ -146,6 +146,20 @@ register('acker_barrier_v1', function(keys)
 end)
 
 register('acker_version', function() return VERSION end)
+
+-- Checks what the login of the caller may do: Redis runs a function by the rights of its caller, and stops it half-way
+-- where one is missing. Also runs on a replica. A command that the server does not have is not allowed.
+-- Input: no keys; ARGV commands, their words separated by a space. Output: {'ok', per command '1' (allowed) or '0'}
+register('acker_rights_v1', function(_, args)
+  local allowed = {}
+  for i, command in ipairs(args) do
+    local words = {}
+    for word in command:gmatch('%S+') do words[#words + 1] = word end
+    local is_known, may = pcall(redis.acl_check_cmd, unpack(words))
+    allowed[i] = is_known and may and '1' or '0'
+  end
+  return { 'ok', table.concat(allowed) }
+end, { 'allow-oom', 'no-writes' })
 
 -- Input: KEYS[1] shard; ARGV[1] stamp. Stamps a shard that has no stamp or a lower one.
 -- Output: {'ok'} or {'stale', stamp}

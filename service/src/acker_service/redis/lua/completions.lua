@@ -75,11 +75,17 @@ local function is_gone(call, spout)
   return redis.call('SISMEMBER', call.base .. 'gone', spout) == 1
 end
 
+-- Announces new completions. A hint may be lost, so a login that may not publish must not stop the step half-way:
+-- readers also poll.
+local function publish_hint(channel, incarnation, spout)
+  redis.pcall('SPUBLISH', channel, incarnation .. ' ' .. spout)
+end
+
 local function append_completions(call, spout, completions)
   local entry = redis.call('XADD', call.base .. 'm' .. spout, '*', 'n', #completions, 'c', table.concat(completions))
   redis.call('HINCRBY', call.base .. 'unread', spout, #completions)
   redis.call('HSET', call.base .. 'tips', spout, entry)
-  redis.call('SPUBLISH', call.hints_channel, call.incarnation .. ' ' .. spout)
+  publish_hint(call.hints_channel, call.incarnation, spout)
 end
 
 -- Commits a call: appends completions to the mailboxes, publishes hints, writes counts. One entry per spout task holds

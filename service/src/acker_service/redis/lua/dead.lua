@@ -52,7 +52,7 @@ do
     local total, more = end_dead(base, spout, args[3], function(n, packed) add_entry(base, spout, n, packed) end)
     if total > 0 then
       redis.call('HINCRBY', base .. 'unread', spout, total)
-      redis.call('SPUBLISH', key .. ':hints', args[1]:sub(1, 16) .. ' ' .. spout)
+      publish_hint(key .. ':hints', args[1]:sub(1, 16), spout)
     end
     return { 'ok', total, more }
   end
