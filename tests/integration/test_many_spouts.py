@@ -22,7 +22,7 @@ DEFAULT = "/v1/topologies/default"
 MAX_SPOUTS = 3
 MANY = 2_000
 PER_INIT = 15
-"""An init takes ten; three more ask whether its root is known, so that a repeat creates no spout task; two for its name."""
+"""An init takes ten; three more ask whether its root is known, for a repeat creates no spout task; and few its name."""
 
 
 async def commands(parts: Components) -> int:
