@@ -19,7 +19,7 @@ COMPLETIONS = f"{DEFAULT}/spouts/orders/completions"
 TOTAL = 13_700_000
 """Bytes of requests, as many as took an acker from 84 to 715 MiB."""
 
-BOUNDS = {"grown_kib": 100_000, "livez_s": 1.0}
+BOUNDS = {"grown_kib": 100_000, "livez_cpu_s": 1.0}
 WAITING = 100
 """Requests of one connection that wait for their answers, at most."""
 

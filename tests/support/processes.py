@@ -23,6 +23,12 @@ def resident_kib(pid: int) -> int:
     return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0])
 
 
+def cpu_seconds(pid: int) -> float:
+    """Give the CPU time that a process has used. Unlike the clock, it does not depend on what else the machine does."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def stands_still(pid: int) -> bool:
     """Whether a process was stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
