@@ -9,9 +9,9 @@ from acker_client import errors
 CLIENT = """
     Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy GivenUp
     Root Tuple Anchor Anchors Batch Answer Done Outcome OperationState Counts Reject Retry topology_of
-    AckerError Misuse TupleDone NameTaken TooManyAnchors TooManySpouts Closed WrongHeader WrongAnswer Unreachable Refused
+    AckerError Misuse TupleDone NameTaken TooManyAnchors Closed WrongHeader WrongAnswer Unreachable Refused
     Undelivered BufferFull
-    ServiceError InvalidRequest Conflict MaxSpoutPending MailboxFull StoreFull
+    ServiceError InvalidRequest Conflict MaxSpoutPending TooManySpouts MailboxFull StoreFull
     webhook_app
 """
 
