@@ -57,7 +57,7 @@ IN_LUA = [
     ("if root.state == 'N' then return 'd' end", ""),
     ("return kind == FAIL and 'd' or 'p'", "return 'p'"),
     ("refused and request.partial_hash or request.hash", "request.hash"),
-    ("if set == '' or not call.changed then return end", "if true then return end"),
+    ("if request.set == '' or call.store_full and not call.changed then return end", "if true then return end"),
     ("  expire_slice(call, key, call.idempotency_window)", ""),
     ("expire_slice(call, call.outcome_slice .. root.bucket, call.retention)", ""),
     ("(math.floor(call.now / window) + 2) * window - 1", "(math.floor(call.now / window) + 1) * window - 1"),
