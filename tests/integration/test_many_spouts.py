@@ -1,15 +1,16 @@
 """Very many spout tasks: made in one step, and bounded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import anyio
 import httpx
 import pytest
 from acker_service.components import Components
-from acker_service.redis import keys
-from acker_service.topologies.spouts import UNREGISTERED, Spout
-from acker_service.topologies.topology import Deletion, Topology
+from acker_service.redis import config_functions, keys
+from acker_service.redis.calls import Call
+from acker_service.topologies.spouts import UNREGISTERED
+from acker_service.topologies.topology import Deletion
 
 from tests.support.caller import Caller, ack, init
 from tests.support.processes import cpu_seconds
@@ -135,11 +136,11 @@ async def test_a_batch_waits_until_a_spout_task_of_it_is_deleted(
     assert await parts.spouts.mark(topology, before, marked)
     topology = await parts.registry.refresh("default")
     indexes: dict[str, int] = {}
-    read_all, reads = parts.spouts.read_all, list[Topology]()
+    read_some_spouts, reads = config_functions.read_some_spouts, list[Sequence[str]]()
 
-    async def counted(found: Topology) -> dict[str, Spout]:
-        reads.append(found)
-        return await read_all(found)
+    def counted(found: str, incarnation: str, names: Sequence[str]) -> Call[list[str | None]]:
+        reads.append(names)
+        return read_some_spouts(found, incarnation, names)
 
     async def ensure() -> None:
         indexes.update(await parts.spouts.ensure(topology, {"leaving", "new"}))
@@ -147,7 +148,7 @@ async def test_a_batch_waits_until_a_spout_task_of_it_is_deleted(
     async def has_read_thrice() -> bool:
         return len(reads) >= 3
 
-    monkeypatch.setattr(parts.spouts, "read_all", counted)
+    monkeypatch.setattr(config_functions, "read_some_spouts", counted)
     async with anyio.create_task_group() as group:
         group.start_soon(ensure)
         await eventually(has_read_thrice)

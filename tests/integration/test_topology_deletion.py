@@ -119,8 +119,11 @@ async def test_a_topology_made_again_is_untouched_by_what_was_in_flight_against_
     assert await state(api, "init", INIT | {"message_id": "43", "spout_task": "writer"}) == "pending"
     assert (await other.get(f"{T}/roots/{ROOT}")).json()["message_id"] == "43"
     release = await other.post(f"{T}/spouts/writer/completions/release", json={"cursor": old})
-    assert release.json() == {"released": 0}
+    assert release.json()["code"] == "invalid"
     assert (await other.get(f"{T}/spouts/reader")).json()["code"] == "unknown_spout"
+    assert await state(api, "init", INIT | {"root_id": "00000000000000b2", "spout_task": "reader"}) == "pending"
+    release = await other.post(f"{T}/spouts/reader/completions/release", json={"cursor": old})
+    assert release.json() == {"released": 0}
 
 
 async def test_a_replica_with_a_warm_cache_learns_that_a_topology_has_gone(
