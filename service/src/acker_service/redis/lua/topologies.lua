@@ -5,6 +5,7 @@
 
 do
   local TICKED_MS = 10000
+  local MAX_FIELDS = 1000
 
   local function hex(value, digits)
     local text = ''
@@ -69,6 +70,16 @@ do
       redis.call('HGETALL', base .. 'dead'), redis.call('HGETALL', base .. 'counts') }
   end
 
+  -- Input: KEYS[1] shard; ARGV[1] stamp, then spout indexes. Output: {'ok', pending roots of each ...}
+  local function read_pending(_, base, args)
+    local reply = { 'ok' }
+    for i = 2, #args, MAX_FIELDS do
+      local counts = redis.call('HMGET', base .. 'pending', unpack(args, i, math.min(i + MAX_FIELDS - 1, #args)))
+      for _, count in ipairs(counts) do reply[#reply + 1] = tonumber(count or 0) end
+    end
+    return reply
+  end
+
   -- Input: KEYS[1] acker:{topologies}. Notes that a worker ticks. Output: {'ok'}
   local function note_tick(keys)
     redis.call('SET', keys[1] .. '::ticked', clock(), 'PX', TICKED_MS)
@@ -79,5 +90,6 @@ do
   redis.register_function('acker_write_topology_v1', write_topology)
   redis.register_function('acker_write_spout_v1', write_spout)
   register_on_shard('acker_read_counts_v1', read_counts)
+  register_on_shard('acker_pending_v1', read_pending)
   register('acker_note_tick_v1', note_tick)
 end
