@@ -11,8 +11,7 @@ from acker_service.redis.calls import Argument, Call
 from acker_service.redis.client import RedisClient
 from acker_service.redis.node import Node
 
-BESIDE = frozenset({"acker_tips_v1"})
-"""The poll of all mailboxes, once a second whatever is delivered."""
+from tests.support.redis_side import everywhere
 
 
 @dataclass(slots=True)
@@ -29,9 +28,8 @@ class Trips:
         self.found.clear()
 
     def of(self, *names: str) -> list[tuple[str, ...]]:
-        """Give the round trips with a call whose name begins so, each name once."""
-        kinds = (tuple(dict.fromkeys(trip)) for trip in self.found)
-        return [trip for trip in kinds if any(name.startswith(names) for name in trip)]
+        """Give the round trips that carried a call with such a beginning of its name."""
+        return [trip for trip in self.found if any(call.startswith(names) for call in trip)]
 
 
 @contextmanager
@@ -41,13 +39,12 @@ def counted(parts: Components) -> Iterator[Trips]:
     send, on_server = RedisClient._send, RedisClient._on_server
 
     async def counted_send(self: RedisClient, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
-        names = tuple(call.name for call in calls)
-        if self is parts.redis and not BESIDE.issuperset(names):
-            trips.found.append(names)
+        if self is parts.redis:
+            trips.found.append(tuple(call.name for call in calls))
         return await send(self, calls, replicas)
 
     async def counted_on_server(self: RedisClient, node: Node, *command: Argument) -> Any:
-        if self is parts.redis:
+        if self is parts.redis and command[0] != "INFO":
             trips.found.append((str(command[0]),))
         return await on_server(self, node, *command)
 
@@ -57,10 +54,10 @@ def counted(parts: Components) -> Iterator[Trips]:
         yield trips
 
 
-async def commands(parts: Components) -> dict[str, int]:
-    """Give how many calls of each command the servers count, those that came from clients and from Lua together."""
+async def command_counts(parts: Components) -> dict[str, int]:
+    """Give how often each command ran, as the servers count: for clients and in functions together."""
     totals: dict[str, int] = {}
-    for stats in await parts.redis.on_every_server("INFO", "commandstats"):
+    for stats in await everywhere(parts, "INFO", "commandstats"):
         for name, stat in stats.items():
             command = name.removeprefix("cmdstat_")
             totals[command] = totals.get(command, 0) + int(stat["calls"])
