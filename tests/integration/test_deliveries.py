@@ -235,6 +235,23 @@ async def test_parts_that_wait_for_their_next_try_hide_nothing_fresh(worker: Wor
     assert roots((await worker.claim()).entries) == [1_000]
 
 
+@pytest.mark.parametrize("taken", [True, False], ids=["taken", "failed"])
+async def test_a_part_that_is_tried_again_hides_nothing_that_was_never_tried(
+    worker: Worker, call: Caller, *, taken: bool
+) -> None:
+    """Its entry is newer than what waited before it."""
+    worker.max_batch = 2
+    for root in range(4, 28, 8):
+        await call.words(init(root), init(root + 4))
+    claimed = await worker.claim()
+    await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(claimed)[0],), error="asked"))
+    worker.now_ms += 1_000
+    part = await worker.claim()
+    assert (roots(part.entries), part.is_retry) == ([4], True)
+    await (worker.settle(part, DONE) if taken else worker.fail(part))
+    assert roots((await worker.claim()).entries) == [12, 16]
+
+
 async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, call: Caller) -> None:
     await call.words(*[init(root) for root in range(1, 6)])
     for _ in range(TWICE.max_attempts):

@@ -88,7 +88,7 @@ class Releases:
         self.accepted: Counter[str] = Counter()
 
     async def deliver(self, worker: Worker, claimed: ClaimedBatch) -> None:
-        """Let the receiver take all, some or nothing of a batch, and settle it; this release sometimes does so twice."""
+        """Let the receiver take all, some or nothing of a batch, and settle it; this release may do so twice."""
         names = ids(claimed)
         again = tuple(self.random.sample(names, self.random.choice([0, len(names), len(names) // 2])))
         self.accepted.update(set(names) - set(again))
