@@ -192,8 +192,8 @@ do
 
   -- Settles one stored entry of n completions. Gives the changes of the counts, and how many are no longer unread.
   local function settle_entry(base, spout, n, result, why)
-    advance_sent(base, spout, result.entry)
     local tried, tried_before = count_tries(base, spout, result)
+    if tried_before == 0 then advance_sent(base, spout, result.entry) end  -- a part is newer than what was never tried
     if result.kind == 'done' then
       remove_entry(base, spout, result.entry)
       return { delivered = n }, n
@@ -234,8 +234,8 @@ do
     return { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], left = left, rest = rest }
   end
 
-  -- Reads what `acker_settle_v2` is told of an entry: how often it was tried, and the positions of what is left. An
-  -- entry of which all is left stays whole; one of which nothing is left is done.
+  -- Reads what `acker_settle_v2` is told of an entry. One of which all is left stays whole; one of which nothing is left
+  -- is done.
   local function result_of_positions(args, i, stored, released)
     local result = { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], tried = tonumber(args[i + 3]) }
     if result.kind ~= 'retry' and result.kind ~= 'dead' then return result end
