@@ -8,7 +8,7 @@ import pytest
 from acker_service.components import Components
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, plan_settlements
+from acker_service.delivery.retry import EntryResult, MailboxEntry, Pause, Schedule, Settlement, plan_settlements
 from acker_service.mailboxes.reading import decode_cursor
 from acker_service.redis import mailbox_functions
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
@@ -140,6 +140,17 @@ async def test_nobody_gives_back_the_lease_of_another(worker: Worker) -> None:
     await worker.claim()
     await worker.store.leases.release_lease(await other.lease())
     assert (await other.claim()).leased_for_ms is not None
+
+
+async def test_a_receiver_that_is_left_alone_gets_nothing_from_another_worker(worker: Worker, call: Caller) -> None:
+    await call.words(init(1))
+    claimed, lease = await worker.claim(), await worker.lease()
+    failed = DeliveryResult(kind=ResultKind.WAIT, retry_ids=tuple(ids(claimed)), wait_s=60, error="answered 503")
+    settlements = list(plan_settlements(claimed.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
+    await worker.leases.settle(lease, claimed, settlements, success=False, pause=Pause(backoff_s=60))
+    for name in ("one", "two"):
+        held = await Worker(worker.store, name).claim()
+        assert 50_000 < (held.leased_for_ms or 0) <= 60_000
 
 
 async def test_a_lease_that_is_past_is_anothers(worker: Worker) -> None:

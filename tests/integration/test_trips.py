@@ -121,13 +121,13 @@ class Delivery:
         async def released() -> bool:
             return len(self.trips.of(RELEASE)) >= times
 
-        await eventually(released)
+        await eventually(released, within=15)
 
     async def received(self, count: int) -> None:
         async def came() -> bool:
             return len(self.receiver.received) >= count
 
-        await eventually(came)
+        await eventually(came, within=15)  # an idle worker looks again after 30 s by itself
 
     def turns(self) -> list[list[str]]:
         """Give the worker's round trips by turn; a release that follows a settlement at once is no trip of the batch.

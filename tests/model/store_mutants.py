@@ -246,7 +246,7 @@ IN_DELIVERY: list[Rule] = [
     ("a lease that is past is anothers", "and tonumber(leased_until) > now then return", "then return", DELIVERIES + "test_a_lease_that_is_past_is_anothers"),
     ("nobody gives back the lease of another", "    if holder ~= args[3] then return { 'ok' } end\n", "", DELIVERIES + "test_nobody_gives_back_the_lease_of_another"),
     ("a lease is given back", "      redis.call('HDEL', base .. 'leases', args[2])\n", "", DELIVERIES + "test_one_worker_at_a_time_has_the_lease_and_may_give_it_back"),
-    ("a receiver that asks for it is left alone", "'- ' .. string.format('%.0f', clock() + tonumber(args[4]))", "'- 0'", "tests/integration/test_webhook.py::test_a_receiver_that_asks_to_be_left_alone_is"),
+    ("a receiver that asks for it is left alone", "'- ' .. string.format('%.0f', clock() + tonumber(args[4]))", "'- 0'", DELIVERIES + "test_a_receiver_that_is_left_alone_gets_nothing_from_another_worker"),
     ("what was delivered leaves the mailbox", "    if result.kind == 'done' then\n      remove_entry(base, spout, result.entry)\n", "    if result.kind == 'done' then\n", DELIVERIES + "test_what_was_claimed_stays_in_the_mailbox_until_it_is_settled"),
     ("what was delivered is counted", "return { delivered = n }, n", "return {}, n", DELIVERIES + "test_settling_again_changes_nothing"),
     ("what was delivered is unread no more", "return { delivered = n }, n", "return { delivered = n }, 0", DELIVERIES + "test_what_was_claimed_stays_in_the_mailbox_until_it_is_settled"),

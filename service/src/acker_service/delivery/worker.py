@@ -155,7 +155,7 @@ class DeliveryWorker:
             claimed = await self._claim(lease)
             if claimed.leased_for_ms is not None:
                 await self._wait(claimed.leased_for_ms / 1_000)
-            elif pause := await self._deliver(lease, claimed):
+            elif pause := await self._deliver_batch(lease, claimed):
                 await self._rest(pause)
             elif not claimed.more:
                 await self._linger(self._wakeup.clear())
@@ -170,7 +170,7 @@ class DeliveryWorker:
         self._wakeup.clear()  # the claim finds all that came until now
         return await self.leases.claim(lease, self.now_ms())
 
-    async def _deliver(self, lease: Lease, claimed: ClaimedBatch) -> Pause | None:
+    async def _deliver_batch(self, lease: Lease, claimed: ClaimedBatch) -> Pause | None:
         """Deliver and settle a batch, which may be empty; returns the pause after it, with the lease released."""
         if claimed.entries:
             return await self.settle(lease, claimed, await self.deliver(lease, claimed))

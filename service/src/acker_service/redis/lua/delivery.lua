@@ -234,8 +234,7 @@ do
     return { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], left = left, rest = rest }
   end
 
-  -- Reads what `acker_settle_v2` is told of an entry. One of which all is left stays whole; one of which nothing is left
-  -- is done.
+  -- Reads what `acker_settle_v2` is told of an entry. If all of it is left, it stays whole; if nothing is, it is done.
   local function result_of_positions(args, i, stored, released)
     local result = { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], tried = tonumber(args[i + 3]) }
     if result.kind ~= 'retry' and result.kind ~= 'dead' then return result end
