@@ -1,8 +1,8 @@
 """An ``acker serve`` that a signal hits at one step of a delivery: run it as ``python dying.py FILE serve …``.
 
 FILE names the step and the signal: ``after post SIGKILL``. Whoever comes to the step while FILE is there takes it
-away and sends itself the signal. Here shards are settled one by one, and the lease is released behind them: a connection
-may break between any two calls of one round trip.
+away and sends itself the signal. Here shards are settled one by one, and the lease is released behind them:
+a connection may break between any two calls of one round trip.
 """
 
 import os
