@@ -317,7 +317,7 @@ async def test_a_capped_init_of_one_shard_takes_two_round_trips_and_reads_one_fi
     trips.clear()
     fields.clear()
     assert await one.word(init(2, 9)) == "pending"
-    assert trips.found == [("acker_pending_v1",), ("acker_apply_v1",)]
+    assert trips.found == [("acker_pending_v1",), ("acker_apply_v2",)]
     after = await command_counts(parts)
     assert (after["fcall"] - before["fcall"], fields) == (2, [1])
     assert after.get("hgetall", 0) == before.get("hgetall", 0)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from acker_protocol.errors import ServiceError
 
@@ -43,7 +43,7 @@ async def periodically(
         await asyncio.sleep(rest)
 
 
-async def cancel_and_wait(*tasks: "asyncio.Task[None]") -> None:
+async def cancel_and_wait(*tasks: "asyncio.Task[Any]") -> None:
     """Cancel tasks and wait until they have ended.
 
     One cancellation may not suffice: Python 3.11's `asyncio.wait_for`, which redis-py uses to write, swallows a

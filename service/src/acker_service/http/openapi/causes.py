@@ -30,9 +30,9 @@ def causes(path: str, operation: Json, described: Described) -> Iterator[type[Se
     if path not in UNLIMITED_PATHS:
         yield Overloaded
     if "security" in operation:
-        yield from (Unauthorized, Forbidden, StoreUnavailable)
+        yield from (Unauthorized, Forbidden, InvalidRequest, StoreUnavailable)
     if "{topology}" in path:
-        yield from (InvalidRequest, NotFound, UnknownTopology)
+        yield from (NotFound, UnknownTopology)
     if "{spout_task}" in path and operation["operationId"] != _CREATES_A_SPOUT_TASK:
         yield UnknownSpout
     if described.body:

@@ -10,7 +10,8 @@ from acker_protocol.wire.completions import encode_completion
 from acker_service.http.openapi.described import Answer, Body, Content, Described, found
 from acker_service.http.openapi.shapes import Json, all_of, closed, count, or_null, ref
 from acker_service.http.sse import HEARTBEAT_S, MEDIA_TYPE, RETRY_MS
-from acker_service.mailboxes.reading import Cursor, Position
+from acker_service.mailboxes.cursor import Cursor, Position
+from acker_service.topologies.cursors import ListKind, SpoutList
 
 SCHEMAS: dict[str, Json] = {
     "Completion": all_of(
@@ -45,7 +46,15 @@ _ACKED = CompletionRecord(
     at_ms=1_790_000_000_000,
 )
 _FAILED = replace(_ACKED, outcome=Outcome.FAILED, reason="card service timed out", component="authorize")
-CURSOR = Cursor(incarnation=_INCARNATION, positions={0: Position(ms=1_790_000_000_000, seq=0, offset=2)}).encode()
+
+
+def cursor_of(kind: ListKind) -> str:
+    """Give an example of a cursor."""
+    of = SpoutList(kind=kind, incarnation=_INCARNATION, spout_task=_ACKED.spout_task, spout_index=0)
+    return Cursor(of=of, positions={0: Position(ms=1_790_000_000_000, seq=0, offset=2)}).encode()
+
+
+CURSOR = cursor_of(ListKind.COMPLETIONS)
 TOLD = [encode_completion(done, incarnation=_INCARNATION) for done in (_ACKED, _FAILED)]
 _DATA = json.dumps(TOLD[0], separators=(",", ":"))
 _EVENTS = f":\n\nevent: completion\nid: {CURSOR}\ndata: {_DATA}\n\nretry: {RETRY_MS}\n\n"
@@ -56,7 +65,8 @@ DESCRIBED = {
         notes="With the header `Accept: text/event-stream` they come as server-sent events, those that are there and "
         f"then each as it comes, with a comment every {HEARTBEAT_S:g} s: the `id` of an event is the cursor behind it, "
         "and whoever takes the stream up again says so in `Last-Event-ID`. Otherwise they come as JSON: those after "
-        "the cursor, or if there are none, those that come within `wait_ms`. Reading forgets nothing: whoever has "
+        "the cursor, or if there are none, those that come within `wait_ms`. A page that has fewer than `limit` and "
+        "less than 1 MiB was the last when it was read. Reading forgets nothing: whoever has "
         "dealt with completions releases them.",
         answers=(
             Answer(
@@ -79,8 +89,9 @@ DESCRIBED = {
     ),
     "release_completions": Described(
         summary="Release completions",
-        notes="Forgets all completions up to the cursor: they were dealt with. Safe to repeat. Where a webhook is set, "
-        "it owns the completions: others may read them, not release them.",
+        notes="Forgets all completions up to the cursor: they were dealt with. Safe to repeat. The cursor of "
+        "another list is refused, and one of a topology or spout task that was deleted forgets none. Where a webhook "
+        "is set, it owns the completions: others may read them, not release them.",
         problems=(MailboxOwned,),
         body=Body(contents=(Content(schema=ref("Release"), examples={"up to a cursor": {"cursor": CURSOR}}),)),
         answers=(found(all_of({"released": count("How many.")}), "They are forgotten.", two={"released": 2}),),

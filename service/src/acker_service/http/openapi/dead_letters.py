@@ -1,8 +1,9 @@
 """Describes the endpoints of the dead letters."""
 
-from acker_service.http.openapi.completions import CURSOR, TOLD
+from acker_service.http.openapi.completions import TOLD, cursor_of
 from acker_service.http.openapi.described import Described, found
 from acker_service.http.openapi.shapes import Json, all_of, count, opened, ref
+from acker_service.topologies.cursors import ListKind
 
 SCHEMAS: dict[str, Json] = {
     "DeadLetter": {
@@ -21,6 +22,7 @@ SCHEMAS: dict[str, Json] = {
     }
 }
 
+_CURSOR = cursor_of(ListKind.DEAD_LETTERS)
 _LETTER = TOLD[0] | {"attempts": 11, "error": "answered 500", "at_ms": 1_790_100_000_000}
 
 DESCRIBED = {
@@ -31,8 +33,8 @@ DESCRIBED = {
             found(
                 all_of({"dead_letters": {"type": "array", "items": ref("DeadLetter")}, "cursor": ref("Cursor")}),
                 "Dead letters, and the cursor behind them.",
-                one={"dead_letters": [_LETTER], "cursor": CURSOR},
-                none={"dead_letters": [], "cursor": CURSOR},
+                one={"dead_letters": [_LETTER], "cursor": _CURSOR},
+                none={"dead_letters": [], "cursor": _CURSOR},
             ),
         ),
     ),

@@ -20,6 +20,7 @@ DESCRIBED = {
     ),
     "readyz": Described(
         summary="Say whether the process takes work",
+        notes="It does while Redis takes a write, as the durability demands; that is tried once a second at most.",
         answers=(
             found(
                 all_of(

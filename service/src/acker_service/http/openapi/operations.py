@@ -1,6 +1,6 @@
 """Describes the endpoints of the operations."""
 
-from acker_protocol.errors import Conflict, MailboxFull, MaxSpoutPending, StoreFull, TopologyBusy
+from acker_protocol.errors import Conflict, MailboxFull, MaxSpoutPending, StoreFull, TooManySpouts, TopologyBusy
 from acker_protocol.ids import fold, format_id, parse_id
 from acker_protocol.operations import Ack, Fail, Init
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
@@ -41,8 +41,8 @@ _REPLAYED: Json = {
 }
 _KEYED = (
     "With an `Idempotency-Key` it may be repeated: the same key with the same content is applied once, and a repeat is "
-    "answered with the present state. Without one, a request that holds an ack must not be sent again after "
-    "`store_unavailable`."
+    "answered with the present state, or again that an operation of a batch was refused. Without one, a request that "
+    "holds an ack must not be sent again after `store_unavailable`."
 )
 _SUMMARIES = {
     "init": ("Emit a root", "A spout task has emitted a root.", "pending"),
@@ -54,7 +54,11 @@ _FORMS = (
     "Programs that have done the XOR send the compact form, with `ack_val` for the edges; the two forms do not mix. "
     "Edge ids have to be random: edges of one operation that repeat or XOR to zero are `invalid`."
 )
-_OWN = {"init": (Conflict, TopologyBusy, MaxSpoutPending, MailboxFull, StoreFull)}
+_OWN = {
+    "init": (Conflict, TopologyBusy, TooManySpouts, MaxSpoutPending, MailboxFull, StoreFull),
+    "ack": (StoreFull,),
+    "fail": (StoreFull,),
+}
 
 
 def _single(verb: str) -> Described:
@@ -97,7 +101,7 @@ def _batch(max_operations: int) -> Described:
         f"`index` says which. A batch that holds an init needs the scope `spout`. {_KEYED}",
         body=Body(contents=taken),
         answers=(_applied("What each operation came to.", answered),),
-        problems=(TopologyBusy,),
+        problems=(TopologyBusy, TooManySpouts),
     )
 
 

@@ -15,15 +15,16 @@ all edges of a root is zero, its tree is done: the spout task is told a **comple
 - **Ids** and ack vals are strings of 16 lowercase hex digits; a JSON number is refused. Draw them from 64 random \
 bits.
 - **Durations** end in `_ms`, times in `_at_ms` or `at_ms` (Unix, milliseconds).
-- **In a request** null is the same as left out unless something else is said, and an unknown field is `invalid`. \
-**In an answer** fields may be added: read over those that you do not know.
+- **In a request** null is the same as left out unless something else is said, and an unknown field is `invalid`, \
+like an unknown parameter of the query. **In an answer** fields may be added: read over those that you do not know.
 - **Keys**: where the acker has keys, send `Authorization: Bearer <key>`. A key is for some topologies and one scope: \
 `ack` (ack, fail, reset timeouts, read a topology and its roots), `spout` (that, and init, spout tasks, completions) \
 or `admin` (everything). Each endpoint says which it needs. An acker without keys asks nobody.
 - **Problems** are `{MEDIA_TYPE}` (RFC 9457). Programs look at `code`; `retryable` says whether the same request may \
 be sent again and may help, `Retry-After` and `retry_after_ms` when. Any address may be answered 400 (what came is no \
 HTTP), 404 `not_found`, 405 `method_not_allowed` and 431 (a head that is too large).
-- **Bodies** are `application/json`, of known length or chunked, at most 4 MiB if nothing else was set.
+- **Bodies** are `application/json`, of known length or chunked. Operations have at most 4 MiB if nothing else was \
+set, packed and unpacked; all other bodies at most 64 KiB.
 """
 
 TAGS: list[Json] = [

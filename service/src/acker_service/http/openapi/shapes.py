@@ -44,7 +44,11 @@ SCHEMAS: dict[str, Json] = {
         "description": "Why a tuple failed.",
     },
     "Outcome": {"enum": ["acked", "failed", "timed_out"], "description": "How a root ended."},
-    "Cursor": {"type": "string", "description": "Opaque: taken from an answer, given back as it is."},
+    "Cursor": {
+        "type": "string",
+        "description": "Opaque: taken from an answer, given back as it is. A list takes only its own: another's is "
+        "422 `invalid`.",
+    },
 }
 """Shared schemas, by their names in the document."""
 

@@ -1,6 +1,6 @@
 """Describes the endpoints of the spout tasks."""
 
-from acker_protocol.errors import SpoutBusy, StoreFull, UnknownSpout
+from acker_protocol.errors import SpoutBusy, StoreFull, TooManySpouts, UnknownSpout
 
 from acker_service.http.openapi.callbacks import EXAMPLE_SECRET
 from acker_service.http.openapi.described import Answer, Body, Content, Described, found
@@ -81,7 +81,7 @@ DESCRIBED = {
             Answer(status=200, description="The spout task was there, and is now so.", contents=(_SPOUT,)),
             Answer(status=201, description="The spout task was made.", contents=(_SPOUT,)),
         ),
-        problems=(StoreFull, SpoutBusy, UnknownSpout),
+        problems=(StoreFull, SpoutBusy, TooManySpouts, UnknownSpout),
     ),
     "delete_spout": Described(
         summary="Delete a spout task",
