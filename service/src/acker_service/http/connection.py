@@ -1,17 +1,16 @@
 """Limits connections before the application sees a request: their number, heads, time to arrive, pipelined requests."""
 
 import asyncio
-import json
 from collections.abc import Sized
 from typing import Any, ClassVar
 
-from acker_protocol.errors import MEDIA_TYPE, InvalidRequest, Overloaded, ServiceError, TooLarge
+from acker_protocol.errors import InvalidRequest, Overloaded, ServiceError, TooLarge
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from acker_service.http.client_transport import ClientTransport
-from acker_service.http.errors import respond
+from acker_service.http.errors import encode_refusal, respond
 from acker_service.http.load_shedding import FLOW, UNLIMITED_PATHS, LoadLimits
 from acker_service.metrics.instruments import CONNECTIONS, HttpMetrics
 
@@ -247,7 +246,7 @@ class Connection(HttpToolsProtocol):
         if running is not None and not (running.response_complete or running.disconnected):
             return
         if self._has_arrived or not self.cycle.response_started:
-            self.transport.write(_encode_refusal(error))
+            self.transport.write(encode_refusal(error))
         self._linger()
 
     async def _answer_overloaded(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -282,14 +281,6 @@ def _disconnect(cycle: RequestResponseCycle) -> None:
     if not cycle.response_complete:
         cycle.disconnected = True
         cycle.message_event.set()
-
-
-def _encode_refusal(error: ServiceError) -> bytes:
-    """Encode the answer to a request that has no route: 431, or 400."""
-    status = 431 if isinstance(error, TooLarge) else 400
-    body = json.dumps(error.document() | {"status": status}).encode()
-    head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-    return STATUS_LINE[status] + head.encode() + body
 
 
 def limited(given_limits: LoadLimits, given_metrics: HttpMetrics) -> type[Connection]:

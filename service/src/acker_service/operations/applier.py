@@ -168,7 +168,9 @@ class Applier:
         change meanwhile, a shard may need more.
         """
         # Redis runs the call that begins no roots even when its memory is full.
-        function = apply_functions.apply_without_inits if self._backpressure.is_store_full else apply_functions.apply
+        function = (
+            apply_functions.apply_without_new_roots if self._backpressure.is_store_full else apply_functions.apply
+        )
         spout_tasks = request.operations.spout_tasks
         indexes = await self._spouts.find(topology, spout_tasks) if spout_tasks else {}
         parts = request.operations.split(topology.layout, capped=topology.config.max_spout_pending is not None)
@@ -178,7 +180,7 @@ class Applier:
                 registered = await self._register_needed(topology, request, remaining, function, indexes)
                 indexes |= registered
                 if UNREGISTERED in registered.values():  # there is no memory for them
-                    function = apply_functions.apply_without_inits
+                    function = apply_functions.apply_without_new_roots
             await self._apply_parts(topology, request, remaining, function, indexes, results)
             if all(part.shard in results for part in parts):
                 return

@@ -73,7 +73,7 @@ class ApplyBatcher:
 
     async def _run(self, call: _PendingCall, key: str, stamp: Stamp, function: ApplyFunction, args: ApplyArgs) -> None:
         try:
-            reply = await apply_or_refuse_inits(self._redis, function, key, stamp, args)
+            reply = await apply_or_refuse_new_roots(self._redis, function, key, stamp, args)
         except Exception as error:  # noqa: BLE001 - every caller that waits gets the error
             for result in call.results:
                 if not result.done():
@@ -84,7 +84,7 @@ class ApplyBatcher:
                 result.set_result(applied)
 
 
-async def apply_or_refuse_inits(
+async def apply_or_refuse_new_roots(
     redis: RedisClient,
     function: ApplyFunction,
     key: str,
@@ -95,4 +95,4 @@ async def apply_or_refuse_inits(
     try:
         return await redis.execute(function(*args).at(key, stamp))
     except StoreFull:
-        return await redis.execute(apply_functions.apply_without_inits(*args).at(key, stamp))
+        return await redis.execute(apply_functions.apply_without_new_roots(*args).at(key, stamp))

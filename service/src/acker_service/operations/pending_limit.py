@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Set
 
-from acker_service.operations.batcher import apply_or_refuse_inits
+from acker_service.operations.batcher import apply_or_refuse_new_roots
 from acker_service.redis.apply_functions import (
     UNLIMITED,
     ApplyFunction,
@@ -48,7 +48,9 @@ class PendingLimiter:
             slots = encode_free_slots(await self._free_slots(topology, spout_indexes.values(), full))
             for shard, request in requests.items():
                 args = (topology.settings, slots, limits, [request])
-                reply = await apply_or_refuse_inits(self._redis, function, topology.shards[shard], topology.stamp, args)
+                reply = await apply_or_refuse_new_roots(
+                    self._redis, function, topology.shards[shard], topology.stamp, args
+                )
                 slots, [result] = reply.free_slots, reply.results
                 yield shard, result
 

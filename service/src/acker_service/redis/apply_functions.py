@@ -109,7 +109,7 @@ def apply(
     return ShardCall(function="acker_apply_v2", args=args, decode=_applied)
 
 
-def apply_without_inits(
+def apply_without_new_roots(
     settings: bytes, free_slots: bytes, limits: ApplyLimits, requests: Sequence[ShardRequest]
 ) -> ShardCall[AppliedRequests]:
     """Apply requests, but refuse what would begin a root; Redis runs this call even when its memory is full."""
@@ -118,7 +118,7 @@ def apply_without_inits(
 
 
 ApplyFunction = Callable[[bytes, bytes, ApplyLimits, Sequence[ShardRequest]], ShardCall[AppliedRequests]]
-"""`apply` or `apply_without_inits`."""
+"""`apply` or `apply_without_new_roots`."""
 
 
 def _applied(reply: list[Any]) -> AppliedRequests:
