@@ -8,8 +8,9 @@ import pytest
 from acker_service.components import Components
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, plan_settlements
+from acker_service.delivery.retry import EntryResult, MailboxEntry, Pause, Schedule, Settlement, plan_settlements
 from acker_service.mailboxes.cursor import dead_letter_list, decode_cursor
+from acker_service.redis import mailbox_functions
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 
 from tests.support.caller import Caller, init
@@ -29,6 +30,7 @@ class Worker:
 
     def __init__(self, parts: Components, name: str, *, topology: str = "default") -> None:
         self.store, self.name, self.topology = parts, name, topology
+        self.leases = parts.leases
         self.max_batch, self.splits_entries = 500, True
         self.now_ms = START_MS
 
@@ -45,15 +47,13 @@ class Worker:
         )
 
     async def claim(self) -> ClaimedBatch:
-        return await self.store.leases.claim(await self.lease(), self.now_ms)
+        return await self.leases.claim(await self.lease(), self.now_ms)
 
     async def settle(self, claimed: ClaimedBatch, result: DeliveryResult, *, success: bool | None = None) -> None:
         settlements = list(plan_settlements(claimed.entries, result, TWICE, now_ms=self.now_ms, draw=0.5))
         if success is None:
             success = len(result.retry_ids) < len(ids(claimed))
-        await self.store.leases.settle(
-            await self.lease(), claimed, settlements, success=success, error=result.error or ""
-        )
+        await self.leases.settle(await self.lease(), claimed, settlements, success=success, error=result.error or "")
 
     async def fail(self, claimed: ClaimedBatch) -> None:
         await self.settle(
@@ -142,6 +142,17 @@ async def test_nobody_gives_back_the_lease_of_another(worker: Worker) -> None:
     assert (await other.claim()).leased_for_ms is not None
 
 
+async def test_a_receiver_that_is_left_alone_gets_nothing_from_another_worker(worker: Worker, call: Caller) -> None:
+    await call.words(init(1))
+    claimed, lease = await worker.claim(), await worker.lease()
+    failed = DeliveryResult(kind=ResultKind.WAIT, retry_ids=tuple(ids(claimed)), wait_s=60, error="answered 503")
+    settlements = list(plan_settlements(claimed.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
+    await worker.leases.settle(lease, claimed, settlements, success=False, pause=Pause(backoff_s=60))
+    for name in ("one", "two"):
+        held = await Worker(worker.store, name).claim()
+        assert 50_000 < (held.leased_for_ms or 0) <= 60_000
+
+
 async def test_a_lease_that_is_past_is_anothers(worker: Worker) -> None:
     await worker.store.leases.claim(replace(await worker.lease(), lease_ms=0), START_MS)
     assert (await Worker(worker.store, "two").claim()).leased_for_ms is None
@@ -164,6 +175,31 @@ async def test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set(wor
     assert again.is_retry
     assert ids(again) == ids(claimed)
     assert {entry.attempts for entry in again.entries} == {1}
+
+
+async def test_a_failure_that_is_settled_again_counts_once(worker: Worker, call: Caller) -> None:
+    await call.words(init(1), init(2))
+    claimed = await worker.claim()
+    for _ in range(3):
+        await worker.fail(claimed)
+    worker.now_ms += 1_000
+    again = await worker.claim()
+    assert {entry.attempts for entry in again.entries} == {1}
+    assert (await worker.store.stats.read((await worker.lease()).topology)).deliveries["retried"] == 2
+
+
+async def test_a_failure_that_comes_late_takes_back_no_try_and_puts_nothing_off(worker: Worker, call: Caller) -> None:
+    await call.words(init(1))
+    late = await worker.claim()
+    await worker.fail(late)
+    worker.now_ms += 1_000
+    await worker.fail(await worker.claim())
+    due_ms = (await worker.claim()).due_ms
+    worker.now_ms += 5_000
+    await worker.fail(late)
+    assert (await worker.claim()).due_ms == due_ms
+    worker.now_ms += 5_000
+    assert {entry.attempts for entry in (await worker.claim()).entries} == {2}
 
 
 async def test_sets_that_failed_apart_are_tried_apart(worker: Worker, call: Caller) -> None:
@@ -208,6 +244,23 @@ async def test_parts_that_wait_for_their_next_try_hide_nothing_fresh(worker: Wor
         await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(claimed)[0],), error="asked"))
     await call.words(init(1_000))
     assert roots((await worker.claim()).entries) == [1_000]
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["taken", "failed"])
+async def test_a_part_that_is_tried_again_hides_nothing_that_was_never_tried(
+    worker: Worker, call: Caller, *, taken: bool
+) -> None:
+    """Its entry is newer than what waited before it."""
+    worker.max_batch = 2
+    for root in range(4, 28, 8):
+        await call.words(init(root), init(root + 4))
+    claimed = await worker.claim()
+    await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(claimed)[0],), error="asked"))
+    worker.now_ms += 1_000
+    part = await worker.claim()
+    assert (roots(part.entries), part.is_retry) == ([4], True)
+    await (worker.settle(part, DONE) if taken else worker.fail(part))
+    assert roots((await worker.claim()).entries) == [12, 16]
 
 
 async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, call: Caller) -> None:
@@ -291,6 +344,54 @@ async def test_a_part_of_what_was_released_in_part_counts_right(worker: Worker, 
     claimed = await worker.claim()
     await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(claimed)[0],), error="asked"))
     assert (await call.spout())["unread"] == 1
+
+
+async def release(worker: Worker, entry: MailboxEntry, count: int) -> None:
+    """Release the first completions of an entry, as a reader does who came before the callback."""
+    lease = await worker.lease()
+    call = mailbox_functions.release(spout_index=lease.spout.index, entry=entry.name, offset=count, max_entries=100)
+    await worker.store.shards.call(lease.topology, entry.shard, call)
+
+
+@pytest.mark.parametrize(("asked_for", "left"), [(slice(0, 5), [16, 20]), (slice(0, 2), []), (slice(9, 10), [40])])
+async def test_what_is_released_while_it_is_delivered_is_not_delivered_again(
+    worker: Worker, call: Caller, asked_for: slice, left: list[int]
+) -> None:
+    await call.words(*[init(root) for root in range(4, 44, 4)])
+    claimed = await worker.claim()
+    await release(worker, claimed.entries[0], 3)
+    again = tuple(ids(claimed)[asked_for])
+    await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=again, error="asked"))
+    assert (await call.spout())["unread"] == len(left)
+    worker.now_ms += 1_000
+    assert roots((await worker.claim()).entries) == left
+
+
+async def test_what_was_released_is_not_among_the_dead_letters(worker: Worker, call: Caller) -> None:
+    await call.words(*[init(root) for root in range(4, 44, 4)])
+    for _ in range(TWICE.max_attempts):
+        claimed = await worker.claim()
+        if not claimed.is_retry:
+            await release(worker, claimed.entries[0], 3)
+        await worker.fail(claimed)
+        worker.now_ms += 10_000
+    shown, lease = await call.spout(), await worker.lease()
+    assert (shown["unread"], shown["dead_letters"]) == (0, 7)
+    read = await worker.store.dead_letters.read(
+        lease.topology, lease.spout, decode_cursor(None, dead_letter_list(lease.topology, lease.spout)), 100
+    )
+    assert [letter.completion.root_id for letter in read.letters] == [*range(16, 44, 4)]
+
+
+async def test_an_entry_of_which_all_is_asked_for_again_stays_the_same_entry(worker: Worker, call: Caller) -> None:
+    await call.words(*[init(root) for root in range(4, 44, 4)])
+    claimed = await worker.claim()
+    await release(worker, claimed.entries[0], 3)
+    again = tuple(ids(claimed)[3:])
+    await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=again, error="asked"))
+    worker.now_ms += 1_000
+    [entry] = (await worker.claim()).entries
+    assert (entry.name, entry.skipped, len(entry.completions)) == (claimed.entries[0].name, 3, 7)
 
 
 async def test_a_callback_that_was_led_elsewhere_begins_anew(worker: Worker, call: Caller) -> None:

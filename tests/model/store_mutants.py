@@ -28,6 +28,7 @@ EARLY_ROOTS = "tests/integration/test_early_roots.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
 REMEMBERED = "tests/integration/test_remembered_requests.py::"
 REFUSALS = "tests/integration/test_repeats.py::"
+RELEASES = "tests/integration/test_two_releases.py::"
 REMOVAL = "tests/integration/test_topology_deletion.py::"
 REPEATS = "tests/integration/test_idempotency.py::"
 ROOTS = "tests/integration/test_roots.py::"
@@ -38,6 +39,7 @@ TABLE = "tests/model/test_table.py::"
 TICK = "tests/model/test_tick.py::"
 TIME = "tests/integration/test_time.py::"
 TOPOLOGIES = "tests/integration/test_topologies.py::"
+TRIPS = "tests/integration/test_trips.py::"
 TURNS = "tests/integration/test_batcher.py::"
 
 IN_ACKER: list[Rule] = [
@@ -250,6 +252,7 @@ IN_TOPOLOGIES: list[Rule] = [
     ("a topology has so many spout tasks at most", "if count + #new > tonumber(args[2]) then return { 'full', count, #new } end", "", MANY + "test_the_function_makes_all_or_none_and_gives_what_was_there_as_it_was"),
     ("all new spout tasks of a call are written", "for from = 1, #fields, SLICE do", "for from = 1, 1 do", MANY + "test_new_spout_tasks_of_a_batch_are_made_together"),
     ("all spout tasks of a call are looked up", "for from = first, #args, SLICE do", "for from = first, first do", MANY + "test_new_spout_tasks_of_a_batch_are_made_together"),
+    ("pending roots that are none are 0", "tonumber(count or 0) end", "count end", TRIPS + "test_pending_roots_are_read_in_the_order_of_the_spout_tasks_however_many"),
     ("counts are read", "redis.call('HGETALL', base .. 'unread'),", "{},", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
 ]
 
@@ -292,7 +295,7 @@ IN_DELIVERY: list[Rule] = [
     ("a lease that is past is anothers", "and tonumber(leased_until) > now then return", "then return", DELIVERIES + "test_a_lease_that_is_past_is_anothers"),
     ("nobody gives back the lease of another", "    if holder ~= args[3] then return { 'ok' } end\n", "", DELIVERIES + "test_nobody_gives_back_the_lease_of_another"),
     ("a lease is given back", "      redis.call('HDEL', base .. 'leases', args[2])\n", "", DELIVERIES + "test_one_worker_at_a_time_has_the_lease_and_may_give_it_back"),
-    ("a receiver that asks for it is left alone", "'- ' .. string.format('%.0f', clock() + tonumber(args[4]))", "'- 0'", "tests/integration/test_webhook.py::test_a_receiver_that_asks_to_be_left_alone_is"),
+    ("a receiver that asks for it is left alone", "'- ' .. string.format('%.0f', clock() + tonumber(args[4]))", "'- 0'", DELIVERIES + "test_a_receiver_that_is_left_alone_gets_nothing_from_another_worker"),
     ("what was delivered leaves the mailbox", "    if result.kind == 'done' then\n      remove_entry(base, spout, result.entry)\n", "    if result.kind == 'done' then\n", DELIVERIES + "test_what_was_claimed_stays_in_the_mailbox_until_it_is_settled"),
     ("what was delivered is counted", "return { delivered = n }, n", "return {}, n", DELIVERIES + "test_settling_again_changes_nothing"),
     ("what was delivered is unread no more", "return { delivered = n }, n", "return { delivered = n }, 0", DELIVERIES + "test_what_was_claimed_stays_in_the_mailbox_until_it_is_settled"),
@@ -301,14 +304,24 @@ IN_DELIVERY: list[Rule] = [
     ("what failed waits for its time", "redis.call('ZADD', base .. 'retry' .. spout, retry_at, entry)", "redis.call('ZADD', base .. 'retry' .. spout, 0, entry)", DELIVERIES + "test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set"),
     ("tries are counted", "    redis.call('HSET', tries, entry, tried)\n", "", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
     ("what waits for its next try is not fresh", "if redis.call('ZSCORE', retry, entry) then", "if false then", DELIVERIES + "test_what_a_receiver_asks_for_again_is_all_that_is_left"),
-    ("a dead letter leaves the mailbox", "+ 1\n    remove_entry(base, spout, entry)\n    redis.call('XADD', base .. 'd'", "+ 1\n    redis.call('XADD', base .. 'd'", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
+    ("a dead letter leaves the mailbox", "    remove_entry(base, spout, entry)\n    redis.call('XADD', base .. 'd'", "    redis.call('XADD', base .. 'd'", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
     ("dead letters are counted", "    redis.call('HINCRBY', base .. 'dead', spout, left)\n", "", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
     ("what was published stays", "return { published = n }, 0", "remove_entry(base, spout, result.entry)\n  return { published = n }, 0", DELIVERIES + "test_what_is_published_stays_and_is_claimed_once"),
     ("what was published is unread", "return { published = n }, 0", "return { published = n }, n", DELIVERIES + "test_what_is_published_stays_and_is_claimed_once"),
-    ("what was sent is not fresh again", "    advance_sent(base, spout, result.entry)\n    if result.kind", "    if result.kind", DELIVERIES + "test_what_is_published_stays_and_is_claimed_once"),
+    ("what was sent is not fresh again", "if tried_before == 0 then advance_sent(base, spout, result.entry) end", "", DELIVERIES + "test_what_is_published_stays_and_is_claimed_once"),
+    ("a part that is tried again hides nothing that was never tried", "    if tried_before == 0 then advance_sent", "    if true then advance_sent", DELIVERIES + "test_a_part_that_is_tried_again_hides_nothing_that_was_never_tried"),
     ("what was released of an entry is not delivered", "local entry, packed, skip = item[1], item[2][4], item[1] == head and released or 0", "local entry, packed, skip = item[1], item[2][4], 0", DELIVERIES + "test_what_was_released_of_an_entry_before_is_not_delivered"),
     ("a callback that was led elsewhere begins anew", "      reset_delivery(base, spout)\n", "", DELIVERIES + "test_a_callback_that_was_led_elsewhere_begins_anew"),
-    ("of another callback by now only what was delivered counts", "(current or result.kind == 'done')", "true", DELIVERIES + "test_a_failure_of_the_old_callback_does_not_put_off_the_new_one"),
+    ("of another callback by now only what was delivered counts", "(current or args[i + 1] == 'done')", "true", DELIVERIES + "test_a_failure_of_the_old_callback_does_not_put_off_the_new_one"),
+    ("a try that was settled before is not counted again", "      if result.rest == '' and tried == tried_before then return {}, 0 end  -- this try was settled before\n", "", DELIVERIES + "test_a_failure_that_is_settled_again_counts_once"),
+    ("a late failure takes back no try", "math.max(stored, result.tried)", "result.tried", DELIVERIES + "test_a_failure_that_comes_late_takes_back_no_try_and_puts_nothing_off"),
+    ("what was taken of an entry is not left", "positions == '' or wanted[position]", "true", DELIVERIES + "test_what_a_receiver_asks_for_again_is_all_that_is_left"),
+    ("what was released meanwhile is not left", "if is_wanted and position >= released then", "if is_wanted then", DELIVERIES + "test_what_is_released_while_it_is_delivered_is_not_delivered_again"),
+    ("what was released is no dead letter", "if is_wanted and position >= released then", "if is_wanted then", DELIVERIES + "test_what_was_released_is_not_among_the_dead_letters"),
+    ("an entry of which nothing is left is done", "    if result.left == 0 then result.kind = 'done' end\n", "", DELIVERIES + "test_what_is_released_while_it_is_delivered_is_not_delivered_again"),
+    ("an entry of which all is left stays the same entry", "    if result.kind == 'retry' and result.left == tonumber(stored[2][2]) - released then result.rest = '' end\n", "", DELIVERIES + "test_an_entry_of_which_all_is_asked_for_again_stays_the_same_entry"),
+    ("the release before says what is left by its completions", "settle_by(result_of_completions)", "settle_by(result_of_positions)", RELEASES + "test_the_release_before_settles_a_delivery_whole_and_in_part"),
+    ("the release before counts a try by settling it", "or stored + 1, stored", "or stored, stored", RELEASES + "test_the_release_before_settles_a_delivery_whole_and_in_part"),
     ("since when nothing succeeded is remembered", "redis.call('HSETNX', base .. 'failing', spout, string.format('%.0f', clock()))", "", DELIVERIES + "test_since_when_nothing_succeeded_is_remembered_until_something_does"),
 ]
 
@@ -353,6 +366,16 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("operations/applier.py", "without memory for a spout task its inits are refused", "if UNREGISTERED in registered.values():", "if False:", REMEMBERED + "test_inits_of_a_new_spout_task_are_refused_when_there_is_no_memory_for_it"),
     ("operations/batch.py", "equal orders are one object", "apply_order=by_index if by_index == as_applied else as_applied", "apply_order=as_applied", "tests/unit/service/operations/test_batch.py::test_equal_orders_are_one_object"),
     ("operations/pending_limit.py", "the places that are taken are counted on every shard", "pending[index] += count", "pending[index] = count", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
+    ("redis/client.py", "the lease is released when all is settled", "(await self.execute_each([*calls, last]))[:-1]", "(await self.execute_each([last, *calls]))[1:]", TRIPS + "test_the_lease_goes_back_when_all_is_settled"),
+    ("redis/client.py", "the lease goes back in the round trip that settles", "if len(nodes) == 1:", "if False:", TRIPS + "test_a_small_batch_takes_three_round_trips_from_one_wait_to_the_next"),
+    ("delivery/worker.py", "what comes while a batch is delivered goes next", "            return await self.settle(lease, claimed, await self.deliver(lease, claimed))\n", "            result = await self.deliver(lease, claimed)\n            self._wakeup.clear()\n            return await self.settle(lease, claimed, result)\n", TRIPS + "test_what_comes_while_a_batch_is_delivered_goes_next_though_no_poll_finds_it"),
+    ("delivery/worker.py", "what a claim finds wakes nobody again", "        self._wakeup.clear()  # the claim finds all that came until now\n", "", TRIPS + "test_what_comes_while_the_worker_lingers_goes_along"),
+    ("delivery/worker.py", "a worker lingers before it claims", "woken_s + self.config.linger_s - time.monotonic()", "0", TRIPS + "test_what_comes_while_the_worker_lingers_goes_along"),
+    ("delivery/worker.py", "an idle worker releases its lease", "        return Pause(backoff_s=backoff_s, due_ms=min(known, default=None))\n", "        return None\n", TRIPS + "test_an_idle_worker_leaves_the_lease_to_another"),
+    ("delivery/worker.py", "a worker wakes for the retry of what it settled", "known = retries if claimed.due_ms is None else [*retries, claimed.due_ms]", "known = [] if claimed.due_ms is None else [claimed.due_ms]", TRIPS + "test_a_retry_takes_three_and_one_look_for_what_else_is_due"),
+    ("delivery/worker.py", "a receiver that is left alone costs nothing", "            await self.sleep(min(IDLE_S, pause.backoff_s))\n", "            await self._wait(pause.backoff_s)\n", TRIPS + "test_a_receiver_that_is_left_alone_costs_no_round_trips"),
+    ("delivery/worker.py", "the time since its reading counts", " + int((time.monotonic() - self.read_s) * 1_000)", "", "tests/unit/service/delivery/test_worker.py::test_a_clock_that_was_read_once_goes_on"),
+    ("operations/pending_limit.py", "a capped init counts its own spout task alone", "read_pending([*pending])", "read_pending([*pending, 7, 8])", TRIPS + "test_a_capped_init_of_one_shard_takes_two_round_trips_and_reads_one_field"),
     ("operations/pending_limit.py", "a full mailbox is no room", "mailbox_full=index in full", "mailbox_full=False", NARROW + "test_inits_are_refused_until_completions_were_released"),
 ]
 

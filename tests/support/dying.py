@@ -1,13 +1,14 @@
 """An ``acker serve`` that a signal hits at one step of a delivery: run it as ``python dying.py FILE serve …``.
 
 FILE names the step and the signal: ``after post SIGKILL``. Whoever comes to the step while FILE is there takes it
-away and sends itself the signal.
+away and sends itself the signal. Here shards are settled one by one, and the lease is released behind them:
+a connection may break between any two calls of one round trip.
 """
 
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from acker_service.__main__ import cli
 from acker_service.delivery.leases import LeaseStore
 from acker_service.delivery.webhook_client import Endpoint
 from acker_service.redis.calls import ShardCall
-from acker_service.topologies.shards import Shards
+from acker_service.topologies.shards import ShardCallAt, Shards
+from acker_service.topologies.topology import Topology
 
 
 def _always(*_: Any) -> bool:
@@ -23,7 +25,20 @@ def _always(*_: Any) -> bool:
 
 
 def _settles(_: Any, __: Any, ___: Any, call: ShardCall[Any]) -> bool:
-    return call.function == "acker_settle_v1"
+    return call.function == "acker_settle_v2"
+
+
+def _releases(_: Any, __: Any, ___: Any, call: ShardCall[Any]) -> bool:
+    return call.function == "acker_leave_v1"
+
+
+async def _call_one_by_one(
+    shards: Shards, topology: Topology, calls: Sequence[ShardCallAt], *, then: ShardCallAt | None = None
+) -> tuple[Topology, list[Any]]:
+    replies = [(await shards.call(topology, shard, call))[1] for shard, call in calls]
+    if then is not None:
+        await shards.call(topology, *then)
+    return topology, replies
 
 
 _PLACES: dict[str, tuple[type, str, Callable[..., bool]]] = {
@@ -31,7 +46,7 @@ _PLACES: dict[str, tuple[type, str, Callable[..., bool]]] = {
     "post": (Endpoint, "post", _always),
     "settle a shard": (Shards, "call", _settles),
     "settle": (LeaseStore, "settle", _always),
-    "release": (LeaseStore, "release_lease", _always),
+    "release": (Shards, "call", _releases),
 }
 STEPS = tuple(f"{when} {what}" for what in _PLACES for when in ("before", "after"))
 """All steps of the way of a completion to its webhook."""
@@ -66,6 +81,7 @@ def _guard(what: str, trap: Path) -> None:
 
 if __name__ == "__main__":
     file, *arguments = sys.argv[1:]
+    Shards.call_at = _call_one_by_one  # type: ignore[method-assign]
     for place in _PLACES:
         _guard(place, Path(file))
     sys.argv = ["acker", *arguments]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -60,26 +61,40 @@ class Wakeup:
     __slots__ = ("_future", "_woken")
 
     def __init__(self) -> None:
-        self._woken = False
+        self._woken: float | None = None  # when the first wake came
         self._future: asyncio.Future[None] | None = None
+
+    @property
+    def is_woken(self) -> bool:
+        """Whether a wake came since the last wait or `clear`."""
+        return self._woken is not None
 
     def wake(self) -> None:
         """End the current wait, or the next one."""
-        self._woken = True
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
+        if self._woken is None:
+            self._woken = time.monotonic()
+        self._end_wait()
 
-    async def wait(self, seconds: float) -> None:
-        """Wait for a wake, ``seconds`` at most."""
-        if not self._woken:
+    def clear(self) -> float | None:
+        """Forget all wakes; gives when the first of them came (`time.monotonic`), None without one."""
+        woken, self._woken = self._woken, None
+        return woken
+
+    async def wait(self, seconds: float) -> float | None:
+        """Wait for a wake, ``seconds`` at most; gives when the first one came, None without one. It is cleared."""
+        if self._woken is None:
             loop = asyncio.get_running_loop()
             self._future = loop.create_future()
-            alarm = loop.call_later(seconds, self.wake)
+            alarm = loop.call_later(seconds, self._end_wait)
             try:
                 await self._future
             finally:
                 alarm.cancel()
-        self._woken = False
+        return self.clear()
+
+    def _end_wait(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
 
 
 class Wakeups(Generic[K]):

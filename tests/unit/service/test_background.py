@@ -1,10 +1,11 @@
 import asyncio
 import logging
+import time
 
 import anyio
 import pytest
 from acker_protocol.errors import StoreUnavailable
-from acker_service.background import cancel_and_wait, periodically
+from acker_service.background import Wakeup, cancel_and_wait, periodically
 
 pytestmark = pytest.mark.anyio
 
@@ -78,3 +79,32 @@ async def test_a_loop_rests_first_where_it_is_delayed_and_longer_after_an_error(
             step, interval=1, delay=3, retry_interval=2, name="the check", log=logging.getLogger("somewhere")
         )
     assert rests == [3, 1, 2, 2, 1]
+
+
+async def test_a_wait_gives_when_the_first_wake_came_and_none_when_its_time_is_over() -> None:
+    wakeup = Wakeup()
+    assert await wakeup.wait(0.01) is None
+    before = time.monotonic()
+    wakeup.wake()
+    between = time.monotonic()
+    wakeup.wake()
+    woken_s = await wakeup.wait(60)
+    assert woken_s is not None
+    assert before <= woken_s <= between
+    assert await wakeup.wait(0.01) is None
+
+
+async def test_a_wake_ends_a_wait_under_way() -> None:
+    wakeup = Wakeup()
+    asyncio.get_running_loop().call_later(0.01, wakeup.wake)
+    with anyio.fail_after(10):
+        assert await wakeup.wait(60) is not None
+
+
+async def test_a_wake_that_is_cleared_ends_no_wait() -> None:
+    wakeup = Wakeup()
+    wakeup.wake()
+    assert wakeup.is_woken
+    assert wakeup.clear() is not None
+    assert not wakeup.is_woken
+    assert await wakeup.wait(0.01) is None

@@ -1,6 +1,5 @@
 """Claims the completions that a callback is to be sent, under a lease, and settles them."""
 
-import asyncio
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from functools import partial
 from acker_protocol import routes
 from acker_protocol.wire.completions import encode_completion
 
-from acker_service.delivery.retry import MailboxEntry, PackedCompletion, Settlement, by_age, select_batch
+from acker_service.delivery.retry import MailboxEntry, PackedCompletion, Pause, Settlement, by_age, select_batch
 from acker_service.mailboxes.cursor import Cursor, Position, completion_list
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import Argument, ShardCall
@@ -120,10 +119,12 @@ class LeaseStore:
         *,
         success: bool | None,
         error: str = "",
+        pause: Pause | None = None,
     ) -> None:
         """Settle a claimed batch, atomically in each shard. Idempotent.
 
         ``success`` is whether the receiver took at least one completion; None if there is no receiver that says so.
+        With a pause, the lease is released when all is settled: in the same round trip, if one server has all shards.
         """
         by_shard: dict[int, list[Argument]] = {shard: [] for shard in claimed.failing} if success else {}
         for settlement in settlements:
@@ -135,8 +136,9 @@ class LeaseStore:
             success=success,
             error=error,
         )
-        calls = [self._shards.call(lease.topology, shard, settle(settlements=args)) for shard, args in by_shard.items()]
-        await asyncio.gather(*calls)
+        calls = [(shard, settle(settlements=args)) for shard, args in by_shard.items()]
+        then = None if pause is None else (lease.lease_shard, _release_call(lease, pause.backoff_s))
+        await self._shards.call_at(lease.topology, calls, then=then)
 
     async def publish(self, lease: Lease, message: PubSubMessage) -> None:
         """Publish a message on the channel of the spout task."""
@@ -151,10 +153,7 @@ class LeaseStore:
 
     async def release_lease(self, lease: Lease, *, backoff_s: float = 0.0) -> None:
         """Release the lease; no worker may acquire it for ``backoff_s``. Does nothing if another worker holds it."""
-        call = mailbox_functions.release_lease(
-            spout_index=lease.spout.index, worker=lease.worker, rest_ms=round(backoff_s * 1_000)
-        )
-        await self._shards.call(lease.topology, lease.lease_shard, call)
+        await self._shards.call(lease.topology, lease.lease_shard, _release_call(lease, backoff_s))
 
 
 def pubsub_messages(entries: Iterable[MailboxEntry], max_completions: int) -> Iterator[PubSubMessage]:
@@ -176,6 +175,12 @@ def _claim_call(lease: Lease, shard: int, now_ms: int) -> ShardCall[ClaimReply]:
         now_ms=now_ms,
         max_completions=lease.max_batch,
         max_per_entry=lease.max_batch if lease.splits_entries else 0,
+    )
+
+
+def _release_call(lease: Lease, backoff_s: float) -> ShardCall[None]:
+    return mailbox_functions.release_lease(
+        spout_index=lease.spout.index, worker=lease.worker, rest_ms=round(backoff_s * 1_000)
     )
 
 
@@ -217,5 +222,13 @@ def _decode_packed(packed: bytes, spout_task: str, incarnation: str) -> Iterator
 
 
 def _settlement_args(settlement: Settlement) -> tuple[Argument, ...]:
-    packed = b"".join(completion.packed for completion in settlement.remaining)
-    return settlement.entry.name, settlement.result.value, settlement.at_ms, len(settlement.remaining), packed
+    entry = settlement.entry
+    positions = mailbox_functions.pack_positions(_remaining_positions(settlement))
+    return entry.name, settlement.result.value, settlement.at_ms, entry.attempts + 1, positions
+
+
+def _remaining_positions(settlement: Settlement) -> list[int]:
+    """Give the positions of the remaining completions in the stored entry; none if all of them remain."""
+    entry, ids = settlement.entry, {completion.id for completion in settlement.remaining}
+    positions = [at for at, completion in enumerate(entry.completions, entry.skipped) if completion.id in ids]
+    return positions if len(positions) < len(entry.completions) else []

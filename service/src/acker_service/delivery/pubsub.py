@@ -2,7 +2,7 @@
 
 from acker_service.delivery.leases import ClaimedBatch, Lease, pubsub_messages
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import EntryResult, Settlement
+from acker_service.delivery.retry import EntryResult, Pause, Settlement
 from acker_service.delivery.worker import DeliveryWorker
 
 
@@ -18,8 +18,9 @@ class PubSubWorker(DeliveryWorker):
             self.metrics.messages[lease.topology.name].inc()
         return DeliveryResult(kind=ResultKind.DONE)
 
-    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> float:  # noqa: ARG002 - a publication has one result
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Pause | None:  # noqa: ARG002 - a publication has one result
         """Mark the claimed entries as sent; they stay in the mailbox until they are released."""
         sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in claimed.entries]
-        await self.leases.settle(lease, claimed, sent, success=None)
-        return 0.0
+        pause = self.pause_after(claimed, sent)
+        await self.leases.settle(lease, claimed, sent, success=None, pause=pause)
+        return pause

@@ -113,6 +113,16 @@ class Settlement:
     """The completions that are retried or dead; empty for a `RETRY` of the whole entry."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """The time after a batch in which its worker needs no lease: nothing is due, or the receiver is left alone."""
+
+    backoff_s: float = 0.0
+    """For so long no worker sends anything."""
+    due_ms: int | None = None
+    """When the next retry is due, if any."""
+
+
 def read_schedule(text: str) -> Schedule:
     """Parse delays in seconds, separated by commas. Raises ``ValueError``."""
     delays = tuple(_delay(entry.strip()) for entry in text.split(","))

@@ -7,7 +7,7 @@ from typing import Any
 from acker_service.delivery.leases import ClaimedBatch, Lease
 from acker_service.delivery.payload import make_message
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import plan_settlements, succeeded
+from acker_service.delivery.retry import Pause, plan_settlements, succeeded
 from acker_service.delivery.webhook_client import Endpoint, WebhookClient
 from acker_service.delivery.worker import CallbackGone, DeliveryWorker
 from acker_service.topologies.callback import CallbackStatus, RegisteredCallback, deactivate
@@ -37,44 +37,43 @@ class WebhookWorker(DeliveryWorker):
         documents = [completion.document for entry in claimed.entries for completion in entry.completions]
         message = make_message(topology=topology, spout_task=lease.spout.name, completions=documents)
         with self.metrics.post_seconds[topology].time():
-            secrets = lease.callback.secrets_at(await self.now_ms())
+            secrets = lease.callback.secrets_at(self.now_ms())
             result = await self._endpoint.post(message, secrets=secrets)
         self.metrics.posts[topology, result.kind.value].inc()
         if result.error:
             _log.info("the webhook of %s %s", self.name, result.error)
         return result
 
-    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> float:
-        """Settle the claimed entries; returns the seconds to wait before the next request.
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Pause | None:
+        """Settle the claimed entries; returns the pause before the next request.
 
         Deactivates the webhook after a 410, or after a long time without a success, and then raises `CallbackGone`.
         """
         if result.kind is ResultKind.OFF:
             await self._deactivate(lease, CallbackStatus.OFF, result)
         success = succeeded(result, sum(len(entry.completions) for entry in claimed.entries))
-        await self._settle_entries(lease, claimed, result, success=success)
         self._failures = 0 if success else self._failures + 1
-        if not success and await self._is_pause_due(claimed):
+        pause = await self._settle_entries(lease, claimed, result, success=success)
+        if not success and self._is_pause_due(claimed):
             await self._deactivate(lease, CallbackStatus.PAUSED, result)
-        return max(result.wait_s, self.config.schedule.delays_s[0] if self._failures > 1 else 0.0)
+        return pause
 
     async def _settle_entries(
         self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult, *, success: bool
-    ) -> None:
-        draw, error = random.random(), result.error or ""  # noqa: S311 - spreads retries, guards nothing
+    ) -> Pause | None:
+        """Settle the claimed entries, again and again while Redis is unavailable, always to the same effect."""
+        schedule, draw = self.config.schedule, random.random()  # noqa: S311 - spreads retries, guards nothing
+        settlements = list(plan_settlements(claimed.entries, result, schedule, now_ms=self.now_ms(), draw=draw))
+        backoff_s = max(result.wait_s, schedule.delays_s[0] if self._failures > 1 else 0.0)
+        pause, error = self.pause_after(claimed, settlements, backoff_s=backoff_s), result.error or ""
         while True:
             async with self.retry_while_unavailable("what the webhook of %s took is settled later: %s"):
-                now_ms = await self.now_ms()
-                settlements = list(
-                    plan_settlements(claimed.entries, result, self.config.schedule, now_ms=now_ms, draw=draw)
-                )
-                await self.leases.settle(lease, claimed, settlements, success=success, error=error)
-                return
+                await self.leases.settle(lease, claimed, settlements, success=success, error=error, pause=pause)
+                return pause
 
-    async def _is_pause_due(self, claimed: ClaimedBatch) -> bool:
-        if claimed.failing_ms is None:
-            return False
-        return await self.now_ms() - claimed.failing_ms >= self.config.pause_after_ms
+    def _is_pause_due(self, claimed: ClaimedBatch) -> bool:
+        since_ms = claimed.failing_ms
+        return since_ms is not None and self.now_ms() - since_ms >= self.config.pause_after_ms
 
     async def _deactivate(self, lease: Lease, status: CallbackStatus, result: DeliveryResult) -> None:
         """Deactivate the callback until it is resumed, unless it was replaced meanwhile. Raises `CallbackGone`."""

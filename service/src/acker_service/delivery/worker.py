@@ -3,15 +3,16 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from acker_protocol.errors import NotFound, ServiceError
 
 from acker_service.background import Wakeup
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, LeaseStore, TopologyChanged
 from acker_service.delivery.response import DeliveryResult
-from acker_service.delivery.retry import DeliveryConfig
+from acker_service.delivery.retry import DeliveryConfig, EntryResult, Pause, Settlement
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.metrics.instruments import DeliveryMetrics
 from acker_service.redis.errors import PermissionDenied
@@ -30,6 +31,18 @@ IDLE_S = 30.0
 """An idle worker claims again after this time even without a notification."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReading:
+    """Redis's clock as it was read once; this process counts the time since."""
+
+    redis_ms: int
+    read_s: float = field(default_factory=time.monotonic)
+
+    def now_ms(self) -> int:
+        """Return the time by Redis's clock, late by at most the round trip of the reading."""
+        return self.redis_ms + int((time.monotonic() - self.read_s) * 1_000)
 
 
 class CallbackGone(Exception):
@@ -63,6 +76,7 @@ class DeliveryWorker:
         self.leases, self.metrics = leases, metrics
         self._worker_id, self._last_stamp = worker_id, topology.stamp
         self._registry, self._spouts, self._callbacks, self._notifier = registry, spouts, callbacks, notifier
+        self._clock = ClockReading(redis_ms=0)
         self._stopping = asyncio.Event()
         self._wakeup = Wakeup()
 
@@ -75,8 +89,8 @@ class DeliveryWorker:
         """Send the claimed completions once."""
         raise NotImplementedError
 
-    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> float:
-        """Settle the claimed entries; returns how many seconds to send nothing. Raises `CallbackGone`."""
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Pause | None:
+        """Settle the claimed entries; returns the pause after them (`pause_after`). Raises `CallbackGone`."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -99,9 +113,22 @@ class DeliveryWorker:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
-    async def now_ms(self) -> int:
-        """Return the time by Redis's clock."""
-        return await self._registry.now_ms()
+    def now_ms(self) -> int:
+        """Return the time by Redis's clock, which is read once a turn, before the claim."""
+        return self._clock.now_ms()
+
+    def pause_after(
+        self, claimed: ClaimedBatch, settlements: Sequence[Settlement] = (), *, backoff_s: float = 0.0
+    ) -> Pause | None:
+        """Return the pause after a batch; None if more may be due now, and the worker keeps the lease for it.
+
+        What came after the claim has woken the worker, or the next poll of the mailboxes wakes it.
+        """
+        if not backoff_s and (claimed.more or self._wakeup.is_woken):
+            return None
+        retries = [settlement.at_ms for settlement in settlements if settlement.result is EntryResult.RETRY]
+        known = retries if claimed.due_ms is None else [*retries, claimed.due_ms]
+        return Pause(backoff_s=backoff_s, due_ms=min(known, default=None))
 
     async def change_callback(self, change: Callable[[RegisteredCallback], RegisteredCallback]) -> None:
         """Change the callback as it is registered now; does nothing if the spout task has none."""
@@ -126,42 +153,52 @@ class DeliveryWorker:
             await self.sleep(DENIED_INTERVAL_S if isinstance(error, PermissionDenied) else RETRY_INTERVAL_S)
 
     async def _run_once(self) -> None:
-        """Claim a batch, deliver and settle it; without one, wait until more is due."""
+        """Claim a batch, deliver and settle it; then wait until more is due."""
         try:
             lease = self._lease(await self._current_topology())
-            now_ms = await self.now_ms()
-            claimed = await self._claim(lease, now_ms)
-            if not claimed.entries:
-                await self._wait_for_more(lease, claimed, now_ms)
-            else:
-                result = await self.deliver(lease, claimed)
-                backoff_s = await self.settle(lease, claimed, result)
-                if backoff_s:
-                    await self.leases.release_lease(lease, backoff_s=backoff_s)
+            claimed = await self._claim(lease)
+            if claimed.leased_for_ms is not None:
+                await self._wait(claimed.leased_for_ms / 1_000)
+            elif pause := await self._deliver_batch(lease, claimed):
+                await self._rest(pause)
+            elif not claimed.more:
+                await self._linger(self._wakeup.clear())
         except TopologyChanged:
             pass  # the next pass reads the topology and the callback again
         except CallbackSuperseded as superseded:
             await self._adopt_epoch(superseded.callback_epoch_ms)
             raise CallbackGone from None
 
-    async def _claim(self, lease: Lease, now_ms: int) -> ClaimedBatch:
-        """Claim a batch; if it is small and new, linger for further completions and claim again."""
-        claimed = await self.leases.claim(lease, now_ms)
-        total = sum(len(entry.completions) for entry in claimed.entries)
-        is_full = claimed.more or total >= self.config.max_batch
-        if not total or claimed.is_retry or is_full or not self.config.linger_s:
-            return claimed
-        await self.sleep(self.config.linger_s)
-        return await self.leases.claim(lease, now_ms)
+    async def _claim(self, lease: Lease) -> ClaimedBatch:
+        self._clock = ClockReading(redis_ms=await self._registry.now_ms())
+        self._wakeup.clear()  # the claim finds all that came until now
+        return await self.leases.claim(lease, self.now_ms())
 
-    async def _wait_for_more(self, lease: Lease, claimed: ClaimedBatch, now_ms: int) -> None:
-        """Wait for a notification, for the next retry or for the lease of another worker to expire."""
-        if claimed.leased_for_ms is not None:
-            await self._wakeup.wait(min(IDLE_S, claimed.leased_for_ms / 1_000))
-        elif not claimed.more:
+    async def _deliver_batch(self, lease: Lease, claimed: ClaimedBatch) -> Pause | None:
+        """Deliver and settle a batch, which may be empty; returns the pause after it, with the lease released."""
+        if claimed.entries:
+            return await self.settle(lease, claimed, await self.deliver(lease, claimed))
+        pause = self.pause_after(claimed)
+        if pause is not None:
             await self.leases.release_lease(lease)
-            due_s = IDLE_S if claimed.due_ms is None else (claimed.due_ms - now_ms) / 1_000
-            await self._wakeup.wait(max(0.0, min(IDLE_S, due_s)))
+        return pause
+
+    async def _rest(self, pause: Pause) -> None:
+        """Wait until the pause is over: the receiver is left alone, or a notification comes or a retry is due."""
+        if pause.backoff_s:
+            await self.sleep(min(IDLE_S, pause.backoff_s))
+        else:
+            await self._wait(IDLE_S if pause.due_ms is None else (pause.due_ms - self.now_ms()) / 1_000)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait for a notification, ``seconds`` at most; after one, linger for further completions."""
+        if not self._stopping.is_set():  # its wake may be cleared
+            await self._linger(await self._wakeup.wait(max(0.0, min(IDLE_S, seconds))))
+
+    async def _linger(self, woken_s: float | None) -> None:
+        """Wait for further completions until ``linger_s`` after the wake by the first one; without a wake, do not."""
+        if woken_s is not None:
+            await self.sleep(woken_s + self.config.linger_s - time.monotonic())
 
     async def _topology(self) -> Topology:
         return await self._registry.get(self.topology.name)

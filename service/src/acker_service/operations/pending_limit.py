@@ -14,7 +14,7 @@ from acker_service.redis.apply_functions import (
 )
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import ShardRequest
-from acker_service.redis.functions import read_counts
+from acker_service.redis.functions import read_pending
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.topology import Topology
 
@@ -57,10 +57,9 @@ class PendingLimiter:
     async def _free_slots(self, topology: Topology, indexes: Iterable[int], full: Set[int]) -> list[FreeSlots]:
         cap = topology.config.max_spout_pending or UNLIMITED
         pending = dict.fromkeys(indexes, 0)
-        for counts in await self._shards.call_once(topology, [read_counts()] * len(topology.shards)):
-            for index, count in counts.pending.items():
-                if index in pending:
-                    pending[index] += count
+        for counts in await self._shards.call_once(topology, [read_pending([*pending])] * len(topology.shards)):
+            for index, count in zip(pending, counts, strict=True):
+                pending[index] += count
         return [
             FreeSlots(spout_index=index, slots=cap - count, mailbox_full=index in full)
             for index, count in pending.items()

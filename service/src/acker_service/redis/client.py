@@ -60,10 +60,22 @@ class RedisClient:
         return call.decode(reply)
 
     async def execute_each(self, calls: Sequence[Call[R]]) -> list[R]:
-        """Make several calls in one round trip to each server; each call is atomic by itself."""
+        """Make several calls in one round trip to each server; each call is atomic by itself.
+
+        A server makes those that it gets in their order.
+        """
         replicas = self._replicas if any(call.confirm for call in calls) else 0
         replies = await self._call_each(calls, replicas)
         return [call.decode(reply) for call, reply in zip(calls, replies, strict=True)]
+
+    async def execute_each_then(self, calls: Sequence[Call[R]], last: Call[Any]) -> list[R]:
+        """Make several calls and, when all are made, one more: in the same round trip if one server has all keys."""
+        nodes = {await self._slot_map.of(call.key) for call in (*calls, last)}
+        if len(nodes) == 1:
+            return (await self.execute_each([*calls, last]))[:-1]
+        replies = await self.execute_each(calls)
+        await self.execute(last)
+        return replies
 
     async def publish(self, channel: str, message: bytes) -> None:
         """Publish a message; in a cluster on the shard channel of that name."""

@@ -152,6 +152,11 @@ def read_counts() -> ShardCall[ShardCounts]:
     return ShardCall(function="acker_read_counts_v1", decode=_counts, confirm=False)
 
 
+def read_pending(spout_indexes: Sequence[int]) -> ShardCall[list[int]]:
+    """Read how many roots of each spout task are pending in a shard, in the order of the indexes."""
+    return ShardCall(function="acker_pending_v1", args=tuple(spout_indexes), decode=list, confirm=False)
+
+
 def pack_settings(rules: TopologyRules, window_ms: int) -> bytes:
     """Pack the rules of a topology and the idempotency window in milliseconds for a call."""
     return _SETTINGS.pack(

@@ -4,6 +4,7 @@ Each function describes a call of one Lua function (see lua/) and names what its
 ``entry`` is the id of a stream entry, which holds several completions; ``offset`` is how many of them are taken.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -174,12 +175,17 @@ def settle(
     """Settle what was claimed, all in one step. Idempotent.
 
     ``success`` says whether the receiver took anything, None if that is unknown. ``settlements`` has five arguments
-    per entry: its id, the result (done, retry, dead or sent), when it is tried again, how many completions remain, and
-    those completions, packed ("" for all of the entry).
+    per entry: its id, the result (done, retry, dead or sent), when it is tried again, how often it was tried with this
+    try, and the positions of the completions that remain (`pack_positions`; "" for all of the entry).
     """
     status = "" if success is None else str(int(success))
     args = (spout_index, callback_epoch_ms, status, error, *settlements)
-    return ShardCall(function="acker_settle_v1", args=args, decode=nothing)
+    return ShardCall(function="acker_settle_v2", args=args, decode=nothing)
+
+
+def pack_positions(positions: Sequence[int]) -> bytes:
+    """Pack positions of completions in an entry as it is stored, from 0, in rising order."""
+    return struct.pack(f">{len(positions)}I", *positions)
 
 
 def release_lease(*, spout_index: int, worker: str, rest_ms: int) -> ShardCall[None]:

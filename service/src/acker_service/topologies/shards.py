@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import cycle
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.client import RedisClient
@@ -11,6 +11,9 @@ from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.topology import Topology, TopologyRecreated
 
 R = TypeVar("R")
+
+ShardCallAt = tuple[int, ShardCall[Any]]
+"""A call and the number of the shard that it is made on."""
 
 
 class Shards:
@@ -43,13 +46,20 @@ class Shards:
 
         return await self._retry(topology, once)
 
-    async def call_at(self, topology: Topology, calls: Sequence[tuple[int, ShardCall[R]]]) -> tuple[Topology, list[R]]:
-        """Make calls, each on the shard whose number it names, in one round trip."""
+    async def call_at(
+        self, topology: Topology, calls: Sequence[tuple[int, ShardCall[R]]], *, then: ShardCallAt | None = None
+    ) -> tuple[Topology, list[R]]:
+        """Make calls, each on the shard whose number it names, in one round trip.
+
+        ``then`` is made when all others are: in the same round trip if one server has all these shards.
+        """
 
         async def once(current: Topology) -> list[R]:
-            return await self._redis.execute_each(
-                [call.at(current.shards[shard], current.stamp) for shard, call in calls]
-            )
+            addressed = [call.at(current.shards[shard], current.stamp) for shard, call in calls]
+            if then is None:
+                return await self._redis.execute_each(addressed)
+            shard, call = then
+            return await self._redis.execute_each_then(addressed, call.at(current.shards[shard], current.stamp))
 
         return await self._retry(topology, once)
 

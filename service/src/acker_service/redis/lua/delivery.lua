@@ -157,10 +157,15 @@ do
     return { 'ok' }
   end
 
+  -- Gives an entry's tries with this one, and those stored; a worker of the release before does not number its tries.
+  local function count_tries(base, spout, result)
+    local stored = tonumber(redis.call('HGET', base .. 'tries' .. spout, result.entry) or 0)
+    return result.tried and math.max(stored, result.tried) or stored + 1, stored
+  end
+
   -- Schedules the rest of an entry for a retry: a whole entry stays where it is, a part becomes a new entry.
-  local function keep_for_retry(base, spout, entry, retry_at, left, rest)
+  local function keep_for_retry(base, spout, entry, tried, retry_at, left, rest)
     local tries = base .. 'tries' .. spout
-    local tried = tonumber(redis.call('HGET', tries, entry) or 0) + 1
     if rest ~= '' then
       remove_entry(base, spout, entry)
       entry = add_entry(base, spout, left, rest)
@@ -169,8 +174,7 @@ do
     redis.call('ZADD', base .. 'retry' .. spout, retry_at, entry)
   end
 
-  local function move_to_dead(base, spout, entry, left, rest, why)
-    local tried = tonumber(redis.call('HGET', base .. 'tries' .. spout, entry) or 0) + 1
+  local function move_to_dead(base, spout, entry, tried, left, rest, why)
     remove_entry(base, spout, entry)
     redis.call('XADD', base .. 'd' .. spout, '*', 'n', left, 'c', rest, 'a', tried, 'e', why,
       't', string.format('%.0f', clock()))
@@ -179,16 +183,18 @@ do
 
   -- Settles one stored entry of n completions. Gives the changes of the counts, and how many are no longer unread.
   local function settle_entry(base, spout, n, result, why)
-    advance_sent(base, spout, result.entry)
+    local tried, tried_before = count_tries(base, spout, result)
+    if tried_before == 0 then advance_sent(base, spout, result.entry) end  -- a part is newer than what was never tried
     if result.kind == 'done' then
       remove_entry(base, spout, result.entry)
       return { delivered = n }, n
     elseif result.kind == 'retry' then
+      if result.rest == '' and tried == tried_before then return {}, 0 end  -- this try was settled before
       local left = result.rest == '' and n or result.left
-      keep_for_retry(base, spout, result.entry, result.retry_at, left, result.rest)
+      keep_for_retry(base, spout, result.entry, tried, result.retry_at, left, result.rest)
       return { delivered = n - left, retried = left }, n - left
     elseif result.kind == 'dead' then
-      move_to_dead(base, spout, result.entry, result.left, result.rest, why)
+      move_to_dead(base, spout, result.entry, tried, result.left, result.rest, why)
       return { delivered = n - result.left, dead = result.left }, n
     end
     return { published = n }, 0
@@ -199,27 +205,57 @@ do
     if succeeded == '0' then redis.call('HSETNX', base .. 'failing', spout, string.format('%.0f', clock())) end
   end
 
+  -- Gives the number of completions at these positions of an entry (I4 each, from 0; '' for all), and the completions;
+  -- passes over the first `released` ones.
+  local function select_completions(stored, released, positions)
+    local n, packed, wanted, found, at = tonumber(stored[2][2]), stored[2][4], {}, {}, 1
+    for i = 1, #positions - 3, 4 do wanted[struct.unpack('>I4', positions, i)] = true end
+    for position = 0, n - 1 do
+      local start = at
+      at = skip_completions(packed, at, 1)
+      local is_wanted = positions == '' or wanted[position]
+      if is_wanted and position >= released then found[#found + 1] = packed:sub(start, at - 1) end
+    end
+    return #found, table.concat(found)
+  end
+
+  -- Reads what `acker_settle_v1` is told of an entry: how many completions are left, and those completions.
+  local function result_of_completions(args, i)
+    local left, rest = tonumber(args[i + 3]), args[i + 4]
+    return { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], left = left, rest = rest }
+  end
+
+  -- Reads what `acker_settle_v2` is told of an entry. If all of it is left, it stays whole; if nothing is, it is done.
+  local function result_of_positions(args, i, stored, released)
+    local result = { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], tried = tonumber(args[i + 3]) }
+    if result.kind ~= 'retry' and result.kind ~= 'dead' then return result end
+    result.left, result.rest = select_completions(stored, released, args[i + 4])
+    if result.left == 0 then result.kind = 'done' end
+    if result.kind == 'retry' and result.left == tonumber(stored[2][2]) - released then result.rest = '' end
+    return result
+  end
+
   --[[
     Settles claimed entries, all in one step. An entry that is not in the mailbox was settled before; if the callback
     has a later epoch by now, only what was delivered counts.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] epoch of the callback  [4] 1 if the receiver took
             anything, 0 if not, '' if that is unknown  [5] error of the rest; then per entry: entry, result (done,
-            retry, dead, or sent: published and kept), time of the next try, number of its completions that are left,
-            those completions ('' to retry all)
+            retry, dead, or sent: published and kept), time of the next try, and
+            v2: number of tries with this one, positions of the completions that are left (I4 each; '' for all)
+            v1: number of completions that are left, those completions ('' to retry all)
     Output  {'ok'}
   ]]
-  local function settle_delivery(_, base, args)
+  local function settle_delivery(base, args, read_result)
     local spout, totals, unread = args[2], {}, 0
     local current = check_callback_epoch(base, spout, args[3])
+    local head, released_of_head = read_head(base, spout)
     for i = 6, #args, 5 do
-      local result = { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], left = tonumber(args[i + 3]) }
-      result.rest = args[i + 4]
-      local stored = redis.call('XRANGE', base .. 'm' .. spout, result.entry, result.entry)[1]
-      if stored and (current or result.kind == 'done') then
-        local head, released = read_head(base, spout)
-        local n = tonumber(stored[2][2]) - (result.entry == head and released or 0)
-        local changes, read = settle_entry(base, spout, n, result, args[5])
+      local stored = redis.call('XRANGE', base .. 'm' .. spout, args[i], args[i])[1]
+      if stored and (current or args[i + 1] == 'done') then
+        local released = args[i] == head and released_of_head or 0
+        local n = tonumber(stored[2][2]) - released
+        local changes, read = settle_entry(base, spout, n, read_result(args, i, stored, released), args[5])
         for name, change in pairs(changes) do totals[name] = (totals[name] or 0) + math.max(change, 0) end
         unread = unread - read
       end
@@ -230,6 +266,10 @@ do
     if unread ~= 0 then redis.call('HINCRBY', base .. 'unread', spout, unread) end
     if current then note_success(base, spout, args[4]) end
     return { 'ok' }
+  end
+
+  local function settle_by(read_result)
+    return function(_, base, args) return settle_delivery(base, args, read_result) end
   end
 
   -- Input: KEYS[1] shard; ARGV[1] stamp, then spout indexes. Output: {'ok', now, oldest entry or false ...}
@@ -245,5 +285,6 @@ do
   register_on_shard('acker_oldest_v1', oldest)
   register_on_shard('acker_take_v1', claim)
   register_on_shard('acker_leave_v1', release_lease)
-  register_on_shard('acker_settle_v1', settle_delivery)
+  register_on_shard('acker_settle_v1', settle_by(result_of_completions))
+  register_on_shard('acker_settle_v2', settle_by(result_of_positions))
 end

@@ -78,7 +78,7 @@ do
     return { 'ok', value }
   end
 
-  -- Gives the values of spout tasks, false for one that does not exist: ARGV from `first` on are their names.
+  -- Gives the values of a hash by field, false for one that it lacks: ARGV from `first` on are the fields.
   local function read_values(key, args, first)
     local values = {}
     for from = first, #args, SLICE do
@@ -127,6 +127,13 @@ do
       redis.call('HGETALL', base .. 'dead'), counts }
   end
 
+  -- Input: KEYS[1] shard; ARGV[1] stamp, then spout indexes. Output: {'ok', pending roots of each ...}
+  local function read_pending(_, base, args)
+    local reply = { 'ok' }
+    for _, count in ipairs(read_values(base .. 'pending', args, 2)) do reply[#reply + 1] = tonumber(count or 0) end
+    return reply
+  end
+
   -- Input: KEYS[1] acker:{topologies}. Notes that a worker ticks. Output: {'ok'}
   local function note_tick(keys)
     redis.call('SET', keys[1] .. '::ticked', clock(), 'PX', TICKED_MS)
@@ -138,5 +145,6 @@ do
   redis.register_function('acker_write_spout_v1', write_spout)
   redis.register_function('acker_register_spouts_v1', register_spouts)
   register_on_shard('acker_read_counts_v1', read_counts)
+  register_on_shard('acker_pending_v1', read_pending)
   register('acker_note_tick_v1', note_tick)
 end
