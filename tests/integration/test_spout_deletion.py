@@ -14,12 +14,15 @@ from acker_service.topologies.topology import Deletion, Topology
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import ask, at, find
+from tests.support.redis_side import call as ask_key
 
 pytestmark = pytest.mark.anyio
 
 E, F = 0xE1, 0xE2
 OF_A_SHARD = ("pending", "unread", "heads", "tips", "counts", "gone", "used")
-OF_A_NUMBER = ("r", "x", "f0:", "f1:", "s0:", "s1:", "n0:", "n1:", "m")
+OF_A_BUCKET = ("r", "x", "f0:", "f1:")
+OF_A_SET = ("s0:", "s1:", "n0:", "n1:")
+OF_A_SPOUT_TASK = ("m", "retry", "tries", "d")
 
 
 @pytest.fixture
@@ -63,18 +66,47 @@ async def delete(call: Caller, *, of: str = "", **query: object) -> httpx.Respon
     return await call.http.delete(f"/v1/topologies/orders{of}", params=query)
 
 
-async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(orders: Caller, parts: Components) -> None:
-    await orders.post(init(1, E))
-    begin, last = await base(parts), (await found(parts)).config.buckets - 1
-    planted = [f"{name}{n}" for name in OF_A_NUMBER for n in (0, last)]
-    planted += [f"p{part}:{n}" for part in (0, 1) for n in (0, 1, 2, 3, 4 * last, 4 * last + 3)]
-    for name in (*planted, *OF_A_SHARD):
+async def plant_all(orders: Caller, parts: Components) -> list[str]:
+    """Make all keys that a shard may have, with the lowest and the highest number; gives those of acked edges."""
+    await orders.words(init(1, E), init(2, E, spout_task="last"))
+    begin, topology = await base(parts), await found(parts)
+    last = topology.config.buckets - 1
+    planted = [f"{name}{n}" for name in OF_A_BUCKET for n in (0, last)]
+    planted += [f"{name}{n}" for name in OF_A_SET for n in (0, topology.seen_sets - 1)]
+    planted += [f"{name}{n}" for name in OF_A_SPOUT_TASK for n in (0, await index_of(parts, "last"))]
+    edges = [f"p{part}:{n}" for part in (0, 1) for n in (0, 1, 2, 3, 4 * last, 4 * last + 3)]
+    for name in (*planted, *edges, *OF_A_SHARD):
         await at(parts, "DEL", begin + name)
         await at(parts, "HSET", begin + name, 0, 0)
     await at(parts, "SET", begin + "early", 1)
     assert await at(parts, "EXISTS", begin + "due")
+    return [begin + name for name in edges]
+
+
+async def left(parts: Components) -> set[str]:
+    return {key for key in await find(parts, "acker:*") if "orders" in key}
+
+
+async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(orders: Caller, parts: Components) -> None:
+    await orders.put(dedupe_window_ms=60_000)
+    await plant_all(orders, parts)
     assert (await delete(orders, force=True, discard=True)).status_code == 204
-    assert [key for key in await find(parts, "acker:*") if "orders" in key] == [keys.shard("orders", 0)]
+    assert await left(parts) == {keys.shard("orders", 0)}
+
+
+async def test_without_a_dedupe_window_there_are_no_edges_to_look_for(orders: Caller, parts: Components) -> None:
+    """Those that were remembered before the window was taken away expire."""
+    edges = await plant_all(orders, parts)
+    assert (await delete(orders, force=True, discard=True)).status_code == 204
+    assert await left(parts) == {keys.shard("orders", 0), *edges}
+
+
+async def test_the_release_before_removes_all_that_a_shard_keeps(orders: Caller, parts: Components) -> None:
+    await plant_all(orders, parts)
+    topology, key = await found(parts), keys.shard("orders", 0)
+    await ask_key(parts, "acker_bury_v1", [key], topology.stamp.text)
+    await ask_key(parts, "acker_sweep_v1", [key], topology.stamp.text, 0, topology.config.buckets - 1)
+    assert {name for name in await left(parts) if name.startswith(await base(parts))} == set()
 
 
 async def test_a_topology_that_has_gone_is_not_listed(orders: Caller, parts: Components) -> None:

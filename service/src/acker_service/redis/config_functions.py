@@ -93,9 +93,15 @@ def bury(key: str, stamp: Stamp) -> Call[None]:
     return fcall("acker_bury_v1", (key,), stamp.text, decode=nothing)
 
 
-def sweep(key: str, stamp: Stamp, *, first: int, last: int) -> Call[None]:
-    """Remove the keys of a shard with a tombstone, for the buckets and spout indexes from ``first`` to ``last``."""
-    return fcall("acker_sweep_v1", (key,), stamp.text, first, last, decode=nothing)
+def sweep(
+    key: str, stamp: Stamp, *, first: int, last: int, seen_sets: int, spout_indexes: int, remembers_edges: bool
+) -> Call[None]:
+    """Remove the keys of a shard with a tombstone: those with a number from ``first`` to ``last``.
+
+    There are ``seen_sets`` sets of remembered requests and ``spout_indexes`` mailboxes.
+    """
+    limits = (seen_sets, spout_indexes, int(remembers_edges))
+    return fcall("acker_sweep_v2", (key,), stamp.text, first, last, *limits, decode=nothing)
 
 
 def read_spouts(topology: str, incarnation: str) -> Call[dict[str, str]]:

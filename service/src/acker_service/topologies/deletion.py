@@ -157,20 +157,29 @@ class TopologyDeleter(_Deleter[Topology]):
         stamp = topology.stamp
         for key in topology.shards:
             await self._redis.execute(config_functions.bury(key, stamp))
-        for key in topology.shards:
-            for first in range(0, await self._max_index(topology), SWEEP_STEP):
-                sweep = config_functions.sweep(key, stamp, first=first, last=first + SWEEP_STEP - 1)
-                await self._redis.execute(sweep)
+        await self._sweep(topology)
         await self._redis.execute(config_functions.remove_topology(topology.name, stamp=stamp))
         self._registry.evict(topology.name)
         self._metrics.topologies_removed.inc()
         self._metrics.completions_discarded[topology.name, "topology"].inc(discarded)
         _log.info("topology %s was removed; %d unread completions were discarded", topology.name, discarded)
 
-    async def _max_index(self, topology: Topology) -> int:
-        """Bound the numbers of buckets, of sets of remembered requests and of mailboxes that a shard has."""
+    async def _sweep(self, topology: Topology) -> None:
+        """Remove all keys of the shards. Edges that were remembered before a dedupe window was taken away expire."""
         spout_indexes = await self._redis.execute(config_functions.spout_index_count(topology.name))
-        return max(topology.config.buckets, topology.seen_sets, spout_indexes)
+        numbers = max(topology.config.buckets, topology.seen_sets, spout_indexes)
+        for key in topology.shards:
+            for first in range(0, numbers, SWEEP_STEP):
+                sweep = config_functions.sweep(
+                    key,
+                    topology.stamp,
+                    first=first,
+                    last=first + SWEEP_STEP - 1,
+                    seen_sets=topology.seen_sets,
+                    spout_indexes=spout_indexes,
+                    remembers_edges=topology.config.dedupe_window_ms > 0,
+                )
+                await self._redis.execute(sweep)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
