@@ -61,7 +61,15 @@ def test_redocly_finds_no_error_and_warns_of_unused_components_only(tools: Tools
 
 def test_a_client_in_python(tools: Tools, contract: Contract, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(PYTHON_CONFIG)
-    options = ("--path", contract.document, "--config", "config.yaml", "--output-path", "generated", "--fail-on-warning")
+    options = (
+        "--path",
+        contract.document,
+        "--config",
+        "config.yaml",
+        "--output-path",
+        "generated",
+        "--fail-on-warning",
+    )
     tools.run("openapi-python-client", "generate", *options, cwd=tmp_path)
     shutil.copy(HERE / "python/call.py", tmp_path / "generated")
     tools.run("mypy", "--strict", "call.py", cwd=tmp_path / "generated")
@@ -85,6 +93,8 @@ def test_a_client_in_typescript(tools: Tools, contract: Contract, tmp_path: Path
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "node_modules").symlink_to(tools.folder / "node_modules")
     tools.run("openapi-typescript", contract.document, "-o", "schema.ts", cwd=tmp_path)
-    tools.run("tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "call.ts", cwd=tmp_path)
+    tools.run(
+        "tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "call.ts", cwd=tmp_path
+    )
     told = tools.run("node", "call.js", contract.url, KEY, cwd=tmp_path)
     assert told.splitlines() == expected("5f2c1e0b9a7d4838")
