@@ -11,7 +11,7 @@ CLIENT = """
     Root Tuple Anchor Anchors Batch Answer Done Outcome OperationState Counts Reject Retry topology_of
     AckerError Misuse TupleDone NameTaken TooManyAnchors Closed WrongHeader WrongAnswer Unreachable Refused
     Undelivered BufferFull
-    ServiceError InvalidRequest Conflict MaxSpoutPending MailboxFull StoreFull
+    ServiceError InvalidRequest Conflict MaxSpoutPending TooManySpouts MailboxFull StoreFull
     webhook_app
 """
 

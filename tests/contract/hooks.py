@@ -20,6 +20,7 @@ MOST_WAIT_MS = 20
 
 UNSAYABLE = re.compile(
     r"cursor is not one that was given here"
+    r"|cursor was given by another list"
     r"|discard goes with force=true"
     r"|dedupe_window_ms must be 0 or at least message_timeout_ms"
     r"|message_timeout_ms must not be longer than the dedupe window"

@@ -57,11 +57,11 @@ def test_it_fails_where_no_worker_lets_time_pass(tmp_path: Path) -> None:
         assert (ran.returncode, "no worker lets time pass" in ran.stderr) == (1, True), ran.stderr
 
 
-def test_it_fails_where_writes_are_not_confirmed_though_readyz_is_well(tmp_path: Path) -> None:
+def test_it_fails_where_writes_are_not_confirmed_and_so_no_replica_is_ready(tmp_path: Path) -> None:
     port = free_port()
     options = ("--redis-url", f"redis://127.0.0.1:{port}", "--durability", "replica:1")
-    with valkey(tmp_path / "store", port=port), acker_serve(tmp_path, *options) as acker:
-        ran = roundtrip(acker.url)
+    with valkey(tmp_path / "store", port=port), acker_serve(tmp_path, *options, until="/livez") as acker:
+        ran = roundtrip(acker.url, PATIENCE_S="5")
         assert (ran.returncode, "503" in ran.stderr) == (1, True), ran.stderr
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_service.components import Components
-from acker_service.mailboxes.reading import decode_cursor
+from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis.embedded import EmbeddedServer
@@ -62,7 +62,7 @@ async def fill(parts: Components, topology: Topology) -> list[int]:
 
 async def told(parts: Components, topology: Topology) -> dict[int, str]:
     spout = await parts.spouts.get(topology, "s")
-    cursor, found = decode_cursor(None, topology), {}
+    cursor, found = decode_cursor(None, completion_list(topology, spout)), {}
     while (reading := await parts.mailboxes.read(topology, spout, cursor, 1_000)).completions:
         found |= {done.root_id: done.outcome.value for done in reading.completions}
         cursor = reading.cursor
@@ -99,6 +99,22 @@ async def test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits(s
         OperationState.MAX_SPOUT_PENDING,
         OperationState.PENDING,
     ]
+
+
+async def test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory(small: Components) -> None:
+    """Redis itself refuses the call, before the service has seen that the store is full."""
+    topology = await small.registry.get("small")
+    await send(small, topology, init(7))
+    unknown, known = Ack(root_id=8, ack_val=1), Ack(root_id=7, ack_val=7, outstanding=-1)
+    used = await used_memory(small)
+    await everywhere(small, "CONFIG", "SET", "maxmemory", used - 100_000)
+    assert await send(small, topology, unknown, Fail(root_id=8), known) == [
+        OperationState.STORE_FULL,
+        OperationState.STORE_FULL,
+        OperationState.ACKED,
+    ]
+    await everywhere(small, "CONFIG", "SET", "maxmemory", 0)
+    assert await send(small, topology, unknown) == [OperationState.EARLY]
 
 
 async def test_inits_are_refused_before_memory_is_at_its_end(small: Components) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from acker_service.redis import rights
 
 from tests.support.caller import Caller, ack, init
-from tests.support.servers import acker_serve
+from tests.support.servers import AckerProcess, acker_serve
 from tests.support.stores import running
 from tests.support.waiting import eventually
 
@@ -18,15 +19,25 @@ PAGE = Path(__file__).parents[2] / "docs" / "redis.md"
 E = 9
 
 
-@pytest.fixture
-async def call(tmp_path: Path) -> AsyncIterator[Caller]:
+def listed_rights() -> list[str]:
+    """The rights that the page lists."""
     [rights] = re.findall(r"`(~acker:[^`]*)`", PAGE.read_text(encoding="utf-8"))
-    with running("valkey", tmp_path) as store:
-        store.members[0].ask("ACL SETUSER", "acker", "on", ">pw", *rights.split())
+    return str(rights).split()
+
+
+@pytest.fixture(params=["valkey", "redis7"])
+async def stage(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[tuple[AckerProcess, Caller]]:
+    with running(request.param, tmp_path) as store:
+        store.members[0].ask("ACL SETUSER", "acker", "on", ">pw", *listed_rights())
         url = f"redis://acker:pw@127.0.0.1:{store.members[0].port}"
         with acker_serve(tmp_path / "acker", "--redis-url", url, "--tick-ms", "20") as acker:
             async with httpx.AsyncClient(base_url=acker.url, timeout=20) as http:
-                yield Caller(http)
+                yield acker, Caller(http)
+
+
+@pytest.fixture
+def call(stage: tuple[AckerProcess, Caller]) -> Caller:
+    return stage[1]
 
 
 async def test_the_rights_that_the_page_lists_are_enough_for_all_that_roots_go_through(call: Caller) -> None:
@@ -52,3 +63,24 @@ async def test_they_are_enough_to_remove_what_there_is(call: Caller) -> None:
     await other.post(init(1, E))
     assert (await http.delete("/v1/topologies/other/spouts/orders", params={"discard": True})).status_code == 204
     assert (await http.delete("/v1/topologies/other", params={"force": True, "discard": True})).status_code == 204
+
+
+def test_the_page_lists_all_that_is_asked_about() -> None:
+    on_channels = (*rights.HINTS, rights.delivery("PUBLISH"), rights.delivery("SPUBLISH"))
+    for command in (*rights.COMMANDS, *rights.WAIT, *on_channels):
+        assert set(rights.grants([command]).split()) <= set(listed_rights()), command
+
+
+async def test_they_are_enough_to_publish_and_no_right_is_missed(stage: tuple[AckerProcess, Caller]) -> None:
+    acker, call = stage
+    await call.put_spout(callback={"kind": "pubsub"})
+    await call.post(init(1))
+
+    async def is_published() -> bool:
+        shown = (await call.http.get("/metrics")).text
+        return 'acker_messages_published_total{topology="default"} 1.0' in shown
+
+    await eventually(is_published)
+    log = acker.log.read_text()
+    assert "right" not in log
+    assert "ERROR" not in log

@@ -3,7 +3,8 @@
 import httpx
 import pytest
 from acker_service.components import Components
-from acker_service.mailboxes.reading import Cursor, Position, decode_cursor
+from acker_service.mailboxes.cursor import Cursor, Position, completion_list, decode_cursor
+from acker_service.topologies.cursors import SpoutList
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import ask, at, flush
@@ -23,6 +24,12 @@ async def ten(call: Caller) -> Caller:
 
 def acked(roots: object) -> list[tuple[int, str]]:
     return [(root, "acked") for root in roots]  # type: ignore[attr-defined]
+
+
+async def orders(parts: Components) -> SpoutList:
+    """The list of the completions that these tests read."""
+    topology = await parts.registry.get("default")
+    return completion_list(topology, await parts.spouts.get(topology, "orders"))
 
 
 async def read_on(call: Caller, *, limit: int, cursor: str | None = None) -> tuple[list[list[int]], str]:
@@ -168,9 +175,8 @@ async def test_the_cursor_of_a_mailbox_that_is_gone_counts_as_its_beginning(ten:
 
 async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller, parts: Components) -> None:
     """A failover may lose the newest entries; their cursor must not hide what comes after."""
-    incarnation = (await parts.registry.get("default")).incarnation
     far = Position(ms=2**42, seq=0, offset=1)
-    ahead = Cursor(incarnation=incarnation, positions={0: far}).encode()
+    ahead = Cursor(of=await orders(parts), positions={0: far}).encode()
     assert await ten.release(ahead) == 0
     assert await ten.told(after=ahead) == acked(MANY)
 
@@ -178,10 +184,10 @@ async def test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning(ten: Caller
 async def test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning(
     ten: Caller, parts: Components
 ) -> None:
-    topology = await parts.registry.get("default")
-    newest = decode_cursor((await ten.completions())["cursor"], topology).positions[0]
+    of = await orders(parts)
+    newest = decode_cursor((await ten.completions())["cursor"], of).positions[0]
     next_one = Position(ms=newest.ms, seq=newest.seq + 1, offset=1)
-    ahead = Cursor(incarnation=topology.incarnation, positions={0: next_one}).encode()
+    ahead = Cursor(of=of, positions={0: next_one}).encode()
     assert await ten.release(ahead) == 0
     assert await ten.told(after=ahead) == acked(MANY)
 
@@ -215,8 +221,7 @@ async def test_the_cursor_of_another_topology_counts_as_the_beginning(ten: Calle
 
 
 async def test_a_cursor_that_names_a_shard_too_many_is_read_as_far_as_it_goes(ten: Caller, parts: Components) -> None:
-    incarnation = (await parts.registry.get("default")).incarnation
-    forged = Cursor(incarnation=incarnation, positions={255: Position(ms=1, seq=1, offset=1)}).encode()
+    forged = Cursor(of=await orders(parts), positions={255: Position(ms=1, seq=1, offset=1)}).encode()
     assert await ten.release(forged) == 0
     assert await ten.told(after=forged) == acked(MANY)
 

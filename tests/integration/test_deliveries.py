@@ -9,7 +9,7 @@ from acker_service.components import Components
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, MailboxEntry, Schedule, Settlement, plan_settlements
-from acker_service.mailboxes.reading import decode_cursor
+from acker_service.mailboxes.cursor import dead_letter_list, decode_cursor
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 
 from tests.support.caller import Caller, init
@@ -219,7 +219,9 @@ async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, cal
     shown = await call.spout()
     assert (shown["unread"], shown["dead_letters"]) == (0, 5)
     lease = await worker.lease()
-    read = await worker.store.dead_letters.read(lease.topology, lease.spout, decode_cursor(None, lease.topology), 3)
+    read = await worker.store.dead_letters.read(
+        lease.topology, lease.spout, decode_cursor(None, dead_letter_list(lease.topology, lease.spout)), 3
+    )
     rest = await worker.store.dead_letters.read(lease.topology, lease.spout, read.cursor, 100)
     letters = [*read.letters, *rest.letters]
     assert (len(read.letters), sorted(it.completion.root_id for it in letters)) == (3, [1, 2, 3, 4, 5])

@@ -10,8 +10,9 @@ import pytest
 from acker_protocol.errors import StoreUnavailable, UnknownSpout
 from acker_service.background import Wakeup
 from acker_service.components import Components
+from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.mailboxes.follower import CALLS_PER_ROUND_TRIP, ReadCoalescer
-from acker_service.mailboxes.reading import MailboxReader, ReadResult, decode_cursor
+from acker_service.mailboxes.reading import MailboxReader, ReadResult
 from acker_service.redis import keys
 from acker_service.topologies.topology import Topology
 
@@ -52,7 +53,7 @@ def readers(mailboxes: Counted) -> ReadCoalescer:
 async def read(readers: ReadCoalescer, parts: Components, spout_task: str = "s1", limit: int = 10) -> ReadResult:
     topology = await parts.registry.get("default")
     spout = await parts.spouts.get(topology, spout_task)
-    return await readers.read(topology, spout, decode_cursor(None, topology), limit)
+    return await readers.read(topology, spout, decode_cursor(None, completion_list(topology, spout)), limit)
 
 
 async def emit(call: Caller, count: int) -> None:
@@ -133,12 +134,14 @@ async def test_a_reading_says_whether_there_may_be_more(
 
 
 async def test_many_bytes_mean_that_there_may_be_more(call: Caller, parts: Components, readers: ReadCoalescer) -> None:
-    for first in range(1, 1_201, 400):
+    for first in range(1, 4_801, 400):
         words = await call.words(
             *(init(n * 4, spout_task="s1", message_id="m" * 1_000) for n in range(first, first + 400))
         )
         assert set(words) == {"acked"}
-    assert (await read(readers, parts, limit=10_000)).more
+    page = await read(readers, parts, limit=10_000)
+    assert page.more
+    assert 4_000 < len(page.completions) < 4_200
 
 
 async def test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip(

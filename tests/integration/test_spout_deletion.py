@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 E, F = 0xE1, 0xE2
 OF_A_SHARD = ("pending", "unread", "heads", "tips", "counts", "gone", "used")
-OF_A_NUMBER = ("r", "x", "f0:", "f1:", "s0:", "s1:", "m")
+OF_A_NUMBER = ("r", "x", "f0:", "f1:", "s0:", "s1:", "n0:", "n1:", "m")
 
 
 @pytest.fixture
@@ -71,6 +71,7 @@ async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(ord
     for name in (*planted, *OF_A_SHARD):
         await at(parts, "DEL", begin + name)
         await at(parts, "HSET", begin + name, 0, 0)
+    await at(parts, "SET", begin + "early", 1)
     assert await at(parts, "EXISTS", begin + "due")
     assert (await delete(orders, force=True, discard=True)).status_code == 204
     assert [key for key in await find(parts, "acker:*") if "orders" in key] == [keys.shard("orders", 0)]

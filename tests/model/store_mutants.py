@@ -9,15 +9,25 @@ Rule = tuple[str, str, str, str]
 
 ANSWERS = "tests/integration/test_answers.py::"
 COMPLETIONS = "tests/integration/test_completions.py::"
+CODEC = "tests/unit/service/topologies/test_cursors.py::"
+CURSORS = "tests/integration/test_cursors.py::"
 DELIVERIES = "tests/integration/test_deliveries.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
+LIBRARY = "tests/integration/test_library.py::"
 LISTING = "tests/integration/test_pending_roots.py::"
+PAGES = "tests/integration/test_pages.py::"
+PAGING = "tests/unit/service/mailboxes/test_paging.py::"
 POLL = "tests/integration/test_long_poll.py::"
 READERS = "tests/integration/test_read_coalescer.py::"
+MANY = "tests/integration/test_many_spouts.py::"
 NARROW = "tests/integration/test_full_mailbox.py::"
+EARLY = "tests/model/test_early.py::"
+EARLY_ROOTS = "tests/integration/test_early_roots.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
+REMEMBERED = "tests/integration/test_remembered_requests.py::"
+REFUSALS = "tests/integration/test_repeats.py::"
 REMOVAL = "tests/integration/test_topology_deletion.py::"
 REPEATS = "tests/integration/test_idempotency.py::"
 ROOTS = "tests/integration/test_roots.py::"
@@ -50,13 +60,16 @@ IN_ACKER: list[Rule] = [
     ("the backstop is three times the longest timeout", "21 * 86400000", "7 * 86400000", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
     ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < call.now + window", "true", SLICES + "test_a_slice_keeps_the_later_end_that_a_longer_window_gave_it"),
     ("a slice gets the later end of a longer window", "redis.call('PEXPIRETIME', key) < call.now + window", "redis.call('PEXPIRETIME', key) < 0", SLICES + "test_a_slice_gets_the_later_end_of_a_longer_window"),
-    ("what frees or reads runs in a full store", "flags = { 'allow-oom' }", "flags = {}", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("what frees or reads runs in a full store", "flags = flags or { 'allow-oom' }", "flags = flags or {}", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("a right that is missing is told", "is_known and may and '1' or '0'", "'1'", LIBRARY + "test_a_missing_right_is_named_before_a_function_runs"),
+    ("a command that the server lacks is not allowed", "is_known and may", "may", LIBRARY + "test_a_command_that_the_server_lacks_is_not_allowed"),
     ("a stale call applies nothing", "    if stale then return stale end\n", "", STAMPS + "test_a_call_that_is_stale_applies_nothing"),
 ]
 
 IN_COMPLETIONS: list[Rule] = [
     ("an outcome has its own code", "A = 0, F = 1, T = 2", "A = 0, F = 2, T = 1", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
     ("an outcome has its own count", "A = 'acked', F = 'failed', T = 'timed_out'", "A = 'acked', F = 'timed_out', T = 'failed'", ANSWERS + "test_counts_tell_how_roots_ended"),
+    ("a completion ends behind its texts", "at = at + 2 + high * 256 + low", "at = at + 2 + high", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
     ("a completion carries the message id", "add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))", "OUTCOME[outcome], ''", ANSWERS + "test_a_message_id_comes_back_as_given"),
     ("a long message id lies beside the record", "or root.message_id_is_long and redis", "or false and redis", LISTING + "test_a_long_message_id_is_shown"),
     ("an early failure lies beside the record", "return root.failure or redis.call('HGET', call.base .. 'x' .. root.bucket, 'f' .. root.id)", "return root.failure", ANSWERS + "test_an_early_failure_keeps_its_own_reason_until_the_init"),
@@ -70,7 +83,8 @@ IN_COMPLETIONS: list[Rule] = [
     ("unread completions are counted", "  redis.call('HINCRBY', call.base .. 'unread', spout, #completions)\n", "", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
     ("every completion of a box is unread", "'unread', spout, #completions)", "'unread', spout, 1)", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
     ("the newest entry is noted", "  redis.call('HSET', call.base .. 'tips', spout, entry)\n", "", READERS + "test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip"),
-    ("news are hinted at", "  redis.call('SPUBLISH', call.hints_channel, call.incarnation .. ' ' .. spout)\n", "", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
+    ("a hint that may not be published stops nothing", "redis.pcall('SPUBLISH'", "redis.call('SPUBLISH'", LIBRARY + "test_a_hint_that_may_not_be_published_stops_nothing"),
+    ("news are hinted at", "  publish_hint(call.hints_channel, call.incarnation, spout)\n", "", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
     ("pending roots are counted", "redis.call('HINCRBY', call.base .. 'pending', spout, change)", "redis.call('HGET', call.base .. 'pending', spout)", SPOUTS + "test_an_init_registers_its_spout_task"),
     ("an emit uses its spout task", "  for spout in pairs(call.emitted) do redis.call('HSET', call.base .. 'used', spout, call.now) end\n", "", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
     ("ended roots are counted", "redis.call('HINCRBY', call.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)", "redis.call('HSET', call.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)", TICK + "test_one_tick_ends_all_that_is_overdue"),
@@ -81,6 +95,13 @@ IN_COMPLETIONS: list[Rule] = [
 ]
 
 IN_RECORD: list[Rule] = [
+    ("a record says that it was counted among the early roots", "root.state == 'P' and 1 or 128, ''", "root.state == 'P' and 1 or 0, ''", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
+    ("only what was counted is counted no more when it is dropped", "  if root.was_counted then call.early_change", "  if true then call.early_change", EARLY + "test_early_roots_of_the_release_before_end_without_a_trace_in_the_number"),
+    ("only what was counted is counted no more when its init comes", "(root.was_counted and 1 or 0)", "(root.stored and not root.was_pending and 1 or 0)", EARLY + "test_early_roots_of_the_release_before_end_without_a_trace_in_the_number"),
+    ("an unknown root was not counted", "root.was_due, root.was_counted = false, nil, nil, nil, false", "root.was_due = false, nil, nil, nil", EARLY + "test_a_root_that_begins_in_the_same_call_beside_an_early_one_is_counted"),
+    ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
+    ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
+    ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
     ("what lies beside a record goes with it", "if root.message_id_is_long or root.failed and not root.was_pending then", "if false then", LIFETIMES + "test_what_lies_beside_a_record_goes_with_it"),
 ]
 
@@ -90,23 +111,38 @@ IN_REQUESTS: list[Rule] = [
     ("a text is as long as it says", "ops:sub(at, at + length - 1)", "ops:sub(at, at + length)", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
     ("a root is put down before the next", "        save_root(call, root)\n        load_root(call, root, root_id, bucket)", "        load_root(call, root, root_id, bucket)", LISTING + "test_page_by_page_every_root_is_listed_once"),
     ("the last root is put down", "    save_root(call, root)\n    return table.concat(codes)", "    return table.concat(codes)", SPOUTS + "test_an_init_registers_its_spout_task"),
+    ("an init whose root is unknown needs its spout task", "return (replayed or call.store_full) and '.' or '?'", "return '.'", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
+    ("a repeat needs no spout task", "return (replayed or call.store_full) and '.' or '?'", "return call.store_full and '.' or '?'", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),
+    ("in a full store no spout task is registered", "return (replayed or call.store_full) and '.' or '?'", "return replayed and '.' or '?'", REMEMBERED + "test_in_a_full_store_no_spout_task_is_registered"),
+    ("a finished root needs no spout task", "or root.state == 'F' then return '.' end", "then return '.' end", REFUSALS + "test_a_repeated_init_of_a_remembered_root_does_not_make_its_spout_task_again"),
+    ("a pending root may belong to a spout task that was registered meanwhile", "and not is_gone(call, root.spout) and '!' or '.' end", "and '.' or '.' end", REMEMBERED + "test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict"),
+    ("a question applies nothing", "if call.spouts == ASKED or marks:find('[?!]') then", "if marks:find('[?!]') then", REMEMBERED + "test_a_question_for_spout_tasks_applies_nothing"),
+    ("what needs a spout task is not applied", "if call.spouts == ASKED or marks:find('[?!]') then", "if call.spouts == ASKED then", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
     ("each request takes its roots up anew", "    root.id = nil\n", "", TURNS + "test_inits_of_one_turn_do_what_they_do_one_by_one"),
-    ("without a key nothing is remembered", "if set == '' or not call.changed then return end", "if not call.changed then return end", TURNS + "test_calls_without_a_key_leave_nothing_to_remember"),
-    ("what had no effect is not remembered", "if set == '' or not call.changed then return end", "if set == '' then return end", REPEATS + "test_what_had_no_effect_is_not_remembered"),
-    ("each request has its own effect", "        call.changed = false\n", "", TURNS + "test_what_had_no_effect_is_not_remembered_beside_what_had"),
+    ("without a key nothing is remembered", "if request.set == '' or call.store_full and not call.changed then", "if call.store_full and not call.changed then", TURNS + "test_calls_without_a_key_leave_nothing_to_remember"),
+    ("what had no effect is remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' or not call.changed then", REPEATS + "test_what_had_no_effect_is_remembered_too"),
+    ("in a full store what had no effect is not remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' then", REMEMBERED + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
+    ("each request has its own effect", "    call.changed = false\n", "", REMEMBERED + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
+    ("a single operation that was refused is not remembered", "if refused and request.partial_hash == '' then return end", "", REPEATS + "test_a_request_whose_inits_were_all_refused_is_begun_anew"),
     ("both slices are looked at", "for slice = 0, 1 do", "for slice = 0, 0 do", SLICES + "test_a_repeat_is_known_for_a_window_whenever_it_came"),
     ("both slices are looked at", "for slice = 0, 1 do", "for slice = 1, 1 do", SLICES + "test_a_repeat_is_known_for_a_window_whenever_it_came"),
-    ("requests lie in the slice of now", "math.floor(call.now / call.idempotency_window) % 2 .. ':' .. set", "'0:' .. set", SLICES + "test_a_request_is_forgotten_though_others_follow"),
+    ("requests lie in the slice of now", "local key = math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set", "local key = '0:' .. request.set", SLICES + "test_a_request_is_forgotten_though_others_follow"),
     ("a request that was refused a place is a repeat too", "if found[1] == 1 or found[2] == 1 then", "if found[1] == 1 then", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
-    ("it is remembered that a place was refused", "call.had_refusals = found[2] == 1", "call.had_refusals = false", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
-    ("a full cap is remembered", "codes:find('[bms]')", "codes:find('[bs]')", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
-    ("a full mailbox is remembered", "codes:find('[bms]')", "codes:find('[ms]')", NARROW + "test_a_repeat_tells_again_that_an_init_found_no_place"),
-    ("a full store is remembered", "codes:find('[bms]')", "codes:find('[bm]')", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
-    ("a repeat is answered as one", "'=' .. run(call, replay_operation, args[i + 3])", "'+' .. run(call, replay_operation, args[i + 3])", REPEATS + "test_a_batch_over_several_shards_is_repeated_in_all_of_them"),
-    ("a repeat is not applied", "'=' .. run(call, replay_operation, args[i + 3])", "'=' .. run(call, apply_operation, args[i + 3])", REPEATS + "test_a_repeated_ack_is_applied_once"),
+    ("it is remembered that a place was refused", "request.had_refusals = found[2] == 1", "request.had_refusals = false", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
+    ("it is remembered which operations were refused", "redis.call('HSET', bits, request.partial_hash, pack_refused(request, codes))", "", REFUSALS + "test_after_the_retention_only_the_init_that_was_refused_is_said_to_be_refused"),
+    ("what was refused is kept no longer than that it was", "redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes))", "", REMEMBERED + "test_what_was_refused_is_forgotten_with_the_request"),
+    ("an operation is known by its position in the request", "return request.positions == '' and n - 1 or struct.unpack('>I4', request.positions, n * 4 - 3)", "return n - 1", REFUSALS + "test_it_is_said_of_the_same_ones_whatever_the_cap_is_then"),
+    ("the release before knew only that an init was refused", "if not request.refused then return kind == INIT end", "if not request.refused then return false end", REMEMBERED + "test_a_request_that_the_release_before_remembered_is_answered_as_it_did"),
+    ("a conflict is remembered", "'[bcms]'", "'[bms]'", REFUSALS + "test_an_init_that_was_a_conflict_is_not_said_to_have_been_applied"),
+    ("a full cap is remembered", "'[bcms]'", "'[bcs]'", REPEATS + "test_refused_inits_are_told_again_and_taken_in_a_new_request"),
+    ("a full mailbox is remembered", "'[bcms]'", "'[cms]'", NARROW + "test_a_repeat_tells_again_that_an_init_found_no_place"),
+    ("a full store is remembered", "'[bcms]'", "'[bcm]'", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
+    ("a repeat is answered as one", "return '=' .. run(call", "return '+' .. run(call", REPEATS + "test_a_batch_over_several_shards_is_repeated_in_all_of_them"),
+    ("a repeat is not applied", "      return replay_operation(call, root, op, kind)\n", "      return apply_operation(call, root, op, kind)\n", REPEATS + "test_a_repeated_ack_is_applied_once"),
     ("the room that is left goes on to the next shard", "    reply[2] = write_free_slots(call.free_slots)\n", "    reply[2] = args[3]\n", "tests/integration/test_answers.py::test_room_under_a_cap_is_one_for_all_shards"),
-    ("a call that Redis refuses for memory takes no inits", "return apply(key, base, args, true)", "return apply(key, base, args, false)", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
-    ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v1', on_shard(apply_all))", "register_on_shard('acker_apply_v1', apply_all)", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("a call that Redis refuses for memory takes no inits", "return version(key, base, args, true)", "return version(key, base, args, false)", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
+    ("for a replica of the release before acks begin trees without a bound", "call.store_full, call.spouts = store_full, REGISTERED", "call.store_full, call.spouts, call.max_early = store_full, REGISTERED, 1", EARLY + "test_replicas_of_the_release_before_begin_trees_without_a_bound_and_they_are_counted[acker_apply_full_v1]"),
+    ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))", "register_on_shard('acker_apply_v2', with_memory(apply_v2))", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
 ]
 
 IN_TRANSITIONS: list[Rule] = [
@@ -135,20 +171,27 @@ IN_TICK: list[Rule] = [
 ]
 
 IN_MAILBOX: list[Rule] = [
-    ("a cursor ahead of the mailbox is its beginning", "    if from ~= '' and is_beyond_end(key, from) then from = '' end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
+    ("a cursor ahead of the mailbox is its beginning", "  if from.entry ~= '' and is_beyond_end(key, from.entry) then from.entry = '' end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a cursor ahead of the mailbox releases nothing", "    if is_beyond_end(key, to) then return { 'ok', 0, 0 } end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a later millisecond is ahead", "return a_ms > b_ms or a_ms", "return a_ms", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a later entry of a millisecond is ahead", "or a_ms == b_ms and a_seq > b_seq", "", COMPLETIONS + "test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning"),
     ("the newest entry is not ahead", "a_seq > b_seq", "a_seq >= b_seq", COMPLETIONS + "test_a_cursor_leads_on_from_where_reading_ended"),
     ("reading uses a spout task", "    touch(base, args[2])\n", "", LIFETIMES + "test_reading_uses_a_spout_task_under_which_nothing_was_emitted"),
     ("a use is noted once a second", ">= 1000 then", ">= 0 then", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
-    ("a reading begins behind its cursor within an entry", "entry[1] == from and taken or 0", "0", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
-    ("a reading begins behind what was released within an entry", "entry[1] == head and released or 0)", "0)", COMPLETIONS + "test_reading_without_a_cursor_begins_at_the_oldest_not_released"),
-    ("a reading begins behind its cursor's entry", "from == '' and '-' or from", "'-'", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
-    ("a reading takes as many as are wanted", "wanted, bytes = wanted - left, bytes + #entry[2][4]", "wanted, bytes = 0, bytes + #entry[2][4]", COMPLETIONS + "test_many_entries_are_released_at_once"),
-    ("a reading takes no more than are wanted", "wanted, bytes = wanted - left, bytes", "bytes = bytes", COMPLETIONS + "test_a_reading_takes_no_more_entries_than_it_needs"),
+    ("a reading begins behind its cursor within an entry", "entry[1] == from.entry and from.taken or 0", "0", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
+    ("a reading begins behind what was released within an entry", "entry[1] == from.head and from.released or 0)", "0)", COMPLETIONS + "test_reading_without_a_cursor_begins_at_the_oldest_not_released"),
+    ("a reading begins behind its cursor's entry", "from.entry == '' and '-' or from.entry", "'-'", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
+    ("a reading takes as many as are wanted", "wanted, room = wanted - n, room - #packed", "wanted, room = 0, room - #packed", PAGES + "test_a_page_of_few_completions_takes_one_round_trip"),
+    ("a reading takes no more than are wanted", "wanted, room = wanted - n, room", "room = room", COMPLETIONS + "test_a_reading_takes_no_more_entries_than_it_needs"),
     ("a reading is bounded in bytes", "local MAX_BYTES = 4194304", "local MAX_BYTES = 4194304000", COMPLETIONS + "test_a_reading_is_bounded_in_bytes"),
-    ("a reading goes on behind sixteen entries", "if #entries < PAGE_SIZE then break end", "break", COMPLETIONS + "test_many_entries_are_released_at_once"),
+    ("a reading goes on behind sixteen entries", "if #entries < count then return 0 end", "if true then return 0 end", COMPLETIONS + "test_many_entries_are_released_at_once"),
+    ("an entry is cut at what is wanted", "skip), math.min(left, wanted)", "skip), left", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
+    ("an entry is cut at the bytes", "if stop - start > room then", "if false then", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
+    ("bytes that were read are counted", "wanted - n, room - #packed", "wanted - n, room", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
+    ("an entry is cut behind what was read of it", "skip_completions(packed, 1, skip), math", "1, math", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
+    ("what is left of an entry is more", "        if n < left then return 1 end\n", "", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
+    ("other entries are more", "if wanted <= 0 or room <= 0 then return 1 end", "if wanted <= 0 or room <= 0 then return 0 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
+    ("a shard that was read to its end has no more", "if #entries < count then return 0 end", "if #entries < count then return 1 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
     ("a release ends at its cursor within an entry", "entry[1] == to and math.min(taken, n) or n", "n", COMPLETIONS + "test_an_entry_can_be_released_piece_by_piece"),
     ("a release ends at its cursor's entry", "redis.call('XRANGE', key, '-', to, 'COUNT', limit)", "redis.call('XRANGE', key, '-', '+', 'COUNT', limit)", COMPLETIONS + "test_what_comes_after_the_cursor_is_not_released"),
     ("a release never goes back", "elseif after > before then", "else", COMPLETIONS + "test_releasing_an_older_cursor_changes_nothing"),
@@ -198,10 +241,15 @@ IN_TOPOLOGIES: list[Rule] = [
     ("an incarnation carries over to its upper half", "math.floor(low / 4294967296), 8)", "0, 8)", STAMPS + "test_an_incarnation_is_above_any_floor"),
     ("a pair is above what a shard is ahead with", "    if stamp < args[5] then stamp = args[5]:sub(1, 16)", "    if false then stamp = args[5]:sub(1, 16)", STAMPS + "test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards"),
     ("a topology is listed", "    redis.call('SADD', keys[2], args[4])\n", "", TOPOLOGIES + "test_all_topologies_are_listed_by_name"),
-    ("a spout task is made only in its incarnation", "    if not stamp or stamp:sub(1, 16) ~= args[1]:sub(1, 16) then return { 'stale', stamp or '' } end\n", "", SPOUTS + "test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied"),
+    ("a spout task is made only in its incarnation", "    if not own or own:sub(1, 16) ~= stamp:sub(1, 16) then return { 'stale', own or '' } end\n", "", SPOUTS + "test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied"),
     ("a spout task is written only over the one that was read", "    if (value or '') ~= args[3] then return { 'raced' } end\n", "", STAMPS + "test_a_spout_task_is_written_only_over_the_one_that_was_read"),
-    ("a spout task keeps its index", "value and value:match('^%d+ %d+')\n      or redis", "redis", DEPARTURES + "test_a_spout_task_that_changes_keeps_its_index"),
-    ("an index is never used again", "redis.call('HINCRBY', keys[1], 'next', 1) - 1", "redis.call('HLEN', keys[2])", DEPARTURES + "test_an_index_is_never_used_again"),
+    ("a spout task keeps its index", "value and value:match('^%d+ %d+ ')", "nil", DEPARTURES + "test_a_spout_task_that_changes_keeps_its_index"),
+    ("an index is never used again", "redis.call('HINCRBY', topology, 'next', count) - count", "0", DEPARTURES + "test_an_index_is_never_used_again"),
+    ("each new spout task has its own index", "new_value(index + n - 1, now, args[3])", "new_value(index, now, args[3])", MANY + "test_the_function_makes_all_or_none_and_gives_what_was_there_as_it_was"),
+    ("a spout task that exists stays as it is", "if not value then new[#new + 1] = i end", "new[#new + 1] = i", MANY + "test_the_function_makes_all_or_none_and_gives_what_was_there_as_it_was"),
+    ("a topology has so many spout tasks at most", "if count + #new > tonumber(args[2]) then return { 'full', count, #new } end", "", MANY + "test_the_function_makes_all_or_none_and_gives_what_was_there_as_it_was"),
+    ("all new spout tasks of a call are written", "for from = 1, #fields, SLICE do", "for from = 1, 1 do", MANY + "test_new_spout_tasks_of_a_batch_are_made_together"),
+    ("all spout tasks of a call are looked up", "for from = first, #args, SLICE do", "for from = first, first do", MANY + "test_new_spout_tasks_of_a_batch_are_made_together"),
     ("counts are read", "redis.call('HGETALL', base .. 'unread'),", "{},", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
 ]
 
@@ -216,14 +264,15 @@ IN_REMOVAL: list[Rule] = [
     ("a tombstone stays for a day", "TOMBSTONE_MS = 86400000", "TOMBSTONE_MS = 8640000", STAMPS + "test_a_tombstone_stays_for_a_day"),
     ("a tombstone goes", "args[1] .. 'x', 'PX', TOMBSTONE_MS)", "args[1] .. 'x')", REMOVAL + "test_an_idle_topology_goes_and_leaves_only_tombstones"),
     ("a tombstone is no stamp", "args[1] .. 'x', 'PX'", "args[1], 'PX'", STAMPS + "test_a_tombstone_refuses_every_version_of_its_incarnation"),
-    *((f"{name} is swept", f"'{name}' .. n", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("r", "x", "f0:", "f1:", "s0:", "s1:", "m") ),
+    *((f"{name} is swept", f"'{name}' .. n", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("r", "x", "f0:", "f1:", "s0:", "s1:", "n0:", "n1:", "m") ),
     *((f"{name} is swept", f"'{name}' .. set", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("p0:", "p1:") ),
     *((f"{name} is swept", f"base .. '{name}'{end}", f"base .. 'none'{end}", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name, end in (("due", ","), ("pending", ","), ("unread", ", base .. 'heads'"), ("heads", ","), ("tips", ","), ("counts", ", base .. 'gone'"), ("gone", ", base .. 'used'"), ("used", ", base .. 'begun'")) ),
     ("a forced deletion has a reason", "pack_failure('topology deleted')", "nil", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
     ("a forced deletion fails what is pending", "        finish(call, root, 'F')\n        save_root(call, root)", "        remove_record(call, root)", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
     ("a forced deletion remembers outcomes", "        save_root(call, root)\n", "        remove_record(call, root)\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
-    ("a forced deletion drops what is early", "        remove_record(call, root)\n        count", "        count", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
-    ("a forced deletion counts what it drops", "        count(call, 'dropped')\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion drops what is early", "        drop_record(call, root)\n", "        count(call, 'dropped')\n", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion counts what it drops", "        drop_record(call, root)\n", "        remove_record(call, root)\n", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion sweeps the number of early roots", "base .. 'early')", "base .. 'none')", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
     ("a forced deletion leaves no bucket due", "    if redis.call('EXISTS', key) == 0 then redis.call('ZREM', call.due_key, bucket) end\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a forced deletion takes a piece a call", "budget = budget - 1 - fail_bucket(call, bucket)", "budget = budget + 0 * fail_bucket(call, bucket)", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
     ("a forced deletion says if there is more", "redis.call('EXISTS', call.due_key) }", "0 }", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
@@ -269,7 +318,7 @@ IN_DEAD: list[Rule] = [
     ("dead letters that are put back lie in the mailbox", "function(n, packed) add_entry(base, spout, n, packed) end", "function() end", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
     ("a dead letter that was ended is gone", "      redis.call('XDEL', key, item[1])\n", "", "tests/integration/test_callbacks.py::test_dead_letters_are_discarded"),
     ("dead letters that are thrown away are counted", "    if total > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', total) end\n", "", DELIVERIES + "test_dead_letters_that_are_discarded_are_counted"),
-    ("a page of dead letters skips what was taken", "item[1] == from and taken or 0", "0", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
+    ("a page of dead letters skips what was taken", "taken = tonumber(args[4])", "taken = 0", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
 ]
 
 IN_PYTHON: list[tuple[str, *Rule]] = [
@@ -281,13 +330,28 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("topologies/deletion.py", "a busy spout task is unmarked", "            await self._mark(marked, None)\n", "", DEPARTURES + "test_a_busy_spout_task_goes_on"),
     ("topologies/registry.py", "a new topology is above the tombstones", "await self._highest_stamp(name, config))", "None)", REMOVAL + "test_an_incarnation_is_above_the_tombstones_of_the_old_one"),
     ("topologies/registry.py", "a shard without a stamp is stamped by what was read", "        if not stale.stamp:\n            await self.stamp_shards(refreshed)\n        elif", "        if", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
+    ("topologies/cursors.py", "a cursor is its list's", "if (kind, name_hash) != (self.kind, _hash(self.spout_task)):", "if False:", CURSORS + "test_dead_letters_are_not_read_from_the_cursor_of_another_list"),
+    ("topologies/cursors.py", "a cursor is its spout task's", "if (kind, name_hash) != (self.kind, _hash(self.spout_task)):", "if kind != self.kind:", CURSORS + "test_reading_from_or_up_to_the_cursor_of_another_list_is_refused"),
+    ("topologies/cursors.py", "a cursor is that of one life of a spout task", "(cursor.incarnation, index) == (self.incarnation, self.spout_index)", "cursor.incarnation == self.incarnation", CODEC + "test_a_cursor_of_a_spout_task_that_was_made_again_is_the_beginning"),
+    ("topologies/cursors.py", "a cursor of pending roots is no other list's", "        if cursor.format == CursorFormat.PENDING_ROOTS:\n            self._refuse()\n", "", CODEC + "test_the_cursor_of_another_list_is_refused"),
+    ("mailboxes/paging.py", "a shard is asked for its share", "min(missing, -(-missing // shards) * 2 + OVERFETCH)", "missing", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
+    ("mailboxes/paging.py", "a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
+    ("mailboxes/paging.py", "a shard that has more is asked again", "if not (given.more and given.items):", "if True:", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
+    ("mailboxes/reading.py", "behind its last cursor a shard has no more", "reply.more and len(items) == len(found)", "reply.more", PAGES + "test_a_read_up_to_a_cursor_asks_a_shard_no_further"),
     ("monitoring/backpressure.py", "memory is full from nine tenths on", "FULL_RATIO = 0.9", "FULL_RATIO = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("monitoring/snapshot.py", "a store without maxmemory is never full", "if max_bytes else 0.0", "if max_bytes else 1.0", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/snapshot.py", "the fullest server says how full the store is", "return max((_memory(info) for info in await self._redis.on_any_server(\"INFO\", \"memory\")), key=memory_ratio)", "return 0, 0", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("monitoring/backpressure.py", "a mailbox is full from its bound on", "in suspected if counts.stored(index) >= self._mailbox_max", "in suspected if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/backpressure.py", "a mailbox is suspected from its bound on", "                if counts.stored(index) >= self._mailbox_max", "                if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/backpressure.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.stored(index) >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("operations/applier.py", "each shard takes an equal part of the early roots", "math.ceil(self._max_early / len(topology.shards))", "self._max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
+    ("operations/applier.py", "a full store begins no roots, also without inits", "apply_functions.apply_without_new_roots if self._backpressure.is_store_full else apply_functions.apply", "apply_functions.apply", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
+    ("operations/applier.py", "what may begin a root is refused when Redis has no memory", "if self._backpressure.is_store_full else apply_functions.apply", "if not request.operations.spout_tasks else apply_functions.apply", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),
     ("monitoring/backpressure.py", "another policy lets no init in", "violation is not None or memory_ratio", "memory_ratio", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
+    ("operations/applier.py", "a spout task is registered only if a shard needs it", "new |= request.operations.spout_tasks_of(reply.marked(REGISTER, part.apply_order))", "new |= request.operations.spout_tasks", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),
+    ("operations/applier.py", "a spout task that was registered meanwhile is looked for again", "missed |= request.operations.spout_tasks_of(reply.marked(FIND, part.apply_order))", "missed |= set()", REMEMBERED + "test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict"),
+    ("operations/applier.py", "without memory for a spout task its inits are refused", "if UNREGISTERED in registered.values():", "if False:", REMEMBERED + "test_inits_of_a_new_spout_task_are_refused_when_there_is_no_memory_for_it"),
+    ("operations/batch.py", "equal orders are one object", "apply_order=by_index if by_index == as_applied else as_applied", "apply_order=as_applied", "tests/unit/service/operations/test_batch.py::test_equal_orders_are_one_object"),
     ("operations/pending_limit.py", "the places that are taken are counted on every shard", "pending[index] += count", "pending[index] = count", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
     ("operations/pending_limit.py", "a full mailbox is no room", "mailbox_full=index in full", "mailbox_full=False", NARROW + "test_inits_are_refused_until_completions_were_released"),
 ]

@@ -86,10 +86,10 @@ class ModelAndRedis(RuleBasedStateMachine):
         super().__init__()
         self.sent: list[tuple[list[Operation], str | None]] = []
 
-    @initialize(configuration=configurations)
-    def begin(self, configuration: TopologyConfig) -> None:
-        self.redis = DrivenStore(self.url, configuration, window_ms=WINDOW_MS, text=self.text)
-        self.model = ModelAcker(configuration, WINDOW_MS, START_MS)
+    @initialize(configuration=configurations, max_early=st.sampled_from((1, 2, 3, 1_000_000)))
+    def begin(self, configuration: TopologyConfig, max_early: int) -> None:
+        self.redis = DrivenStore(self.url, configuration, window_ms=WINDOW_MS, max_early=max_early, text=self.text)
+        self.model = ModelAcker(configuration, WINDOW_MS, START_MS, max_early=max_early)
 
     @rule(request=requests, key=keys)
     def send(self, request: list[Operation], key: str | None) -> None:
@@ -105,6 +105,11 @@ class ModelAndRedis(RuleBasedStateMachine):
     def let_time_pass(self, ms: int) -> None:
         self.model.now_ms += ms
         self.redis.advance(ms)
+
+    @rule(is_full=st.booleans())
+    def fill(self, is_full: bool) -> None:  # noqa: FBT001 - Hypothesis passes by name
+        self.model.is_full = is_full
+        self.redis.fill(is_full=is_full)
 
     @rule()
     def tick(self) -> None:
@@ -128,6 +133,7 @@ class ModelAndRedis(RuleBasedStateMachine):
         assert {name: count for name, count in seen.pending.items() if count} == {
             name: count for name in SPOUTS if (count := self.model.pending(name))
         }
+        assert seen.early == self.model.early()
         assert sum(seen.unread.values()) == len(self.model.mailbox)
         assert +Counter(seen.totals) == +self.model.counts
 

@@ -12,7 +12,7 @@ from acker_service.redis import library
 from hypothesis import Phase
 
 from tests.model.test_model_and_redis import compare
-from tests.model.test_table import WINDOW_MS, ModelUnderTest, play
+from tests.model.test_table import WINDOW_MS, ModelUnderTest, max_early, play
 from tests.support import model_acker
 from tests.support.driven_store import DrivenStore
 from tests.support.scenarios import SCENARIOS, Scenario, words_of
@@ -51,11 +51,13 @@ IN_LUA = [
     ("root.deadline, root.dirty = deadline_after(call, root, root.message_timeout or call.message_timeout), true", "root.dirty = true"),
     ("if kind ~= INIT then return 'A' end", "if kind ~= INIT then return 'e' end"),
     ("if root.state == 'F' then return root.outcome end\n    if call.tracked", "if call.tracked"),
-    ("return call.had_refusals and 'm' or 'd'", "return 'd'"),
+    ("return op.refused and 'm' or 'd'", "return 'd'"),
+    ("bytes[at] = bytes[at] + 2 ^ (position % 8)", "bytes[at] = 255"),
+    ("return request.positions == '' and n - 1 or struct", "return true and n - 1 or struct"),
     ("if root.state == 'N' then return 'd' end", ""),
     ("return kind == FAIL and 'd' or 'p'", "return 'p'"),
-    ("codes:find('[bms]') and partial_hash or hash", "hash"),
-    ("if set == '' or not call.changed then return end", "if true then return end"),
+    ("refused and request.partial_hash or request.hash", "request.hash"),
+    ("if request.set == '' or call.store_full and not call.changed then return end", "if true then return end"),
     ("  expire_slice(call, key, call.idempotency_window)", ""),
     ("expire_slice(call, call.outcome_slice .. root.bucket, call.retention)", ""),
     ("(math.floor(call.now / window) + 2) * window - 1", "(math.floor(call.now / window) + 1) * window - 1"),
@@ -65,11 +67,25 @@ IN_LUA = [
     ("return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline", "return root.deadline"),
     ("return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline", "return root.idle_deadline or root.deadline"),
     ("redis.call('ZADD', call.due_key, earliest, bucket)", "redis.call('ZADD', call.due_key, earliest + 1000, bucket)"),
-    ("    count(call, 'dropped')\n", ""),
-    ("      remove_record(call, root)\n      count(call, 'dropped')", "      count(call, 'dropped')"),
+    ("  count(call, 'dropped')\n", ""),
+    ("  remove_record(call, root)\n  count(call, 'dropped')", "  count(call, 'dropped')"),
     ("  if pending ~= 0 then call.pending", "  if pending > 0 then call.pending"),
     ("if root.progress_timeout then root.idle_deadline = deadline_after(call, root, root.progress_timeout) end", "if root.progress_timeout then root.idle_deadline = call.now + 1 end"),
     ("root.state, root.outcome, root.dirty = 'F', outcome, true", "root.state, root.outcome, root.dirty = 'F', 'A', true"),
+    ("if root.state ~= 'N' or not call.max_early then return nil end", "if true then return nil end"),
+    ("if root.state ~= 'N' or not call.max_early then return nil end", "if root.state == 'P' or not call.max_early then return nil end"),
+    ("    if call.store_full then return 's' end\n    return early_before", "    return early_before"),
+    ("early_before(call) + call.early_change >= call.max_early", "early_before(call) + call.early_change > call.max_early"),
+    ("early_before(call) + call.early_change >= call.max_early", "early_before(call) >= call.max_early"),
+    ("early_before(call) + call.early_change >= call.max_early", "call.early_change >= call.max_early"),
+    ("    local code = early_refusal(call, root)\n    if code then return code end\n    if call.dedupe_window", "    if call.dedupe_window"),
+    ("    local code = early_refusal(call, root)\n    if code then return code end\n    if root.state", "    if root.state"),
+    ("    local code = early_refusal(call, root)\n    if code then return code end\n    if call.dedupe_window > 0 and op.edge_high and check_and_remember_edge(call, root, op) then return 'd' end", "    if call.dedupe_window > 0 and op.edge_high and check_and_remember_edge(call, root, op) then return 'd' end\n    local code = early_refusal(call, root)\n    if code then return code end"),
+    ("+ (root.state == 'E' and 1 or 0) - (root.was_counted and 1 or 0)", "+ (root.state == 'E' and 1 or 0)"),
+    ("+ (root.state == 'E' and 1 or 0) - (root.was_counted and 1 or 0)", "- (root.was_counted and 1 or 0)"),
+    ("bit.band(flags, 2) ~= 0, flags >= 128", "bit.band(flags, 2) ~= 0, false"),
+    ("  if root.was_counted then call.early_change = call.early_change - 1 end\n", ""),
+    ("  write_early(call)\n", ""),
 ]  # fmt: skip
 
 IN_TREE = [
@@ -101,10 +117,15 @@ IN_TREE = [
     ("    if not rules.tracked:\n        return apply_untracked(operation, now_ms, rules)\n", ""),
     ("return OperationState.EARLY if state is None or state.spout_task is None else OperationState.PENDING", "return OperationState.PENDING"),
     ("started_ms=tree.started_ms,", "started_ms=now_ms,"),
+    ("return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None", "return None"),
+    ("return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None", "return OperationState.STORE_FULL if free_early is not None and free_early <= 0 else None"),
+    ("free_early is not None and free_early <= 0", "free_early is not None and free_early < 0"),
+    ("        return Transition(state=state, operation_state=current_state(state))\n    if refused := early_refusal(state, free_early):\n        return Transition(state=state, operation_state=refused)\n", "        return Transition(state=state, operation_state=current_state(state))\n"),
+    ("    if refused := early_refusal(state, free_early):\n        return Transition(state=state, operation_state=refused)\n    tree = state or new_tree(operation, now_ms, rules)\n    return resolve(replace", "    tree = state or new_tree(operation, now_ms, rules)\n    return resolve(replace"),
 ]  # fmt: skip
 
 IN_IDEMPOTENCY = [
-    ("return OperationState.MAX_SPOUT_PENDING if refused_inits else OperationState.DUPLICATE", "return OperationState.DUPLICATE"),
+    ("return OperationState.MAX_SPOUT_PENDING if refused else OperationState.DUPLICATE", "return OperationState.DUPLICATE"),
     ("return OperationState.PENDING if state.emitted_by(operation) else OperationState.CONFLICT", "return OperationState.PENDING"),
     ("return OperationState.DUPLICATE if isinstance(operation, Fail) else OperationState.PENDING", "return OperationState.PENDING"),
     ("return OperationState.UNKNOWN if isinstance(operation, ResetTimeout) else OperationState.EARLY", "return OperationState.EARLY"),
@@ -158,7 +179,8 @@ def test_a_rule_broken_in_lua_is_noticed(driven_url: str, old: str, new: str) ->
     text = broken(library.source(), old, new)
 
     def make(scenario: Scenario) -> DrivenStore:
-        return DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, text=text)
+        bound = max_early(scenario)
+        return DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, max_early=bound, text=text)
 
     assert is_noticed(make, driven_url, text)
 
@@ -176,6 +198,6 @@ def test_a_rule_broken_in_python_is_noticed(
             monkeypatch.setattr(model_acker, name, getattr(mutant, name))
 
     def make(scenario: Scenario) -> ModelUnderTest:
-        return ModelUnderTest(scenario.configuration, WINDOW_MS, 0)
+        return ModelUnderTest(scenario.configuration, WINDOW_MS, 0, max_early=max_early(scenario))
 
     assert is_noticed(make, driven_url, library.source())

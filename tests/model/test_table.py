@@ -8,7 +8,7 @@ from acker_protocol.states import Finished, Tree
 
 from tests.support.driven_store import DrivenStore
 from tests.support.model_acker import ModelAcker
-from tests.support.scenarios import SCENARIOS, Repeat, Scenario, Wait, words_of
+from tests.support.scenarios import SCENARIOS, Again, Fill, Repeat, Scenario, Wait, words_of
 
 WINDOW_MS = 60_000
 EVERY = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -20,6 +20,14 @@ class ModelUnderTest(ModelAcker):
     def advance(self, ms: int) -> None:
         self.now_ms += ms
 
+    def fill(self, *, is_full: bool) -> None:
+        self.is_full = is_full
+
+
+def max_early(scenario: Scenario) -> int:
+    """The most early roots of the topology, so that each shard may have those of the scenario."""
+    return scenario.max_early * scenario.configuration.shards
+
 
 def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
     states: list[str] = []
@@ -29,7 +37,10 @@ def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
             acker.advance(step.ms)
             acker.tick()
             continue
-        if isinstance(step, Repeat):
+        if isinstance(step, Fill):
+            acker.fill(is_full=step.is_full)
+            continue
+        if isinstance(step, Repeat | Again):
             first = step.of if step.of >= 0 else max(sent)
         else:
             first, sent[number] = number, step if isinstance(step, list) else [step]
@@ -41,7 +52,7 @@ def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
 
 @EVERY
 def test_in_python(scenario: Scenario) -> None:
-    acker = ModelUnderTest(scenario.configuration, WINDOW_MS, 0)
+    acker = ModelUnderTest(scenario.configuration, WINDOW_MS, 0, max_early=max_early(scenario))
     assert play(acker, scenario) == words_of(scenario)
     assert [(done.outcome, done.reason) for done in acker.mailbox] == scenario.told
     state = acker.state(0xA1)
@@ -53,7 +64,7 @@ def test_in_python(scenario: Scenario) -> None:
 
 @pytest.fixture
 def redis_acker(driven_url: str, scenario: Scenario) -> Iterator[DrivenStore]:
-    store = DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS)
+    store = DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, max_early=max_early(scenario))
     yield store
     store.close()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
 from acker_service.components import Components
-from acker_service.mailboxes.reading import decode_cursor
+from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.metrics.store_collector import LatencyHistogram
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
@@ -41,21 +41,30 @@ def driven_library(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What can be seen of a topology: roots, all completions, pending and unread by spout task, and the totals."""
+    """What can be seen of a topology: roots, all completions, pending and unread by spout task, early, the totals."""
 
     roots: list[RootView]
     mailbox: list[CompletionRecord]
     pending: dict[str, int]
     unread: dict[str, int]
+    early: int
     totals: dict[str, int]
 
 
 class DrivenStore:
     """One topology of a store, driven step by step from plain functions. Its clock stands still but for `advance`."""
 
-    def __init__(self, url: str, configuration: TopologyConfig, *, window_ms: int, text: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        configuration: TopologyConfig,
+        *,
+        window_ms: int,
+        max_early: int = 1_000_000,
+        text: str | None = None,
+    ) -> None:
         self._runner = asyncio.Runner()
-        self._store = Components(url, window_ms=window_ms)
+        self._store = Components(url, window_ms=window_ms, max_early=max_early)
         self.now_ms = START_MS
         self._runner.run(self._begin(configuration, driven_library(text or library.source())))
 
@@ -69,6 +78,10 @@ class DrivenStore:
         """Let time pass, and do what Redis does then: drop the keys whose time has come."""
         self.now_ms += ms
         self._runner.run(self._set_clock())
+
+    def fill(self, *, is_full: bool) -> None:
+        """Let the service see that the store is full, or is so no more."""
+        self._store.backpressure.is_store_full = is_full
 
     def tick(self) -> None:
         """Tick once."""
@@ -161,7 +174,8 @@ class DrivenStore:
         roots = (self._read(root_id) for root_id in root_ids)
         mailbox, counts, *read = await asyncio.gather(self._mailbox(), self._counts(), *roots)
         pending, unread, totals = counts
-        return Seen(roots=read, mailbox=mailbox, pending=pending, unread=unread, totals=totals)
+        early = (await self._store.stats.read(await self._current())).early
+        return Seen(roots=read, mailbox=mailbox, pending=pending, unread=unread, early=early, totals=totals)
 
     async def _list(self, older_than_ms: int) -> list[int]:
         topology = await self._current()
@@ -185,6 +199,8 @@ class DrivenStore:
     async def _mailbox(self) -> list[CompletionRecord]:
         topology, told = await self._current(), list[CompletionRecord]()
         for spout in (await self._store.spouts.read_all(topology)).values():
-            reading = await self._store.mailboxes.read(topology, spout, decode_cursor(None, topology), 10_000)
+            reading = await self._store.mailboxes.read(
+                topology, spout, decode_cursor(None, completion_list(topology, spout)), 10_000
+            )
             told.extend(reading.completions)
         return told

@@ -1,24 +1,32 @@
 """An acker in plain Python: requests, caps, idempotency keys and mailboxes over `acker_protocol.tree`."""
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from acker_protocol.idempotency import replay_operation
-from acker_protocol.operations import NOT_ADMITTED, Ack, CompletionRecord, Init, Operation, OperationState, Outcome
+from acker_protocol.operations import REFUSED, Ack, CompletionRecord, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, Tree
 from acker_protocol.tree import apply_operation, expire, forget_expired
 from acker_service.operations.batch import ListBatch
-from acker_service.redis.codec import Layout
+from acker_service.redis.codec import Indexes, Layout
 from acker_service.topologies.config import TopologyConfig
 
 Answers = list[tuple[OperationState, Outcome | None]]
+Remembered = tuple[int, Set[int]]
+"""When a request was applied, in milliseconds, and the indexes of its operations that were refused."""
+
 _CHANGING = {OperationState.PENDING, OperationState.ACKED, OperationState.FAILED, OperationState.EARLY}
 
 
 @dataclass
 class ModelAcker:
-    """What the store has to do. ``window_ms`` is how long requests are remembered."""
+    """What the store has to do.
+
+    ``window_ms`` is how long requests are remembered, ``max_early`` the most early roots of the topology; a store that
+    ``is_full`` begins no root.
+    """
 
     configuration: TopologyConfig
     window_ms: int
@@ -26,7 +34,9 @@ class ModelAcker:
     roots: dict[int, State] = field(default_factory=dict)
     mailbox: list[CompletionRecord] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    requests: dict[object, tuple[int, int]] = field(default_factory=dict)
+    requests: dict[object, Remembered] = field(default_factory=dict)
+    max_early: int = 1_000_000
+    is_full: bool = False
 
     def apply(self, operations: Sequence[Operation], key: str | None) -> tuple[Answers, bool]:
         """Apply a request; gives its answers and whether every shard knew it."""
@@ -40,9 +50,11 @@ class ModelAcker:
             seen = self._seen(identity) if key else None
             repeated.append(seen is not None)
             for index in part.apply_order:
-                answers[index] = self._apply_one(operations[index], seen)
-            if key and seen is None:
-                self._remember(identity, operations, {index: answers[index] for index in part.apply_order})
+                refused = index in seen[1] if seen else None
+                answers[index] = self._apply_one(operations[index], was_refused=refused)
+            if key and seen is None and (not self.is_full or self._changed_any(part.apply_order, operations, answers)):
+                refused_now = {index for index in part.apply_order if answers[index][0] in REFUSED}
+                self.requests[identity] = (self.now_ms, refused_now)
         return [answers[index] for index in range(len(operations))], bool(parts) and all(repeated)
 
     def tick(self) -> None:
@@ -62,13 +74,31 @@ class ModelAcker:
         """How many roots of a spout task are pending."""
         return sum(isinstance(state, Tree) and state.spout_task == spout_task for state in self.roots.values())
 
-    def _apply_one(self, operation: Operation, seen: tuple[int, int] | None) -> tuple[OperationState, Outcome | None]:
+    def early(self, *, shard: int | None = None) -> int:
+        """How many roots of a shard, or of all, are early."""
+        return sum(
+            isinstance(state, Tree)
+            and state.spout_task is None
+            and (shard is None or root_id % self.configuration.shards == shard)
+            for root_id, state in self.roots.items()
+        )
+
+    def _apply_one(self, operation: Operation, *, was_refused: bool | None) -> tuple[OperationState, Outcome | None]:
+        """Apply an operation; answer it without effect if its request was applied before (``was_refused`` is set)."""
         root = self.state(operation.root_id)
-        if seen is not None:
-            answer = replay_operation(root, operation, refused_inits=seen[1])
+        if was_refused is not None:
+            answer = replay_operation(root, operation, refused=was_refused)
             return answer, root.outcome if isinstance(root, Finished) else None
-        rules, free_slots = self.configuration.rules, self._free_slots(operation)
-        transition = apply_operation(root, operation, now_ms=self.now_ms, rules=rules, free_slots=free_slots)
+        if self.is_full and isinstance(operation, Init) and not isinstance(root, Finished) and not _is_pending(root):
+            return OperationState.STORE_FULL, None
+        transition = apply_operation(
+            root,
+            operation,
+            now_ms=self.now_ms,
+            rules=self.configuration.rules,
+            free_slots=self._free_slots(operation),
+            free_early=self._free_early(operation.root_id),
+        )
         self.roots[operation.root_id] = transition.state
         self.counts["unbalanced"] += transition.unbalanced
         if transition.completion:
@@ -80,24 +110,31 @@ class ModelAcker:
         cap = self.configuration.max_spout_pending
         return cap - self.pending(operation.spout_task) if cap is not None and isinstance(operation, Init) else None
 
+    def _free_early(self, root_id: int) -> int:
+        if self.is_full:
+            return 0
+        shards = self.configuration.shards
+        return math.ceil(self.max_early / shards) - self.early(shard=root_id % shards)
+
+    def _changed_any(
+        self, indexes: Indexes, operations: Sequence[Operation], answers: Mapping[int, tuple[OperationState, object]]
+    ) -> bool:
+        """Whether any of these operations had an effect: in a full store only such a request is remembered."""
+        return any(
+            answers[index][0] in _CHANGING and not (isinstance(ack := operations[index], Ack) and ack.ack_val == 0)
+            for index in indexes
+        )
+
     def _append(self, completion: CompletionRecord) -> None:
         self.mailbox.append(completion)
         self.counts[completion.outcome] += 1
 
-    def _seen(self, identity: object) -> tuple[int, int] | None:
+    def _seen(self, identity: object) -> Remembered | None:
         found = self.requests.get(identity)
         if found and self.now_ms // self.window_ms - found[0] // self.window_ms <= 1:
             return found
         return None
 
-    def _remember(
-        self, identity: object, operations: Sequence[Operation], answers: dict[int, tuple[OperationState, object]]
-    ) -> None:
-        refused = sum(state in NOT_ADMITTED for state, _ in answers.values())
-        changed = [
-            index
-            for index, (state, _) in answers.items()
-            if state in _CHANGING and not (isinstance(ack := operations[index], Ack) and ack.ack_val == 0)
-        ]
-        if changed:
-            self.requests[identity] = (self.now_ms, refused)
+
+def _is_pending(state: State) -> bool:
+    return isinstance(state, Tree) and state.spout_task is not None

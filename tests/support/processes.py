@@ -1,4 +1,4 @@
-"""Stops processes and lets them go on, and comes back when that is so: a signal takes its time."""
+"""Stops processes, lets them go on, and measures them. A signal takes its time: both wait until it has worked."""
 
 import os
 import signal
@@ -16,6 +16,17 @@ def freeze(pid: int) -> None:
 def thaw(pid: int) -> None:
     """SIGCONT; nothing happens to one that was not stopped."""
     os.kill(pid, signal.SIGCONT)
+
+
+def resident_kib(pid: int) -> int:
+    """Give the memory that a process holds."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0])
+
+
+def cpu_seconds(pid: int) -> float:
+    """Give the CPU time that a process has used. Unlike the clock, it does not depend on what else the machine does."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def stands_still(pid: int) -> bool:

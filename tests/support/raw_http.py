@@ -10,11 +10,18 @@ from urllib.parse import urlsplit
 
 
 class RawHttp:
-    """A connection on which a test sends what it likes, and reads what comes."""
+    """A connection on which a test sends what it likes, and reads what comes.
 
-    def __init__(self, url: str, *, timeout: float = 30.0) -> None:
+    ``window`` bounds the bytes that the test's side of the connection takes in before it reads them.
+    """
+
+    def __init__(self, url: str, *, timeout: float = 30.0, window: int | None = None) -> None:
         parts = urlsplit(url)
-        self._socket = socket.create_connection((parts.hostname, parts.port), timeout=timeout)
+        self._socket = socket.socket()
+        if window is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        self._socket.settimeout(timeout)
+        self._socket.connect((parts.hostname, parts.port))
         self._file = self._socket.makefile("rb")
 
     def __enter__(self) -> "RawHttp":
@@ -49,6 +56,21 @@ class RawHttp:
         if "content-length" not in headers:
             return status, headers, None
         return status, headers, json.loads(self._file.read(int(headers["content-length"])))
+
+    def read(self, count: int) -> bytes:
+        """Read so many bytes of whatever comes; fewer where the connection ends."""
+        try:
+            return self._file.read(count)
+        except ConnectionResetError:
+            return b""
+
+    def wait_for_answer(self) -> None:
+        """Wait until the first bytes of an answer have come, and leave them unread."""
+        assert self._socket.recv(1, socket.MSG_PEEK), "the connection ended without an answer"
+
+    def end(self) -> None:
+        """Send nothing more."""
+        self._socket.shutdown(socket.SHUT_WR)
 
     def is_closed(self) -> bool:
         """Wait for the server to close, with nothing more said."""

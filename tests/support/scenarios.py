@@ -9,6 +9,8 @@ PLAIN = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000)
 ROOT = 0xA1
 NEIGHBOUR = ROOT + 4 * 4_096
 """A root in the same bucket."""
+BESIDE = ROOT + 4
+"""A root in the same shard, and in another bucket."""
 E1, E2, E3 = 0xB1, 0xB2, 0xB3
 
 
@@ -27,15 +29,33 @@ class Repeat:
 
 
 @dataclass(frozen=True)
+class Again:
+    """The request of an earlier step is sent once more, with its key; it was refused, and so it is not known."""
+
+    of: int
+
+
+@dataclass(frozen=True)
+class Fill:
+    """From now on the service sees that the store is full, or that it is so no more."""
+
+    is_full: bool
+
+
+@dataclass(frozen=True)
 class Scenario:
-    """Steps, each a message, several in one batch, or a `Wait`; the words expected; the completions expected."""
+    """Steps, each a message, several in one batch, or a `Wait`; the words expected; the completions expected.
+
+    ``max_early`` is the number of early roots that each shard may have.
+    """
 
     name: str
-    steps: list[Operation | list[Operation] | Wait | Repeat]
+    steps: list[Operation | list[Operation] | Wait | Repeat | Again | Fill]
     words: str
     told: list[tuple[Outcome, str | None]] = field(default_factory=list)
     left: str = "finished"
     configuration: TopologyConfig = PLAIN
+    max_early: int = 1_000
 
 
 def init(*edges: int, **fields: object) -> Init:
@@ -287,6 +307,70 @@ SCENARIOS = [
         configuration=NO_ACKERS,
     ),
     Scenario("no ackers: an ack leaves nothing behind", [ack(E1)], "finished", [], "unknown", configuration=NO_ACKERS),
+    Scenario(
+        "an ack or a fail that would begin a tree in a full store is refused, and leaves nothing behind",
+        [Fill(is_full=True), ack(E1), FAIL, [ack(E1), FAIL], Fill(is_full=False), init(E1), ack(E1)],
+        "store_full store_full store_full store_full pending acked",
+        [ACKED],
+        configuration=DEDUPE,
+    ),
+    Scenario(
+        "a refused ack is not remembered: it counts when it is sent again",
+        [Fill(is_full=True), ack(E1), FAIL, Fill(is_full=False), Again(of=1), Again(of=2), init(E1)],
+        "store_full store_full early early failed",
+        [FAILED],
+        configuration=DEDUPE,
+    ),
+    Scenario(
+        "what is early or pending goes on in a full store",
+        [ack(E2), init(E3, root_id=BESIDE), Fill(is_full=True), ack(E3, E2), ack(E3, root_id=BESIDE), FAIL, RESET],
+        "early pending early acked early unknown",
+        [ACKED],
+        "early",
+    ),
+    Scenario(
+        "an init of an early root is refused in a full store, and its acks stay",
+        [ack(E1), Fill(is_full=True), init(E1), Fill(is_full=False), init(E1)],
+        "early store_full acked",
+        [ACKED],
+    ),
+    Scenario(
+        "an operation without effect on an unknown root is answered as ever in a full store",
+        [Fill(is_full=True), ack(E1, ack_val=0), RESET],
+        "early unknown",
+        [],
+        "unknown",
+    ),
+    Scenario(
+        "beyond the bound on early roots an ack or a fail of an unknown root is refused, an init is not",
+        [ack(E1), ack(E1, root_id=BESIDE), Fail(root_id=BESIDE), init(E2, root_id=BESIDE), ack(E2, root_id=BESIDE)],
+        "early store_full store_full pending acked",
+        [ACKED],
+        "early",
+        max_early=1,
+    ),
+    Scenario(
+        "an early root leaves its place to another when its init comes",
+        [ack(E1, root_id=BESIDE), init(E1, E2, root_id=BESIDE), ack(E1), init(E1)],
+        "early pending early acked",
+        [ACKED],
+        max_early=1,
+    ),
+    Scenario(
+        "an early root leaves its place to another when it is dropped",
+        [ack(E1, root_id=BESIDE), ack(E1), Wait(1_001), ack(E1)],
+        "early store_full early",
+        [],
+        "early",
+        max_early=1,
+    ),
+    Scenario(
+        "the bound on early roots holds within a batch, and a root that begins and ends there takes no place",
+        [[ack(E1), init(E1), ack(E1, root_id=BESIDE), ack(E1, root_id=BESIDE + 4)]],
+        "early acked early store_full",
+        [ACKED],
+        max_early=1,
+    ),
     Scenario("complete latency counts from the first message", [ack(E1), Wait(500), init(E1)], "early acked", [ACKED]),
 ]
 

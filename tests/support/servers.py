@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -30,6 +30,7 @@ class AckerProcess:
     url: str
     command: list[str]
     log: Path
+    environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Speak to it on a new connection each time: one that was kept open may be closed by a server that stops."""
@@ -40,7 +41,7 @@ class AckerProcess:
     def start(self) -> None:
         """Start it, or start it again."""
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(self.command, stdout=out, stderr=out, env=_environment())
+            self.process = subprocess.Popen(self.command, stdout=out, stderr=out, env=_environment() | self.environment)
 
     def kill(self) -> None:
         """kill -9."""
@@ -94,7 +95,12 @@ def is_in_use(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def acker_serve(
-    folder: Path, *options: str, port: int | None = None, until: str = "/readyz", program: Sequence[str] = PROGRAM
+    folder: Path,
+    *options: str,
+    port: int | None = None,
+    until: str = "/readyz",
+    program: Sequence[str] = PROGRAM,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[AckerProcess]:
     """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``.
 
@@ -104,7 +110,7 @@ def acker_serve(
     port = port or free_port()
     log = folder / f"acker-{port}.log"
     command = [sys.executable, *program, "serve", "--port", str(port), *options]
-    acker = AckerProcess(f"http://127.0.0.1:{port}", command, log)
+    acker = AckerProcess(f"http://127.0.0.1:{port}", command, log, dict(environment or {}))
     try:
         acker.wait_until_ready(asked=until)
         yield acker

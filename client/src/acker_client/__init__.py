@@ -3,7 +3,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from acker_protocol.errors import Conflict, InvalidRequest, MailboxFull, MaxSpoutPending, ServiceError, StoreFull
+from acker_protocol.errors import (
+    Conflict,
+    InvalidRequest,
+    MailboxFull,
+    MaxSpoutPending,
+    ServiceError,
+    StoreFull,
+    TooManySpouts,
+)
 from acker_protocol.operations import OperationState, Outcome
 
 from acker_client.anchoring import Anchor, Anchors, topology_of
@@ -70,6 +78,7 @@ __all__ = [
     "Spout",
     "StoreFull",
     "TooManyAnchors",
+    "TooManySpouts",
     "Tuple",
     "TupleDone",
     "Undelivered",

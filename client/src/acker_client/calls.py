@@ -10,10 +10,9 @@ from uuid import uuid4
 from acker_protocol import routes
 from acker_protocol.operations import Operation, OperationState
 from acker_protocol.wire.operations import encode_operation
-from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+from acker_protocol.wire.packed import CONTENT_TYPE, MAX_BYTES, encode_packed, unpacked_size
 
 MAX_OPS = 10_000
-MAX_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +109,12 @@ def _single(topology: str, message: Operation) -> Call:
 
 
 def _batches(topology: str, messages: Sequence[Operation]) -> list[Call]:
-    """Halve a batch until its bytes are within the limit; ten thousand long message ids are not."""
+    """Halve a batch until its bytes are within the limit, packed and unpacked; ten thousand long message ids are not.
+
+    The service counts a text that many operations share once for each of them.
+    """
     body = encode_packed(messages)
-    if len(body) <= MAX_BYTES:
+    if max(len(body), unpacked_size(body)) <= MAX_BYTES:
         path = routes.operation(topology, "batch")
         return [replace(_post(path, body, *messages), content_type=CONTENT_TYPE)]
     middle = len(messages) // 2

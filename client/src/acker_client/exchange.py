@@ -33,7 +33,7 @@ class Exchange:
         Raises the `Problem` or `WrongAnswer` that ends it, or `Unreachable` when its time is over.
         """
         now = self.terms.clock()
-        if since is not None and now - since > self._limit_s():
+        if since is not None and now - since > self.limit_s():
             raise _unreachable(call)
         return self._tries(call, since=now if since is None else since)
 
@@ -87,7 +87,8 @@ class Exchange:
         self.known = read_facts(reply)
         self._asked_s = self.terms.clock()
 
-    def _limit_s(self) -> float:
+    def limit_s(self) -> float:
+        """Give the seconds after which a request is not sent again."""
         wanted = self.terms.retry_for_ms / 1000
         return wanted if self.known is None else min(wanted, self.known.retry_s)
 
@@ -95,7 +96,7 @@ class Exchange:
         return self.terms.clock() - since
 
     def _refuse_late(self, call: "Call", fault: Fault, *, age_s: float) -> None:
-        if age_s > self._limit_s():
+        if age_s > self.limit_s():
             raise _unreachable(call, fault.error, fault.nobody_at) from fault.error
 
 

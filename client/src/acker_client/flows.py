@@ -8,7 +8,7 @@ from acker_protocol.operations import OperationState
 from acker_client.batching import Batch, open_batch
 from acker_client.lingering import Lingering
 from acker_client.placing import place, refuse_any, refuse_unplaced
-from acker_client.steps import Alone, Work
+from acker_client.steps import Work
 from acker_client.tuples import taken
 from acker_client.verdicts import Reject, Retry
 
@@ -84,7 +84,7 @@ class Flows:
 
     def flush(self) -> "Flow[None]":
         """Send what lingers, and tell what could not be delivered."""
-        yield Alone(flow=self.lingering.flush())
+        yield from self.lingering.flush()
         self.lingering.outbox.tell()
 
     def deliver(self, batch: Batch) -> "Flow[None]":

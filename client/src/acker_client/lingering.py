@@ -2,18 +2,24 @@
 
 from typing import TYPE_CHECKING
 
+from acker_protocol.errors import known
+from acker_protocol.operations import NOT_ADMITTED
+
 from acker_client import calls, replies
 from acker_client.errors import BufferFull
 from acker_client.outbox import Outbox
-from acker_client.steps import Alone, Aside, Flow, Hurry, Linger
+from acker_client.placing import write_again
+from acker_client.steps import Alone, Aside, Flow, Hurry, Linger, Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from acker_protocol.operations import Operation
 
+    from acker_client.calls import Answer
     from acker_client.exchange import Exchange
     from acker_client.folding import Gathered
+    from acker_client.outbox import Shipment
 
     Take = Callable[[Gathered, Sequence[Operation]], None]
 
@@ -48,7 +54,9 @@ class Lingering:
         while self.outbox.full:
             if self._exchange.terms.when_full == "raise":
                 raise BufferFull(f"{len(self.outbox)} operations are on their way, and more are not taken in")
-            yield Alone(flow=self.flush())
+            yield Alone(flow=self.send_due())
+            if self.outbox.full:
+                yield from self._wait_until_due()
 
     def gather(self, take: "Take", messages: "Sequence[Operation]") -> Flow[None]:
         """Take acks in; they go out when they have lingered, or are many."""
@@ -60,23 +68,54 @@ class Lingering:
     def overtake(self, messages: "Sequence[Operation]") -> Flow[None]:
         """Send first what is on its way for the roots of these operations, so that the order stays."""
         if self.outbox.holds(messages):
-            yield Alone(flow=self.flush())
+            yield Alone(flow=self.send_due())
 
     def flush(self) -> Flow[None]:
-        """Send all that was gathered up to now; what cannot be delivered is noted in the outbox. Only one at a time."""
+        """Send all that was gathered, and what is refused again until it is taken; others may send meanwhile."""
+        yield Alone(flow=self.send_due())
+        while self.outbox.next_due() is not None:
+            yield from self._wait_until_due()
+            yield Alone(flow=self.send_due())
+
+    def send_due(self) -> Flow[None]:
+        """Send all that was gathered up to now, and of what was refused all that is due. Only one at a time.
+
+        What cannot be delivered is noted in the outbox.
+        """
+        clock = self._exchange.terms.clock
         self.outbox.freeze(lambda messages: calls.write(self._exchange.topology, messages))
-        if self.outbox.head() is None:
+        if self.outbox.head(clock()) is None:
             return
-        while shipment := self.outbox.head():
-            since, shipment.since = shipment.since, shipment.since or self._exchange.terms.clock()
+        while shipment := self.outbox.head(clock()):
+            since, shipment.since = shipment.since, shipment.since or clock()
             try:
                 reply = yield from self._exchange.send(shipment.call, since=since)
-                replies.read_answers(shipment.call, reply)
+                answers = replies.read_answers(shipment.call, reply)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next caller is told
                 self.outbox.lost(shipment, error)
             else:
-                self.outbox.home(shipment)
+                self._settle(shipment, answers, asked_s=replies.wait_s(reply))
         yield from self._exchange.look_again()
+
+    def _settle(self, shipment: "Shipment", answers: "Sequence[Answer]", *, asked_s: float) -> None:
+        """Strike out a request that was answered, and send again in time what it refused: nothing of that was applied.
+
+        What is refused for longer than a request is tried is given up.
+        """
+        refused = [answer for answer in answers if answer.word in NOT_ADMITTED]
+        if not refused:
+            self.outbox.home(shipment)
+            return
+        now = self._exchange.terms.clock()
+        shipment.waits = shipment.waits or self._exchange.terms.waits()
+        due = now + max(next(shipment.waits), asked_s)
+        if due - (shipment.since or now) > self._exchange.limit_s():
+            error = known()[refused[0].word](f"{len(refused)} operations were refused, up to the end of their time")
+            self.outbox.lost(shipment, error, count=len(refused))
+            return
+        messages = [answer.message for answer in refused]
+        again = write_again(self._exchange.topology, [shipment.call], messages)
+        self.outbox.refused(shipment, again, due=due)
 
     def _send_for_watcher(self) -> Flow[None]:
         """Begin to watch beside the program; where no thread can be begun, as at its end, send at once."""
@@ -84,14 +123,20 @@ class Lingering:
             yield Aside(flow=self._watch())
         except RuntimeError:
             self.outbox.unwatch()
-            yield Alone(flow=self.flush())
+            yield from self.flush()
+
+    def _wait_until_due(self) -> Flow[None]:
+        """Wait until what was refused may be sent again; not at all where nothing was."""
+        due = self.outbox.next_due()
+        if due is not None:
+            yield Pause(seconds=max(0.0, due - self._exchange.terms.clock()))
 
     def _watch(self) -> Flow[None]:
         """Send what has lingered until nothing is left."""
         try:
             while self.outbox.watch():
                 yield Linger(seconds=self._linger_s)
-                yield Alone(flow=self.flush())
+                yield Alone(flow=self.send_due())
         except BaseException:
             self.outbox.unwatch()
             raise

@@ -1,5 +1,6 @@
 """Knows the acks that are on their way: gathered, then frozen into requests with their keys, then answered or lost."""
 
+import math
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from acker_client.errors import Undelivered
 from acker_client.folding import Gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from acker_protocol.operations import Operation
 
@@ -18,18 +19,23 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Shipment:
-    """A request that is frozen; ``since`` is when it was first sent, None before that."""
+    """A request that is frozen; ``since`` is when it, or the one that was refused before it, was first sent.
+
+    ``due`` is when a refused one may be sent again, and ``waits`` are the seconds to wait after each further refusal.
+    """
 
     call: "Call"
     roots: frozenset[int]
     since: float | None = None
+    due: float = -math.inf
+    waits: "Iterator[float] | None" = None
 
 
 class Outbox:
     """What one acker has gathered and not yet brought home; for any number of threads.
 
-    One flow at a time sends, and what it sends stays at the head until it is answered or given up. So an interrupted
-    sender loses nothing: the next one sends the same bytes with the same key.
+    One flow at a time sends, and what it sends stays until it is answered or given up. So an interrupted sender loses
+    nothing: the next one sends the same bytes with the same key. What the service refuses waits behind all else.
     """
 
     def __init__(self, *, batch_size: int, buffer_size: int) -> None:
@@ -95,20 +101,40 @@ class Outbox:
                 self._frozen += [Shipment(call=call, roots=roots) for call in write(self._gathered.messages())]
                 self._gathered = Gathered()
 
-    def head(self) -> Shipment | None:
+    def head(self, now: float) -> Shipment | None:
         """Give the request that is to be sent now."""
-        return self._frozen[0] if self._frozen else None
+        return next((shipment for shipment in tuple(self._frozen) if shipment.due <= now), None)
+
+    def next_due(self) -> float | None:
+        """Give the time when the next of all requests is to be sent, None where there is none."""
+        return min((shipment.due for shipment in tuple(self._frozen)), default=None)
+
+    def refused(self, shipment: Shipment, again: "Sequence[Call]", *, due: float) -> None:
+        """Put requests with what a request refused behind all others, to be sent when they are due."""
+        with self._lock:
+            self._frozen.remove(shipment)
+            self._frozen += [
+                Shipment(
+                    call=call,
+                    roots=frozenset(message.root_id for message in call.messages),
+                    since=shipment.since,
+                    due=due,
+                    waits=shipment.waits,
+                )
+                for call in again
+            ]
 
     def home(self, shipment: Shipment) -> None:
         """Strike out a request that was answered."""
         self._frozen.remove(shipment)
 
-    def lost(self, shipment: Shipment, error: Exception) -> None:
-        """Give up a request; it is counted, and told to the next caller."""
+    def lost(self, shipment: Shipment, error: Exception, *, count: int | None = None) -> None:
+        """Give up a request, or ``count`` of its operations; they are counted, and told to the next caller."""
+        lost = len(shipment.call.messages) if count is None else count
         with self._lock:
             self._frozen.remove(shipment)
-            self._faults.append((len(shipment.call.messages), error))
-            self.undelivered += len(shipment.call.messages)
+            self._faults.append((lost, error))
+            self.undelivered += lost
 
     def tell(self) -> None:
         """Raise `Undelivered` for what was given up since the last telling."""

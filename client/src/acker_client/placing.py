@@ -1,4 +1,4 @@
-"""Knows how operations come to be applied: written in frozen requests, refused inits again in new ones."""
+"""Knows how operations come to be applied: written in frozen requests, refused ones again in new requests."""
 
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from acker_client.steps import Flow, Pause
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from acker_client.calls import Call
     from acker_client.exchange import Exchange
     from acker_client.terms import Terms
 
@@ -21,26 +22,38 @@ Written = tuple[list[Answer], float]
 
 
 def place(exchange: "Exchange", messages: "Sequence[Operation]") -> Flow[list[Answer]]:
-    """Write operations, and the inits that found no place again until they do or their time is over.
+    """Write operations, and those that found no place again until they do or their time is over.
 
-    Each further try is a new request with a new key: under the old one the service would repeat its refusal. The
-    answers come in the order of the operations; those still refused are among them.
+    The answers come in the order of the operations; those still refused are among them.
     """
     since = exchange.terms.clock()
     waits = exchange.terms.waits()
-    answers, asked_s = yield from _write(exchange, messages)
+    requests = calls.write(exchange.topology, messages)
+    answers, asked_s = yield from _send(exchange, requests)
     while left := _worth_another_try(answers, exchange.terms, age_s=exchange.terms.clock() - since):
         yield Pause(seconds=max(next(waits), asked_s))
-        newer, asked_s = yield from _write(exchange, [answers[index].message for index in left])
+        requests = write_again(exchange.topology, requests, [answers[index].message for index in left])
+        newer, asked_s = yield from _send(exchange, requests)
         for index, answer in zip(left, newer, strict=True):
             answers[index] = answer
     return answers
 
 
+def write_again(topology: str, refused: "Sequence[Call]", messages: "Sequence[Operation]") -> "list[Call]":
+    """Write operations again that were refused.
+
+    An ack or a fail that was alone in its request is sent with the same key: the service does not remember what it
+    refused so, and does not apply it twice. All others need a new key: under the old one it would repeat its refusal.
+    """
+    [*kept] = refused
+    alone = len(kept) == 1 and len(kept[0].messages) == 1 and not isinstance(messages[0], Init)
+    return kept if alone else calls.write(topology, messages)
+
+
 def refuse_unplaced(answer: Answer) -> None:
     """Raise the problem of an operation that was refused in a call of its own."""
     if answer.word in REFUSED:
-        raise known()[answer.word](f"the init of {_named(answer.message)} was refused, up to the end of its time")
+        raise known()[answer.word](f"the {_named(answer.message)} was refused, up to the end of its time")
 
 
 def refuse_any(answers: "Iterable[Answer]") -> None:
@@ -50,10 +63,10 @@ def refuse_any(answers: "Iterable[Answer]") -> None:
         raise Refused(refused)
 
 
-def _write(exchange: "Exchange", messages: "Sequence[Operation]") -> Flow[Written]:
+def _send(exchange: "Exchange", requests: "Sequence[Call]") -> Flow[Written]:
     answers: list[Answer] = []
     asked_s = 0.0
-    for call in calls.write(exchange.topology, messages):
+    for call in requests:
         reply = yield from exchange.send(call)
         answers += replies.read_answers(call, reply)
         asked_s = max(asked_s, replies.wait_s(reply))
@@ -69,9 +82,12 @@ def _worth_another_try(answers: "Sequence[Answer]", terms: "Terms", *, age_s: fl
 
 
 def _patience_s(message: Operation, terms: "Terms") -> float:
-    timeout = message.message_timeout_ms if isinstance(message, Init) else None
-    return min(terms.place_for_ms, timeout or terms.place_for_ms) / 1000
+    if not isinstance(message, Init):
+        return terms.retry_for_ms / 1000
+    return min(terms.place_for_ms, message.message_timeout_ms or terms.place_for_ms) / 1000
 
 
 def _named(message: Operation) -> str:
-    return f"message id {message.message_id!r}" if isinstance(message, Init) else f"root {message.root_id:016x}"
+    if isinstance(message, Init):
+        return f"init of message id {message.message_id!r}"
+    return f"{type(message).__name__.lower()} of root {message.root_id:016x}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acker_protocol.errors import ServiceError, from_document
-from acker_protocol.operations import NOT_ADMITTED, Init, OperationState
+from acker_protocol.operations import NOT_ADMITTED, OperationState
 
 from acker_client.calls import Answer, Call
 from acker_client.errors import WrongAnswer
@@ -43,11 +43,11 @@ class Fault:
 
 
 def fault_in(call: Call, reply: Reply | Lost) -> Fault | None:
-    """Find the fault, None where the reply is an answer. An init that found no place is one: it was not applied."""
+    """Find the fault, None where the reply is an answer: also that an operation was not admitted, so not applied."""
     if isinstance(reply, Lost):
         return Fault(error=reply.error, again=reply.again, nobody_at=reply.nobody_at)
     problem = _problem_in(reply)
-    if reply.status < 300 or _refused_init(call, problem):
+    if reply.status < 300 or _not_admitted(call, problem):
         return None
     again = reply.status in (408, 429) or reply.status >= 500
     if problem is None:
@@ -83,9 +83,8 @@ def wait_s(reply: Reply) -> float:
     return float(reply.retry_after) if reply.retry_after.isascii() and reply.retry_after.isdigit() else 0.0
 
 
-def _refused_init(call: Call, problem: ServiceError | None) -> bool:
-    single = len(call.messages) == 1 and isinstance(call.messages[0], Init)
-    return single and problem is not None and problem.code in NOT_ADMITTED
+def _not_admitted(call: Call, problem: ServiceError | None) -> bool:
+    return len(call.messages) == 1 and problem is not None and problem.code in NOT_ADMITTED
 
 
 def _problem_in(reply: Reply) -> ServiceError | None:

@@ -38,7 +38,8 @@ class Terms:
 
     A request whose fate is unknown is sent again, the same bytes with the same key, for ``retry_for_ms`` (and at most
     half the time for which the service remembers keys). A refused init is sent in new requests for ``place_for_ms``
-    or its message timeout, whichever is shorter. ``timeout_s`` is for one try.
+    or its message timeout, whichever is shorter; a refused ack or fail is sent again for ``retry_for_ms``.
+    ``timeout_s`` is for one try.
 
     Acks linger for ``linger_ms`` or until ``batch_size`` operations are gathered, and go out together, those of one
     root as one operation (not on a topology that dedupes). At most about ``buffer_size`` operations are on their way;

@@ -19,6 +19,7 @@ The tree of errors (code, HTTP status, whether a retry helps)::
         │   └── MailboxOwned       mailbox_owned 409 no
         ├── TooLarge               too_large 413 no
         ├── UnsupportedMediaType   unsupported_media_type 415 no
+        ├── TooManySpouts          too_many_spouts 422 no
         ├── MaxSpoutPending        max_spout_pending 429 yes
         ├── MailboxFull            mailbox_full 429 yes
         ├── StoreFull              store_full 503 yes
@@ -155,6 +156,12 @@ class UnsupportedMediaType(ServiceError):
     code, status, title = "unsupported_media_type", 415, "The content type is not supported"
 
 
+class TooManySpouts(ServiceError):
+    """The topology has as many spout tasks as it may have; nothing of the request was applied."""
+
+    code, status, title = "too_many_spouts", 422, "The topology has too many spout tasks"
+
+
 class MaxSpoutPending(ServiceError):
     """The spout task has as many pending roots as it may have."""
 
@@ -168,7 +175,7 @@ class MailboxFull(ServiceError):
 
 
 class StoreFull(ServiceError):
-    """Redis has no memory left for new roots."""
+    """Redis has no memory left for new roots, or a topology has as many roots without their init as it may."""
 
     code, status, title, retryable_by_default = "store_full", 503, "The store is full", True
 

@@ -2,14 +2,14 @@
 
 ::
 
-    state \\ operation  Init                       Ack                        Fail      ResetTimeout
-    unknown            pending acked refused      early                      early     unknown
-    early              pending acked failed       early duplicate            early     unknown
+    state \\ operation  Init                       Ack                        Fail           ResetTimeout
+    unknown            pending acked refused      early refused              early refused  unknown
+    early              pending acked failed       early duplicate            early          unknown
                        refused
-    pending            duplicate conflict         pending acked duplicate    failed    pending
+    pending            duplicate conflict         pending acked duplicate    failed         pending
     finished           finished, with the outcome, whatever the operation
-    no ackers          acked refused              finished                   finished  finished
-    handler            init                       ack                        fail      reset_timeout
+    no ackers          acked refused              finished                   finished       finished
+    handler            init                       ack                        fail           reset_timeout
 
 Each cell has the states that answer an operation (`OperationState`); *refused* is one of `NOT_ADMITTED` and changes
 nothing. A root is unknown (None), early (a `Tree` without spout task: its init has not arrived), pending (a `Tree` with
@@ -41,13 +41,19 @@ _STATES = {
 
 
 def apply_operation(
-    state: State, operation: Operation, *, now_ms: int, rules: TopologyRules, free_slots: int | None = None
+    state: State,
+    operation: Operation,
+    *,
+    now_ms: int,
+    rules: TopologyRules,
+    free_slots: int | None = None,
+    free_early: int | None = None,
 ) -> Transition:
     """Apply one operation to the root that it names.
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
-    init may have; None means no limit. If the operation has no effect, the
-    returned state equals the given one.
+    init may have, ``free_early`` the number of further early roots (0 in a full store); None means no limit. If the
+    operation has no effect, the returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
     if isinstance(state, Finished):
@@ -58,9 +64,9 @@ def apply_operation(
         case Init():
             return init(state, operation, now_ms, rules, free_slots)
         case Ack():
-            return ack(state, operation, now_ms, rules)
+            return ack(state, operation, now_ms, rules, free_early)
         case Fail():
-            return fail(state, operation, now_ms, rules)
+            return fail(state, operation, now_ms, rules, free_early)
         case _:  # ResetTimeout
             return reset_timeout(state, now_ms, rules)
 
@@ -84,10 +90,12 @@ def init(state: Tree | None, operation: Init, now_ms: int, rules: TopologyRules,
     return transition
 
 
-def ack(state: Tree | None, operation: Ack, now_ms: int, rules: TopologyRules) -> Transition:
+def ack(state: Tree | None, operation: Ack, now_ms: int, rules: TopologyRules, free_early: int | None) -> Transition:
     """XOR an ack val in. An ack val of zero, or an edge that is remembered as acked, changes nothing."""
     if not operation.ack_val:
         return Transition(state=state, operation_state=current_state(state))
+    if refused := early_refusal(state, free_early):
+        return Transition(state=state, operation_state=refused)
     tree = state or new_tree(operation, now_ms, rules)
     edges = tree.edges
     if rules.dedupe_window_ms and operation.edge_id is not None:
@@ -98,8 +106,10 @@ def ack(state: Tree | None, operation: Ack, now_ms: int, rules: TopologyRules) -
     return resolve(xor_in(tree, operation.ack_val, operation.outstanding), now_ms)
 
 
-def fail(state: Tree | None, operation: Fail, now_ms: int, rules: TopologyRules) -> Transition:
+def fail(state: Tree | None, operation: Fail, now_ms: int, rules: TopologyRules, free_early: int | None) -> Transition:
     """Fail a pending root; an early one remembers its first failure until its init arrives."""
+    if refused := early_refusal(state, free_early):
+        return Transition(state=state, operation_state=refused)
     tree = state or new_tree(operation, now_ms, rules)
     return resolve(replace(tree, failure=tree.failure or operation), now_ms)
 
@@ -191,6 +201,11 @@ def deadline_after(tree: Tree, now_ms: int, timeout_ms: int) -> int:
 def current_state(state: Tree | None) -> OperationState:
     """Give the state that answers an operation without effect on an unknown, early or pending root."""
     return OperationState.EARLY if state is None or state.spout_task is None else OperationState.PENDING
+
+
+def early_refusal(state: Tree | None, free_early: int | None) -> OperationState | None:
+    """Give the state that refuses an ack or a fail which would begin a tree where there may be no more early roots."""
+    return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None
 
 
 def expire(state: State, *, now_ms: int) -> tuple[State, CompletionRecord | None]:

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from acker_service import VERSION
 from acker_service.http.keys import entry
 from acker_service.metrics.logs import start_logging
-from acker_service.settings import Settings, read_settings
+from acker_service.settings import Settings, log_service_links, read_settings
 
 KEY_PREFIX = "acker_"
 """The prefix of every key, by which a leaked one is recognised."""
@@ -63,6 +63,7 @@ def serve(**options: Any) -> None:
     try:
         settings = read_settings(**options)
         start_logging(level=settings.log_level, style=settings.log_format)
+        log_service_links()
         _serve(settings)
     except (RuntimeError, ValueError) as error:
         _fail(f"acker: {error}", code=2)

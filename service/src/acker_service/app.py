@@ -9,6 +9,7 @@ from acker_service.components import Components
 from acker_service.http import auth, errors, http_metrics, load_shedding, openapi
 from acker_service.http.keys import configured_keys
 from acker_service.http.load_shedding import LoadLimits
+from acker_service.http.parameters import MAX_DOCUMENT_BYTES
 from acker_service.http.routes import completions, health, operations, roots, spouts, topologies
 from acker_service.settings import Role, Settings
 
@@ -44,6 +45,7 @@ def load_limits(settings: Settings) -> LoadLimits:
         body_timeout_s=settings.body_timeout_s,
         max_connections=settings.max_connections,
         max_header_bytes=settings.max_header_bytes,
+        max_body_bytes=settings.max_body_bytes,
     )
 
 
@@ -55,6 +57,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
     if settings.role is Role.WORKER:
         return []
     max_body_bytes = settings.max_body_bytes
+    max_document_bytes = min(max_body_bytes, MAX_DOCUMENT_BYTES)
     return [
         operations.make_router(
             registry=parts.registry,
@@ -66,7 +69,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             registry=parts.registry,
             stats=parts.stats,
             deleter=parts.topology_deleter,
-            max_body_bytes=max_body_bytes,
+            max_body_bytes=max_document_bytes,
             buckets=settings.buckets,
         ),
         spouts.make_router(
@@ -75,7 +78,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             stats=parts.stats,
             callbacks=parts.callbacks,
             deleter=parts.spout_deleter,
-            max_body_bytes=max_body_bytes,
+            max_body_bytes=max_document_bytes,
             pubsub_allowed=settings.publishes,
         ),
         roots.make_router(
@@ -84,7 +87,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             pending_roots=parts.pending_roots,
             notifier=parts.root_notifier,
             stopping=stopping,
-            max_body_bytes=max_body_bytes,
+            max_body_bytes=max_document_bytes,
         ),
         completions.make_router(
             registry=parts.registry,
@@ -93,7 +96,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             followers=parts.followers,
             metrics=parts.metrics.http,
             stopping=stopping,
-            max_body_bytes=max_body_bytes,
+            max_body_bytes=max_document_bytes,
         ),
         completions.make_dead_letter_router(
             registry=parts.registry, spouts=parts.spouts, dead_letters=parts.dead_letters
@@ -104,6 +107,6 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
 def _monitoring_routers(parts: Components, stopping: asyncio.Event) -> list[APIRouter]:
     """Build the routers of the probes and of the metrics, which every role has."""
     return [
-        health.make_router(redis=parts.redis, expiry=parts.expiry, stopping=stopping),
+        health.make_router(readiness=parts.readiness, expiry=parts.expiry, stopping=stopping),
         health.make_metrics_router(monitor=parts.monitor, backpressure=parts.backpressure, metrics=parts.metrics),
     ]

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from acker_protocol.errors import ServiceError
 
@@ -42,7 +42,7 @@ async def periodically(
         await asyncio.sleep(rest)
 
 
-async def cancel_and_wait(*tasks: "asyncio.Task[None]") -> None:
+async def cancel_and_wait(*tasks: "asyncio.Task[Any]") -> None:
     """Cancel tasks and wait until they have ended.
 
     One cancellation may not suffice: Python 3.11's `asyncio.wait_for`, which redis-py uses to write, swallows a

@@ -12,10 +12,12 @@ from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.reading import MailboxReader
 from acker_service.metrics.registry import Metrics
 from acker_service.monitoring.backpressure import Backpressure
+from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.snapshot import BacklogReader, StoreMonitor
 from acker_service.operations.applier import Applier
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED, Durability
+from acker_service.redis.errors import PermissionDenied
 from acker_service.redis.requirements import ServerRequirements
 from acker_service.roots.expiry import RootExpiry
 from acker_service.roots.notifier import RootNotifier
@@ -37,8 +39,10 @@ class Components:
     Only the wiring (`server`, `app`, `worker`) holds this: routers and tasks are handed the parts that they use.
     ``window_ms`` is the minimum time that a request's idempotency key is remembered, ``spout_idle_ms`` the time after
     which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
-    from which on it takes no inits, ``buckets`` the number of small hashes of each shard of the default topology,
-    ``durability`` when a write counts as done (for ``fsync_asserted`` see `ServerRequirements`).
+    from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
+    the number of early roots of a topology from which on no more begin, ``buckets`` the number of small hashes of each
+    shard of the default topology, ``durability`` when a write counts as done (for ``fsync_asserted`` see
+    `ServerRequirements`).
     """
 
     def __init__(
@@ -48,6 +52,8 @@ class Components:
         window_ms: int,
         spout_idle_ms: int = 86_400_000,
         mailbox_max: int = 1_000_000,
+        max_spouts: int = 10_000,
+        max_early: int = 1_000_000,
         buckets: int = BUCKETS,
         durability: Durability = RELAXED,
         fsync_asserted: bool = False,
@@ -58,7 +64,7 @@ class Components:
         self.redis = RedisClient(url, self.metrics.redis, durability=durability)
         self._requirements = ServerRequirements(self.redis, durability, fsync_asserted=fsync_asserted)
         self.registry = TopologyRegistry(self.redis, window_ms=window_ms, buckets=buckets)
-        self.spouts = SpoutRegistry(self.redis, self.registry)
+        self.spouts = SpoutRegistry(self.redis, self.registry, max_spouts=max_spouts)
         self.shards = Shards(self.redis, self.registry)
         self.stats = StatsReader(self.shards)
         self.callbacks = Callbacks(self.registry, self.spouts)
@@ -67,8 +73,11 @@ class Components:
             self.registry, self.shards, self.spouts, self.stats, counted, idle_ms=spout_idle_ms
         )
         self.monitor = StoreMonitor(self.redis, self.registry, self.stats, BacklogReader(self.shards, self.spouts))
+        self.readiness = Readiness(self.redis, self.registry)
         self.backpressure = Backpressure(self.monitor, self.stats, self._requirements, mailbox_max=mailbox_max)
-        self.applier = Applier(self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted)
+        self.applier = Applier(
+            self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
+        )
         self.roots = RootReader(self.shards, self.spouts, counted)
         self.pending_roots = PendingRoots(self.shards, self.spouts)
         self.root_notifier = RootNotifier(self.registry, self.shards)
@@ -93,7 +102,11 @@ class Components:
                 raise ValueError(violation)
             await self._requirements.log_warnings()
             await self.redis.load()
+            if violation := await self._requirements.rights_violation():
+                raise ValueError(violation)
             await self.registry.refresh(DEFAULT)
+        except PermissionDenied as error:
+            raise ValueError(error.detail) from error
         except StoreUnavailable as error:
             _log.warning("the store does not answer yet: %s", error.detail)
 
@@ -110,6 +123,7 @@ class Components:
         await self.backpressure.stop()
         await self.root_notifier.stop()
         await self.monitor.stop()
+        await self.readiness.stop()
         await self.redis.close()
 
     async def _wake_all_at(self, stopping: asyncio.Event) -> None:

@@ -130,6 +130,8 @@ def _components(url: str, settings: Settings) -> Components:
         window_ms=settings.idempotency_window_ms,
         spout_idle_ms=settings.spout_idle_ms,
         mailbox_max=settings.mailbox_max,
+        max_spouts=settings.max_spouts,
+        max_early=settings.max_early,
         buckets=settings.buckets,
         durability=read_durability(settings.durability),
         fsync_asserted=settings.fsync_asserted,

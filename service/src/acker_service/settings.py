@@ -1,20 +1,36 @@
-"""Settings, read from the environment (ACKER_…) and the options of ``acker serve``; an option takes precedence."""
+"""Settings, read from the environment (ACKER_…) and the options of ``acker serve``; an option takes precedence.
+
+A variable ACKER_… that is not known is an error: a setting with a misspelt name would have no effect.
+"""
 
 import ipaddress
-from collections.abc import Callable
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
+from acker_protocol.wire.fields import nearest
 from pydantic import AfterValidator, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from acker_service.delivery.egress import read_hosts, read_networks
 from acker_service.delivery.retry import read_schedule
 from acker_service.redis.durability import Mode, read_durability
 
 DAY_MS = 86_400_000
+PREFIX = "ACKER_"
+CLIENT_VARIABLES = frozenset({"ACKER_URL", "ACKER_API_KEY", "ACKER_TOPOLOGY", "ACKER_ANCHORS", "ACKER_CHILDREN"})
+"""Variables of the client, which a process may have beside the settings."""
+
+_LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
+"""How the value begins that Kubernetes gives to the variable …_PORT of a Service."""
+_HOST_OF_LINK = "_SERVICE_HOST"
+
+_log = logging.getLogger(__name__)
 
 
 class Role(StrEnum):
@@ -42,7 +58,7 @@ class Settings(BaseSettings):
     end with a note in brackets gets the default there.
     """
 
-    model_config = SettingsConfigDict(env_prefix="ACKER_", env_ignore_empty=True, frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
     redis_url: str | None = Field(
         default=None,
@@ -74,6 +90,10 @@ class Settings(BaseSettings):
     mailbox_max: int = Field(
         default=1_000_000, ge=1, le=2**31 - 1, description="Unread completions of a spout task, at most"
     )
+    max_spouts: int = Field(default=10_000, ge=1, le=1_000_000, description="Most spout tasks of a topology")
+    max_early: int = Field(
+        default=1_000_000, ge=1, le=2**31 - 1, description="Roots of a topology without their init yet, at most"
+    )
     spout_idle_ms: int = Field(
         default=DAY_MS, ge=1_000, le=365 * DAY_MS, description="How long an ephemeral spout task stays unused"
     )
@@ -91,7 +111,9 @@ class Settings(BaseSettings):
     )
     max_connections: int = Field(default=16_384, ge=1, le=1_000_000, description="Most connections at once")
     max_header_bytes: int = Field(default=65_536, ge=1_024, le=16_777_216, description="Largest head of a request")
-    body_timeout_s: float = Field(default=30, gt=0, le=3_600, description="How long a request may take to arrive")
+    body_timeout_s: float = Field(
+        default=30, gt=0, le=3_600, description="How long a request may take to arrive, and an answer may stay unread"
+    )
     keep_alive_s: int = Field(default=75, ge=0, le=3_600, description="How long an idle connection is kept")
     backlog: int = Field(default=2_048, ge=1, le=65_535, description="Connections that may wait to be accepted")
     role: Role = Field(default=Role.ALL, description="What this process does: all, api or worker")
@@ -114,6 +136,21 @@ class Settings(BaseSettings):
         default="info", description="debug, info, warning or error"
     )
     log_format: Literal["text", "json"] = Field(default="text", description="text or json")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read options and the environment, without Kubernetes' service links: ACKER_PORT may be one."""
+        assert isinstance(env_settings, EnvSettingsSource)
+        links = {name.lower() for name in service_links(os.environ)}
+        env_settings.env_vars = {name: env_settings.env_vars[name] for name in env_settings.env_vars.keys() - links}
+        return init_settings, env_settings
 
     @property
     def publishes(self) -> bool:
@@ -147,10 +184,56 @@ class Settings(BaseSettings):
 
 def read_settings(**options: Any) -> Settings:
     """Read the settings; options that are None come from the environment. Raises ``ValueError`` with all errors."""
+    errors = list(_unknown_variables(os.environ))
     try:
-        return Settings(**{name: value for name, value in options.items() if value is not None})
+        settings = Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        raise ValueError("\n".join(_describe(detail) for detail in error.errors())) from None
+        errors += [_describe(detail) for detail in error.errors()]
+    if errors:
+        raise ValueError("\n".join(errors))
+    return settings
+
+
+def service_links(environment: Mapping[str, str]) -> list[str]:
+    """List the variables by which Kubernetes tells a container the addresses of the Services in its namespace.
+
+    A Service ``acker-x`` sets ACKER_X_SERVICE_HOST, ACKER_X_SERVICE_PORT…, ACKER_X_PORT (``tcp://…``) and
+    ACKER_X_PORT_…; those of a Service ``acker`` are links even without ACKER_SERVICE_HOST.
+    """
+    names = [name for name in environment if name.upper().startswith(PREFIX)]
+    hosts = (name.upper() for name in names if name.upper().endswith(_HOST_OF_LINK))
+    services = {"ACKER"} | {name.removesuffix(_HOST_OF_LINK) for name in hosts}
+    return sorted(name for name in names if _is_link(name.upper(), environment[name], services))
+
+
+def log_service_links() -> None:
+    """Warn once of the service links that are passed over."""
+    if links := service_links(os.environ):
+        _log.warning(
+            "passed over, for they are service links of Kubernetes and no settings: %s; "
+            "to be rid of them, set enableServiceLinks: false in the spec of the pod",
+            ", ".join(links),
+        )
+
+
+def _is_link(name: str, value: str, services: set[str]) -> bool:
+    """Say whether a variable is a service link of one of these Services, given as ACKER or ACKER_X."""
+    is_address = _LINK.match(value) is not None
+    return any(
+        name.startswith((f"{service}_SERVICE_", f"{service}_PORT_")) or (is_address and name == f"{service}_PORT")
+        for service in services
+    )
+
+
+def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    """Describe the variables ACKER_… that are not known, without their values."""
+    known = CLIENT_VARIABLES | {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    links = service_links(environment)
+    for name in sorted(environment):
+        if name.upper().startswith(PREFIX) and name.upper() not in known and name not in links:
+            meant = nearest(name[len(PREFIX) :], (each.removeprefix(PREFIX) for each in known))
+            hint = "remove it" if meant is None else f"did you mean {PREFIX}{meant}?"
+            yield f"{name}: no setting has this name; {hint}"
 
 
 def _describe(error: Any) -> str:

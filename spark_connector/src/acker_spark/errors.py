@@ -11,7 +11,7 @@ The tree of errors::
     │   ├── EqualKeys           emitted rows of one root with the same key: their edges would cancel
     │   └── LedgerClosed        the ledger of a batch that is over
     ├── UnfitTopology           the topology does not dedupe, or forgets too soon
-    ├── NoRoom                  the batch has more roots than its spout task may have pending
+    ├── NoRoom                  the batch has more roots than its spout task may have pending, or the store is full
     ├── AnotherQuery            somebody else tracks roots of this batch
     └── RowsChanged             a part of the batch was computed anew, and came out otherwise
 """
@@ -58,7 +58,7 @@ class UnfitTopology(AckerSparkError):
 
 
 class NoRoom(AckerSparkError):
-    """The batch has more roots than its spout task may have pending: with this cap it could never begin."""
+    """The batch finds no place: it has more roots than its spout task may have pending, or the store is full."""
 
 
 class AnotherQuery(AckerSparkError):

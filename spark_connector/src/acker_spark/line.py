@@ -18,8 +18,9 @@ from acker_client.terms import Terms
 from acker_client.thread_driver import Driver
 from acker_protocol.errors import Conflict, UnknownRoot
 from acker_protocol.ids import format_id
-from acker_protocol.operations import OperationState
+from acker_protocol.operations import NOT_ADMITTED, Init, OperationState
 
+from acker_spark.errors import NoRoom
 from acker_spark.topology import Topology, learn
 
 if TYPE_CHECKING:
@@ -58,9 +59,10 @@ class Line:
         return self._driver.run(learn(self.exchange, self._options))
 
     def send(self, messages: Sequence["Operation"]) -> "list[Answer]":
-        """Apply operations and give their answers, in order; inits that find no place wait for one.
+        """Apply operations and give their answers, in order; those that find no place wait for one.
 
-        Only the first `PART` are applied in order: of more than these none may depend on another.
+        Only the first `PART` are applied in order: of more than these none may depend on another. Raises `NoRoom` for
+        an ack or a fail that found no place, up to the end of its time.
         """
         if len(messages) <= PART:
             return self._placed(messages) if messages else []
@@ -79,17 +81,29 @@ class Line:
 
     def _placed(self, messages: Sequence["Operation"]) -> "list[Answer]":
         try:
-            return self._driver.run(place(self.exchange, messages))
+            answers = self._driver.run(place(self.exchange, messages))
         except Conflict as fault:
             if len(messages) > 1 or fault.code != OperationState.CONFLICT:
                 raise
             return [
                 Answer(message=messages[0], word=OperationState.CONFLICT)
             ]  # alone it is raised, among others a word
+        _refuse_lost(answers)
+        return answers
 
     def close(self) -> None:
         """Close the connections."""
         self._driver.close()
+
+
+def _refuse_lost(answers: Sequence[Answer]) -> None:
+    for answer in answers:
+        if answer.word in NOT_ADMITTED and not isinstance(answer.message, Init):
+            raise NoRoom(
+                f"the store is full, or the topology has as many roots without their init as it may: an operation on "
+                f"root {answer.message.root_id:016x} was refused, up to the end of its time. Nothing is lost: when the "
+                "query is started again it runs this batch again"
+            )
 
 
 def _is_known(exchange: Exchange, root_id: int) -> "Flow[bool]":

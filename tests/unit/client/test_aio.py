@@ -204,6 +204,25 @@ def has(look):
     return looked
 
 
+async def test_acks_that_a_full_store_refuses_are_sent_again_until_they_are_taken(service):
+    async with service.async_acker(linger_ms=86_400_000) as acker:
+        service.store.is_full = True
+        for root in ("00000000000000aa", "00000000000000bb"):
+            await acker.ack(acker.tuple({"Acker-Anchors": f"00 default {root}-{root}"}, component="count"))
+        acker._driver._sleep = _emptying(service, acker._driver._sleep)
+        await acker.flush()
+    assert sorted(message.root_id for message in service.applied) == [0xAA, 0xBB]
+    assert len(set(service.keys("batch"))) == 2
+
+
+def _emptying(service, sleep):
+    async def asleep(seconds: float) -> None:
+        service.store.is_full = False
+        await sleep(seconds)
+
+    return asleep
+
+
 async def test_a_full_buffer_is_waited_for(service):
     async with await lingering(service, batch_size=1, buffer_size=1) as acker:
         await asyncio.gather(*(acker.ack(tuple_) for tuple_ in tuples(acker, 20)))

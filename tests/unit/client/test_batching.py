@@ -8,8 +8,8 @@ import pytest
 from acker_client import InvalidRequest, MailboxFull, OperationState, Refused, TupleDone
 from acker_client.calls import write
 from acker_client.testing import MemoryAcker, after
-from acker_protocol.operations import Ack, Init, Outcome
-from acker_protocol.wire.packed import decode_packed
+from acker_protocol.operations import Ack, Fail, Init, Outcome
+from acker_protocol.wire.packed import MAX_BYTES, decode_packed, encode_packed
 
 from tests.unit.client.conftest import met
 
@@ -184,3 +184,17 @@ def test_long_operations_are_split_below_four_mebibytes():
     calls = write("default", [replace(init, message_id=f"{number}{init.message_id[5:]}") for number in range(9_000)])
     assert max(len(call.body) for call in calls) <= 4 * 1024 * 1024
     assert sum(len(call.messages) for call in calls) == 9_000
+
+
+def test_operations_that_share_a_long_text_are_split_until_each_batch_is_taken():
+    messages = [Fail(root_id=root, reason="😀" * 1_024, component="c" * 128) for root in range(1, 9_001)]
+    calls = write("default", messages)
+    assert len(encode_packed(messages)) < MAX_BYTES
+    decoded = [decode_packed(call.body, max_operations=10_000, max_bytes=MAX_BYTES) for call in calls]
+    assert [message for batch in decoded for message in batch] == messages
+    assert max(map(len, decoded)) > 500
+
+
+def test_operations_that_share_a_short_text_stay_in_one_batch():
+    messages = [Fail(root_id=root, reason="card service timed out") for root in range(1, 10_001)]
+    assert len(write("default", messages)) == 1

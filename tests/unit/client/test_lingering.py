@@ -5,12 +5,12 @@ import threading
 
 import httpx
 import pytest
-from acker_client import BufferFull, TupleDone, Undelivered, Unreachable, exits
-from acker_client.testing import after
+from acker_client import BufferFull, StoreFull, TupleDone, Undelivered, Unreachable, exits
+from acker_client.testing import MemoryAcker, after
 from acker_protocol.errors import UnknownTopology
 from acker_protocol.ids import draw_id, format_id
 from acker_protocol.operations import Ack, Outcome
-from acker_protocol.states import TopologyRules
+from acker_protocol.states import Finished, TopologyRules
 
 from tests.support.waiting import eventually_true
 from tests.unit.client.conftest import met
@@ -221,6 +221,133 @@ def test_a_refused_batch_is_told(lingering, service):
     with pytest.raises(Undelivered) as raised:
         acker.flush()
     assert isinstance(raised.value.__cause__, UnknownTopology)
+
+
+OTHER = "00000000000000bb"
+
+
+def fill(service, acker, monkeypatch, *, for_sleeps: int) -> list[float]:
+    """Let the store be full until the client has waited so often; gives how long it waits."""
+    service.store.is_full = True
+    slept, sleep = [], acker._driver._sleep
+
+    def sleeping(seconds: float) -> None:
+        slept.append(seconds)
+        service.store.is_full = len(slept) < for_sleeps
+        sleep(seconds)
+
+    monkeypatch.setattr(acker._driver, "_sleep", sleeping)
+    return slept
+
+
+def test_acks_that_a_full_store_refuses_are_sent_again_in_new_requests_until_they_are_taken(
+    lingering, service, monkeypatch
+):
+    acker = lingering()
+    slept = fill(service, acker, monkeypatch, for_sleeps=3)
+    ack(acker, 2)
+    ack(acker, 1, OTHER)
+    acker.flush()
+    assert [message.outstanding for message in service.applied] == [-2, -1]
+    assert len(set(service.keys("batch"))) == len(service.keys("batch")) == 4
+    assert len(slept) == 3
+    assert (acker.counts.on_their_way, acker.counts.undelivered) == (0, 0)
+
+
+def test_an_ack_that_is_refused_alone_is_sent_again_with_its_key(lingering, service, monkeypatch):
+    acker = lingering()
+    fill(service, acker, monkeypatch, for_sleeps=2)
+    ack(acker)
+    acker.flush()
+    assert len(service.applied) == 1
+    assert len(service.keys("ack")) == 3
+    assert len(set(service.keys("ack"))) == 1
+
+
+def test_of_a_batch_only_what_was_refused_is_sent_again(lingering, service, connect, monkeypatch):
+    with connect().spout("orders").emit(message_id="1") as root:
+        anchor = root.anchor()
+    acker = lingering()
+    fill(service, acker, monkeypatch, for_sleeps=1)
+    acker.ack(acker.tuple(anchor.headers(), component="count"))
+    ack(acker)
+    ack(acker, 1, OTHER)
+    acker.flush()
+    assert [len(body["ops"]) for body in service.bodies("batch")] == [3, 2]
+    assert sorted(message.root_id for message in service.applied if isinstance(message, Ack)) == sorted(
+        [int(root.root_id, 16), int(ROOT, 16), int(OTHER, 16)]
+    )
+
+
+def test_acks_of_pending_roots_do_not_wait_behind_those_that_a_full_store_refuses(lingering, service, connect):
+    with connect().spout("orders").emit(message_id="1") as root:
+        anchor = root.anchor()
+    acker = lingering()
+    service.store.is_full = True
+    ack(acker, 2)
+    acker._driver.run(acker._flows.lingering.send_due())
+    acker.ack(acker.tuple(anchor.headers(), component="count"))
+    acker._driver.run(acker._flows.lingering.send_due())
+    assert isinstance(service.roots[int(root.root_id, 16)], Finished)
+    assert acker.counts.on_their_way == 1
+    service.store.is_full = False
+    acker.flush()
+    assert acker.counts.on_their_way == 0
+
+
+def test_acks_that_stay_refused_are_told_to_the_next_call_and_counted(lingering, service, time):
+    acker = lingering()
+    service.store.is_full = True
+    ack(acker, 2)
+    ack(acker, 1, OTHER)
+    began = time.clock()
+    with pytest.raises(Undelivered, match="2 operations") as raised:
+        acker.flush()
+    assert isinstance(raised.value.__cause__, StoreFull)
+    assert acker.counts.undelivered == 2
+    assert 50 < time.clock() - began <= 60
+    assert service.applied == []
+
+
+@pytest.mark.parametrize("verb", ["ack", "fail"])
+def test_an_operation_by_itself_is_sent_again_with_its_key_until_a_full_store_takes_it(
+    connect, service, monkeypatch, verb
+):
+    acker = met(connect(), service)
+    slept = fill(service, acker, monkeypatch, for_sleeps=2)
+    assert getattr(acker, verb)(a_tuple(acker)) == ["early"]
+    assert len(service.keys(verb)) == 3
+    assert len(set(service.keys(verb))) == 1
+    assert slept[0] >= 1, "Retry-After counts"
+
+
+@pytest.mark.parametrize("verb", ["ack", "fail"])
+def test_an_operation_by_itself_that_stays_refused_is_an_error(connect, service, time, verb):
+    acker = met(connect(), service)
+    service.store.is_full = True
+    began = time.clock()
+    with pytest.raises(StoreFull, match=f"the {verb} of root {ROOT} was refused"):
+        getattr(acker, verb)(a_tuple(acker))
+    assert 50 < time.clock() - began <= 65
+
+
+def test_a_batch_that_the_program_opened_sends_refused_acks_again_in_new_requests(connect, service, monkeypatch):
+    acker = met(connect(), service)
+    fill(service, acker, monkeypatch, for_sleeps=1)
+    with acker.batch() as batch:
+        acker.ack(a_tuple(acker))
+        acker.fail(a_tuple(acker, OTHER))
+    assert [answer.word for answer in batch.answers] == ["early", "early"]
+    assert len(set(service.keys("batch"))) == 2
+
+
+def test_the_bound_on_early_roots_refuses_acks_of_more_of_them(connect):
+    service = MemoryAcker(max_early=1)
+    acker = service.acker(linger_ms=0, retry_for_ms=0)
+    assert acker.ack(a_tuple(acker)) == ["early"]
+    with pytest.raises(StoreFull):
+        acker.ack(a_tuple(acker, OTHER))
+    assert acker.ack(a_tuple(acker)) == ["early"]
 
 
 def test_a_block_that_ended_well_is_acked_whatever_became_of_earlier_acks(lingering, service):

@@ -23,6 +23,7 @@ CONTRACT = {
     "mailbox_owned": 409,
     "too_large": 413,
     "unsupported_media_type": 415,
+    "too_many_spouts": 422,
     "max_spout_pending": 429,
     "mailbox_full": 429,
     "store_full": 503,

@@ -39,16 +39,26 @@ ROWS = [
 def test_a_repeat_is_answered_with_the_present_state(
     state: State, operation: Operation, answer: OperationState
 ) -> None:
-    assert replay_operation(state, operation, refused_inits=0) is answer
+    assert replay_operation(state, operation, refused=False) is answer
 
 
 @pytest.mark.parametrize("state", [None, EARLY])
 def test_an_init_that_was_refused_is_refused_again(state: State) -> None:
-    assert replay_operation(state, INIT, refused_inits=1) is OperationState.MAX_SPOUT_PENDING
+    assert replay_operation(state, INIT, refused=True) is OperationState.MAX_SPOUT_PENDING
 
 
-@pytest.mark.parametrize(
-    ("state", "operation", "answer"), [row for row in ROWS if row.values[:2] not in ((None, INIT), (EARLY, INIT))]
-)
-def test_a_refused_init_changes_no_other_answer(state: State, operation: Operation, answer: OperationState) -> None:
-    assert replay_operation(state, operation, refused_inits=1) is answer
+@pytest.mark.parametrize("state", [None, EARLY, PENDING])
+@pytest.mark.parametrize("operation", [ACK, FAIL])
+def test_an_ack_or_a_fail_that_was_refused_is_refused_again(state: State, operation: Operation) -> None:
+    assert replay_operation(state, operation, refused=True) is OperationState.STORE_FULL
+
+
+@pytest.mark.parametrize("init", [INIT, OTHER_SPOUT, OTHER_MESSAGE])
+def test_an_init_that_was_refused_is_answered_with_the_state_of_a_pending_root(init: Init) -> None:
+    pending = replay_operation(PENDING, init, refused=False)
+    assert replay_operation(PENDING, init, refused=True) is pending
+
+
+@pytest.mark.parametrize("operation", [INIT, ACK, FAIL])
+def test_what_was_refused_is_finished_once_its_root_is(operation: Operation) -> None:
+    assert replay_operation(FINISHED, operation, refused=True) is OperationState.FINISHED

@@ -112,6 +112,44 @@ def named(state: State) -> str:
     return "finished" if isinstance(state, Finished) else "unknown"
 
 
+@pytest.mark.parametrize("operation", [ACK, FAIL, replace(ACK, edge_id=None)])
+@pytest.mark.parametrize("rules", [RULES, DEDUPE])
+def test_no_tree_begins_by_an_ack_or_a_fail_where_there_may_be_no_more_early_roots(
+    operation: Operation, rules: TopologyRules
+) -> None:
+    for free_early in (0, -1):
+        done = apply_operation(None, operation, now_ms=NOW, rules=rules, free_early=free_early)
+        assert done == Transition(state=None, operation_state=OperationState.STORE_FULL)
+    for more in (1, None):
+        done = apply_operation(None, operation, now_ms=NOW, rules=rules, free_early=more)
+        assert (done.operation_state, named(done.state)) == ("early", "early")
+
+
+@pytest.mark.parametrize(("before", "operation", "answer", "after"), [row for row in TRANSITIONS if row[2] != "early"])
+def test_all_else_goes_on_where_there_may_be_no_more_early_roots(
+    before: str, operation: Operation, answer: str, after: str
+) -> None:
+    done = apply_operation(STATES[before], operation, now_ms=NOW, rules=RULES, free_early=0)
+    assert (done.operation_state, named(done.state)) == (answer, after)
+
+
+@pytest.mark.parametrize("operation", [ACK, FAIL])
+def test_a_root_that_is_early_stays_so_where_there_may_be_no_more(operation: Operation) -> None:
+    done = apply_operation(EARLY, operation, now_ms=NOW, rules=RULES, free_early=0)
+    assert (done.operation_state, named(done.state)) == ("early", "early")
+
+
+def test_an_ack_val_of_zero_begins_no_tree_and_is_not_refused() -> None:
+    done = apply_operation(None, replace(ACK, ack_val=0), now_ms=NOW, rules=RULES, free_early=0)
+    assert done == Transition(state=None, operation_state=OperationState.EARLY)
+
+
+@pytest.mark.parametrize("operation", [ACK, FAIL])
+def test_without_ackers_nothing_is_early_and_nothing_is_refused(operation: Operation) -> None:
+    done = apply_operation(None, operation, now_ms=NOW, rules=NO_ACKERS, free_early=0)
+    assert done.operation_state is OperationState.FINISHED
+
+
 @pytest.mark.parametrize(("before", "operation", "answer", "after"), TRANSITIONS)
 def test_an_operation_is_answered_and_moves_the_root(
     before: str, operation: Operation, answer: str, after: str

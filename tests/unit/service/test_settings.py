@@ -4,7 +4,7 @@ from typing import Any
 
 import platformdirs
 import pytest
-from acker_service.settings import Settings, read_settings
+from acker_service.settings import CLIENT_VARIABLES, Settings, log_service_links, read_settings, service_links
 from pydantic import ValidationError
 
 # What the contract says of each setting: its default, and a value that is allowed, as the environment holds it.
@@ -21,6 +21,8 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "idempotency_window_ms": (600_000, "60000", 60_000),
     "buckets": (4_096, "16", 16),
     "mailbox_max": (1_000_000, "1", 1),
+    "max_spouts": (10_000, "3", 3),
+    "max_early": (1_000_000, "1", 1),
     "spout_idle_ms": (86_400_000, "1000", 1_000),
     "tick_ms": (250, "10", 10),
     "max_body_bytes": (4_194_304, "1024", 1_024),
@@ -50,6 +52,8 @@ BOUNDS = [
     ("idempotency_window_ms", 60_000, 604_800_000),
     ("buckets", 1, 1_048_576),
     ("mailbox_max", 1, 2_147_483_647),
+    ("max_spouts", 1, 1_000_000),
+    ("max_early", 1, 2_147_483_647),
     ("spout_idle_ms", 1_000, 31_536_000_000),
     ("tick_ms", 10, 60_000),
     ("max_body_bytes", 1_024, 268_435_456),
@@ -153,3 +157,90 @@ def test_a_part_of_an_acker_needs_a_store_that_others_reach(role: str) -> None:
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().port = 1
+
+
+LINKS = {
+    "ACKER_SERVICE_HOST": "10.0.0.1",
+    "ACKER_SERVICE_PORT_HTTP": "8700",
+    "ACKER_PORT": "tcp://10.0.0.1:8700",
+    "ACKER_PORT_8700_UDP_ADDR": "10.0.0.1",
+    "ACKER_REDIS_SERVICE_HOST": "10.0.0.2",
+    "ACKER_REDIS_SERVICE_PORT": "6379",
+    "ACKER_REDIS_PORT": "tcp://10.0.0.2:6379",
+    "ACKER_REDIS_PORT_6379_TCP": "tcp://10.0.0.2:6379",
+    "ACKER_STORE_SERVICE_HOST": "10.0.0.3",
+    "ACKER_STORE_PORT": "udp://10.0.0.3:53",
+}
+"""Service links of the Services acker, acker-redis and acker-store."""
+
+
+def test_service_links_are_listed_and_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LINKS.items():
+        monkeypatch.setenv(name, value)
+    assert service_links(os.environ) == sorted(LINKS)
+    assert read_settings().model_dump() == {name: default for name, (default, _, _) in CONTRACT.items()}
+
+
+def test_a_setting_beside_service_links_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (LINKS | {"ACKER_PORT": "9000", "ACKER_STORE_PORT": "9001"}).items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings()
+    assert (settings.port, settings.store_port) == (9_000, 9_001)
+
+
+@pytest.mark.parametrize("name", ["ACKER_REDIS_PORT", "ACKER_REDIS_PORT_6379_TCP", "ACKER_REDIS_SERVICE_PORT"])
+def test_a_link_of_another_service_needs_its_host_beside_it(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, LINKS[name])
+    with pytest.raises(ValueError, match=f"^{name}: no setting has this name"):
+        read_settings()
+    monkeypatch.setenv("ACKER_REDIS_SERVICE_HOST", "10.0.0.2")
+    assert read_settings().port == 8_700
+
+
+def test_a_service_link_is_warned_of_once_and_without_one_nothing_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log_service_links()
+    assert not caplog.records
+    monkeypatch.setenv("ACKER_PORT", "tcp://10.0.0.1:8700")
+    log_service_links()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "ACKER_PORT" in caplog.text
+
+
+@pytest.mark.parametrize("name", sorted(CLIENT_VARIABLES))
+def test_a_variable_of_the_client_is_passed_over(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "x")
+    assert not service_links(os.environ)
+    assert read_settings().port == 8_700
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("ACKER_TICKMS", "did you mean ACKER_TICK_MS?"),
+        ("acker_tickms", "did you mean ACKER_TICK_MS?"),
+        ("ACKER_TOKEN", "remove it"),
+        ("ACKER_", "remove it"),
+        ("ACKER_" + "X" * 10_000, "remove it"),
+    ],
+)
+def test_a_variable_that_is_not_known_is_refused_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, name: str, says: str
+) -> None:
+    monkeypatch.setenv(name, "hunter2")
+    with pytest.raises(ValueError, match="no setting has this name") as refusal:
+        read_settings()
+    assert str(refusal.value) == f"{name}: no setting has this name; {says}"
+
+
+def test_every_setting_of_the_environment_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.setenv(f"ACKER_{name.upper()}", "")
+    assert read_settings().port == 8_700
+
+
+def test_a_variable_of_another_prefix_is_nothing_to_the_acker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ACKERS", "ACKER", "MY_ACKER_TICKMS", "ACKERTICKMS"):
+        monkeypatch.setenv(name, "x")
+    assert read_settings().port == 8_700

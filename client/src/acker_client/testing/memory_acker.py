@@ -42,11 +42,12 @@ class MemoryAcker:
         memory.time.advance(31)                   # roots that are not done time out
         assert memory.unread("orders") == ["42"]  # message ids of the completions not yet released
 
-    Time stands still but for ``time``; a long poll that finds nothing lets its wait pass at once. Rules are those of
-    the topology, as is ``max_spout_pending``. ``requests`` are those that came. ``faults`` hit the requests to come,
-    one each, None letting one through: an httpx error is raised before anything is applied, or behind it if wrapped in
-    `after`; a `Problem` or a response is answered in its place. ``refusals`` are the words for the inits to come.
-    ``exists`` False is a topology that is not there.
+    Time stands still but for ``time``; a long poll that finds nothing lets its wait pass at once. Rules are those
+    of the topology, as is ``max_spout_pending``; ``max_early`` bounds the roots without their init. ``requests``
+    are those that came. ``faults`` hit the requests to come, one each, None letting one through: an httpx error is
+    raised before anything is applied, or behind it if wrapped in `after`; a `Problem` or a response is answered in
+    its place. ``refusals`` are the words for the inits to come. ``store.is_full`` True refuses with ``store_full``
+    all that would begin a root. ``exists`` False is a topology that is not there.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class MemoryAcker:
         time: Clock | None = None,
         rules: TopologyRules | None = None,
         max_spout_pending: int | None = None,
+        max_early: int | None = None,
     ) -> None:
         self.topology = topology
         self.time = time or Clock()
@@ -63,7 +65,9 @@ class MemoryAcker:
         self.idempotency_window_ms: Any = 600_000
         self.requests: list[httpx.Request] = []
         self.faults: deque[Any] = deque()
-        self.store = MemoryStore(self.time, rules=rules or TopologyRules(), max_spout_pending=max_spout_pending)
+        self.store = MemoryStore(
+            self.time, rules=rules or TopologyRules(), max_spout_pending=max_spout_pending, max_early=max_early
+        )
         self.refusals: deque[OperationState] = self.store.refusals
         self._lock = Lock()
 

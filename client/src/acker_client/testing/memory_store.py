@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from acker_protocol import errors, idempotency, tree
 from acker_protocol.ids import format_id, parse_id
-from acker_protocol.operations import NOT_ADMITTED, REFUSED, CompletionRecord, Init, Operation, OperationState
+from acker_protocol.operations import REFUSED, CompletionRecord, Init, Operation, OperationState
 from acker_protocol.states import Finished, State, TopologyRules, Tree
 from acker_protocol.wire.completions import encode_completion
 
@@ -23,10 +23,14 @@ Identity = tuple[str, str, bytes]
 class MemoryStore:
     """One topology. Everything due is ended whenever somebody looks."""
 
-    def __init__(self, time: "Clock", *, rules: TopologyRules, max_spout_pending: int | None) -> None:
+    def __init__(
+        self, time: "Clock", *, rules: TopologyRules, max_spout_pending: int | None, max_early: int | None
+    ) -> None:
         self.time = time
         self.rules = rules
         self.max_spout_pending = max_spout_pending
+        self.max_early = max_early
+        self.is_full = False
         self.refusals: deque[OperationState] = deque()
         self.applied: list[Operation] = []
         self.released = 0
@@ -38,17 +42,20 @@ class MemoryStore:
         self.roots: dict[int, State] = {}
         self.ephemeral: set[str] = set()
         self.mailboxes: dict[str, list[tuple[int, Document]]] = {}
-        self._keys: dict[Identity, int] = {}
+        self._keys: dict[Identity, frozenset[int]] = {}
 
     def write(self, identity: Identity, messages: list[Operation]) -> list[OperationState]:
         """Apply a request once; a repeat is answered without effect."""
         self.tick()
         if identity in self._keys:
-            refused = self._keys[identity]
-            return [idempotency.replay_operation(self.roots.get(m.root_id), m, refused_inits=refused) for m in messages]
+            return [
+                self._replay(message, was_refused=index in self._keys[identity])
+                for index, message in enumerate(messages)
+            ]
         words = [self._apply(message) for message in messages]
-        if any(word not in REFUSED for word in words):
-            self._keys[identity] = sum(word in NOT_ADMITTED for word in words)
+        refused = frozenset(index for index, word in enumerate(words) if word in REFUSED)
+        if not refused or identity[0].endswith("/batch"):
+            self._keys[identity] = refused
         return words
 
     def answer(self, method: str, what: tuple[str, ...], name: str, said: "Mapping[str, Any]") -> Document:
@@ -77,12 +84,24 @@ class MemoryStore:
             self.roots[root_id], completion = tree.expire(state, now_ms=self.time.now_ms)
             self._tell(completion)
 
+    def _replay(self, message: Operation, *, was_refused: bool) -> OperationState:
+        return idempotency.replay_operation(self.roots.get(message.root_id), message, refused=was_refused)
+
     def _apply(self, message: Operation) -> OperationState:
         if isinstance(message, Init) and self.refusals:
             return self.refusals.popleft()
         room = self._room(message.spout_task) if isinstance(message, Init) else None
         state = self.roots.get(message.root_id)
-        step = tree.apply_operation(state, message, now_ms=self.time.now_ms, rules=self.rules, free_slots=room)
+        if self.is_full and isinstance(message, Init) and (state is None or _is_early(state)):
+            return OperationState.STORE_FULL
+        step = tree.apply_operation(
+            state,
+            message,
+            now_ms=self.time.now_ms,
+            rules=self.rules,
+            free_slots=room,
+            free_early=self._free_early(),
+        )
         self.roots[message.root_id] = step.state
         if step.operation_state not in REFUSED:
             self.applied.append(message)
@@ -93,6 +112,11 @@ class MemoryStore:
 
     def _room(self, spout_task: str) -> int | None:
         return None if self.max_spout_pending is None else self.max_spout_pending - self.pending(spout_task)
+
+    def _free_early(self) -> int | None:
+        if self.is_full:
+            return 0
+        return None if self.max_early is None else self.max_early - sum(map(_is_early, self.roots.values()))
 
     def _tell(self, completion: CompletionRecord | None) -> None:
         if completion is not None:
@@ -144,3 +168,7 @@ class MemoryStore:
         self.released += released
         self.mailboxes[spout_task] = kept
         return {"released": released}
+
+
+def _is_early(state: State) -> bool:
+    return isinstance(state, Tree) and state.spout_task is None

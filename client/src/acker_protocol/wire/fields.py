@@ -4,13 +4,14 @@ Every check takes a value from JSON and gives the value of the operation's field
 must be. ``null`` is not checked: it means that the field was left out.
 """
 
+import difflib
 import re
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.ids import fold, parse_ack_val, parse_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 DAY_MS = 86_400_000
 TIMEOUT_MS = range(100, 7 * DAY_MS + 1)
@@ -22,6 +23,10 @@ ACKERS = range(129)
 MESSAGE_ID_BYTES = 1_024
 REASON_CHARACTERS = 1_024
 
+_COMPARED = 100
+"""So many characters of a misspelt name are compared: it may be very long, and to compare takes time."""
+_SIMILAR = 0.7
+"""How similar a name must be, from 0 to 1: `wait` resembles `wait_ms`, and `token` does not resemble `open`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _KEY = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
 
@@ -120,3 +125,10 @@ def allow_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
 def abbreviate(value: str) -> str:
     """Shorten a caller's text for an error."""
     return repr(value if len(value) <= 40 else value[:40] + "…")
+
+
+def nearest(name: str, known: "Iterable[str]") -> str | None:
+    """Give the known name that a misspelt one resembles most, in any case; None if it resembles none."""
+    by_lower = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(name[:_COMPARED].lower(), by_lower, n=1, cutoff=_SIMILAR)
+    return by_lower[found[0]] if found else None

@@ -40,6 +40,8 @@ _CHECKS: "dict[str, Checks]" = {
 }
 VERBS = tuple(_CHECKS)
 """The names of the four operations, in a path and in ``op``."""
+FIELDS = frozenset({"op"}.union(*_CHECKS.values()))
+"""The names of all fields that an operation of any kind may have."""
 
 
 def decode_json(body: bytes) -> dict[str, Any]:

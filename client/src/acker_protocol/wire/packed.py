@@ -7,10 +7,12 @@ bytes, four bytes each, and the strings themselves in UTF-8, one after the other
 A record has every field of the compact forms; a field that the operation lacks or leaves out is zero. Zero is a value
 of its own in two fields only, so two flags say that these are given. A record points to a string by its number, counted
 from 1. ``text`` is the message id of an init, the reason of a fail.
+
+Records may share strings, so a small body can hold a large batch: `unpacked_size` says how large.
 """
 
 import struct
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import InvalidRequest, TooLarge
@@ -33,12 +35,16 @@ OUTSTANDING_GIVEN, PROGRESS_GIVEN = 1, 2
 INIT, ACK, FAIL, RESET_TIMEOUT = range(1, 5)
 POINTERS = 3
 """The number of strings that a record can point to."""
+MAX_BYTES = 4_194_304
+"""The bytes that a batch may have, packed and unpacked, unless the acker's settings say otherwise."""
 
 _FIELDS = (
     *("op", "flags", "outstanding", "root_id", "ack_val", "edge_id", "message_timeout_ms", "progress_timeout_ms"),
     *("spout_task", "text", "component"),
 )
 _TEXTS = {INIT: "message_id", FAIL: "reason"}
+_COPIED = struct.Struct(f">{RECORD.size - 8}xII")
+"""The numbers of text and component in a record: these strings are stored once for each record."""
 GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GIVEN))
 
 
@@ -51,14 +57,16 @@ def encode_packed(operations: "Iterable[Operation]") -> bytes:
     return b"".join((HEADER.pack(MAGIC, VERSION, len(records), len(strings)), *records, lengths, *strings))
 
 
-def decode_packed(body: bytes, *, max_operations: int) -> list[Operation]:
-    """Read the operations of a batch, at most ``max_operations``.
+def decode_packed(body: bytes, *, max_operations: int, max_bytes: int = MAX_BYTES) -> list[Operation]:
+    """Read the operations of a batch, at most ``max_operations``, which unpacks to at most ``max_bytes``.
 
     Raises `TooLarge`, and `InvalidRequest`, with the index of the first malformed operation if there is one.
     """
     operations, count = read_header(body, max_operations=max_operations)
     end = HEADER.size + operations * RECORD.size
-    strings = _read_table(body, end, count)
+    ends = _read_ends(body, end, count)
+    check_unpacked_size(unpacked_size(body), max_bytes=max_bytes)
+    strings = [_string(number, body[start:end]) for number, (start, end) in enumerate(pairwise(ends), 1)]
     records = RECORD.iter_unpack(body[HEADER.size : end])
     return [_decode_one(index, record, strings) for index, record in enumerate(records)]
 
@@ -82,12 +90,34 @@ def read_header(body: bytes, *, max_operations: int) -> tuple[int, int]:
     return operations, strings
 
 
-def _read_table(body: bytes, at: int, count: int) -> "Table":
+def unpacked_size(body: bytes) -> int:
+    """Compute the bytes of a batch in which every record has a copy of its text and component.
+
+    The spout task does not count, for a number takes its place. ``body`` is one that `read_header` takes; a pointer
+    beyond the table counts as none.
+    """
+    _, _, operations, strings = HEADER.unpack_from(body)
+    end = HEADER.size + operations * RECORD.size
+    lengths = (0, *struct.unpack_from(f">{strings}I", body, end))
+    pointers = chain.from_iterable(_COPIED.iter_unpack(body[HEADER.size : end]))
+    size: int = end + sum(lengths[pointer] for pointer in pointers if pointer <= strings)
+    return size
+
+
+def check_unpacked_size(size: int, *, max_bytes: int) -> None:
+    """Raise `TooLarge` for a batch that unpacks to more than ``max_bytes``."""
+    if size > max_bytes:
+        detail = f"the batch unpacks to {size} bytes; at most {max_bytes} are taken: send fewer operations at once"
+        raise TooLarge(detail)
+
+
+def _read_ends(body: bytes, at: int, count: int) -> "Sequence[int]":
+    """Give where the strings begin and end: one number more than there are strings."""
     lengths = struct.unpack_from(f">{count}I", body, at)
     ends = list(accumulate(lengths, initial=at + count * LENGTH_BYTES))
     if ends[-1] != len(body):
         raise InvalidRequest(f"the strings end at byte {ends[-1]} and the body at {len(body)}")
-    return [_string(number, body[start:end]) for number, (start, end) in enumerate(pairwise(ends), 1)]
+    return ends
 
 
 def _string(number: int, raw: bytes) -> str:

@@ -32,7 +32,7 @@ def wait_until_it_ticks():
         if ready.get("ticking"):
             return
         if time.monotonic() > until:
-            sys.exit(f"no worker lets time pass: {ready}")
+            sys.exit(f"not ready, or no worker lets time pass: {ready}")
         time.sleep(1)
 
 

@@ -10,7 +10,7 @@ from acker_protocol import routes
 from acker_protocol.wire.completions import encode_completion
 
 from acker_service.delivery.retry import MailboxEntry, PackedCompletion, Settlement, by_age, select_batch
-from acker_service.mailboxes.reading import Cursor, Position
+from acker_service.mailboxes.cursor import Cursor, Position, completion_list
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
@@ -140,7 +140,8 @@ class LeaseStore:
 
     async def publish(self, lease: Lease, message: PubSubMessage) -> None:
         """Publish a message on the channel of the spout task."""
-        cursor = Cursor(incarnation=lease.topology.incarnation, positions={message.shard: message.position})
+        published = completion_list(lease.topology, lease.spout)
+        cursor = Cursor(of=published, positions={message.shard: message.position})
         document = {
             "completions": [completion.document for completion in message.completions],
             "cursor": cursor.encode(),

@@ -14,6 +14,7 @@ from acker_service.delivery.response import DeliveryResult
 from acker_service.delivery.retry import DeliveryConfig
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.metrics.instruments import DeliveryMetrics
+from acker_service.redis.errors import PermissionDenied
 from acker_service.topologies.callback import RegisteredCallback
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
@@ -21,6 +22,9 @@ from acker_service.topologies.topology import Topology, TopologyRecreated
 
 RETRY_INTERVAL_S = 0.5
 """The delay before the next attempt while Redis is unavailable."""
+
+DENIED_INTERVAL_S = 60.0
+"""The delay before the next attempt while the login of Redis lacks the right to publish."""
 
 IDLE_S = 30.0
 """An idle worker claims again after this time even without a notification."""
@@ -119,7 +123,7 @@ class DeliveryWorker:
             _log.warning(log_format, self.name, error.detail)
             if self._stopping.is_set():
                 raise CallbackGone from None
-            await self.sleep(RETRY_INTERVAL_S)
+            await self.sleep(DENIED_INTERVAL_S if isinstance(error, PermissionDenied) else RETRY_INTERVAL_S)
 
     async def _run_once(self) -> None:
         """Claim a batch, deliver and settle it; without one, wait until more is due."""

@@ -9,6 +9,7 @@ from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
 from acker_service.http.keys import Key, Scope, authenticate, authorize
+from acker_service.http.parameters import check_query
 from acker_service.operations.batch import OperationBatch
 
 
@@ -20,8 +21,8 @@ def install(app: FastAPI, keys: Sequence[Key] | None) -> None:
 class Needs(SecurityBase):
     """Admits a request if its key has the scope, for the topology in its path if it has one.
 
-    Runs before the body is read, any other parameter is checked or Redis is called. Raises `Unauthorized`,
-    `Forbidden`.
+    Then checks the names of the query's parameters. Runs before the body is read, any other parameter is checked or
+    Redis is called. Raises `Unauthorized`, `Forbidden`, `InvalidRequest`.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -35,6 +36,8 @@ class Needs(SecurityBase):
         token = secret.strip() if scheme.lower() == "bearer" else None
         request.state.key = authenticate(request.app.state.keys, token)
         authorize(request.state.key, self.scope, request.path_params.get("topology"))
+        if request.scope["query_string"]:
+            check_query(request)
 
 
 def needs(scope: str) -> Any:

@@ -1,47 +1,76 @@
-"""Limits connections before the application sees a request: head size, arrival time, number of connections."""
+"""Limits connections before the application sees a request: their number, heads, time to arrive, pipelined requests."""
 
 import asyncio
-import json
+from collections.abc import Sized
 from typing import Any, ClassVar
 
-from acker_protocol.errors import MEDIA_TYPE, InvalidRequest, Overloaded, ServiceError, TooLarge
+from acker_protocol.errors import InvalidRequest, Overloaded, ServiceError, TooLarge
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from acker_service.http.errors import respond
-from acker_service.http.load_shedding import UNLIMITED_PATHS, LoadLimits
+from acker_service.http.client_transport import ClientTransport
+from acker_service.http.errors import encode_refusal, respond
+from acker_service.http.load_shedding import FLOW, UNLIMITED_PATHS, LoadLimits
 from acker_service.metrics.instruments import CONNECTIONS, HttpMetrics
 
 MAX_HEADERS = 100
-DRAIN_S = 2.0
-"""How long input is discarded after a refused head, so that the client sees the answer and not a reset."""
+MAX_PIPELINED = 100
+"""Requests of a connection that wait for the answer to an earlier one."""
+SLICE = MAX_PIPELINED * len(b"GET / HTTP/1.1\r\n\r\n")
+"""Bytes parsed at once, so that they hold no more requests than may wait: the parser cannot stop between two."""
+RECHECK_S = 2.0
+"""How long until a request that is late because of this process is looked at again."""
 EXTRA_CONNECTIONS = 64
 """Connections over the limit that are still answered: `overloaded`, or normally for probes and scrapes."""
+
+NOTHING = memoryview(b"")
 
 
 class HeadTooLargeError(Exception):
     """Raised to stop parsing a request head."""
 
 
+class PipelineFlowControl(FlowControl):
+    """uvicorn's flow control, but reading stays paused while a request waits for the answer to an earlier one."""
+
+    def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        """Resume reading, unless a request waits."""
+        if not self._pipeline:
+            super().resume_reading()
+
+
 class Connection(HttpToolsProtocol):
     """uvicorn's connection with limits; `limited` makes the class for given limits.
 
-    uvicorn with httptools limits neither the size of a head nor the time that it takes, nor what follows an early
-    answer.
+    uvicorn with httptools limits neither the size of a head nor the time that it takes, nor how many requests wait, nor
+    what follows an early answer; and it lets a client leave its answers unread.
     """
 
     limits: ClassVar[LoadLimits]
     metrics: ClassVar[HttpMetrics]
+    transport: ClientTransport  # type: ignore[assignment]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._pending = NOTHING
         self._unread = 0
+        self._body_size = 0
+        self._discarded = 0
+        self._has_arrived = True
+        self._running: RequestResponseCycle | None = None
         self._refusal: ServiceError | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start. A connection over the limit is answered `overloaded`; one far over it is closed."""
-        super().connection_made(transport)
+        client = ClientTransport(transport, loop=self.loop, timeout_s=self.limits.body_timeout_s, close=self._close)
+        super().connection_made(client)  # type: ignore[arg-type]
+        self.flow = PipelineFlowControl(transport, self.pipeline)
         self._set_timer(self.limits.body_timeout_s)
         self.metrics.connections.inc()
         if len(self.connections) > self.limits.max_connections + EXTRA_CONNECTIONS:
@@ -51,25 +80,27 @@ class Connection(HttpToolsProtocol):
             self.app = self._answer_overloaded
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer and count the connection as closed."""
+        """Stop the timers, forget the requests that wait, and count the connection as closed."""
         self._set_timer(None)
+        self.transport.stop_watch()
+        self._forget_input()
+        if self._running is not None:
+            _disconnect(self._running)
         self.metrics.connections.dec()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes, or discard them after a refusal.
-
-        Bytes count as unread until a body or a complete request accounts for them, so that the limit covers heads,
-        trailers and everything else that a parser keeps or skips.
-        """
+        """Parse received bytes; discard them after a refusal, or once the connection is to be closed."""
         if self._refusal is not None or self.transport.is_closing():
+            self._discard(len(data))
             return
-        self._unread += len(data)
-        super().data_received(data)
-        if self._unread > self.limits.max_header_bytes and self._refusal is None:
-            self._refuse(self._too_large(f"over {self.limits.max_header_bytes} bytes"))
-        if self._timer is None and self.cycle.response_complete:
-            self._set_timer(self.limits.body_timeout_s)
+        if not self._has_arrived and self.cycle.response_complete:
+            self._discard(len(data))
+        if self._pending or self.pipeline or len(data) > SLICE:
+            self._pending = memoryview(bytes(self._pending) + data)
+            self._parse_pending()
+        else:
+            self._parse(data)
 
     def on_headers_complete(self) -> None:
         """Check the number of headers and the size of the head."""
@@ -80,35 +111,143 @@ class Connection(HttpToolsProtocol):
             self._refusal = self._too_large(f"{size} bytes; at most {self.limits.max_header_bytes} are taken")
         if self._refusal is not None:
             raise HeadTooLargeError
+        self._has_arrived, self._body_size, self._discarded = False, 0, 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Pass a part of the body on."""
         self._unread = 0
+        self._body_size += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop the timer: the whole request has arrived."""
         self._unread = 0
+        self._has_arrived = True
         self._set_timer(None)
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with the requests that wait, then with the input that is not parsed yet."""
+        had_waiting = bool(self.pipeline)
+        super().on_response_complete()
+        if not (had_waiting or self._refusal is not None) or self.transport.is_closing():
+            return
+        if self._refusal is not None:
+            self._refuse_when_due(self._refusal)
+        else:
+            self._parse_pending()
+            self.flow.resume_reading()
+
+    def pause_writing(self) -> None:
+        """Stop writing, and give the client up if it does not read on."""
+        super().pause_writing()
+        self.transport.watch()
+
+    def resume_writing(self) -> None:
+        """Go on writing: the client has read."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self.transport.stop_watch()
+
+    def eof_received(self) -> None:
+        """Let the transport close, and give the client up if it does not take the rest."""
+        self.transport.watch()
+
+    def shutdown(self) -> None:
+        """Close as soon as nothing is in flight."""
+        if self.transport.is_closing():
+            self.transport.close_now()
+        else:
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse malformed HTTP, or a head that is too large."""
         self._refuse(self._refusal or InvalidRequest(msg))
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        cycle.scope[FLOW] = self.flow  # type: ignore[literal-required]
+        super()._start_asgi_task(cycle, app)
+
+    def _parse_pending(self) -> None:
+        """Parse pending input slice by slice, until a request waits for the answer to an earlier one."""
+        while self._pending and not self.pipeline and not self.transport.is_closing():
+            size = max(SLICE, self._body_left())
+            piece, self._pending = self._pending[:size], self._pending[size:]
+            self._parse(piece)
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        """Parse some input.
+
+        Bytes count as unread until a body or a complete request accounts for them, so that the limit covers heads,
+        trailers and everything else that a parser keeps or skips.
+        """
+        self._unread += len(data)
+        super().data_received(data)  # type: ignore[arg-type]
+        if self._unread > self.limits.max_header_bytes and self._refusal is None:
+            if self._has_arrived and self.cycle is not None and not self.cycle.keep_alive:
+                self._discard(self._unread)  # the parser skips what follows the last request
+                self._unread = 0
+            else:
+                self._refuse(self._too_large(f"over {self.limits.max_header_bytes} bytes"))
+        if self._timer is None and self.cycle.response_complete:
+            self._set_timer(self.limits.body_timeout_s)
+
+    def _body_left(self) -> int:
+        """Compute how much of a body of known length is still to come; such a body is parsed in one piece."""
+        if self._has_arrived:
+            return 0
+        return int(next((value for name, value in self.headers if name == b"content-length"), 0)) - self._body_size
+
+    def _discard(self, size: int) -> None:
+        """Count input that is not used; abort a connection that has too much of it."""
+        self._discarded += size
+        if self._discarded > self.limits.max_discarded_bytes:
+            self.transport.abort()
+
+    def _forget_input(self) -> None:
+        self._pending = NOTHING
+        self.pipeline.clear()
+
+    def _close(self) -> None:
+        """Close; linger if input may still be on its way, for the client to see the answer and not a reset."""
+        if self.transport.is_closing():
+            return
+        if self._has_arrived and not self.flow.read_paused:
+            self.transport.close_now()
+        else:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Discard input until the client closes, within the limits of time and size."""
+        self._forget_input()
+        self.transport.linger()
+        self.flow.resume_reading()
+        self._set_timer(self.limits.body_timeout_s)
+
     def _too_large(self, what: str) -> ServiceError:
         return TooLarge(f"the head of the request has {what}")
 
     def _refuse(self, error: ServiceError) -> None:
+        """Stop parsing, and refuse once the requests before are answered. One whose body is broken has no answer."""
         self._refusal = error
+        self._pending = NOTHING
         self.metrics.heads_refused[error.code].inc()
-        status = 431 if isinstance(error, TooLarge) else 400
-        body = json.dumps(error.document() | {"status": status}).encode()
-        head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        self.transport.write(STATUS_LINE[status] + head.encode() + body)
-        self.transport.write_eof()
-        self._set_timer(DRAIN_S)
+        if not self._has_arrived:
+            _disconnect(self.cycle)
+            if self.pipeline:
+                self.pipeline.popleft()
+        self._refuse_when_due(error)
+
+    def _refuse_when_due(self, error: ServiceError) -> None:
+        """Write the refusal, unless an answer is due before."""
+        running = self._running
+        if running is not None and not (running.response_complete or running.disconnected):
+            return
+        if self._has_arrived or not self.cycle.response_started:
+            self.transport.write(encode_refusal(error))
+        self._linger()
 
     async def _answer_overloaded(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in UNLIMITED_PATHS:
@@ -130,10 +269,18 @@ class Connection(HttpToolsProtocol):
     def _on_timeout(self) -> None:
         """Close the connection, unless the delay is ours: reading is paused, or the application has yet to answer."""
         self._timer = None
-        if self._refusal is None and (self.flow.read_paused or (self.cycle and not self.cycle.response_complete)):
-            self._set_timer(DRAIN_S)
+        answering = self._running is not None and not self._running.response_complete
+        if not self.transport.is_closing() and (self.flow.read_paused or answering):
+            self._set_timer(RECHECK_S)
         else:
-            self.transport.close()
+            self.transport.close_now()
+
+
+def _disconnect(cycle: RequestResponseCycle) -> None:
+    """Let the application find that the client is gone, unless it has answered."""
+    if not cycle.response_complete:
+        cycle.disconnected = True
+        cycle.message_event.set()
 
 
 def limited(given_limits: LoadLimits, given_metrics: HttpMetrics) -> type[Connection]:

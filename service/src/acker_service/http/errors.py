@@ -1,11 +1,12 @@
 """Answers every error with a problem document (RFC 9457)."""
 
+import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from acker_protocol.errors import MEDIA_TYPE, InvalidRequest, MethodNotAllowed, NotFound, ServiceError
+from acker_protocol.errors import MEDIA_TYPE, InvalidRequest, MethodNotAllowed, NotFound, ServiceError, TooLarge
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -13,6 +14,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 RETRY_AFTER_MS = {
     "max_spout_pending": 200,
@@ -40,6 +42,14 @@ def respond(error: ServiceError) -> JSONResponse:
     response = ProblemResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
     response.code = error.code
     return response
+
+
+def encode_refusal(error: ServiceError) -> bytes:
+    """Encode the answer to a request that has no route: 431, or 400."""
+    status = 431 if isinstance(error, TooLarge) else 400
+    body = json.dumps(error.document() | {"status": status}).encode()
+    head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    return STATUS_LINE[status] + head.encode() + body
 
 
 class ProblemResponse(JSONResponse):

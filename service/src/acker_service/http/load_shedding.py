@@ -9,12 +9,18 @@ from acker_protocol.errors import InvalidRequest, Overloaded
 from fastapi import FastAPI
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from acker_service.http.errors import respond
 from acker_service.metrics.instruments import BODY_BYTES, IN_FLIGHT, WAITING, HttpMetrics
 
 UNLIMITED_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
 """Probes and scrapes are answered under any load: otherwise the process would be killed just when it is needed."""
+
+FLOW = "acker.flow"
+"""The key in a request's scope that holds the flow control of its connection."""
+DISCARDED_BODIES = 16
+"""How many of the largest bodies are received after an early answer, and discarded."""
 
 _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
 
@@ -23,7 +29,8 @@ _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
 class LoadLimits:
     """Limits of a process: requests in flight and waiting, bytes of their bodies, connections.
 
-    ``body_timeout_s`` is the time a request may take to arrive, ``max_header_bytes`` the size of all before its body.
+    ``body_timeout_s`` is the time a request may take to arrive, and the time within which a client takes some of its
+    answer; ``max_header_bytes`` is the size of all before the body.
     """
 
     max_in_flight: int = 1_000
@@ -32,6 +39,12 @@ class LoadLimits:
     body_timeout_s: float = 30.0
     max_connections: int = 16_384
     max_header_bytes: int = 65_536
+    max_body_bytes: int = 4_194_304
+
+    @property
+    def max_discarded_bytes(self) -> int:
+        """How much is received after an early answer, so that a client which is still sending can read it."""
+        return DISCARDED_BODIES * self.max_body_bytes
 
 
 class Capacity:
@@ -61,7 +74,8 @@ def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
 class LoadShedding:
     """Admits a request if there is capacity for it. Waiting requests cost little and have a limit of their own.
 
-    Also limits the memory of all bodies together, and the time that each takes to arrive.
+    A request uses its capacity until the client has taken the answer, all but the last 64 KiB. Also limits the memory
+    of all bodies together, and the time that each takes to arrive.
     """
 
     def __init__(self, app: ASGIApp, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
@@ -88,9 +102,14 @@ class LoadShedding:
             return
         body = BoundedBody(receive, self._bytes, self._timeout_s, self._metrics)
         try:
-            await self._app(scope, receive if scope["method"] == "GET" else body.receive, send)
+            try:
+                await self._app(scope, receive if scope["method"] == "GET" else body.receive, send)
+            finally:
+                self._bytes.release(body.held)
+            flow: FlowControl | None = scope.get(FLOW)
+            if flow is not None and flow.write_paused:
+                await flow.drain()
         finally:
-            self._bytes.release(body.held)
             capacity.release()
 
 

@@ -2,12 +2,14 @@
 
 from typing import Annotated, Any
 
-from acker_protocol.errors import TooLarge, UnsupportedMediaType
-from acker_protocol.wire.fields import LIMIT, WAIT_MS
+from acker_protocol.errors import InvalidRequest, TooLarge, UnsupportedMediaType
+from acker_protocol.wire.fields import LIMIT, WAIT_MS, abbreviate, nearest
 from acker_protocol.wire.operations import CONTENT_TYPE, decode_json
 from fastapi import Path, Query, Request
 
 JSON = CONTENT_TYPE
+MAX_DOCUMENT_BYTES = 65_536
+"""The largest body that is no operation: configurations, callbacks and cursors are far smaller."""
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
 TopologyName = Annotated[str, Path(pattern=_NAME, description="A topology.")]
@@ -22,6 +24,22 @@ Until = Annotated[
 ]
 Force = Annotated[bool, Query(description="End what is pending; go once all completions were released.")]
 Discard = Annotated[bool, Query(description="Go whatever is left; what was not read is lost, and counted.")]
+
+
+def check_query(request: Request) -> None:
+    """Check that the route declares every parameter of the query. Raises `InvalidRequest` with the nearest name."""
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            hint = _hint(name, known)
+            raise InvalidRequest(f"{abbreviate(name)} is not a parameter of the query here: {hint}")
+
+
+def _hint(name: str, known: list[str]) -> str:
+    if not known:
+        return "this address takes none"
+    meant = nearest(name, known)
+    return f"the parameters are {', '.join(known)}" if meant is None else f"did you mean {meant}?"
 
 
 async def read_json(request: Request, *, max_bytes: int) -> dict[str, Any]:

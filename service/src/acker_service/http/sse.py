@@ -20,7 +20,7 @@ MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0
 RETRY_MS = 1_000
 CHUNK = 100
-"""Maximum number of events sent at once: other tasks run in between, and a slow reader buffers no more than these."""
+"""Maximum number of events read and sent at once: other tasks run in between, and a slow reader holds no more."""
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _REFUSED = re.compile(r";q=0(\.0*)?(;|$)")
@@ -51,8 +51,8 @@ class EventStreams:
         self._heartbeat_s = heartbeat_s
 
     async def respond(self, topology: Topology, spout_task: str, after: str | None, limit: int) -> StreamingResponse:
-        """Stream completions, reading ``limit`` at a time. Raises the errors of the first read."""
-        chunks = self._stream(topology, spout_task, after, limit)
+        """Stream completions, reading ``limit`` at a time, at most 100. Raises the errors of the first read."""
+        chunks = self._stream(topology, spout_task, after, min(limit, CHUNK))
         first = await anext(chunks)
         return StreamingResponse(_prepend(first, chunks), media_type=MEDIA_TYPE, headers=_HEADERS)
 

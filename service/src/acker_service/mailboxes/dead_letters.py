@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from acker_protocol.operations import CompletionRecord
 
-from acker_service.mailboxes.reading import Cursor, Position, completions_of, take_fairly
+from acker_service.mailboxes.cursor import Cursor, Position
+from acker_service.mailboxes.paging import PageBuilder, ShardItems, Share
+from acker_service.mailboxes.reading import completions_of
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import ShardCall
-from acker_service.redis.mailbox_functions import DeadEntry, StepResult
+from acker_service.redis.mailbox_functions import DeadEntry, Entries, StepResult
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
@@ -45,22 +46,18 @@ class DeadLetters:
 
     async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> DeadLetterPage:
         """Read dead letters after a cursor, oldest first within a shard, ``limit`` at most."""
-        calls = [
-            mailbox_functions.read_dead(
-                spout_index=spout.index,
-                entry=position.entry if position else "",
-                offset=position.offset if position else 0,
-                max_completions=limit,
-            )
-            for position in map(cursor.positions.get, range(len(topology.shards)))
-        ]
-        _, replies = await self._shards.call_each(topology, calls)
-        found = [list(islice(_letters(entries, spout.name), limit)) for entries in replies]
-        shares = take_fairly(found, limit)
-        last_positions = {shard: share[-1][0] for shard, share in shares.items()}
+        page: PageBuilder[DeadLetter] = PageBuilder(cursor, range(len(topology.shards)), limit)
+        while shares := page.shares():
+            calls = [(shard, _call(spout, share)) for shard, share in shares.items()]
+            topology, replies = await self._shards.call_at(topology, calls)
+            for shard, reply in zip(shares, replies, strict=True):
+                items = list(_letters(reply.entries, spout.name))
+                size = sum(len(entry.packed) for entry in reply.entries)
+                page.add(shard, ShardItems(items=items, size=size, more=reply.more))
+        taken = page.take()
         return DeadLetterPage(
-            letters=[letter for share in shares.values() for _, letter in share],
-            cursor=Cursor(incarnation=cursor.incarnation, positions=cursor.positions | last_positions),
+            letters=[letter for letters in taken.values() for _, letter in letters],
+            cursor=cursor.behind({shard: letters[-1][0] for shard, letters in taken.items()}),
         )
 
     async def replay(self, topology: Topology, spout: Spout) -> int:
@@ -83,6 +80,16 @@ class DeadLetters:
                 topology, step = await self._shards.call(topology, shard, call)
                 total, more = total + step.count, step.more
         return total
+
+
+def _call(spout: Spout, share: Share) -> ShardCall[Entries[DeadEntry]]:
+    return mailbox_functions.read_dead(
+        spout_index=spout.index,
+        entry=share.entry,
+        offset=share.offset,
+        max_completions=share.max_completions,
+        max_bytes=share.max_bytes,
+    )
 
 
 def _letters(entries: Sequence[DeadEntry], spout_task: str) -> Iterator[tuple[Position, DeadLetter]]:

@@ -12,8 +12,9 @@ from itertools import islice
 from acker_protocol.errors import UnknownSpout
 
 from acker_service.background import Wakeup
+from acker_service.mailboxes.cursor import Cursor, completion_list, decode_cursor
 from acker_service.mailboxes.notifier import MailboxNotifier
-from acker_service.mailboxes.reading import Cursor, MailboxReader, ReadRequest, ReadResult, decode_cursor
+from acker_service.mailboxes.reading import MailboxReader, ReadRequest, ReadResult
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.registry import TopologyRegistry
@@ -113,7 +114,7 @@ class MailboxFollower:
         present = await self._followers.find(topology.name, spout.name)
         if (present[0].incarnation, present[1].index) != (topology.incarnation, spout.index):
             raise UnknownSpout(f"spout task {spout.name} was removed and made again meanwhile")
-        last = None if until is None else decode_cursor(until, present[0])
+        last = None if until is None else decode_cursor(until, completion_list(*present))
         result = await self._followers.coalescer.read(*present, self._cursor, limit, last)
         self._cursor = result.cursor
         self._followers.metrics.completions_read[topology.name].inc(len(result.completions))
@@ -137,7 +138,8 @@ class MailboxFollowers:
     @contextlib.asynccontextmanager
     async def following(self, topology: Topology, spout_task: str, after: str | None) -> AsyncIterator[MailboxFollower]:
         """Follow a mailbox from a cursor on. Raises `UnknownSpout`, `InvalidRequest`."""
-        spout, cursor = await self._spouts.get(topology, spout_task), decode_cursor(after, topology)
+        spout = await self._spouts.get(topology, spout_task)
+        cursor = decode_cursor(after, completion_list(topology, spout))
         with self._notifier.waiting(topology, spout) as waiter:
             yield MailboxFollower(self, (topology, spout), cursor, waiter)
 

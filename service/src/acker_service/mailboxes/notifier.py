@@ -17,12 +17,16 @@ from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import decode_hint, hint_channels
 from acker_service.redis.client import RedisClient
+from acker_service.redis.errors import PermissionDenied
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
 
 POLL_INTERVAL_S = 1.0
+DENIED_INTERVAL_S = 60.0
+"""Seconds until a login that may not subscribe tries again."""
+
 KEEP_SUBSCRIBED_S = 60.0
 """Seconds that a topology stays subscribed after its last reader stopped waiting."""
 
@@ -91,6 +95,8 @@ class MailboxNotifier:
         finally:
             await cancel_and_wait(resubscribe, listening)
         if not listening.cancelled() and (error := listening.exception()):
+            if isinstance(error, PermissionDenied):
+                await asyncio.sleep(DENIED_INTERVAL_S)  # polling finds everything meanwhile
             raise error
 
     async def _wait_for_resubscribe(self) -> None:

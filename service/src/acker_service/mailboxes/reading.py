@@ -1,68 +1,26 @@
 """Reads, releases and discards the completions of a spout task, up to cursors that callers hold."""
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice, takewhile
-from typing import TypeVar
+from dataclasses import dataclass
+from itertools import chain, takewhile
 
 from acker_protocol.operations import CompletionRecord
 
+from acker_service.mailboxes.cursor import Cursor, Position
+from acker_service.mailboxes.paging import Item, PageBuilder, ShardItems, Share
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.codec import decode_completions
-from acker_service.redis.mailbox_functions import StoredEntry
+from acker_service.redis.mailbox_functions import Entries, ReadEntry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
-from acker_service.topologies.topology import CursorCodec, Topology
-
-T = TypeVar("T")
-
-_CURSORS = CursorCodec(1, struct.Struct(">BQQI"))
+from acker_service.topologies.topology import Topology
 
 RELEASE_STEP = 256
 """Entries that one call releases."""
 
-FULL_REPLY_BYTES = 1_048_576
-"""A shard gives up to four times as many; if all shards together give fewer, they have no more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Position:
-    """A position in one shard's mailbox: ``offset`` completions of an entry, and all entries before it, are read."""
-
-    ms: int
-    seq: int
-    offset: int
-
-    @property
-    def entry(self) -> str:
-        """The id of the entry, as Redis writes it."""
-        return f"{self.ms}-{self.seq}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
-    """A position in a whole mailbox: one position per shard; a shard without one is at its beginning."""
-
-    incarnation: str
-    positions: dict[int, Position] = field(default_factory=dict)
-
-    def encode(self) -> str:
-        """Write the cursor as the opaque text that callers hold."""
-        rows = [(shard, at.ms, at.seq, at.offset) for shard, at in sorted(self.positions.items())]
-        return _CURSORS.encode(self.incarnation, rows)
-
-
-def decode_cursor(text: str | None, topology: Topology) -> Cursor:
-    """Read a cursor; None, or a cursor of another incarnation or format, is the beginning. Raises `InvalidRequest`."""
-    rows = _CURSORS.decode(text, topology.incarnation) if text is not None else None
-    positions = {shard: Position(ms=ms, seq=seq, offset=offset) for shard, ms, seq, offset in rows or ()}
-    return Cursor(incarnation=topology.incarnation, positions=positions)
-
-
-Entry = tuple[Position, CompletionRecord]
+Entry = Item[CompletionRecord]
 """A completion, and the position behind it."""
 
 
@@ -85,6 +43,10 @@ class ReadRequest:
         last = self.until.positions.get(shard)
         return last is not None and position <= last
 
+    def shards(self, count: int) -> Iterable[int]:
+        """The shards that may have completions of the read, of so many."""
+        return (shard for shard in range(count) if self.until is None or shard in self.until.positions)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
@@ -101,14 +63,52 @@ class ReadResult:
     @property
     def cursor(self) -> Cursor:
         """The cursor behind the last completion."""
-        return Cursor(incarnation=self.start.incarnation, positions=self.start.positions | dict(self.positions))
+        return self.start.behind(dict(self.positions))
 
     def cursors(self) -> Iterator[Cursor]:
         """Give the cursor behind each completion."""
-        positions = self.start.positions
+        cursor = self.start
         for shard, position in self.positions:
-            positions = positions | {shard: position}
-            yield Cursor(incarnation=self.start.incarnation, positions=positions)
+            cursor = cursor.behind({shard: position})
+            yield cursor
+
+
+class _Reading:
+    """A read under way."""
+
+    def __init__(self, request: ReadRequest, shards: int) -> None:
+        self._request = request
+        self._page: PageBuilder[CompletionRecord] = PageBuilder(request.cursor, request.shards(shards), request.limit)
+
+    def calls(self) -> list[tuple[int, ShardCall[Entries[ReadEntry]]]]:
+        """Give the calls that the read needs next, by shard; none once it is over."""
+        return [(shard, self._call(share)) for shard, share in self._page.shares().items()]
+
+    def add(self, shard: int, reply: Entries[ReadEntry]) -> None:
+        """Add a shard's reply. Behind ``until`` a shard has nothing more."""
+        found = list(read_entries(reply.entries, self._request.spout.name))
+        items = list(takewhile(lambda entry: self._request.reaches(shard, entry[0]), found))
+        more = reply.more and len(items) == len(found)
+        self._page.add(shard, ShardItems(items=items, size=sum(len(it.packed) for it in reply.entries), more=more))
+
+    def result(self) -> ReadResult:
+        """Give what was read."""
+        taken = [(shard, *entry) for shard, entries in self._page.take().items() for entry in entries]
+        return ReadResult(
+            completions=[completion for _, _, completion in taken],
+            positions=[(shard, position) for shard, position, _ in taken],
+            start=self._request.cursor,
+            more=self._page.more,
+        )
+
+    def _call(self, share: Share) -> ShardCall[Entries[ReadEntry]]:
+        return mailbox_functions.read(
+            spout_index=self._request.spout.index,
+            entry=share.entry,
+            offset=share.offset,
+            max_completions=share.max_completions,
+            max_bytes=share.max_bytes,
+        )
 
 
 class MailboxReader:
@@ -123,12 +123,13 @@ class MailboxReader:
         return result
 
     async def read_each(self, topology: Topology, requests: Sequence[ReadRequest]) -> list[ReadResult]:
-        """Read several mailboxes in one round trip."""
-        shards = range(len(topology.shards))
-        calls = [_call(request, shard) for request in requests for shard in shards]
-        topology, replies = await self._shards.call_each(topology, calls)
-        mailboxes = (replies[start : start + len(shards)] for start in range(0, len(replies), len(shards)))
-        return [_result(request, mailbox) for request, mailbox in zip(requests, mailboxes, strict=True)]
+        """Read several mailboxes together: one round trip, and more while a page is short and a shard has more."""
+        readings = [_Reading(request, len(topology.shards)) for request in requests]
+        while asked := [(reading, *call) for reading in readings for call in reading.calls()]:
+            topology, replies = await self._shards.call_at(topology, [(shard, call) for _, shard, call in asked])
+            for (reading, shard, _), reply in zip(asked, replies, strict=True):
+                reading.add(shard, reply)
+        return [reading.result() for reading in readings]
 
     async def release(self, topology: Topology, spout: Spout, cursor: Cursor) -> int:
         """Release all completions up to a cursor; gives how many. Idempotent."""
@@ -152,66 +153,13 @@ class MailboxReader:
         return discarded
 
 
-def _call(request: ReadRequest, shard: int) -> ShardCall[list[StoredEntry]]:
-    position = request.cursor.positions.get(shard)
-    return mailbox_functions.read(
-        spout_index=request.spout.index,
-        entry=position.entry if position else "",
-        offset=position.offset if position else 0,
-        max_completions=request.limit,
-    )
-
-
-def _result(request: ReadRequest, replies: Sequence[Sequence[StoredEntry]]) -> ReadResult:
-    """Take the completions fairly from all shards; few completions in few bytes mean that there are no others."""
-    found = [list(islice(_entries(request, shard, reply), request.limit)) for shard, reply in enumerate(replies)]
-    shares = take_fairly(found, request.limit)
-    taken = [(shard, *entry) for shard, entries in shares.items() for entry in entries]
-    size = sum(len(entry.packed) for reply in replies for entry in reply)
-    return ReadResult(
-        completions=[completion for _, _, completion in taken],
-        positions=[(shard, position) for shard, position, _ in taken],
-        start=request.cursor,
-        more=len(taken) >= request.limit or size >= FULL_REPLY_BYTES,
-    )
-
-
-def _entries(request: ReadRequest, shard: int, reply: Sequence[StoredEntry]) -> Iterator[Entry]:
-    return takewhile(lambda entry: request.reaches(shard, entry[0]), read_entries(reply, request.spout.name))
-
-
-def read_entries(entries: Iterable[StoredEntry], spout_task: str) -> Iterator[Entry]:
-    """Decode the completions of entries, without those that an entry says to skip."""
+def read_entries(entries: Iterable[ReadEntry], spout_task: str) -> Iterator[Entry]:
+    """Decode the completions of entries."""
     return chain.from_iterable(completions_of(entry, spout_task) for entry in entries)
 
 
-def completions_of(entry: StoredEntry, spout_task: str) -> Iterator[Entry]:
-    """Decode the completions of one entry, without those that it says to skip."""
+def completions_of(entry: ReadEntry, spout_task: str) -> Iterator[Entry]:
+    """Decode the completions that were read of one entry."""
     ms, seq = entry.entry_id
-    for offset, completion in enumerate(decode_completions(entry.packed, spout_task), start=1):
-        if offset > entry.skip:
-            yield Position(ms=ms, seq=seq, offset=offset), completion
-
-
-def take_fairly(found: Sequence[Sequence[tuple[Position, T]]], limit: int) -> dict[int, Sequence[tuple[Position, T]]]:
-    """Take up to a limit from the shards in equal shares; the remainder goes to the shards with the oldest entries.
-
-    So a reader that takes less than one per shard reaches every shard in time. Gives no empty shares.
-    """
-    by_age = sorted((shard for shard, entries in enumerate(found) if entries), key=lambda shard: found[shard][0][0].ms)
-    parts = zip(by_age, fair_shares([len(found[shard]) for shard in by_age], limit), strict=True)
-    return {shard: found[shard][:share] for shard, share in parts if share}
-
-
-def fair_shares(found: Sequence[int], limit: int) -> list[int]:
-    """Divide a limit among shards with these numbers of completions.
-
-    Shares are equal; the remainder goes to the first shards.
-    """
-    shares = [0] * len(found)
-    while limit and (unsatisfied := [i for i, count in enumerate(found) if count > shares[i]]):
-        each = max(1, limit // len(unsatisfied))
-        for i in unsatisfied:
-            step = min(each, found[i] - shares[i], limit)
-            shares[i], limit = shares[i] + step, limit - step
-    return shares
+    for offset, completion in enumerate(decode_completions(entry.packed, spout_task), start=entry.skipped + 1):
+        yield Position(ms=ms, seq=seq, offset=offset), completion

@@ -35,8 +35,8 @@ class CallbackBacklog:
 class TopologyStats:
     """Statistics of a topology over all replicas, since it was created.
 
-    ``totals`` by name, ``deliveries`` by what became of the completions, ``latencies`` by outcome, ``backlogs`` by
-    spout task with a callback.
+    ``early`` are roots without their init yet, ``totals`` by name, ``deliveries`` by what became of the
+    completions, ``latencies`` by outcome, ``backlogs`` by spout task with a callback.
     """
 
     pending: int
@@ -46,6 +46,7 @@ class TopologyStats:
     deliveries: Mapping[str, int]
     latencies: Mapping[str, LatencyHistogram]
     backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
+    early: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ def families(stats: StoreStats | None) -> Iterator[Metric]:
 
 
 def _memory(stats: StoreStats) -> Iterator[Metric]:
-    full = "Whether this process refuses inits: the store has no memory left, or violates a requirement."
+    full = "Whether this process refuses new roots: the store has no memory left, or violates a requirement."
     yield GaugeMetricFamily("acker_store_full", full, value=int(stats.is_full))
     yield GaugeMetricFamily(
         "acker_store_used_bytes", "Memory that Redis uses; of several servers the fullest.", value=stats.used_bytes
@@ -87,13 +88,16 @@ def _memory(stats: StoreStats) -> Iterator[Metric]:
 
 def _remaining(stats: StoreStats) -> Iterator[Metric]:
     pending = GaugeMetricFamily("acker_roots_pending", "Roots pending.", labels=["topology"])
+    early = GaugeMetricFamily("acker_roots_early", "Roots whose init has not come yet.", labels=["topology"])
     unread = GaugeMetricFamily("acker_completions_unread", "Completions not yet released.", labels=["topology"])
     dead = GaugeMetricFamily("acker_dead_letters", "Completions that could not be delivered.", labels=["topology"])
     for name, topology in stats.topologies.items():
         pending.add_metric([name], topology.pending)
+        early.add_metric([name], topology.early)
         unread.add_metric([name], topology.unread)
         dead.add_metric([name], topology.dead_letters)
     yield pending
+    yield early
     yield unread
     yield dead
 

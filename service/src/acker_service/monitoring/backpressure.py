@@ -1,4 +1,4 @@
-"""Refuses inits while Redis's memory or a mailbox is full; checks both once a second."""
+"""Refuses new roots while Redis's memory is full, and inits while a mailbox is; checks both once a second."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from acker_service.topologies.topology import Topology
 
 REFRESH_INTERVAL_S = 1.0
 FULL_RATIO = 0.9
-"""Share of maxmemory from which inits are refused, so that pending roots have the memory to finish."""
+"""Share of maxmemory from which new roots are refused, so that pending roots have the memory to finish."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Backpressure:
         return {index for index in suspected if counts.stored(index) >= self._mailbox_max}
 
     async def refresh(self) -> None:
-        """Check Redis's memory and all mailboxes; a store that violates the requirements takes no inits either."""
+        """Check Redis's memory and all mailboxes; a store that violates the requirements begins no roots either."""
         await self._check_memory()
         snapshot = await self._monitor.refresh()
         seen = {topology.incarnation for topology, _ in snapshot.topologies}
@@ -61,7 +61,7 @@ class Backpressure:
         violation = await self._requirements.violation()
         is_full = violation is not None or memory_ratio(memory) >= FULL_RATIO
         if is_full != self.is_store_full:
-            state = "takes inits again" if not is_full else violation or "is full"
+            state = "takes new roots again" if not is_full else violation or "is full"
             _log.warning("the store %s: %s of %s bytes are used", state, *memory)
         self.is_store_full = is_full
 

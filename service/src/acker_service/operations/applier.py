@@ -1,6 +1,7 @@
 """Applies requests to the roots of a topology, each part exactly once."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,14 +14,23 @@ from acker_service.monitoring.backpressure import Backpressure
 from acker_service.operations.batch import OperationBatch, ShardPart
 from acker_service.operations.batcher import ApplyBatcher
 from acker_service.operations.pending_limit import PendingLimiter
-from acker_service.redis import codec, functions
+from acker_service.redis import apply_functions, codec
+from acker_service.redis.apply_functions import (
+    FIND,
+    REGISTER,
+    Applied,
+    ApplyFunction,
+    ApplyLimits,
+    Result,
+    SpoutCheck,
+    SpoutsNeeded,
+)
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import OperationResult, ShardRequest
-from acker_service.redis.functions import Applied
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
-from acker_service.topologies.spouts import UNREGISTERED, SpoutRegistry
+from acker_service.topologies.spouts import NOT_FOUND_AGAIN, UNREGISTERED, SpoutRegistry
 from acker_service.topologies.topology import Deletion, Topology
 
 
@@ -36,6 +46,11 @@ class ApplyRequest:
     def is_repeatable(self) -> bool:
         """Whether the request may be sent again when its result is unknown: it has a key, or no ack."""
         return self.key is not None or not self.operations.contains(Ack)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it came to the endpoint of one operation, where a refusal is an error and not a result."""
+        return self.endpoint != "batch"
 
     def shard_requests(
         self, parts: Iterable[ShardPart], topology: Topology, spout_indexes: Mapping[str, int]
@@ -54,7 +69,12 @@ class ApplyRequest:
         for part in parts:
             named = encode_named(part.request_order)
             known_by = codec.fingerprint(self.endpoint, self.key, named, sets=topology.seen_sets)
-            requests[part.shard] = ShardRequest(operations=encode(part.apply_order), fingerprint=known_by)
+            requests[part.shard] = ShardRequest(
+                operations=encode(part.apply_order),
+                fingerprint=known_by,
+                positions=codec.encode_positions(part.apply_order, part.request_order),
+                is_single=self.is_single,
+            )
         return requests
 
 
@@ -83,7 +103,10 @@ ShardResults = dict[int, tuple[ShardPart, Applied]]
 
 
 class Applier:
-    """Applies requests, each shard's part in one atomic step."""
+    """Applies requests, each shard's part in one atomic step.
+
+    ``max_early`` bounds the early roots of a topology; each of its shards takes an equal part.
+    """
 
     def __init__(
         self,
@@ -93,8 +116,11 @@ class Applier:
         spouts: SpoutRegistry,
         backpressure: Backpressure,
         metrics: OperationMetrics,
+        *,
+        max_early: int,
     ) -> None:
         self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
+        self._max_early = max_early
         self._batcher, self._limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
@@ -136,30 +162,85 @@ class Applier:
         return topology
 
     async def _apply_remaining(self, topology: Topology, request: ApplyRequest, results: ShardResults) -> None:
-        """Apply the parts without a result; the results of other shards stay if one is stale. Raises `StaleStamp`."""
-        indexes, full = dict[str, int](), set[int]()
-        # Without inits there is nothing to refuse, and Redis runs this call even when its memory is full.
-        function = functions.apply_without_inits
-        if spout_tasks := request.operations.spout_tasks:
-            indexes = await self._spouts.ensure(topology, set(spout_tasks))
-            full = await self._backpressure.full_mailboxes(topology, indexes.values())
-            if not self._backpressure.is_store_full and UNREGISTERED not in indexes.values():
-                function = functions.apply
-        capped = topology.config.max_spout_pending is not None
-        parts = request.operations.split(topology.layout, capped=capped)
-        remaining = {part.shard: part for part in parts if part.shard not in results}
-        requests = request.shard_requests(remaining.values(), topology, indexes)
-        if (capped or full) and indexes:
-            async for shard, applied in self._limiter.apply(topology, indexes, requests, function, full):
-                results[shard] = (remaining[shard], applied)
-            return
-        calls = [self._batcher.apply(topology, shard, function, own) for shard, own in requests.items()]
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        for part, outcome in zip(remaining.values(), outcomes, strict=True):
-            if isinstance(outcome, Applied):
-                results[part.shard] = (part, outcome)
-        if errors := [outcome for outcome in outcomes if not isinstance(outcome, Applied)]:
+        """Apply the parts without a result; the results of other shards stay if one is stale. Raises `StaleStamp`.
+
+        Spout tasks are registered only once a shard needs them: a repeat must not create one that was deleted. If roots
+        change meanwhile, a shard may need more.
+        """
+        # Redis runs the call that begins no roots even when its memory is full.
+        function = (
+            apply_functions.apply_without_new_roots if self._backpressure.is_store_full else apply_functions.apply
+        )
+        spout_tasks = request.operations.spout_tasks
+        indexes = await self._spouts.find(topology, spout_tasks) if spout_tasks else {}
+        parts = request.operations.split(topology.layout, capped=topology.config.max_spout_pending is not None)
+        for _ in retries(f"topology {topology.name}"):
+            remaining = [part for part in parts if part.shard not in results]
+            if _has_unregistered(indexes):
+                registered = await self._register_needed(topology, request, remaining, function, indexes)
+                indexes |= registered
+                if UNREGISTERED in registered.values():  # there is no memory for them
+                    function = apply_functions.apply_without_new_roots
+            await self._apply_parts(topology, request, remaining, function, indexes, results)
+            if all(part.shard in results for part in parts):
+                return
+
+    async def _register_needed(
+        self,
+        topology: Topology,
+        request: ApplyRequest,
+        parts: Sequence[ShardPart],
+        function: ApplyFunction,
+        indexes: Mapping[str, int],
+    ) -> dict[str, int]:
+        """Ask the shards which spout tasks without an index they need. Register those, and give their indexes."""
+        requests, limits = request.shard_requests(parts, topology, indexes), self._limits(topology, SpoutCheck.ONLY)
+        replies = await self._call_shards(topology, function, limits, requests)
+        if errors := [reply for reply in replies if isinstance(reply, BaseException)]:
             raise _first_error(errors)
+        new, missed = set[str](), set[str]()
+        for part, reply in zip(parts, replies, strict=True):
+            if isinstance(reply, SpoutsNeeded):
+                new |= request.operations.spout_tasks_of(reply.marked(REGISTER, part.apply_order))
+                missed |= request.operations.spout_tasks_of(reply.marked(FIND, part.apply_order))
+        found = await self._spouts.find(topology, missed - new) if missed - new else {}
+        found = {name: NOT_FOUND_AGAIN if index == UNREGISTERED else index for name, index in found.items()}
+        return found | (await self._spouts.ensure(topology, new) if new else {})
+
+    async def _apply_parts(
+        self,
+        topology: Topology,
+        request: ApplyRequest,
+        parts: Sequence[ShardPart],
+        function: ApplyFunction,
+        indexes: Mapping[str, int],
+        results: ShardResults,
+    ) -> None:
+        """Apply parts; one that needs a spout task which is not registered stays without a result."""
+        full = await self._backpressure.full_mailboxes(topology, indexes.values()) if indexes else set[int]()
+        limits = self._limits(topology, SpoutCheck.IF_NEEDED if _has_unregistered(indexes) else SpoutCheck.NONE)
+        requests = request.shard_requests(parts, topology, indexes)
+        if (topology.config.max_spout_pending is not None or full) and indexes:
+            by_shard = {part.shard: part for part in parts}
+            async for shard, result in self._limiter.apply(topology, indexes, requests, function, limits, full):
+                if isinstance(result, Applied):
+                    results[shard] = (by_shard[shard], result)
+            return
+        replies = await self._call_shards(topology, function, limits, requests)
+        for part, reply in zip(parts, replies, strict=True):
+            if isinstance(reply, Applied):
+                results[part.shard] = (part, reply)
+        if errors := [reply for reply in replies if isinstance(reply, BaseException)]:
+            raise _first_error(errors)
+
+    def _limits(self, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
+        return ApplyLimits(max_early=math.ceil(self._max_early / len(topology.shards)), spouts=spouts)
+
+    async def _call_shards(
+        self, topology: Topology, function: ApplyFunction, limits: ApplyLimits, requests: Mapping[int, ShardRequest]
+    ) -> list[Result | BaseException]:
+        calls = [self._batcher.apply(topology, shard, function, limits, own) for shard, own in requests.items()]
+        return await asyncio.gather(*calls, return_exceptions=True)
 
     def _record(self, topology: str, operations: OperationBatch, results: ShardResults) -> None:
         """Count applied operations; count replayed ones in a separate metric."""
@@ -180,6 +261,10 @@ def _codes_in_order(results: ShardResults, count: int) -> str:
     for part, applied in results.values():
         codes[np.asarray(part.apply_order)] = np.frombuffer(applied.codes.encode(), np.uint8)
     return codes.tobytes().decode()
+
+
+def _has_unregistered(indexes: Mapping[str, int]) -> bool:
+    return max(indexes.values(), default=0) >= NOT_FOUND_AGAIN
 
 
 def _first_error(errors: Sequence[BaseException]) -> BaseException:

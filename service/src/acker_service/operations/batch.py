@@ -28,7 +28,7 @@ class ShardPart:
     """The part of a batch that goes to one shard.
 
     ``request_order`` are the indexes of its operations in the order of the batch; ``apply_order`` groups them by root,
-    as Redis applies them.
+    as Redis applies them. Two equal orders are one object.
     """
 
     shard: int
@@ -49,6 +49,10 @@ class OperationBatch(ABC):
     @abstractmethod
     def spout_tasks(self) -> Set[str]:
         """The spout tasks that the inits name."""
+
+    @abstractmethod
+    def spout_tasks_of(self, inits: Iterable[int]) -> Set[str]:
+        """The spout tasks that the inits of these indexes name."""
 
     @abstractmethod
     def contains(self, kind: type[Init] | type[Ack]) -> bool:
@@ -89,6 +93,11 @@ class ListBatch(OperationBatch):
         """The spout tasks that the inits name."""
         return {operation.spout_task for operation in self.operations if isinstance(operation, Init)}
 
+    def spout_tasks_of(self, inits: Iterable[int]) -> Set[str]:
+        """The spout tasks that the inits of these indexes name."""
+        named = (self.operations[index] for index in inits)
+        return {operation.spout_task for operation in named if isinstance(operation, Init)}
+
     def contains(self, kind: type[Init] | type[Ack]) -> bool:
         """Say whether any operation is of this kind."""
         return any(isinstance(operation, kind) for operation in self.operations)
@@ -104,10 +113,7 @@ class ListBatch(OperationBatch):
         parts: dict[int, list[int]] = {}
         for root_id, indexes in groups:
             parts.setdefault(layout.shard_of(root_id), []).extend(indexes)
-        return [
-            ShardPart(shard=shard, request_order=tuple(sorted(order)), apply_order=tuple(order))
-            for shard, order in parts.items()
-        ]
+        return [_part(shard, order) for shard, order in parts.items()]
 
     def encoder(self, layout: Layout, spout_indexes: Mapping[str, int]) -> Encode:
         """Encode all operations for Redis."""
@@ -131,3 +137,10 @@ class ListBatch(OperationBatch):
 
     def _first_init(self, indexes: Sequence[int]) -> int:
         return next((index for index in indexes if isinstance(self.operations[index], Init)), -1)
+
+
+def _part(shard: int, order: list[int]) -> ShardPart:
+    by_index, as_applied = tuple(sorted(order)), tuple(order)
+    return ShardPart(
+        shard=shard, request_order=by_index, apply_order=by_index if by_index == as_applied else as_applied
+    )

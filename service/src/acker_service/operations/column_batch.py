@@ -1,6 +1,6 @@
 """The batch of operations as columns: one array holds all of them, and no operation becomes an object."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,6 +64,11 @@ class ColumnBatch(OperationBatch):
     def spout_tasks(self) -> Set[str]:
         """The spout tasks that the inits name."""
         return frozenset(self.strings[number - 1] for number in self.used_strings("spout_task"))
+
+    def spout_tasks_of(self, inits: Iterable[int]) -> Set[str]:
+        """The spout tasks that the inits of these indexes name."""
+        numbers = set(self.records["spout_task"][np.fromiter(inits, np.intp)].tolist())
+        return {self.strings[number - 1] for number in numbers}
 
     def check(self) -> None:
         """Raise ``ValueError`` if a value exceeds the limits of the contract; the reference codec says which one."""

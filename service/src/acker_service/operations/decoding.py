@@ -1,35 +1,110 @@
-"""Decodes batches: fast into columns, or by the reference codec where the fast decoder refuses one."""
+"""Decodes operations: batches fast into columns, or by the reference codec where the fast decoder refuses one.
 
-from acker_protocol.errors import TooLarge
+Before the reference codec builds a large JSON document, the shape of the document is checked. A body of nothing but
+empty lists is small to send and large to build, and the garbage collector walks through all of it again and again.
+"""
+
+import msgspec
+from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.operations import Operation
 from acker_protocol.wire import operations, packed
 
 from acker_service.operations import json_columns, packed_columns
 from acker_service.operations.batch import ListBatch, OperationBatch
 
+CONTENT_TYPES = (operations.CONTENT_TYPE, packed.CONTENT_TYPE)
+"""The content types of a batch."""
+
+MAX_UNCHECKED_BYTES = 65_536
+"""JSON of at most this size is built without a check of its shape; that takes a few milliseconds, whatever it holds."""
+_MAX_DETAIL = 200
+"""Characters of an error of msgspec that are repeated."""
+
+
+class _BatchShape(msgspec.Struct, forbid_unknown_fields=True):
+    """A batch; its operations stay bytes."""
+
+    ops: list[msgspec.Raw]
+
+
+_OperationShape = msgspec.defstruct(
+    "_OperationShape",
+    [(name, str | int | list[str] | None, None) for name in sorted(operations.FIELDS)],
+    forbid_unknown_fields=True,
+)
+"""An operation: every value that the contract allows is of one of these types, and no list holds another."""
+
+_batch_decoder = msgspec.json.Decoder(_BatchShape)
+_operation_decoder = msgspec.json.Decoder(_OperationShape)
+
+
+def decode(content_type: str, body: bytes, *, max_operations: int, max_bytes: int = packed.MAX_BYTES) -> OperationBatch:
+    """Decode a batch of one of the `CONTENT_TYPES`, of ``max_operations`` operations at most.
+
+    A packed batch unpacks to ``max_bytes`` at most. A column decoder accepts a subset of what the reference codec
+    accepts. If it refuses a body, the reference codec decodes it or raises the error. Raises `TooLarge`,
+    `InvalidRequest`.
+    """
+    if content_type == packed.CONTENT_TYPE:
+        return _decode_packed(body, max_operations=max_operations, max_bytes=max_bytes)
+    try:
+        return json_columns.decode(body, max_operations=max_operations)
+    except (ValueError, RecursionError):
+        return ListBatch(decode_json_batch(body, max_operations=max_operations))
+
+
+def _decode_packed(body: bytes, *, max_operations: int, max_bytes: int) -> OperationBatch:
+    try:
+        return packed_columns.decode(body, max_operations=max_operations, max_bytes=max_bytes)
+    except ValueError:
+        return ListBatch(packed.decode_packed(body, max_operations=max_operations, max_bytes=max_bytes))
+
 
 def decode_json_batch(body: bytes, *, max_operations: int) -> list[Operation]:
     """Decode a JSON batch by the reference codec. Raises `TooLarge`, `InvalidRequest`."""
+    if len(body) > MAX_UNCHECKED_BYTES:
+        _check_batch_shape(body, max_operations=max_operations)
     document = operations.decode_json(body)
     ops = document.get("ops")
-    if isinstance(ops, list) and len(ops) > max_operations:
-        raise TooLarge(f"the batch has {len(ops)} operations; at most {max_operations} are taken")
+    if isinstance(ops, list):
+        _check_count(len(ops), max_operations=max_operations)
     return operations.decode_batch(document, max_operations=max_operations)
 
 
-_COLUMN_DECODERS = {operations.CONTENT_TYPE: json_columns.decode, packed.CONTENT_TYPE: packed_columns.decode}
-_REFERENCE_DECODERS = {operations.CONTENT_TYPE: decode_json_batch, packed.CONTENT_TYPE: packed.decode_packed}
-CONTENT_TYPES = tuple(_COLUMN_DECODERS)
-"""The content types of a batch."""
+def decode_json_operation(verb: str, body: bytes) -> Operation:
+    """Decode a single operation from JSON. Raises `InvalidRequest`."""
+    if len(body) > MAX_UNCHECKED_BYTES:
+        _check_operation_shape(body)
+    return operations.decode_operation(verb, operations.decode_json(body))
 
 
-def decode(content_type: str, body: bytes, *, max_operations: int) -> OperationBatch:
-    """Decode a batch of one of the `CONTENT_TYPES`, of ``max_operations`` operations at most.
-
-    A column decoder accepts a subset of what the reference codec accepts. If it refuses a body, the reference codec
-    decodes it or raises the error. Raises `TooLarge`, `InvalidRequest`.
-    """
+def _check_batch_shape(body: bytes, *, max_operations: int) -> None:
+    """Check that a batch has few operations, and each the shape of one. Build one operation at a time."""
     try:
-        return _COLUMN_DECODERS[content_type](body, max_operations=max_operations)
-    except ValueError:
-        return ListBatch(_REFERENCE_DECODERS[content_type](body, max_operations=max_operations))
+        ops = _batch_decoder.decode(body).ops
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f'the body must be {{"ops": [...]}} and nothing else: {_brief(error)}') from None
+    _check_count(len(ops), max_operations=max_operations)
+    for index, op in enumerate(ops):
+        try:
+            _check_operation_shape(op)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"ops[{index}]: {error.detail}", index=index) from None
+
+
+def _check_operation_shape(body: bytes | msgspec.Raw) -> None:
+    """Check that a JSON object has no other fields than operations have, and no list within a list."""
+    try:
+        _operation_decoder.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"an operation must be a JSON object of its fields: {_brief(error)}") from None
+
+
+def _check_count(count: int, *, max_operations: int) -> None:
+    if count > max_operations:
+        raise TooLarge(f"the batch has {count} operations; at most {max_operations} are taken")
+
+
+def _brief(error: Exception) -> str:
+    """Cut what an error says, for it repeats the name of a field that is not known."""
+    return str(error)[:_MAX_DETAIL]

@@ -1,9 +1,19 @@
 """Decodes a packed batch into columns: its records become one array without a copy."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from acker_protocol.wire.packed import ACK, FAIL, GIVEN, HEADER, INIT, RESET_TIMEOUT, read_header
+from acker_protocol.wire.packed import (
+    ACK,
+    FAIL,
+    GIVEN,
+    HEADER,
+    INIT,
+    RESET_TIMEOUT,
+    check_unpacked_size,
+    read_header,
+)
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
@@ -22,20 +32,33 @@ _OWN = {
 """The fields that may be other than zero, by op and flags, besides those of the flags themselves."""
 
 
-def decode(body: bytes, *, max_operations: int) -> ColumnBatch:
-    """Decode a batch of ``max_operations`` operations at most.
+def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
+    """Decode a batch of ``max_operations`` operations at most, which unpacks to ``max_bytes`` at most.
 
     Raises ``ValueError`` where the reference codec refuses an operation or the table of strings, and the error of the
-    reference codec where that refuses the header.
+    reference codec where that refuses the header or the size.
     """
     operations, strings = read_header(body, max_operations=max_operations)
     records = np.frombuffer(body, RECORDS, operations, HEADER.size)
     at = HEADER.size + records.nbytes
-    _check_zeros(records, np.frombuffer(body, np.uint32, records.nbytes // _WORD, HEADER.size))
     lengths = np.frombuffer(body, ">u4", strings, at)
-    batch = ColumnBatch(records, _read_strings(body[at + lengths.nbytes :], lengths))
+    ends = [0, *np.cumsum(lengths, dtype=np.uint64).tolist()]
+    raw = body[at + lengths.nbytes :]
+    if ends[-1] != len(raw):
+        raise ValueError("the strings do not fill the body")
+    check_unpacked_size(at + _copied_bytes(records, lengths), max_bytes=max_bytes)
+    _check_zeros(records, np.frombuffer(body, np.uint32, records.nbytes // _WORD, HEADER.size))
+    batch = ColumnBatch(records, _read_strings(raw, ends))
     batch.check()
     return batch
+
+
+def _copied_bytes(records: NDArray[np.void], lengths: NDArray[np.uint32]) -> int:
+    """Compute the bytes of the texts and components of all records, each counted as often as records point to it."""
+    pointers = np.concatenate((records["text"], records["component"]))
+    if pointers.max(initial=0) > len(lengths):
+        raise ValueError("a string is not in the table")
+    return int(np.concatenate(([0], lengths))[pointers].sum())
 
 
 def _zeros() -> NDArray[np.uint32]:
@@ -66,10 +89,7 @@ def _check_zeros(records: NDArray[np.void], words: NDArray[np.uint32]) -> None:
         raise ValueError("a field has to be zero")
 
 
-def _read_strings(raw: bytes, lengths: NDArray[np.uint32]) -> list[str]:
-    ends = [0, *np.cumsum(lengths, dtype=np.uint64).tolist()]
-    if ends[-1] != len(raw):
-        raise ValueError("the strings do not fill the body")
+def _read_strings(raw: bytes, ends: Sequence[int]) -> list[str]:
     if raw.isascii():
         text = raw.decode()
         return [text[start:end] for start, end in pairwise(ends)]

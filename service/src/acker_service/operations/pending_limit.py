@@ -3,10 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Set
 
-from acker_service.operations.batcher import apply_or_refuse_inits
+from acker_service.operations.batcher import apply_or_refuse_new_roots
+from acker_service.redis.apply_functions import (
+    UNLIMITED,
+    ApplyFunction,
+    ApplyLimits,
+    FreeSlots,
+    Result,
+    encode_free_slots,
+)
 from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import UNLIMITED, FreeSlots, ShardRequest, encode_free_slots
-from acker_service.redis.functions import Applied, ApplyFunction, read_counts
+from acker_service.redis.codec import ShardRequest
+from acker_service.redis.functions import read_counts
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.topology import Topology
 
@@ -29,8 +37,9 @@ class PendingLimiter:
         spout_indexes: Mapping[str, int],
         requests: Mapping[int, ShardRequest],
         function: ApplyFunction,
+        limits: ApplyLimits,
         full: Set[int],
-    ) -> AsyncIterator[tuple[int, Applied]]:
+    ) -> AsyncIterator[tuple[int, Result]]:
         """Apply the parts of a request, and give the result of each shard. Raises `StaleStamp`, `StoreUnavailable`.
 
         ``full`` are the indexes of spout tasks whose mailbox is full: their inits are refused.
@@ -38,10 +47,12 @@ class PendingLimiter:
         async with self._locks.setdefault(topology.name, asyncio.Lock()):
             slots = encode_free_slots(await self._free_slots(topology, spout_indexes.values(), full))
             for shard, request in requests.items():
-                args = (topology.settings, slots, [request])
-                reply = await apply_or_refuse_inits(self._redis, function, topology.shards[shard], topology.stamp, args)
-                slots, [applied] = reply.free_slots, reply.results
-                yield shard, applied
+                args = (topology.settings, slots, limits, [request])
+                reply = await apply_or_refuse_new_roots(
+                    self._redis, function, topology.shards[shard], topology.stamp, args
+                )
+                slots, [result] = reply.free_slots, reply.results
+                yield shard, result
 
     async def _free_slots(self, topology: Topology, indexes: Iterable[int], full: Set[int]) -> list[FreeSlots]:
         cap = topology.config.max_spout_pending or UNLIMITED

@@ -1,15 +1,17 @@
 """Sends commands to the servers that have their keys, and raises what goes wrong as service errors."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from acker_protocol.errors import ServiceError, StoreUnavailable
 from acker_protocol.redis_url import Kind, read_redis_url
 from redis.exceptions import RedisError
 
+from acker_service.background import cancel_and_wait
 from acker_service.metrics.instruments import RedisMetrics
-from acker_service.redis import config_functions, errors, keys, library
+from acker_service.redis import config_functions, errors, keys, library, rights
 from acker_service.redis.calls import Argument, Call, nothing, read
 from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import RELAXED, Durability
@@ -44,6 +46,7 @@ class RedisClient:
         self.url, self._metrics = url, metrics
         self._slot_map = SlotMap(make_discovery(url), connections=connections, timeout=timeout)
         self._replicas = durability.replicas
+        self._writes: set[asyncio.Task[bool]] = set()
         self._publish_command = "SPUBLISH" if read_redis_url(url).kind is Kind.CLUSTER else "PUBLISH"
 
     @property
@@ -97,12 +100,44 @@ class RedisClient:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def load(self) -> None:
-        """Load the function library wherever it is missing. Raises `StoreUnavailable` if no server loads it."""
+        """Load the function library wherever it is missing, and check the login's rights.
+
+        Raises `PermissionDenied` if the login lacks a right on a server, `StoreUnavailable` if no server loads it.
+        """
         nodes = await self._slot_map.all()
         loaded = await asyncio.gather(*(node.load() for node in nodes), return_exceptions=True)
         failed = [error for error in loaded if isinstance(error, ServiceError)]
-        if len(failed) == len(nodes):
-            raise failed[0]
+        denied = [error for error in failed if errors.is_denied(error)]
+        if denied or len(failed) == len(nodes):
+            raise (denied or failed)[0]
+
+    async def missing_rights(self) -> list[str]:
+        """Give the commands that some server does not let the login run, of those that are not always needed."""
+        commands = [*rights.HINTS, rights.delivery(self._publish_command), *(rights.WAIT if self._replicas else ())]
+        nodes = await self._slot_map.all()
+        lacking = await asyncio.gather(*(node.missing_rights(commands) for node in nodes))
+        return list(dict.fromkeys(command for own in lacking for command in own))
+
+    async def takes_writes(self, some_keys: Iterable[str]) -> bool:
+        """Whether a write succeeds, as `Durability` demands, on one of the servers that have these keys.
+
+        The other servers may answer later, or not at all.
+        """
+        key_by_node: dict[Node, str] = {}
+        with contextlib.suppress(StoreUnavailable):
+            await self._slot_map.all()  # discovers the servers once, not for each key
+            for key in some_keys:
+                with contextlib.suppress(StoreUnavailable):
+                    key_by_node.setdefault(await self._slot_map.of(key), key)
+        writes = {asyncio.create_task(self._takes_write(key)) for key in key_by_node.values()}
+        for write in writes:
+            self._writes.add(write)
+            write.add_done_callback(self._writes.discard)
+        while writes:
+            done, writes = await asyncio.wait(writes, return_when=asyncio.FIRST_COMPLETED)
+            if any(write.result() for write in done):
+                return True
+        return False
 
     async def listen(self, channels: Sequence[str], on_message: Callable[[bytes], None]) -> None:
         """Pass on what is published on shard channels until cancelled, or until a server ends it.
@@ -121,12 +156,21 @@ class RedisClient:
             error = group_error.exceptions[0]
             if not isinstance(error, (ServiceError, RedisError, OSError)):
                 raise error from group_error
-            self._slot_map.mark_stale()
+            if not errors.is_denied(error):
+                self._slot_map.mark_stale()
             raise to_problem(error) from group_error
 
     async def close(self) -> None:
         """Close all connections."""
+        await cancel_and_wait(*self._writes)
         await self._slot_map.close()
+
+    async def _takes_write(self, key: str) -> bool:
+        try:
+            await self.execute(config_functions.barrier(key))
+        except ServiceError:
+            return False
+        return True
 
     async def _call_each(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
         replies = await self._send(calls, replicas)
@@ -158,7 +202,8 @@ class RedisClient:
             await self._slot_map.refresh()
         if any(map(library.is_missing, replies)):
             self._metrics.library_loads.inc()
-            await self.load()
+            with contextlib.suppress(errors.PermissionDenied):  # of another server; that of this one, the retry raises
+                await self.load()
 
     async def _send(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
         """Send each call to the server that has its key; those of one server together."""
@@ -178,7 +223,7 @@ class RedisClient:
         with self._metrics.round_trip(calls[0].name, len(calls)):
             try:
                 return await node.run(calls, replicas=replicas)
-            except (RedisError, OSError) as error:
+            except (RedisError, OSError, errors.PermissionDenied) as error:
                 return [error] * len(calls)
 
     async def _on_server(self, node: Node, *command: Argument) -> Any:

@@ -5,7 +5,7 @@ The layouts are those of lua/requests.lua and lua/completions.lua; no other Pyth
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -67,7 +67,6 @@ OPERATION_FIELDS = (
 _OPERATION = struct.Struct(">" + "".join(code for _, code in OPERATION_FIELDS))
 _NUMBER = struct.Struct(">I")
 _TEXT_LENGTH = struct.Struct(">H")
-_FREE_SLOTS = struct.Struct(">Ii")
 
 _COMPLETION = struct.Struct(">Q5s5sB")
 """The fixed fields of a completion: root id, start and end in milliseconds since `EPOCH_MS`, flags."""
@@ -129,7 +128,7 @@ class Layout:
 class Fingerprint:
     """What a shard remembers a request by: ``set`` is the set that remembers it, ``hash`` its even hash.
 
-    The set holds ``partial_hash`` instead where the request's first run refused inits.
+    The set holds ``partial_hash`` instead where the request's first run refused operations.
     """
 
     set: int
@@ -139,39 +138,34 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRequest:
-    """A request's part for one shard: encoded operations, and under an idempotency key its fingerprint."""
+    """A request's part for one shard: encoded operations, and under an idempotency key its fingerprint.
+
+    ``positions`` are those of the operations in the request (`encode_positions`). ``is_single`` marks a request of one
+    operation, which is not remembered if it is refused: its caller may send it again under the same key.
+    """
 
     operations: bytes
     fingerprint: Fingerprint | None = None
+    positions: bytes = b""
+    is_single: bool = False
 
     @property
-    def args(self) -> tuple[str, str, str, bytes]:
+    def args(self) -> tuple[str, str, str, bytes, bytes]:
         """The part as arguments of an apply function."""
         if (known := self.fingerprint) is None:
-            return "", "", "", self.operations
-        return str(known.set), str(known.hash), str(known.partial_hash), self.operations
+            return "", "", "", b"", self.operations
+        partial_hash = "" if self.is_single else str(known.partial_hash)
+        return str(known.set), str(known.hash), partial_hash, self.positions, self.operations
 
 
-UNLIMITED = 2**30
-"""More slots than a spout task uses: for one without a cap."""
+def encode_positions(apply_order: Indexes, request_order: Indexes) -> bytes:
+    """Encode the position of each operation in the request, 4 bytes each, from 0; empty if it is applied in that order.
 
-_MAILBOX_FULL = -(2**31)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeSlots:
-    """How many more roots a spout task may have pending; none while its mailbox is full."""
-
-    spout_index: int
-    slots: int
-    mailbox_full: bool = False
-
-
-def encode_free_slots(spouts: Iterable[FreeSlots]) -> bytes:
-    """Encode the free slots of spout tasks."""
-    return b"".join(
-        _FREE_SLOTS.pack(spout.spout_index, _MAILBOX_FULL if spout.mailbox_full else spout.slots) for spout in spouts
-    )
+    ``request_order`` is sorted; it is the same object if the orders are equal.
+    """
+    if apply_order is request_order:
+        return b""
+    return np.searchsorted(request_order, apply_order).astype(">u4").tobytes()
 
 
 def encode_operation(operation: Operation, layout: Layout, index_of: Callable[[str], int]) -> bytes:

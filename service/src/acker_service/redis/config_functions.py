@@ -3,6 +3,7 @@
 Each function here describes one call. All configuration lies in one slot, so that it is written in one step.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,22 @@ class MarkedTopology:
 
     stamp: Stamp
     mark: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredSpouts:
+    """How many spout tasks a call created, and the values of all that it named, in their order."""
+
+    created: int
+    values: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoutsFull:
+    """A topology has ``present`` spout tasks, and no place for all of ``new`` more; none was created."""
+
+    present: int
+    new: int
 
 
 def topology_names() -> Call[list[str]]:
@@ -86,13 +103,37 @@ def read_spouts(topology: str, incarnation: str) -> Call[dict[str, str]]:
     return read("HGETALL", keys.spouts(topology, incarnation), decode=_spouts)
 
 
-def read_spout(topology: str, incarnation: str, name: str) -> Call[str | None]:
-    """Read the value of one spout task; None if there is none of that name."""
-    return read("HGET", keys.spouts(topology, incarnation), name, decode=_optional_text)
+def read_some_spouts(topology: str, incarnation: str, names: Sequence[str]) -> Call[list[str | None]]:
+    """Read the values of spout tasks, as they are named; None where there is none of a name."""
+
+    def decode(reply: list[bytes | None]) -> list[str | None]:
+        return [_optional_text(value) for value in reply]
+
+    return read("HMGET", keys.spouts(topology, incarnation), *names, decode=decode)
+
+
+def register_spouts(
+    topology: str, *, stamp: Stamp, names: Sequence[str], document: str, max_spouts: int
+) -> Call[RegisteredSpouts | SpoutsFull]:
+    """Create those of the spout tasks that are new, all or none of them; each name is given once.
+
+    A topology has ``max_spouts`` spout tasks at most. Decoding raises `StaleStamp` if it has another incarnation.
+    """
+    target = (keys.topology(topology), keys.spouts(topology, stamp.incarnation))
+
+    def decode(reply: list[Any]) -> RegisteredSpouts | SpoutsFull:
+        status, *rest = reply
+        if status == b"stale":
+            raise StaleStamp(keys.topology(topology), decode_stamp(*rest))
+        if status == b"full":
+            return SpoutsFull(present=rest[0], new=rest[1])
+        return RegisteredSpouts(created=rest[0], values=[value.decode() for value in rest[1]])
+
+    return fcall("acker_register_spouts_v1", target, stamp.text, max_spouts, document, *names, decode=decode)
 
 
 def write_spout(topology: str, *, stamp: Stamp, name: str, present: str, document: str) -> Call[str | None]:
-    """Write a spout task if ``present`` is still its value ("" creates it); gives the new value, None if not.
+    """Write a spout task if ``present`` is still its value; gives the new value, None if not.
 
     Decoding raises `StaleStamp` if the topology has another incarnation.
     """

@@ -8,6 +8,7 @@ from acker_protocol.errors import StoreUnavailable
 from acker_protocol.redis_url import Kind, RedisUrl, read_redis_url
 from redis.exceptions import RedisError
 
+from acker_service.redis.errors import PermissionDenied, is_denied
 from acker_service.redis.node import check, probe
 from acker_service.redis.slot_map import Discover, SlotRange, all_slots
 
@@ -98,4 +99,5 @@ class _RoundRobin:
                 return await probe(url, *command), url
             except (RedisError, OSError) as error:
                 last_error = error
-        raise StoreUnavailable(f"no server says where the store's primaries are: {last_error}") from last_error
+        kind = PermissionDenied if is_denied(last_error) else StoreUnavailable
+        raise kind(f"no server says where the store's primaries are: {last_error}") from last_error

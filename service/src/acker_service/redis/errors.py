@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 from collections.abc import Iterator
 
 from acker_protocol.errors import ServiceError, StoreFull, StoreUnavailable
@@ -10,15 +11,18 @@ from redis.exceptions import (
     ClusterDownError,
     InvalidResponse,
     MovedError,
+    NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
+    ResponseError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from acker_service.redis import library
 
+_DENIED = re.compile(r"NOPERM|ACL failure|can't run this command|permissions? to (?:run|access)")
 _log = logging.getLogger(__name__)
 _SUGGESTS_MOVED_SLOTS = (
     *(RedisConnectionError, RedisTimeoutError, OSError),
@@ -26,6 +30,19 @@ _SUGGESTS_MOVED_SLOTS = (
 )
 _UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
 _CLOSED = "handler is closed"
+
+
+class PermissionDenied(StoreUnavailable):
+    """Redis does not let its login run a command: a retry helps only once the right is granted."""
+
+    retryable_by_default = False
+
+
+def is_denied(error: object) -> bool:
+    """Whether the login lacks the right to a command; a command within a function fails as a plain `ResponseError`."""
+    if isinstance(error, ResponseError) and not isinstance(error, NoPermissionError):
+        return _DENIED.search(str(error)) is not None
+    return isinstance(error, (NoPermissionError, PermissionDenied))
 
 
 def is_moved(error: object) -> bool:
@@ -41,6 +58,8 @@ def was_not_started(error: object) -> bool:
 def label(error: object) -> str:
     """Give the label of an error in metrics; that of a service error by its cause."""
     cause = (error.__cause__ or error) if isinstance(error, ServiceError) else error
+    if is_denied(cause):
+        return "error"
     if isinstance(cause, ServiceError):
         return "unconfirmed"
     if isinstance(cause, OutOfMemoryError):
@@ -61,6 +80,8 @@ def to_problem(error: BaseException) -> ServiceError:
         return error
     if isinstance(error, OutOfMemoryError):
         return StoreFull("Redis has no memory left for new roots")
+    if is_denied(error):
+        return PermissionDenied(f"the login of Redis lacks a right, see docs/redis.md: {error}")
     _log.warning("Redis: %s", error)
     return StoreUnavailable("the store did not answer as it should")
 

@@ -1,11 +1,11 @@
-"""The functions of the library that apply requests, read roots and counts, and expire roots of one shard.
+"""The functions of the library that read roots and counts, and expire roots of one shard.
 
 Each function describes a call of one Lua function (see lua/) and names what its reply holds.
 ``settings`` are the packed rules of a topology (`pack_settings`), ``bucket`` is the number of a root's bucket.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -14,7 +14,6 @@ from acker_protocol.operations import Outcome
 from acker_protocol.states import TopologyRules
 
 from acker_service.redis.calls import ShardCall
-from acker_service.redis.codec import ShardRequest
 
 _BUCKET_AND_ROOT = struct.Struct(">IQ")
 _SETTINGS = struct.Struct(">IIIIIB")
@@ -30,22 +29,6 @@ class RootState(Enum):
     EARLY = "E"
     PENDING = "P"
     FINISHED = "F"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """The results of one request in one shard: one code per operation; ``replayed`` if it had been applied before."""
-
-    codes: str
-    replayed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedRequests:
-    """The results of all requests of a call, and the free slots that they left, packed as they were given."""
-
-    free_slots: bytes
-    results: list[Applied]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,27 +103,6 @@ class ShardCounts:
     totals: dict[str, int]
 
 
-def apply(settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]) -> ShardCall[AppliedRequests]:
-    """Apply requests, one after the other; Redis refuses the call when its memory is full.
-
-    ``free_slots`` are those of capped spout tasks (`encode_free_slots`), empty without a cap.
-    """
-    args = (settings, free_slots, *(arg for request in requests for arg in request.args))
-    return ShardCall(function="acker_apply_v1", args=args, decode=_applied)
-
-
-def apply_without_inits(
-    settings: bytes, free_slots: bytes, requests: Sequence[ShardRequest]
-) -> ShardCall[AppliedRequests]:
-    """Apply requests, but refuse their inits; Redis runs this call even when its memory is full."""
-    args = (settings, free_slots, *(arg for request in requests for arg in request.args))
-    return ShardCall(function="acker_apply_full_v1", args=args, decode=_applied)
-
-
-ApplyFunction = Callable[[bytes, bytes, Sequence[ShardRequest]], ShardCall[AppliedRequests]]
-"""`apply` or `apply_without_inits`."""
-
-
 def read_root(*, settings: bytes, bucket: int, root_id: int) -> ShardCall[RootReply]:
     """Read one root."""
     return ShardCall(function="acker_read_root_v1", args=(settings, bucket, _id_bytes(root_id)), decode=_root)
@@ -210,11 +172,6 @@ def by_name(flat: Sequence[bytes]) -> dict[str, int]:
 def by_index(flat: Sequence[bytes]) -> dict[int, int]:
     """Read a hash of counts by spout index."""
     return {int(index): int(count) for index, count in zip(flat[::2], flat[1::2], strict=True)}
-
-
-def _applied(reply: list[Any]) -> AppliedRequests:
-    results = [Applied(codes=codes[1:].decode(), replayed=codes[:1] == b"=") for codes in reply[1:]]
-    return AppliedRequests(free_slots=reply[0], results=results)
 
 
 def _root(reply: list[Any]) -> RootReply:

@@ -6,10 +6,12 @@ Each function describes a call of one Lua function (see lua/) and names what its
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from acker_service.redis.calls import Argument, ShardCall, nothing
 from acker_service.redis.functions import by_index
+
+E = TypeVar("E")
 
 _READ_FIELDS = 3
 _DEAD_FIELDS = 6
@@ -19,17 +21,17 @@ EntryId = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEntry:
-    """An entry as it was read: its packed completions, and how many of the first to skip."""
+class ReadEntry:
+    """Packed completions of one entry, and how many of the entry come before them."""
 
     entry_id: EntryId
-    skip: int
+    skipped: int
     packed: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadEntry(StoredEntry):
-    """An entry of dead letters: how often it was tried, the last error, and when it was given up."""
+class DeadEntry(ReadEntry):
+    """Dead letters of one entry: how often it was tried, the last error, and when it was given up."""
 
     attempts: int
     error: str
@@ -37,9 +39,20 @@ class DeadEntry(StoredEntry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimedEntry(StoredEntry):
-    """An entry to deliver, and how often it was tried."""
+class Entries(Generic[E]):
+    """Entries as one shard gave them, oldest first, and whether it has more."""
 
+    more: bool
+    entries: list[E]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedEntry:
+    """An entry to deliver: all its packed completions, how many of the first to skip, and how often it was tried."""
+
+    entry_id: EntryId
+    skip: int
+    packed: bytes
     attempts: int
 
 
@@ -99,10 +112,15 @@ class LastUsed:
     used_ms: dict[int, int]
 
 
-def read(*, spout_index: int, entry: str, offset: int, max_completions: int) -> ShardCall[list[StoredEntry]]:
-    """Read completions after a position ("" is the beginning), oldest first, in whole entries."""
-    args = (spout_index, entry, offset, max_completions)
-    return ShardCall(function="acker_read_v1", args=args, decode=_entries)
+def read(
+    *, spout_index: int, entry: str, offset: int, max_completions: int, max_bytes: int
+) -> ShardCall[Entries[ReadEntry]]:
+    """Read completions after a position ("" is the beginning), oldest first.
+
+    Reading ends with the completion that reaches ``max_completions`` or ``max_bytes``.
+    """
+    args = (spout_index, entry, offset, max_completions, max_bytes)
+    return ShardCall(function="acker_read_v2", args=args, decode=_entries)
 
 
 def release(*, spout_index: int, entry: str, offset: int, max_entries: int) -> ShardCall[StepResult]:
@@ -169,10 +187,12 @@ def release_lease(*, spout_index: int, worker: str, rest_ms: int) -> ShardCall[N
     return ShardCall(function="acker_leave_v1", args=(spout_index, worker, rest_ms), decode=nothing, confirm=False)
 
 
-def read_dead(*, spout_index: int, entry: str, offset: int, max_completions: int) -> ShardCall[list[DeadEntry]]:
-    """Read dead letters after a position ("" is the beginning), oldest first, in whole entries."""
-    args = (spout_index, entry, offset, max_completions)
-    return ShardCall(function="acker_read_dead_v1", args=args, decode=_dead_entries)
+def read_dead(
+    *, spout_index: int, entry: str, offset: int, max_completions: int, max_bytes: int
+) -> ShardCall[Entries[DeadEntry]]:
+    """Read dead letters after a position, as `read` does completions."""
+    args = (spout_index, entry, offset, max_completions, max_bytes)
+    return ShardCall(function="acker_read_dead_v2", args=args, decode=_dead_entries)
 
 
 def replay_dead(*, spout_index: int, max_entries: int) -> ShardCall[StepResult]:
@@ -195,20 +215,29 @@ def read_used() -> ShardCall[LastUsed]:
     return ShardCall(function="acker_read_used_v1", decode=_used, confirm=False)
 
 
-def _entries(reply: list[Any]) -> list[StoredEntry]:
-    return [
-        StoredEntry(entry_id=_entry_id(entry), skip=int(skip), packed=packed)
-        for entry, skip, packed in _chunks(reply, _READ_FIELDS)
+def _entries(reply: list[Any]) -> Entries[ReadEntry]:
+    more, *rest = reply
+    entries = [
+        ReadEntry(entry_id=_entry_id(entry), skipped=int(skipped), packed=packed)
+        for entry, skipped, packed in _chunks(rest, _READ_FIELDS)
     ]
+    return Entries(more=bool(more), entries=entries)
 
 
-def _dead_entries(reply: list[Any]) -> list[DeadEntry]:
-    return [
+def _dead_entries(reply: list[Any]) -> Entries[DeadEntry]:
+    more, *rest = reply
+    entries = [
         DeadEntry(
-            entry_id=_entry_id(entry), skip=skip, packed=packed, attempts=attempts, error=error.decode(), at_ms=at_ms
+            entry_id=_entry_id(entry),
+            skipped=skipped,
+            packed=packed,
+            attempts=attempts,
+            error=error.decode(),
+            at_ms=at_ms,
         )
-        for entry, skip, packed, attempts, error, at_ms in _chunks(reply, _DEAD_FIELDS)
+        for entry, skipped, packed, attempts, error, at_ms in _chunks(rest, _DEAD_FIELDS)
     ]
+    return Entries(more=bool(more), entries=entries)
 
 
 def _claimed(reply: list[Any]) -> ClaimReply:

@@ -12,9 +12,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from acker_service.redis import config_functions, library
+from acker_service.redis import config_functions, library, rights
 from acker_service.redis.calls import Argument, Call, Command
-from acker_service.redis.errors import as_problems, normalized
+from acker_service.redis.errors import as_problems, is_denied, normalized
 
 CONFIRM_MS = 1_000
 """Milliseconds that replicas have to confirm a write."""
@@ -43,6 +43,8 @@ class Node:
     async def run(self, calls: Sequence[Call[Any]], *, replicas: int = 0) -> list[Any]:
         """Send the commands of calls in one round trip, and give their replies; each is atomic by itself.
 
+        Raises `PermissionDenied` before anything is sent if the login lacks a right.
+
         With ``replicas``, the replies count only once so many replicas confirm a write that follows the commands: a
         command that writes nothing itself (a repeat) must wait for the write that its reply is based on.
         """
@@ -51,14 +53,10 @@ class Node:
             with normalized():
                 if not self._is_loaded:
                     await self._load_once()
-                if replicas:
-                    return await self._run_confirmed(calls, replicas)
-                if len(calls) > 1:
-                    return await self._pipe([call.command for call in calls])
-                try:
-                    return [await self._redis.execute_command(*calls[0].command)]
-                except RedisError as error:
-                    return [error]
+                replies = await self._send(calls, replicas)
+                if any(map(is_denied, replies)):
+                    self._is_loaded = False  # rights were taken away: check them before anything else is half done
+                return replies
         finally:
             self._busy -= 1
             self._ended.set()
@@ -69,9 +67,14 @@ class Node:
             return await self._redis.execute_command(*command)
 
     async def load(self) -> None:
-        """Load the function library."""
+        """Load the function library, and check the login's rights. Raises `PermissionDenied`, `StoreUnavailable`."""
         with as_problems():
-            await library.load(self._redis)
+            await self._load_once()
+
+    async def missing_rights(self, commands: Sequence[str]) -> list[str]:
+        """Give those of the commands that the login may not run."""
+        with as_problems():
+            return await rights.missing(self._redis, commands)
 
     async def listen(self, channels: Sequence[str], on_message: Callable[[bytes], None]) -> None:
         """Pass on what is published on shard channels, on a connection of its own, until cancelled.
@@ -100,9 +103,24 @@ class Node:
         await self._redis.aclose(close_connection_pool=True)
 
     async def _load_once(self) -> None:
-        """Replace an older library on this server: it may have been away when the others were updated."""
+        """Replace an older library on this server: it may have been away when the others were updated.
+
+        Its own file may give the login other rights than those of the other servers.
+        """
+        self._is_loaded = False
         await library.load(self._redis)
+        await rights.require(self._redis)
         self._is_loaded = True
+
+    async def _send(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+        if replicas:
+            return await self._run_confirmed(calls, replicas)
+        if len(calls) > 1:
+            return await self._pipe([call.command for call in calls])
+        try:
+            return [await self._redis.execute_command(*calls[0].command)]
+        except RedisError as error:
+            return [error]
 
     async def _pipe(self, commands: Sequence[Command]) -> list[Any]:
         pipe = self._redis.pipeline(transaction=False)

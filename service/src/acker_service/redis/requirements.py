@@ -6,6 +6,7 @@ from typing import Any
 from acker_protocol.errors import StoreUnavailable
 from redis.exceptions import ResponseError
 
+from acker_service.redis import rights
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import Durability, Mode
 
@@ -34,6 +35,22 @@ class ServerRequirements:
             if policy != REQUIRED_POLICY:
                 return f"Redis has maxmemory-policy {policy}, which evicts pending roots; set it to {REQUIRED_POLICY}"
         return await self._fsync_violation() if self._needs_fsync else None
+
+    async def rights_violation(self) -> str | None:
+        """Describe which right the login lacks, beside those that loading the library checks; None if it has them.
+
+        Warn of one that the service can do without. Raises `StoreUnavailable`.
+        """
+        lacking = await self._redis.missing_rights()
+        if needed := set(rights.WAIT) & set(lacking):
+            return f"durability replica:n needs the right to wait for replicas: grant {rights.grants(needed)}"
+        if lacking:
+            _log.warning(
+                "the login that ACKER_REDIS_URL names lacks rights on channels: readers and webhooks get completions "
+                "up to a second later, by polling, and pub/sub may deliver none; grant %s (docs/redis.md lists all)",
+                rights.grants(lacking),
+            )
+        return None
 
     async def log_warnings(self) -> None:
         """Warn of settings that are allowed, but lose roots."""

@@ -79,7 +79,7 @@ class SlotMap:
         try:
             await asyncio.shield(self._discovery)
         except StoreUnavailable as error:
-            raise StoreUnavailable(error.detail) from error  # one for each caller, which may change its text
+            raise type(error)(error.detail) from error  # one for each caller, which may change its text
 
     def mark_stale(self) -> None:
         """Start a discovery: an error suggests that the map is outdated."""

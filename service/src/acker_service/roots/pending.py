@@ -6,7 +6,6 @@ hash, before the list reached it, received a root whose deadline the list has pa
 """
 
 import heapq
-import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +15,10 @@ from acker_service.redis import functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.functions import BucketPosition, ListedRoots, RootRecord, RootState
 from acker_service.roots.reading import RootView, view_record
+from acker_service.topologies.cursors import PendingRootList
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
-from acker_service.topologies.topology import CursorCodec, Topology
+from acker_service.topologies.topology import Topology
 
 RECORDS = 2_000
 """Records that one call reads, about: some milliseconds of Redis's time."""
@@ -28,8 +28,6 @@ MAX_CALLS = 16
 
 OVERFETCH = 16
 """Each shard is asked for twice its share of a page and so many more: the nearest roots are seldom spread evenly."""
-
-_CODEC = CursorCodec(2, struct.Struct(">BQIQQ"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +96,12 @@ def encode_positions(positions: ScanPositions, topology: Topology) -> str | None
         (shard, position.score, position.bucket, position.hscan_cursor, position.last_root_id)
         for shard, position in sorted(positions.items())
     ]
-    return _CODEC.encode(topology.incarnation, rows)
+    return PendingRootList(incarnation=topology.incarnation).encode(rows)
 
 
 def decode_positions(text: str | None, topology: Topology) -> ScanPositions:
     """Read positions; None, or those of another incarnation, are the beginning. Raises `InvalidRequest`."""
-    rows = _CODEC.decode(text, topology.incarnation) if text is not None else None
+    rows = PendingRootList(incarnation=topology.incarnation).decode(text) if text is not None else None
     if rows is None:
         return first_positions(topology)
     return {

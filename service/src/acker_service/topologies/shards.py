@@ -43,6 +43,16 @@ class Shards:
 
         return await self._retry(topology, once)
 
+    async def call_at(self, topology: Topology, calls: Sequence[tuple[int, ShardCall[R]]]) -> tuple[Topology, list[R]]:
+        """Make calls, each on the shard whose number it names, in one round trip."""
+
+        async def once(current: Topology) -> list[R]:
+            return await self._redis.execute_each(
+                [call.at(current.shards[shard], current.stamp) for shard, call in calls]
+            )
+
+        return await self._retry(topology, once)
+
     async def call_once(self, topology: Topology, calls: Sequence[ShardCall[R]]) -> list[R]:
         """Make one call on each shard, in one round trip, without a retry. Raises `StaleStamp`."""
         addressed = [call.at(key, topology.stamp) for key, call in zip(cycle(topology.shards), calls, strict=False)]

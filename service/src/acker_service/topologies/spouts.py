@@ -1,15 +1,17 @@
 """Reads and writes spout tasks: their indexes, by name and back, and their callbacks."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from acker_protocol.errors import SpoutBusy, StoreFull, StoreUnavailable, UnknownSpout
+from acker_protocol.errors import SpoutBusy, StoreFull, StoreUnavailable, TooManySpouts, UnknownSpout
 
 from acker_service.redis import config_functions
 from acker_service.redis.client import RedisClient
+from acker_service.redis.config_functions import SpoutsFull
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.callback import RegisteredCallback, decode_registered
 from acker_service.topologies.registry import (
@@ -21,7 +23,12 @@ from acker_service.topologies.registry import (
 from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
 
 UNREGISTERED = 2**32 - 1
-"""The index of a spout task that could not be registered."""
+"""The index of a spout task that is not registered."""
+
+NOT_FOUND_AGAIN = 2**32 - 2
+"""The index of a spout task that a shard asked for, and that was not registered then either."""
+
+_DELETION_POLLS = int(DELETION_TIMEOUT_MS / 1000 / POLL_INTERVAL_S)
 
 CallbackChange = Callable[[RegisteredCallback | None, int], RegisteredCallback | None]
 """Gives the new callback from the present one and the time in milliseconds; may raise."""
@@ -64,8 +71,9 @@ class Spout:
 class SpoutRegistry:
     """Reads and writes spout tasks, with a cache for each version of a topology: a deletion raises the version."""
 
-    def __init__(self, redis: RedisClient, registry: TopologyRegistry) -> None:
-        self._redis, self._registry = redis, registry
+    def __init__(self, redis: RedisClient, registry: TopologyRegistry, *, max_spouts: int) -> None:
+        """Name the store; a topology has ``max_spouts`` spout tasks at most."""
+        self._redis, self._registry, self._max_spouts = redis, registry, max_spouts
         self._caches: dict[str, tuple[object, dict[str, Spout]]] = {}
         self._with_callback: dict[str, tuple[object, list[Spout]]] = {}
 
@@ -106,18 +114,72 @@ class SpoutRegistry:
             self._with_callback[topology.name] = (self._cache_key(topology), spouts)
         return spouts
 
-    async def ensure(self, topology: Topology, names: set[str]) -> dict[str, int]:
-        """Give the indexes of spout tasks, and create those that are new, without a callback. Raises `StaleStamp`.
+    async def find(self, topology: Topology, names: Set[str]) -> dict[str, int]:
+        """Give the indexes of spout tasks, `UNREGISTERED` for those that do not exist; waits for deletions to end.
 
-        A new one that Redis has no memory for is `UNREGISTERED`: its inits have to be refused.
+        Raises `StoreUnavailable` if a deletion takes long.
         """
-        return {name: await self._index(topology, name) for name in names}
+        return await self._indexes(topology, names, self._read_named)
 
-    async def _index(self, topology: Topology, name: str) -> int:
-        try:
-            return (await self._ensure_one(topology, name)).index
-        except StoreFull:
-            return UNREGISTERED
+    async def ensure(self, topology: Topology, names: Set[str]) -> dict[str, int]:
+        """Give the indexes of spout tasks, and create those that are new, without a callback.
+
+        Waits for deletions to end. A new one that Redis has no memory for is `UNREGISTERED`: its inits have to be
+        refused. Raises `StaleStamp`, and `TooManySpouts` if none was created because not all have a place.
+        """
+        return await self._indexes(topology, names, self._ensure_named)
+
+    async def _indexes(
+        self, topology: Topology, names: Set[str], read: Callable[[Topology, Set[str]], Awaitable[dict[str, Spout]]]
+    ) -> dict[str, int]:
+        for _ in range(_DELETION_POLLS):
+            spouts = await read(topology, names)
+            deleting = [spout.name for spout in spouts.values() if spout.deletion]
+            if not deleting:
+                return {name: spouts[name].index if name in spouts else UNREGISTERED for name in names}
+            await asyncio.sleep(POLL_INTERVAL_S)
+        raise StoreUnavailable(f"spout task {deleting[0]} is being removed, and that takes long")
+
+    async def _ensure_named(self, topology: Topology, names: Set[str]) -> dict[str, Spout]:
+        """Give these spout tasks, and create those that are new; without those that Redis has no memory for.
+
+        All of a batch take one call to read and one to create, whatever their number.
+        """
+        spouts = await self._read_named(topology, names)
+        if new := sorted(names - spouts.keys()):
+            with contextlib.suppress(StoreFull):
+                _, created = await self._register(topology, new, Spout(name="", index=-1).document())
+                spouts |= created
+        return spouts
+
+    async def _read_named(self, topology: Topology, names: Set[str]) -> dict[str, Spout]:
+        """Give those of these spout tasks that exist; reads those that are not cached, or were being deleted."""
+        cached = self._cached(topology)
+        spouts = {name: cached[name] for name in names & cached.keys() if not cached[name].deletion}
+        if missing := sorted(names - spouts.keys()):
+            call = config_functions.read_some_spouts(topology.name, topology.incarnation, missing)
+            values = await self._redis.execute(call)
+            if found := {name: _decode(name, value) for name, value in zip(missing, values, strict=True) if value}:
+                await self._redis.wait_replicated(call)
+                self._cache_spouts(topology, found)
+                spouts |= found
+        return spouts
+
+    async def _register(self, topology: Topology, names: Sequence[str], document: str) -> tuple[bool, dict[str, Spout]]:
+        """Create those of the spout tasks that are new; says whether any is, and gives all. Raises `TooManySpouts`."""
+        reply = await self._redis.execute(
+            config_functions.register_spouts(
+                topology.name, stamp=topology.stamp, names=names, document=document, max_spouts=self._max_spouts
+            )
+        )
+        if isinstance(reply, SpoutsFull):
+            raise TooManySpouts(
+                f"topology {topology.name} has {reply.present} spout tasks and may have {self._max_spouts} "
+                f"(ACKER_MAX_SPOUTS): {reply.new} more were named, among them {names[0]}; delete unused ones"
+            )
+        spouts = {name: _decode(name, value) for name, value in zip(names, reply.values, strict=True)}
+        self._cache_spouts(topology, spouts)
+        return reply.created > 0, spouts
 
     async def create_or_update(
         self, topology: Topology, name: str, *, ephemeral: bool | None = None
@@ -130,34 +192,29 @@ class SpoutRegistry:
                 topology = await self._registry.refresh_after(topology, stale)
         raise AssertionError("retries end by raising")
 
-    async def _ensure_one(self, topology: Topology, name: str) -> Spout:
-        """Give a spout task that is not being deleted; waits for the end of a deletion."""
-        spout = self._cached(topology).get(name) or (await self._write(topology, name))[0]
-        for _ in range(int(DELETION_TIMEOUT_MS / 1000 / POLL_INTERVAL_S)):
-            if not spout.deletion:
-                return spout
-            await asyncio.sleep(POLL_INTERVAL_S)
-            await self.read_all(topology)
-            spout = (await self._write(topology, name))[0]
-        raise StoreUnavailable(f"spout task {name} is being removed, and that takes long")
-
-    async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None = None) -> tuple[Spout, bool]:
-        read = config_functions.read_spout(topology.name, topology.incarnation, name)
+    async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None) -> tuple[Spout, bool]:
+        read = config_functions.read_some_spouts(topology.name, topology.incarnation, [name])
         for _ in retries(f"spout task {name}"):
-            value = await self._redis.execute(read)
-            present = _decode(name, value) if value else None
-            wanted = present or Spout(name=name, index=-1)
-            if ephemeral is not None:
-                wanted = replace(wanted, ephemeral=ephemeral)
+            [value] = await self._redis.execute(read)
+            present = _decode(name, value) if value else Spout(name=name, index=-1)
+            wanted = present if ephemeral is None else replace(present, ephemeral=ephemeral)
+            if not value:
+                is_new, created = await self._register(topology, [name], wanted.document())
+                if is_new:
+                    return created[name], True
+                continue  # another request was faster
             if wanted == present:
                 await self._redis.wait_replicated(read)
-                return self._cache_spout(topology, present), False
-            write = config_functions.write_spout(
-                topology.name, stamp=topology.stamp, name=name, present=value or "", document=wanted.document()
-            )
-            written = await self._redis.execute(write)
+                written: str | None = value
+            else:
+                write = config_functions.write_spout(
+                    topology.name, stamp=topology.stamp, name=name, present=value, document=wanted.document()
+                )
+                written = await self._redis.execute(write)
             if written is not None:
-                return self._cache_spout(topology, _decode(name, written)), present is None
+                changed = _decode(name, written)
+                self._cache_spouts(topology, {name: changed})
+                return changed, False
         raise AssertionError("retries end by raising")
 
     async def mark(self, topology: Topology, before: Spout, after: Spout | None) -> Topology | None:
@@ -183,9 +240,9 @@ class SpoutRegistry:
         """A cache is valid for one version of a topology, and while its keys stay on the same servers."""
         return topology.stamp, self._redis.generation
 
-    def _cache_spout(self, topology: Topology, spout: Spout) -> Spout:
-        self._caches[topology.name] = (self._cache_key(topology), self._cached(topology) | {spout.name: spout})
-        return spout
+    def _cache_spouts(self, topology: Topology, spouts: Mapping[str, Spout]) -> None:
+        """Add to the cache, in one step for all: a batch may name thousands."""
+        self._caches[topology.name] = (self._cache_key(topology), {**self._cached(topology), **spouts})
 
 
 class Callbacks:

@@ -19,9 +19,10 @@ TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
 class SpoutCounts:
     """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was created.
 
-    ``dropped`` are early roots without an init, ``unbalanced`` the times an ack val was zero with edges outstanding;
-    ``deliveries`` count completions by result, ``latencies`` are complete latencies by outcome, ``backlogs`` are of
-    spout tasks with a callback, where they were read.
+    ``early`` are roots whose init has not come yet, ``dropped`` those whose init did not come in time,
+    ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count completions by result,
+    ``latencies`` are complete latencies by outcome, ``backlogs`` are of spout tasks with a callback, where they
+    were read.
     """
 
     pending: Counter[int] = field(default_factory=Counter)
@@ -31,6 +32,7 @@ class SpoutCounts:
     deliveries: dict[str, int] = field(default_factory=dict)
     latencies: dict[str, LatencyHistogram] = field(default_factory=dict)
     backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
+    early: int = 0
 
     def stored(self, index: int) -> int:
         """The number of completions kept for a spout task: unread ones and dead letters."""
@@ -61,6 +63,7 @@ class SpoutCounts:
             deliveries=self.deliveries,
             latencies=self.latencies,
             backlogs=self.backlogs,
+            early=self.early,
         )
 
 
@@ -83,7 +86,13 @@ class StatsReader:
         totals = {name: fields[name] + sum(_by_exponent(fields, name).values()) for name in TOTALS}
         deliveries = {name: fields[name] for name in DELIVERY}
         return SpoutCounts(
-            pending=pending, unread=unread, dead=dead, totals=totals, deliveries=deliveries, latencies=latencies
+            pending=pending,
+            unread=unread,
+            dead=dead,
+            totals=totals,
+            deliveries=deliveries,
+            latencies=latencies,
+            early=fields["early"],
         )
 
 

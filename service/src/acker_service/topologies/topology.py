@@ -1,22 +1,16 @@
-"""A topology as it was last read, and the cursors that point into its shards."""
+"""A topology as it was last read."""
 
-import base64
-import binascii
-import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from acker_protocol.errors import InvalidRequest, StoreUnavailable
+from acker_protocol.errors import StoreUnavailable
 
 from acker_service.redis.calls import shard_keys
 from acker_service.redis.codec import Layout
 from acker_service.redis.functions import pack_settings
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
-
-_CURSOR_HEAD = struct.Struct(">B8s")
 
 
 class TopologyRecreated(StoreUnavailable):
@@ -72,28 +66,3 @@ class Topology:
     def settings(self) -> bytes:
         """The rules that every call on a shard passes to Lua."""
         return pack_settings(self.config.rules, self.window_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class CursorCodec:
-    """One format of cursors: its number, and the layout of a row of integers, one row per shard."""
-
-    format: int
-    row: struct.Struct
-
-    def encode(self, incarnation: str, rows: Iterable[tuple[int, ...]]) -> str:
-        """Encode rows for one incarnation of a topology."""
-        packed = _CURSOR_HEAD.pack(self.format, bytes.fromhex(incarnation)) + b"".join(
-            self.row.pack(*row) for row in rows
-        )
-        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
-
-    def decode(self, text: str, incarnation: str) -> list[tuple[int, ...]] | None:
-        """Decode the rows; None for a cursor of another incarnation or format. Raises `InvalidRequest`."""
-        try:
-            packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars="-_", validate=True)
-            number, raw_incarnation = _CURSOR_HEAD.unpack_from(packed)
-            rows = list(self.row.iter_unpack(packed[_CURSOR_HEAD.size :]))
-        except (ValueError, binascii.Error, struct.error):
-            raise InvalidRequest("cursor is not one that was given here") from None
-        return rows if (number, raw_incarnation.hex()) == (self.format, incarnation) else None

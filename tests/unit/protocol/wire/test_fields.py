@@ -119,3 +119,25 @@ def test_distinct_edges_pass(ids: tuple[int, ...]) -> None:
 )
 def test_a_callers_text_is_shown_shortened_and_escaped(value: str, text: str) -> None:
     assert fields.abbreviate(value) == text
+
+
+NEAREST = [
+    ("wait", "wait_ms"),
+    ("WAIT-MS", "wait_ms"),
+    ("Limit", "limit"),
+    ("limt", "limit"),
+    ("openn", "open"),
+    ("token", None),
+    ("", None),
+    ("x" * 1_000_000, None),
+    ("limit" + "x" * 1_000_000, None),
+]
+
+
+@pytest.mark.parametrize(("name", "meant"), NEAREST, ids=[name[:10] for name, _ in NEAREST])
+def test_a_misspelt_name_resembles_a_known_one_or_none(name: str, meant: str | None) -> None:
+    assert fields.nearest(name, ["limit", "wait_ms", "open", "after"]) == meant
+
+
+def test_no_known_name_is_the_nearest_to_none() -> None:
+    assert fields.nearest("limit", []) is None

@@ -9,7 +9,7 @@ import pytest
 from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.operations import Ack, Fail, Init, ResetTimeout
 from acker_protocol.wire.operations import decode_batch
-from acker_protocol.wire.packed import HEADER, MAGIC, RECORD, VERSION, decode_packed, encode_packed
+from acker_protocol.wire.packed import HEADER, MAGIC, RECORD, VERSION, decode_packed, encode_packed, unpacked_size
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,6 +141,42 @@ def test_more_records_than_are_taken_are_too_large_whether_they_are_there_or_not
     for body in (batch(*[ACK] * 3), HEADER.pack(MAGIC, VERSION, 3, 0)):
         with pytest.raises(TooLarge, match="3 operations; at most 2"):
             decode_packed(body, max_operations=2)
+
+
+TEXT, NAME = but(FAIL, text=1), but(FAIL, component=1)
+SIZES = {
+    "nothing": (batch(), 16),
+    "an ack": (batch(ACK), 68),
+    "a spout task": (batch(INIT, INIT, strings=(b"orders",)), 120),
+    "a text": (batch(TEXT, strings=(b"no",)), 70),
+    "a shared text": (batch(*[TEXT] * 3, strings=(b"no",)), 178),
+    "a shared component": (batch(*[NAME] * 3, strings=(b"no",)), 178),
+    "both in one": (batch(but(FAIL, text=1, component=1), strings=(b"no",)), 72),
+    "bytes, not characters": (batch(*[TEXT] * 2, strings=("😀".encode(),)), 128),
+    "a string that is not used": (batch(TEXT, strings=(b"no", b"more")), 70),
+    "a pointer beyond the table": (batch(TEXT, NAME, but(FAIL, text=2), strings=(b"no",)), 176),
+}
+"""Batches, and the bytes that they unpack to."""
+
+
+@pytest.mark.parametrize(("body", "size"), SIZES.values(), ids=SIZES.keys())
+def test_what_is_shared_counts_once_for_each_record(body, size):
+    assert unpacked_size(body) == size
+
+
+def test_a_batch_in_which_nothing_is_shared_unpacks_to_no_more_than_its_bytes():
+    fails = [Fail(root_id=root, reason=f"reason {root}", component=f"part-{root}") for root in range(1, 100)]
+    inits = [Init(root_id=root, ack_val=1, spout_task="a", message_id=f"message {root}") for root in range(1, 100)]
+    for messages in (fails, inits, fails + inits):
+        body = encode_packed(messages)
+        assert unpacked_size(body) <= len(body)
+
+
+def test_a_batch_that_unpacks_to_more_than_is_taken_is_too_large():
+    body = batch(*[TEXT] * 3, strings=(b"no",))
+    assert len(decode_packed(body, max_operations=3, max_bytes=178)) == 3
+    with pytest.raises(TooLarge, match="unpacks to 178 bytes; at most 177"):
+        decode_packed(body, max_operations=3, max_bytes=177)
 
 
 @given(batches, st.data())

@@ -9,10 +9,11 @@ import httpx
 import pytest
 from acker_protocol.errors import Overloaded
 from acker_service.http import errors, load_shedding
-from acker_service.http.load_shedding import BoundedBody, Capacity, LoadLimits, waits
+from acker_service.http.load_shedding import FLOW, BoundedBody, Capacity, LoadLimits, waits
 from acker_service.metrics.registry import Metrics
 from fastapi import FastAPI, Request
 from starlette.types import Message
+from uvicorn.protocols.http.flow_control import FlowControl
 
 pytestmark = pytest.mark.anyio
 
@@ -118,6 +119,29 @@ async def test_those_who_wait_have_places_of_their_own():
 async def test_those_who_work_leave_places_to_those_who_wait():
     async with held(Busy(max_in_flight=1, max_waiting=1), LONG_POLL, "/work") as client:
         assert (await client.get("/work")).json()["code"] == "overloaded"
+
+
+def test_what_is_discarded_after_an_early_answer_follows_the_largest_body():
+    assert LoadLimits(max_body_bytes=1_000).max_discarded_bytes == 16_000
+
+
+async def test_an_answer_keeps_its_place_until_the_client_has_taken_it():
+    busy, flow = Busy(max_in_flight=1), FlowControl(asyncio.Transport())
+
+    async def on_a_connection(scope: Any, receive: Any, send: Any) -> None:
+        await busy.app({**scope, FLOW: flow}, receive, send)
+
+    busy.go.set()
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=on_a_connection), base_url="http://acker") as client:
+        flow.pause_writing()
+        unread = asyncio.create_task(client.get("/work"))
+        await busy.entered.get()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert (await client.get("/work")).json()["code"] == "overloaded"
+        flow.resume_writing()
+        assert (await unread).is_success
+        assert (await client.get("/work")).is_success
 
 
 async def test_a_body_that_finds_no_room_is_refused():

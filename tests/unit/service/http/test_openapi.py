@@ -17,6 +17,7 @@ from acker_service.http import sse
 from acker_service.http.errors import RETRY_AFTER_MS, respond
 from acker_service.http.load_shedding import UNLIMITED_PATHS
 from acker_service.http.openapi import read_contract
+from acker_service.http.parameters import MAX_DOCUMENT_BYTES
 from acker_service.settings import Settings
 from acker_service.topologies.callback import URL_CHARACTERS, CallbackStatus
 from acker_service.topologies.config import MAX_SPOUT_PENDING
@@ -33,11 +34,13 @@ STATED_MORE_EXACTLY = {"topology", "spout_task", "root_id", IDEMPOTENCY_KEY}
 """Parameters whose schemas the contract shares with bodies."""
 
 OWN_ERRORS = {
-    "init": {"conflict", "topology_busy", "max_spout_pending", "mailbox_full", "store_full"},
-    "batch": {"topology_busy"},
+    "init": {"conflict", "topology_busy", "too_many_spouts", "max_spout_pending", "mailbox_full", "store_full"},
+    "ack": {"store_full"},
+    "fail": {"store_full"},
+    "batch": {"topology_busy", "too_many_spouts"},
     "put_topology": {"ackers_fixed", "topology_busy", "store_full"},
     "delete_topology": {"topology_busy"},
-    "put_spout": {"spout_busy", "store_full"},
+    "put_spout": {"spout_busy", "too_many_spouts", "store_full"},
     "delete_spout": {"spout_busy"},
     "rotate_secret": {"spout_busy"},
     "resume_callback": {"spout_busy"},
@@ -171,6 +174,8 @@ def test_its_limits_are_those_of_the_code() -> None:
     for name in ("WebhookChange", "Callback"):
         assert SCHEMAS[name]["properties"]["url"]["maxLength"] == URL_CHARACTERS
     assert SCHEMAS["Batch"]["properties"]["ops"]["maxItems"] == Settings().max_batch
+    sizes = f"at most {Settings().max_body_bytes >> 20} MiB", f"at most {MAX_DOCUMENT_BYTES >> 10} KiB"
+    assert all(size in CONTRACT["info"]["description"] for size in sizes)
     reading = OPERATIONS["get /v1/topologies/{topology}/spouts/{spout_task}/completions"]
     assert f"a comment every {sse.HEARTBEAT_S:g} s" in reading["description"]
 

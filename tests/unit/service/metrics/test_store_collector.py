@@ -60,6 +60,7 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
         deliveries={"delivered": 9},
         latencies={"acked": LatencyHistogram(counts={0: 1, 22: 1, 23: 1}, sum_ms=1_500)},
         backlogs={"invoices": CallbackBacklog(unread=10, age_ms=2_500, is_on=True)},
+        early=11,
     )
     store = StoreStats(used_bytes=1, max_bytes=0, is_full=False, worker_seen=True, topologies={"orders": topology})
     shown = samples(store)
@@ -68,6 +69,7 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
         shown.items()
         >= {
             ("acker_roots_pending", "orders"): 6,
+            ("acker_roots_early", "orders"): 11,
             ("acker_completions_unread", "orders"): 7,
             ("acker_dead_letters", "orders"): 8,
             ("acker_completions_total", "orders", "acked"): 3,

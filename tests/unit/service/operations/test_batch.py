@@ -122,6 +122,14 @@ def test_a_batch_contains_the_kinds_of_its_operations(messages: list[Operation],
     assert {kind for kind in (Init, Ack) if ListBatch(messages).contains(kind)} == kinds
 
 
+def test_equal_orders_are_one_object() -> None:
+    [in_order], [grouped] = (
+        split(messages, shards=1, capped=False) for messages in ([init(1), ack(2)], [init(1), ack(2), ack(1)])
+    )
+    assert in_order.request_order is in_order.apply_order
+    assert grouped.request_order is not grouped.apply_order
+
+
 def test_a_batch_is_as_long_as_its_list() -> None:
     assert [len(ListBatch([ack(1)] * count)) for count in (0, 1, 7)] == [0, 1, 7]
 
@@ -132,6 +140,8 @@ def test_the_spout_tasks_are_those_of_the_inits() -> None:
     ]
     assert ListBatch([*inits, ack(1)]).spout_tasks == {"reader", "writer"}
     assert ListBatch([ack(1)]).spout_tasks == set()
+    assert ListBatch([*inits, ack(1)]).spout_tasks_of([0]) == {inits[0].spout_task}
+    assert ListBatch([*inits, ack(1)]).spout_tasks_of([]) == set()
 
 
 def test_operations_are_encoded_in_the_order_of_their_indexes() -> None:

@@ -68,6 +68,13 @@ def test_the_spout_tasks_are_those_that_are_pointed_to_and_no_other_strings() ->
     assert columns({"text": 2}, strings=STRINGS).spout_tasks == frozenset()
 
 
+def test_the_spout_tasks_of_some_inits_are_those_that_they_point_to() -> None:
+    some = columns({"spout_task": 1}, {"spout_task": 3}, {"spout_task": 1}, strings=STRINGS)
+    assert some.spout_tasks_of([1]) == {"writer"}
+    assert some.spout_tasks_of([2, 0]) == {"reader"}
+    assert some.spout_tasks_of([]) == set()
+
+
 @pytest.mark.parametrize(
     ("messages", "kinds"),
     [([], set()), (OTHERS, set()), ([*OTHERS, INIT], {Init}), ([ACK, INIT], {Ack, Init}), ([ACK], {Ack})],

@@ -2,13 +2,22 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
-from acker_protocol.errors import ServiceError
-from acker_protocol.operations import Operation
-from acker_protocol.wire.operations import decode_batch, encode_batch
-from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed, encode_packed
+from acker_protocol.errors import InvalidRequest, ServiceError, TooLarge
+from acker_protocol.operations import Fail, Operation
+from acker_protocol.wire.operations import decode_batch, decode_json, decode_operation, encode_batch
+from acker_protocol.wire.packed import (
+    CONTENT_TYPE,
+    HEADER,
+    MAX_BYTES,
+    RECORD,
+    decode_packed,
+    encode_packed,
+    unpacked_size,
+)
 from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
 from acker_service.operations.column_batch import ColumnBatch
@@ -22,20 +31,28 @@ MOST = 9
 Outcome = list[Operation] | tuple[type[ServiceError], str, dict[str, Any]]
 
 
-def outcome(kind: str, body: bytes, *, most: int = MOST) -> Outcome:
+def outcome(kind: str, body: bytes, *, most: int = MOST, most_bytes: int = MAX_BYTES) -> Outcome:
     """What the service makes of a body: messages, or the problem it is refused with."""
     try:
-        decoded = decoding.decode(kind, body, max_operations=most)
+        decoded = decoding.decode(kind, body, max_operations=most, max_bytes=most_bytes)
     except ServiceError as problem:
         return type(problem), problem.detail, problem.extra
     return read(decoded)  # columns of what is not lawful fail here
 
 
-def reference(kind: str, body: bytes, *, most: int = MOST) -> Outcome:
+def reference(kind: str, body: bytes, *, most: int = MOST, most_bytes: int = MAX_BYTES) -> Outcome:
     """What the reference codec makes of it."""
-    decode = {JSON: decoding.decode_json_batch, CONTENT_TYPE: decode_packed}[kind]
+    decode = {JSON: decoding.decode_json_batch, CONTENT_TYPE: partial(decode_packed, max_bytes=most_bytes)}[kind]
     try:
         return list(decode(body, max_operations=most))
+    except ServiceError as problem:
+        return type(problem), problem.detail, problem.extra
+
+
+def unchecked(body: bytes) -> Outcome:
+    """What the reference codec makes of JSON whose shape nobody checked before."""
+    try:
+        return decode_batch(decode_json(body), max_operations=MOST)
     except ServiceError as problem:
         return type(problem), problem.detail, problem.extra
 
@@ -160,6 +177,7 @@ TEXTS = {
     "too many, malformed": b'{"ops": [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]}',
     "nothing": b"",
     "nested deeply": b'{"ops": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "an operation that is nested deeply": b'{"ops": [' + b'{"a":' * 10_000 + b"1" + b"}" * 10_000 + b"]}",
 }  # fmt: skip
 
 
@@ -193,3 +211,145 @@ def test_a_batch_that_is_too_large_is_judged_alike(most):
 def test_the_vectors_of_the_page_are_decoded_fast(_title, document, digits):
     assert is_fast(CONTENT_TYPE, bytes.fromhex(digits))
     assert outcome(CONTENT_TYPE, bytes.fromhex(digits)) == outcome(JSON, document.encode())
+
+
+def packed_fails(count: int, length: int) -> bytes:
+    """Fails that share a reason."""
+    return encode_packed([Fail(root_id=root, reason="r" * length) for root in range(1, count + 1)])
+
+
+@given(batches, st.integers(0, 20_000))
+def test_a_batch_that_unpacks_to_too_much_is_judged_alike(messages, most):
+    body = encode_packed(messages)
+    assert outcome(CONTENT_TYPE, body, most_bytes=most) == reference(CONTENT_TYPE, body, most_bytes=most)
+    assert isinstance(outcome(CONTENT_TYPE, body, most_bytes=unpacked_size(body)), list)
+    assert outcome(CONTENT_TYPE, body, most_bytes=unpacked_size(body) - 1)[0] is TooLarge
+
+
+@given(batches, st.data())
+def test_other_bytes_in_a_batch_that_unpacks_to_too_much_are_judged_alike(messages, data):
+    body = bytearray(encode_packed(messages))
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.sampled_from((0, 1, 2, 3, 4, 8, 100, 255)))
+    most = data.draw(st.integers(0, 3_000))
+    kinds = CONTENT_TYPE, bytes(body)
+    assert outcome(*kinds, most_bytes=most) == reference(*kinds, most_bytes=most)
+
+
+def test_a_string_that_nobody_points_to_counts_for_nothing():
+    body = batch(RESET, strings=(b"x" * 1_000, b"y" * 1_000))
+    assert isinstance(outcome(CONTENT_TYPE, body, most_bytes=HEADER.size + RECORD.size), list)
+
+
+def test_a_pointer_beyond_the_table_is_pointed_at_and_counts_for_nothing():
+    body = batch((3, 0, 0, 7, 0, 0, 0, 0, 0, 9, 0), strings=(b"x" * 1_000,))
+    kind, detail, extra = outcome(CONTENT_TYPE, body, most_bytes=100)
+    assert (kind, detail, extra) == (InvalidRequest, "ops[0]: there is no string 9, only 1", {"index": 0})
+
+
+def test_the_size_is_refused_before_any_string_is_read():
+    body = packed_fails(9, 1_000)[:-1] + b"\xff"
+    kind, detail, _ = outcome(CONTENT_TYPE, body, most_bytes=9_000)
+    assert (kind, detail) == (
+        TooLarge,
+        "the batch unpacks to 9484 bytes; at most 9000 are taken: send fewer operations at once",
+    )
+
+
+@pytest.fixture
+def _always_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shape of small JSON is checked, too."""
+    monkeypatch.setattr(decoding, "MAX_UNCHECKED_BYTES", -1)
+
+
+@pytest.mark.usefixtures("_always_checked")
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize("name", NAMES)
+def test_the_check_of_the_shape_refuses_nothing_that_is_lawful(form, name):
+    for value in VALUES:
+        body = written([form, form | {name: value}])
+        checked, plain = reference(JSON, body), unchecked(body)
+        assert checked == plain if isinstance(plain, list) else checked[0] is plain[0], body
+
+
+@pytest.mark.usefixtures("_always_checked")
+@pytest.mark.parametrize("body", TEXTS.values(), ids=TEXTS.keys())
+def test_the_check_of_the_shape_refuses_no_odd_json_that_is_lawful(body):
+    checked, plain = reference(JSON, body), unchecked(body)
+    assert checked == plain if isinstance(plain, list) else issubclass(checked[0], ServiceError)
+
+
+@pytest.mark.usefixtures("_always_checked")
+@given(st.lists(documents, max_size=8))
+def test_operations_in_all_their_forms_have_the_shape(ops):
+    assert reference(JSON, written(ops)) == unchecked(written(ops))
+    for op in ops:
+        single = {name: value for name, value in op.items() if name != "op"}
+        body = json.dumps(single).encode()
+        assert decoding.decode_json_operation(op["op"], body) == decode_operation(op["op"], single)
+
+
+def large(item: str, *, begin: str = "", end: str = "") -> bytes:
+    """JSON that is too large to be built without a check."""
+    body = f"{begin}{', '.join([item] * 30_000)}{end}".encode()
+    assert len(body) > 65_536
+    return body
+
+
+LARGE = {
+    "a list": (large("[]", begin="[", end="]"), None),
+    "operations and more": (large("[]", begin='{"ops": [], "x": [', end="]}"), None),
+    "an operation of lists": (large("[]", begin=f'{{"ops": [{{{OP}}}, {{{OP}, "children": [', end="]}]}"), 1),
+    "an operation with objects": (large("{}", begin=f'{{"ops": [{{{OP}, "edges": [', end="]}]}"), 0),
+    "an operation of many fields": (large('"x": 1', begin=f'{{"ops": [{{{OP}}}, {{', end="}]}"), 1),
+    "an operation that is a list": (large("[]", begin=f'{{"ops": [{{{OP}}}, {{{OP}}}, [', end="]]}"), 2),
+    "an operation that is nested deeply": (b'{"ops": [' + b'{"op":' * 100_000 + b"}" * 100_000 + b"]}", None),
+    "an operation with a long name for a field": (f'{{"ops": [{{"{"x" * 100_000}": 1}}]}}'.encode(), 0),
+    "an operation with a long number": (f'{{"ops": [{{{OP}, "outstanding": {"1" * 100_000}}}]}}'.encode(), 0),
+    "a number that is cut": (f'{{"ops": [{{{OP}, "reason": "{"x" * 100_000}", "outstanding": '.encode(), None),
+}
+
+
+@pytest.mark.parametrize(("body", "index"), LARGE.values(), ids=LARGE.keys())
+def test_a_large_body_without_the_shape_of_a_batch_is_refused_before_it_is_built(monkeypatch, body, index):
+    monkeypatch.setattr(decoding.operations, "decode_json", pytest.fail)
+    kind, detail, extra = outcome(JSON, body)
+    assert (kind, extra) == (InvalidRequest, {} if index is None else {"index": index})
+    assert detail.startswith("the body must be" if index is None else f"ops[{index}]: an operation must be")
+    assert len(detail) < 300
+
+
+@pytest.mark.parametrize("item", ["[]", "{}", "1", "null", '"x"', "[[]]", f"{{{OP}}}"])
+def test_a_large_body_of_too_many_operations_is_refused_before_it_is_built(monkeypatch, item):
+    monkeypatch.setattr(decoding.operations, "decode_json", pytest.fail)
+    kind, detail, _ = outcome(JSON, large(item, begin='{"ops": [', end="]}"))
+    assert (kind, detail) == (TooLarge, "the batch has 30000 operations; at most 9 are taken")
+
+
+SINGLE = {
+    "a list": large("[]", begin="[", end="]"),
+    "lists in a list": large("[]", begin='{"children": [', end="]}"),
+    "objects in a list": large("{}", begin='{"children": [', end="]}"),
+    "another field": large("[]", begin='{"x": [', end="]}"),
+    "fields that repeat": large('"children": [[]]', begin="{", end="}"),
+    "what is nested deeply": b'{"root_id":' * 100_000,
+    "what is no JSON": b"x" * 100_000,
+    "no UTF-8": b"\xff" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", SINGLE.values(), ids=SINGLE.keys())
+def test_a_large_body_without_the_shape_of_an_operation_is_refused_before_it_is_built(monkeypatch, body):
+    monkeypatch.setattr(decoding.operations, "decode_json", pytest.fail)
+    with pytest.raises(InvalidRequest, match=r"^an operation must be a JSON object of its fields: ") as raised:
+        decoding.decode_json_operation("ack", body)
+    assert len(raised.value.detail) < 300
+
+
+def test_a_large_operation_is_decoded():
+    children = [f"{2**40 + number:016x}" for number in range(10_001)]
+    ack = {"root_id": ID, "edge_id": EDGE, "children": children}
+    decoded = decoding.decode_json_operation("ack", json.dumps(ack).encode())
+    assert decoded == decode_operation("ack", ack)
+    assert outcome(JSON, written([ack | {"op": "ack", "component": None}])) == [decoded]
+    assert reference(JSON, written([ack | {"op": "ack", "component": None}])) == [decoded]

@@ -60,4 +60,4 @@ def test_calls_that_only_report_wait_for_no_replica() -> None:
     ]
     assert not any(call.confirm for call in reports)
     assert functions.read_root(settings=b"", bucket=0, root_id=1).confirm
-    assert mailbox_functions.read(spout_index=0, entry="", offset=0, max_completions=1).confirm
+    assert mailbox_functions.read(spout_index=0, entry="", offset=0, max_completions=1, max_bytes=1).confirm

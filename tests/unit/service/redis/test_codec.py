@@ -16,17 +16,15 @@ from acker_protocol.operations import (
 )
 from acker_service.redis.codec import (
     EPOCH_MS,
-    UNLIMITED,
     Fingerprint,
-    FreeSlots,
     Layout,
     OperationResult,
     ShardRequest,
     decode_completions,
     decode_results,
     edge_hash,
-    encode_free_slots,
     encode_operation,
+    encode_positions,
     fingerprint,
     split_completions,
 )
@@ -213,12 +211,12 @@ def test_an_identity_is_the_test_vector() -> None:
     known_by = fingerprint("batch", "key-1", b"\1\2", sets=1_024)
     assert known_by == Fingerprint(set=550, hash=3085415557224287692, partial_hash=3085415557224287693)
     request = ShardRequest(operations=b"\1\2", fingerprint=known_by)
-    assert request.args == ("550", "3085415557224287692", "3085415557224287693", b"\1\2")
+    assert request.args == ("550", "3085415557224287692", "3085415557224287693", b"", b"\1\2")
     assert fingerprint("batch", "key-1", b"\1\2", sets=16).set == 6
 
 
 def test_a_request_without_a_key_has_no_identity() -> None:
-    assert ShardRequest(operations=b"\1\2").args == ("", "", "", b"\1\2")
+    assert ShardRequest(operations=b"\1\2").args == ("", "", "", b"", b"\1\2")
 
 
 def test_the_same_request_is_known_again() -> None:
@@ -289,17 +287,16 @@ def test_pairs_that_are_alike_differ_in_about_half_of_all_bits():
 # How many slots are free ----------------------------------------------------------------------------------------------
 
 
-def test_free_slots_are_packed_as_the_library_reads_them() -> None:
-    spouts = [FreeSlots(spout_index=7, slots=3), FreeSlots(spout_index=2**32 - 1, slots=UNLIMITED)]
-    assert encode_free_slots(spouts).hex() == "0000000700000003ffffffff40000000"
-    assert encode_free_slots([FreeSlots(spout_index=1, slots=-2)]).hex() == "00000001fffffffe"
-    assert encode_free_slots([]) == b""
+def test_positions_are_those_of_the_operations_in_the_request() -> None:
+    assert encode_positions([7, 300, 12], [7, 12, 300]).hex() == "000000000000000200000001"
+    order = [1, 2]
+    assert encode_positions(order, order) == b"", "they are applied in the order of the request"
 
 
-def test_a_full_mailbox_is_not_the_same_as_no_slots() -> None:
-    full, none = FreeSlots(spout_index=1, slots=5, mailbox_full=True), FreeSlots(spout_index=1, slots=0)
-    assert encode_free_slots([full]).hex() == "0000000180000000"
-    assert encode_free_slots([none]).hex() == "0000000100000000"
+def test_a_single_operation_has_no_hash_for_what_was_refused() -> None:
+    known_by = fingerprint("ack", "key-1", b"\1\2", sets=16)
+    request = ShardRequest(operations=b"\1\2", fingerprint=known_by, is_single=True)
+    assert request.args == (str(known_by.set), str(known_by.hash), "", b"", b"\1\2")
 
 
 # What comes back ------------------------------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ from acker_service.http.auth import needs
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import JSON, After, Limit, SpoutTask, TopologyName, Until, WaitMs, read_json
 from acker_service.http.sse import EventStreams, wants_events
+from acker_service.mailboxes.cursor import completion_list, dead_letter_list, decode_cursor
 from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers
-from acker_service.mailboxes.reading import MailboxReader, ReadResult, decode_cursor
+from acker_service.mailboxes.reading import MailboxReader, ReadResult
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import SpoutRegistry
@@ -105,7 +106,8 @@ def _add_removal(
             spout = await spouts.get(found, spout_task)
             if spout.callback is not None and spout.callback.owns_mailbox:
                 raise MailboxOwned(f"the webhook of spout task {spout_task} owns its completions; reading is allowed")
-            return await mailboxes.release(found, spout, decode_cursor(values["cursor"], found))
+            cursor = decode_cursor(values["cursor"], completion_list(found, spout))
+            return await mailboxes.release(found, spout, cursor)
 
         return {"released": await registry.with_current(topology, work)}
 
@@ -132,7 +134,8 @@ def make_dead_letter_router(
         """Give dead letters after a cursor."""
 
         async def work(found: Topology) -> DeadLetterPage:
-            spout, cursor = await spouts.get(found, spout_task), decode_cursor(after, found)
+            spout = await spouts.get(found, spout_task)
+            cursor = decode_cursor(after, dead_letter_list(found, spout))
             return await dead_letters.read(found, spout, cursor, limit)
 
         page = await registry.with_current(topology, work)

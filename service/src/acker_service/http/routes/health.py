@@ -10,14 +10,14 @@ from fastapi import APIRouter, Request, Response
 from acker_service.metrics.registry import Metrics
 from acker_service.metrics.store_collector import StoreStats
 from acker_service.monitoring.backpressure import Backpressure
+from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.snapshot import StoreMonitor
-from acker_service.redis.client import RedisClient
 from acker_service.roots.expiry import RootExpiry
 
 CHECK_TIMEOUT_S = 1.0
 
 
-def make_router(*, redis: RedisClient, expiry: RootExpiry, stopping: asyncio.Event) -> APIRouter:
+def make_router(*, readiness: Readiness, expiry: RootExpiry, stopping: asyncio.Event) -> APIRouter:
     """Build the routes of the probes; setting ``stopping`` makes the process not ready."""
     router = APIRouter(tags=["health"])
 
@@ -28,12 +28,12 @@ def make_router(*, redis: RedisClient, expiry: RootExpiry, stopping: asyncio.Eve
 
     @router.get("/readyz")
     async def readyz(response: Response) -> dict[str, str | bool]:
-        """Say whether the process takes work: it is not stopping and Redis answers."""
+        """Say whether the process takes work: it is not stopping and Redis takes a write."""
         if stopping.is_set():
             response.status_code = 503
             return {"status": "stopping"}
-        answers, ticking = await asyncio.gather(_check(_answers(redis)), _check(expiry.worker_seen()))
-        if not answers:
+        takes_writes, ticking = await asyncio.gather(readiness.takes_writes(), _check(expiry.worker_seen()))
+        if not takes_writes:
             response.status_code = 503
             return {"status": "store unavailable"}
         return {"status": "ready", "ticking": ticking}
@@ -62,15 +62,6 @@ async def _check(check: Coroutine[Any, Any, bool]) -> bool:
         return await asyncio.wait_for(check, CHECK_TIMEOUT_S)
     except (TimeoutError, StoreUnavailable):
         return False
-
-
-async def _answers(redis: RedisClient) -> bool:
-    """Check that Redis answers.
-
-    With several servers, one that answers is enough: its shards can still be served.
-    """
-    await redis.on_any_server("PING")
-    return True
 
 
 async def _store_stats(monitor: StoreMonitor, backpressure: Backpressure) -> StoreStats | None:

@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from acker_protocol.errors import Conflict, InvalidRequest, MailboxFull, MaxSpoutPending, ServiceError, StoreFull
 from acker_protocol.ids import format_id
-from acker_protocol.operations import REFUSED, Operation, OperationState
+from acker_protocol.operations import REFUSED, Init, Operation, OperationState
 from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
 from acker_protocol.wire.fields import idempotency_key
-from acker_protocol.wire.operations import VERBS, decode_operation
+from acker_protocol.wire.operations import VERBS
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.http import errors
 from acker_service.http.auth import needs, require_for
-from acker_service.http.parameters import JSON, TopologyName, content_type, read_body, read_json
+from acker_service.http.parameters import JSON, TopologyName, content_type, read_body
 from acker_service.operations import decoding
 from acker_service.operations.applier import Applier, ApplyRequest, Reply
 from acker_service.operations.batch import ListBatch, OperationBatch
@@ -32,6 +32,8 @@ _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
     OperationState.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
 }
 
+_EARLY_REFUSED = "the store has no memory left for new roots, or the topology has as many without their init as it may"
+
 
 def make_router(*, registry: TopologyRegistry, applier: Applier, max_body_bytes: int, max_batch: int) -> APIRouter:
     """Build the routes of the operations."""
@@ -46,7 +48,8 @@ def make_router(*, registry: TopologyRegistry, applier: Applier, max_body_bytes:
 
 def _single(registry: TopologyRegistry, applier: Applier, verb: str, max_body_bytes: int) -> Handler:
     async def operate(topology: TopologyName, request: Request, key: Key = None) -> Response:
-        operation = decode_operation(verb, await read_json(request, max_bytes=max_body_bytes))
+        content_type(request, JSON)
+        operation = decoding.decode_json_operation(verb, await read_body(request, max_bytes=max_body_bytes))
         reply = await _apply(registry, applier, topology, verb, ListBatch([operation]), key)
         return _respond(operation, reply)
 
@@ -58,7 +61,8 @@ def _batch(registry: TopologyRegistry, applier: Applier, max_body_bytes: int, ma
     async def batch(topology: TopologyName, request: Request, key: Key = None, results: Results = "all") -> Response:
         """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
         kind = content_type(request, *decoding.CONTENT_TYPES)
-        operations = decoding.decode(kind, await read_body(request, max_bytes=max_body_bytes), max_operations=max_batch)
+        body = await read_body(request, max_bytes=max_body_bytes)
+        operations = decoding.decode(kind, body, max_operations=max_batch, max_bytes=max_body_bytes)
         require_for(request, operations)
         reply = await _apply(registry, applier, topology, "batch", operations, key)
         response = Response(msgspec.json.encode(_show_results(reply, results)), media_type=JSON)
@@ -102,6 +106,8 @@ def _respond(operation: Operation, reply: Reply) -> Response:
     result = reply.results[0]
     if result.state in REFUSED:
         kind, detail = _REFUSALS[result.state]
+        if result.state is OperationState.STORE_FULL and not isinstance(operation, Init):
+            detail = _EARLY_REFUSED
         response: Response = errors.respond(kind(detail, root_id=format_id(operation.root_id)))
     else:
         response = Response(msgspec.json.encode(show_result(operation.root_id, result)), media_type=JSON)

@@ -19,7 +19,9 @@
     x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure
     due       zset    bucket -> earliest deadline in it; a hint when to look, the record decides
     f0:<b> f1:<b>     hash  outcomes by root id (A, F or T), in slices of one retention by its parity, expiring whole
-    s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window
+    s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
+                            of the request were refused
+    n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that
     p0:<n> p1:<n>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window
     pending   hash    spout index -> roots pending
     unread    hash    spout index -> completions not released
@@ -35,6 +37,7 @@
     failing   hash    spout index -> time of the first failure since the last success
     dead      hash    spout index -> completions in d<i>
     used      hash    spout index -> time of the last emit or read
+    early     string  number of early roots, none if it is missing; TTL 28 days
     gone      set     indexes of removed spout tasks: roots that end under them give no completion
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
@@ -54,7 +57,7 @@
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
-local VERSION = 6
+local VERSION = 7
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
@@ -86,8 +89,8 @@ end
 
 -- Registers a function that Redis also runs at maxmemory: all but those that make new roots, topologies or spout tasks.
 -- At maxmemory Redis refuses every other function, even one that only frees or reads.
-local function register(name, callback)
-  redis.register_function { function_name = name, callback = callback, flags = { 'allow-oom' } }
+local function register(name, callback, flags)
+  redis.register_function { function_name = name, callback = callback, flags = flags or { 'allow-oom' } }
 end
 
 -- Wraps a function of a shard: KEYS[1] is the shard, ARGV[1] the stamp. The wrapped function runs only if the stamp
@@ -114,7 +117,7 @@ local function begin_call(key, base, args)
   call.outcome_slice = call.base .. 'f' .. math.floor(call.now / call.retention) % 2 .. ':'
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
-  call.sliced, call.emitted = {}, {}
+  call.sliced, call.emitted, call.early_change = {}, {}, 0
   return call
 end
 
@@ -144,6 +147,20 @@ register('acker_barrier_v1', function(keys)
 end)
 
 register('acker_version', function() return VERSION end)
+
+-- Checks what the login of the caller may do: Redis runs a function by the rights of its caller, and stops it half-way
+-- where one is missing. Also runs on a replica. A command that the server does not have is not allowed.
+-- Input: no keys; ARGV commands, their words separated by a space. Output: {'ok', per command '1' (allowed) or '0'}
+register('acker_rights_v1', function(_, args)
+  local allowed = {}
+  for i, command in ipairs(args) do
+    local words = {}
+    for word in command:gmatch('%S+') do words[#words + 1] = word end
+    local is_known, may = pcall(redis.acl_check_cmd, unpack(words))
+    allowed[i] = is_known and may and '1' or '0'
+  end
+  return { 'ok', table.concat(allowed) }
+end, { 'allow-oom', 'no-writes' })
 
 -- Input: KEYS[1] shard; ARGV[1] stamp. Stamps a shard that has no stamp or a lower one.
 -- Output: {'ok'} or {'stale', stamp}

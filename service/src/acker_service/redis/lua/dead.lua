@@ -4,30 +4,38 @@
 ]]
 
 do
+  local function read(base, args, room, append)
+    local from = { entry = args[3], taken = tonumber(args[4]) }
+    return read_page(base .. 'd' .. args[2], from, tonumber(args[5]), room, append)
+  end
+
+  local function append_dead(reply, item, skip, packed)
+    local f = item[2]
+    for _, value in ipairs({ item[1], skip, packed, tonumber(f[6]), f[8], tonumber(f[10]) }) do
+      reply[#reply + 1] = value
+    end
+  end
+
   --[[
-    Reads dead letters after a position, oldest first, in whole entries until enough are found.
+    Reads dead letters after a position, oldest first, and cuts the last entry where there are enough.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry ('' from the beginning)  [4] number of its
-            completions that are taken  [5] number of completions wanted
-    Output  {'ok', entry, number of its completions to skip, its completions, tries, last error, time, next entry ...}
+            completions that are taken  [5] number of completions wanted  [6] bytes: reading ends with the completion
+            that reaches them
+    Output  {'ok', 1 if there are more, entry, number of its completions before these, completions, tries, last error,
+            time, next entry ...}
   ]]
   local function read_dead(_, base, args)
-    local key, from, taken, wanted = base .. 'd' .. args[2], args[3], tonumber(args[4]), tonumber(args[5])
-    if from ~= '' and is_beyond_end(key, from) then from = '' end
-    local reply, bytes, start = { 'ok' }, 0, from == '' and '-' or from
-    while wanted > 0 and bytes < MAX_BYTES do
-      local entries = redis.call('XRANGE', key, start, '+', 'COUNT', PAGE_SIZE)
-      for _, item in ipairs(entries) do
-        local f, skip = item[2], item[1] == from and taken or 0
-        local n, packed, tries, why, at = tonumber(f[2]), f[4], tonumber(f[6]), f[8], tonumber(f[10])
-        if n > skip and wanted > 0 and bytes < MAX_BYTES then
-          for _, value in ipairs({ item[1], skip, packed, tries, why, at }) do reply[#reply + 1] = value end
-          wanted, bytes = wanted - (n - skip), bytes + #packed
-        end
-        start = '(' .. item[1]
-      end
-      if #entries < PAGE_SIZE then break end
-    end
+    local reply = { 'ok', 0 }
+    reply[2] = read(base, args, tonumber(args[6]), function(...) append_dead(reply, ...) end)
+    return reply
+  end
+
+  -- As read_dead, for the release before: without [6], and entries are whole.
+  -- Output: {'ok', entry, number of its completions to skip, its completions, tries, last error, time, next entry ...}
+  local function read_dead_entries(_, base, args)
+    local reply = { 'ok' }
+    read(base, args, MAX_BYTES, function(item, skip) append_dead(reply, item, skip, item[2][4]) end)
     return reply
   end
 
@@ -52,7 +60,7 @@ do
     local total, more = end_dead(base, spout, args[3], function(n, packed) add_entry(base, spout, n, packed) end)
     if total > 0 then
       redis.call('HINCRBY', base .. 'unread', spout, total)
-      redis.call('SPUBLISH', key .. ':hints', args[1]:sub(1, 16) .. ' ' .. spout)
+      publish_hint(key .. ':hints', args[1]:sub(1, 16), spout)
     end
     return { 'ok', total, more }
   end
@@ -65,7 +73,8 @@ do
     return { 'ok', total, more }
   end
 
-  register_on_shard('acker_read_dead_v1', read_dead)
+  register_on_shard('acker_read_dead_v1', read_dead_entries)
+  register_on_shard('acker_read_dead_v2', read_dead)
   register_on_shard('acker_replay_dead_v1', replay_dead)
   register_on_shard('acker_discard_dead_v1', discard_dead)
 end

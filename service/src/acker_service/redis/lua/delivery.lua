@@ -51,20 +51,11 @@ do
     redis.call('HDEL', base .. 'tries' .. spout, entry)
   end
 
-  -- Gives the position of the completion after this one.
-  local function next_completion(packed, at)
-    local flags, stop = packed:byte(at + 18), at + 19
-    for _, flag in ipairs({ 4, 8, 16 }) do
-      if bit.band(flags, flag) ~= 0 then stop = stop + 2 + struct.unpack('>I2', packed, stop) end
-    end
-    return stop
-  end
-
   -- Splits an entry that is too large for one request into entries of `limit` completions, without its released ones.
   local function split_entry(base, spout, entry, packed, skip, limit)
     local at, n, start = 1, 0, 1
     while at <= #packed do
-      at, n = next_completion(packed, at), n + 1
+      at, n = skip_completions(packed, at, 1), n + 1
       if skip > 0 then
         skip, n, start = skip - 1, 0, at
       elseif n == limit or at > #packed then

@@ -32,6 +32,45 @@ local function read_head(base, spout)
   return entry, tonumber(taken)
 end
 
+-- Cuts an entry's completions: those after the first `skip`, `wanted` at most, up to the one that reaches `room` bytes.
+-- Gives their number, too.
+local function cut(packed, skip, left, wanted, room)
+  local start, n = skip_completions(packed, 1, skip), math.min(left, wanted)
+  local stop = n == left and #packed + 1 or skip_completions(packed, start, n)
+  if stop - start > room then
+    stop, n = start, 0
+    while stop - start < room do
+      stop, n = skip_completions(packed, stop, 1), n + 1
+    end
+  end
+  return packed:sub(start, stop - 1), n
+end
+
+-- Reads a stream of completions, oldest first, after the first `taken` of an entry and without those that are released;
+-- until there are `wanted`, or `room` bytes. Calls `append` with each entry, the number of its completions before these
+-- and these. Gives 1 if there are more. Reads few entries first: one may hold a megabyte.
+local function read_page(key, from, wanted, room, append)
+  if from.entry ~= '' and is_beyond_end(key, from.entry) then from.entry = '' end
+  local start, count = from.entry == '' and '-' or from.entry, 1
+  while true do
+    local entries = redis.call('XRANGE', key, start, '+', 'COUNT', count)
+    for _, entry in ipairs(entries) do
+      local skip = math.max(entry[1] == from.entry and from.taken or 0, entry[1] == from.head and from.released or 0)
+      local left = tonumber(entry[2][2]) - skip
+      if left > 0 then
+        if wanted <= 0 or room <= 0 then return 1 end
+        local packed, n = cut(entry[2][4], skip, left, wanted, room)
+        append(entry, skip, packed)
+        if n < left then return 1 end
+        wanted, room = wanted - n, room - #packed
+      end
+      start = '(' .. entry[1]
+    end
+    if #entries < count then return 0 end
+    count = math.min(count * 2, PAGE_SIZE)
+  end
+end
+
 do
   -- Notes that a mailbox is read, once a second at most.
   local function touch(base, spout)
@@ -41,33 +80,38 @@ do
     end
   end
 
+  local function read(base, args, room, append)
+    touch(base, args[2])
+    local head, released = read_head(base, args[2])
+    local from = { entry = args[3], taken = tonumber(args[4]), head = head, released = released }
+    return read_page(base .. 'm' .. args[2], from, tonumber(args[5]), room, append)
+  end
+
   --[[
-    Reads completions after a position, oldest first, in whole entries until enough are found.
+    Reads completions after a position, oldest first, and cuts the last entry where there are enough.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry ('' from the beginning)  [4] number of its
-            completions that are taken  [5] number of completions wanted
-    Output  {'ok', entry, number of its completions to skip, its completions, next entry ...}
+            completions that are taken  [5] number of completions wanted  [6] bytes: reading ends with the completion
+            that reaches them
+    Output  {'ok', 1 if there are more, entry, number of its completions before these, completions, next entry ...}
   ]]
-  local function read(_, base, args)
-    local key, from, taken, wanted = base .. 'm' .. args[2], args[3], tonumber(args[4]), tonumber(args[5])
-    touch(base, args[2])
-    if from ~= '' and is_beyond_end(key, from) then from = '' end
-    local head, released = read_head(base, args[2])
-    local reply, bytes, start = { 'ok' }, 0, from == '' and '-' or from
-    while wanted > 0 and bytes < MAX_BYTES do
-      local entries = redis.call('XRANGE', key, start, '+', 'COUNT', PAGE_SIZE)
-      for _, entry in ipairs(entries) do
-        local skip = math.max(entry[1] == from and taken or 0, entry[1] == head and released or 0)
-        local left = tonumber(entry[2][2]) - skip
-        if left > 0 and wanted > 0 and bytes < MAX_BYTES then
-          local n = #reply
-          reply[n + 1], reply[n + 2], reply[n + 3] = entry[1], skip, entry[2][4]
-          wanted, bytes = wanted - left, bytes + #entry[2][4]
-        end
-        start = '(' .. entry[1]
-      end
-      if #entries < PAGE_SIZE then break end
-    end
+  local function read_completions(_, base, args)
+    local reply = { 'ok', 0 }
+    reply[2] = read(base, args, tonumber(args[6]), function(entry, skip, packed)
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3] = entry[1], skip, packed
+    end)
+    return reply
+  end
+
+  -- As read_completions, for the release before: without [6], and entries are whole.
+  -- Output: {'ok', entry, number of its completions to skip, its completions, next entry ...}
+  local function read_entries(_, base, args)
+    local reply = { 'ok' }
+    read(base, args, MAX_BYTES, function(entry, skip)
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3] = entry[1], skip, entry[2][4]
+    end)
     return reply
   end
 
@@ -120,7 +164,8 @@ do
     return found
   end
 
-  register_on_shard('acker_read_v1', read)
+  register_on_shard('acker_read_v1', read_entries)
+  register_on_shard('acker_read_v2', read_completions)
   register_on_shard('acker_release_v1', release)
   register_on_shard('acker_discard_v1', discard)
   register_on_shard('acker_tips_v1', tips)

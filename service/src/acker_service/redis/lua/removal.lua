@@ -52,8 +52,8 @@ do
   local function sweep(keys, args)
     local base = base_of(keys[1], args[1])
     for n = tonumber(args[2]), tonumber(args[3]) do
-      local names = { 'r' .. n, 'x' .. n, 'f0:' .. n, 'f1:' .. n, 's0:' .. n, 's1:' .. n, 'm' .. n,
-        'retry' .. n, 'tries' .. n, 'd' .. n }
+      local names = { 'r' .. n, 'x' .. n, 'f0:' .. n, 'f1:' .. n, 's0:' .. n, 's1:' .. n, 'n0:' .. n,
+        'n1:' .. n, 'm' .. n, 'retry' .. n, 'tries' .. n, 'd' .. n }
       for set = n * 4, n * 4 + 3 do
         names[#names + 1] = 'p0:' .. set
         names[#names + 1] = 'p1:' .. set
@@ -63,7 +63,7 @@ do
     end
     redis.call('UNLINK', base .. 'due', base .. 'pending', base .. 'unread', base .. 'heads', base .. 'tips',
       base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
-      base .. 'failing', base .. 'dead')
+      base .. 'failing', base .. 'dead', base .. 'early')
     return { 'ok' }
   end
 
@@ -78,8 +78,7 @@ do
         finish(call, root, 'F')
         save_root(call, root)
       else
-        remove_record(call, root)
-        count(call, 'dropped')
+        drop_record(call, root)
       end
     end
     if redis.call('EXISTS', key) == 0 then redis.call('ZREM', call.due_key, bucket) end

@@ -8,6 +8,10 @@
 ]]
 
 do
+  local INIT, REFUSED = 1, '[bcms]'
+  local UNREGISTERED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
+  local REGISTERED, ASKED = 0, 2
+
   local function read_text(ops, pos)
     local length, at = struct.unpack('>I2', ops, pos)
     return ops:sub(at, at + length - 1), at + length
@@ -25,7 +29,7 @@ do
     return pos
   end
 
-  -- Runs `handler` (apply_operation or replay_operation) on each operation of a request. Gives their codes in a string.
+  -- Runs `handler`, such as apply_operation, on each operation of a request. Gives their codes in a string.
   local function run(call, handler, ops)
     local root, op, codes, n, pos, size = call.root, {}, {}, 0, 1, #ops
     local kind, bucket, root_id, flags
@@ -46,23 +50,72 @@ do
     return table.concat(codes)
   end
 
-  -- Whether a request was applied before. call.had_refusals then says whether its first run refused an init.
-  local function was_applied(call, set, hash, partial_hash)
-    if set == '' then return false end
+  -- Gives the position in the request, from 0, of the operation that is applied as the n-th, from 1.
+  local function position_of(request, n)
+    return request.positions == '' and n - 1 or struct.unpack('>I4', request.positions, n * 4 - 3)
+  end
+
+  -- Packs which operations were refused: one bit each by position, lowest bit first, up to the last one refused.
+  local function pack_refused(request, codes)
+    local bytes, n = {}, codes:find(REFUSED)
+    while n do
+      local position = position_of(request, n)
+      local at = math.floor(position / 8) + 1
+      for i = #bytes + 1, at do bytes[i] = 0 end
+      bytes[at] = bytes[at] + 2 ^ (position % 8)
+      n = codes:find(REFUSED, n + 1)
+    end
+    for i, byte in ipairs(bytes) do bytes[i] = string.char(byte) end
+    return table.concat(bytes)
+  end
+
+  -- Whether the first run refused an operation. The release before remembers only that it refused some inits.
+  local function was_refused(request, n, kind)
+    if not request.had_refusals then return false end
+    if not request.refused then return kind == INIT end
+    local position = position_of(request, n)
+    local byte = request.refused:byte(math.floor(position / 8) + 1) or 0
+    return bit.band(byte, 2 ^ (position % 8)) ~= 0
+  end
+
+  -- Whether a request was applied before. Then request.had_refusals says whether its first run refused an operation, and
+  -- request.refused which ones, if that is known.
+  local function was_applied(call, request)
+    if request.set == '' then return false end
     for slice = 0, 1 do
-      local found = redis.call('SMISMEMBER', call.base .. 's' .. slice .. ':' .. set, hash, partial_hash)
+      local key = slice .. ':' .. request.set
+      local found = redis.call('SMISMEMBER', call.base .. 's' .. key, request.hash, request.partial_hash)
       if found[1] == 1 or found[2] == 1 then
-        call.had_refusals = found[2] == 1
+        request.had_refusals = found[2] == 1
+        if request.had_refusals and request.positions then
+          request.refused = redis.call('HGET', call.base .. 'n' .. key, request.partial_hash)
+        end
         return true
       end
     end
     return false
   end
 
-  local function remember(call, set, hash, partial_hash, codes)
-    if set == '' or not call.changed then return end
-    local key = call.base .. 's' .. math.floor(call.now / call.idempotency_window) % 2 .. ':' .. set
-    redis.call('SADD', key, codes:find('[bms]') and partial_hash or hash)
+  -- Remembers a request that was answered with 200, also if it changed nothing: a repeat must not change anything
+  -- either. Not so in a full store, where that would fill it further, and not a single operation that was refused.
+  local function remember(call, request, codes)
+    if request.set == '' or call.store_full and not call.changed then return end
+    local refused = codes:find(REFUSED)
+    if refused and request.partial_hash == '' then return end
+    local key = math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set
+    local hashes, bits = call.base .. 's' .. key, call.base .. 'n' .. key
+    redis.call('SADD', hashes, refused and request.partial_hash or request.hash)
+    expire_slice(call, hashes, call.idempotency_window)
+    if not refused then return end
+    redis.call('HSET', bits, request.partial_hash, pack_refused(request, codes))
+    redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes))
+  end
+
+  -- As remember, for the release before: only what changed something, and only that inits were refused.
+  local function remember_v1(call, request, codes)
+    if request.set == '' or not call.changed then return end
+    local key = call.base .. 's' .. math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set
+    redis.call('SADD', key, codes:find('[bms]') and request.partial_hash or request.hash)
     expire_slice(call, key, call.idempotency_window)
   end
 
@@ -83,46 +136,98 @@ do
     return table.concat(packed)
   end
 
+  -- Answers a request that was applied before.
+  local function replay(call, request)
+    local n = 0
+    return '=' .. run(call, function(_, root, op, kind)
+      n = n + 1
+      op.refused = was_refused(request, n, kind)
+      return replay_operation(call, root, op, kind)
+    end, request.ops)
+  end
+
+  -- Marks the inits for which the caller has to look again for their spout task, which was not registered when it
+  -- looked: '?' has to be registered; '!' may be the one that the pending root belongs to, if it is registered by now.
+  local function mark_unregistered(call, request)
+    local replayed = was_applied(call, request)
+    return run(call, function(_, root, op, kind)
+      if kind ~= INIT or op.spout < UNKNOWN or root.state == 'F' then return '.' end
+      if root.state == 'P' then return op.spout == UNREGISTERED and not is_gone(call, root.spout) and '!' or '.' end
+      return (replayed or call.store_full) and '.' or '?'
+    end, request.ops)
+  end
+
+  local function apply_once(call, request)
+    if call.spouts ~= REGISTERED then
+      local marks = mark_unregistered(call, request)
+      if call.spouts == ASKED or marks:find('[?!]') then return '?' .. marks end
+    end
+    if was_applied(call, request) then return replay(call, request) end
+    call.changed = false
+    local codes = run(call, apply_operation, request.ops)
+    request.remember(call, request, codes)
+    return '+' .. codes
+  end
+
+  local function apply(call, free_slots, requests)
+    local reply = { 'ok', '' }
+    call.free_slots = read_free_slots(free_slots)
+    for i, request in ipairs(requests) do reply[i + 2] = apply_once(call, request) end
+    commit(call)
+    reply[2] = write_free_slots(call.free_slots)
+    return reply
+  end
+
   --[[
     Applies requests, one after the other, in one atomic step.
 
     Input   KEYS[1] shard
             ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL:
             none, its mailbox is full) of each capped spout task, or ''
+            [4] limits: B (0: all spout tasks of inits are registered; 1: some may have the index UNREGISTERED or, looked
+            for again, UNKNOWN; 2: likewise, and nothing is applied), most early roots of the shard I4
             then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
-            (stored instead where an init was refused), its operations
-    Output  {'ok', free slots left, per request '+' (applied) or '=' (replayed) and its codes} or {'stale', stamp}
+            (stored instead where an operation was refused; '' for a single operation), the position of each operation
+            in the request, I4 each, from 0 ('' if they are in the order of the request), its operations
+    Output  {'ok', free slots left, per request '+' (applied) or '=' (replayed) and its codes, or '?' (not applied) and
+            its marks (mark_unregistered)} or {'stale', stamp}
   ]]
-  local function apply(key, base, args, store_full)
-    local call = begin_call(key, base, args)
-    call.free_slots, call.store_full = read_free_slots(args[3]), store_full
-    local reply = { 'ok', '' }
-    for i = 4, #args, 4 do
-      if was_applied(call, args[i], args[i + 1], args[i + 2]) then
-        reply[#reply + 1] = '=' .. run(call, replay_operation, args[i + 3])
-      else
-        call.changed = false
-        local codes = run(call, apply_operation, args[i + 3])
-        remember(call, args[i], args[i + 1], args[i + 2], codes)
-        reply[#reply + 1] = '+' .. codes
-      end
+  local function apply_v2(key, base, args, store_full)
+    local call, requests = begin_call(key, base, args), {}
+    call.store_full = store_full
+    call.spouts, call.max_early = struct.unpack('>BI4', args[4])
+    for i = 5, #args, 5 do
+      requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2],
+        positions = args[i + 3], ops = args[i + 4], remember = remember }
     end
-    commit(call)
-    reply[2] = write_free_slots(call.free_slots)
-    return reply
+    return apply(call, args[3], requests)
   end
 
-  local function apply_all(key, base, args)
-    return apply(key, base, args, false)
+  -- As apply_v2, for replicas of the release before: without limits and positions. Acks and fails begin trees also in a
+  -- full store, for those replicas call acker_apply_full_v1 for all that holds no init.
+  local function apply_v1(key, base, args, store_full)
+    local call, requests = begin_call(key, base, args), {}
+    call.store_full, call.spouts = store_full, REGISTERED
+    for i = 4, #args, 4 do
+      requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2], ops = args[i + 3],
+        remember = remember_v1 }
+    end
+    return apply(call, args[3], requests)
   end
 
-  local function apply_without_inits(key, base, args)
-    return apply(key, base, args, true)
+  local function with_memory(version)
+    return function(key, base, args) return version(key, base, args, false) end
   end
 
-  -- For calls with inits: without allow-oom, so that Redis refuses the whole call when its memory is full.
-  redis.register_function('acker_apply_v1', on_shard(apply_all))
+  local function without_memory(version)
+    return function(key, base, args) return version(key, base, args, true) end
+  end
 
-  -- For all other calls, and for one with inits that was refused for memory: its inits get store_full.
-  register_on_shard('acker_apply_full_v1', apply_without_inits)
+  -- Without allow-oom, so that Redis refuses the whole call when its memory is full.
+  redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))
+  redis.register_function('acker_apply_v1', on_shard(with_memory(apply_v1)))
+
+  -- For a store that is full: every operation that would begin a tree gets store_full.
+  register_on_shard('acker_apply_full_v2', without_memory(apply_v2))
+  register_on_shard('acker_apply_full_v1', without_memory(apply_v1))
 end

@@ -19,8 +19,7 @@ do
       finish(call, root, 'T')
       save_root(call, root)
     else
-      remove_record(call, root)
-      count(call, 'dropped')
+      drop_record(call, root)
     end
     call.finished_count = call.finished_count + 1
     return nil

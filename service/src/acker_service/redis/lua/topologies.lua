@@ -5,6 +5,7 @@
 
 do
   local TICKED_MS = 10000
+  local SLICE = 1000
 
   local function hex(value, digits)
     local text = ''
@@ -43,30 +44,87 @@ do
     return { 'ok', stamp }
   end
 
+  -- Gives nil if a topology has the incarnation of a stamp, else the reply that refuses the call.
+  local function check_incarnation(topology, stamp)
+    local own = redis.call('HGET', topology, 'pair')
+    if not own or own:sub(1, 16) ~= stamp:sub(1, 16) then return { 'stale', own or '' } end
+  end
+
+  -- Gives the first of so many new spout indexes; an index is never used again.
+  local function take_indexes(topology, count)
+    return redis.call('HINCRBY', topology, 'next', count) - count
+  end
+
+  -- Writes a new spout task as it is stored.
+  local function new_value(index, now, document)
+    return string.format('%.0f %.0f ', index, now) .. document
+  end
+
   --[[
-    Writes a spout task, unless another writer changed it since the caller read it. A new one gets the next index, which
-    is never used again.
+    Writes a spout task, unless another writer changed it since the caller read it. A new one gets the next index.
 
     Input   KEYS[1] topology, KEYS[2] its spouts; ARGV[1] stamp  [2] spout task  [3] value that was read ('' for none)
             [4] document
     Output  {'ok', value}, {'raced'} or {'stale', stamp}
   ]]
   local function write_spout(keys, args)
-    local stamp = redis.call('HGET', keys[1], 'pair')
-    if not stamp or stamp:sub(1, 16) ~= args[1]:sub(1, 16) then return { 'stale', stamp or '' } end
+    local stale = check_incarnation(keys[1], args[1])
+    if stale then return stale end
     local value = redis.call('HGET', keys[2], args[2])
     if (value or '') ~= args[3] then return { 'raced' } end
-    local head = value and value:match('^%d+ %d+')
-      or redis.call('HINCRBY', keys[1], 'next', 1) - 1 .. ' ' .. string.format('%.0f', clock())
-    value = head .. ' ' .. args[4]
+    local head = value and value:match('^%d+ %d+ ')
+    value = head and head .. args[4] or new_value(take_indexes(keys[1], 1), clock(), args[4])
     redis.call('HSET', keys[2], args[2], value)
     return { 'ok', value }
   end
 
-  -- Input: KEYS[1] shard; ARGV[1] stamp. Output: {'ok', pending, unread and dead letters, each by spout index, counts}
+  -- Gives the values of spout tasks, false for one that does not exist: ARGV from `first` on are their names.
+  local function read_values(key, args, first)
+    local values = {}
+    for from = first, #args, SLICE do
+      local slice = redis.call('HMGET', key, unpack(args, from, math.min(from + SLICE - 1, #args)))
+      for i = 1, math.min(SLICE, #args - from + 1) do values[#values + 1] = slice[i] end
+    end
+    return values
+  end
+
+  --[[
+    Creates the spout tasks that are new, all of them or none, and leaves the others as they are.
+
+    Input   KEYS[1] topology, KEYS[2] its spouts; ARGV[1] stamp  [2] most spout tasks that the topology may have
+            [3] document of a new one, then names, each once
+    Output  {'ok', number of new ones, {value of each name}}, {'full', spout tasks that the topology has, new ones that
+            were wanted} or {'stale', stamp}
+  ]]
+  local function register_spouts(keys, args)
+    local stale = check_incarnation(keys[1], args[1])
+    if stale then return stale end
+    local values, new = read_values(keys[2], args, 4), {}
+    for i, value in ipairs(values) do
+      if not value then new[#new + 1] = i end
+    end
+    if #new > 0 then
+      local count = redis.call('HLEN', keys[2])
+      if count + #new > tonumber(args[2]) then return { 'full', count, #new } end
+      local index, now, fields = take_indexes(keys[1], #new), clock(), {}
+      for n, i in ipairs(new) do
+        values[i] = new_value(index + n - 1, now, args[3])
+        fields[2 * n - 1], fields[2 * n] = args[i + 3], values[i]
+      end
+      for from = 1, #fields, SLICE do
+        redis.call('HSET', keys[2], unpack(fields, from, math.min(from + SLICE - 1, #fields)))
+      end
+    end
+    return { 'ok', #new, values }
+  end
+
+  -- Input: KEYS[1] shard; ARGV[1] stamp. Output: {'ok', pending, unread and dead letters, each by spout index, counts
+  -- and the number of early roots, by name}
   local function read_counts(_, base)
+    local counts = redis.call('HGETALL', base .. 'counts')
+    counts[#counts + 1], counts[#counts + 2] = 'early', redis.call('GET', base .. 'early') or '0'
     return { 'ok', redis.call('HGETALL', base .. 'pending'), redis.call('HGETALL', base .. 'unread'),
-      redis.call('HGETALL', base .. 'dead'), redis.call('HGETALL', base .. 'counts') }
+      redis.call('HGETALL', base .. 'dead'), counts }
   end
 
   -- Input: KEYS[1] acker:{topologies}. Notes that a worker ticks. Output: {'ok'}
@@ -75,9 +133,10 @@ do
     return { 'ok' }
   end
 
-  -- Without allow-oom: these two make new topologies and spout tasks.
+  -- Without allow-oom: these make new topologies and spout tasks.
   redis.register_function('acker_write_topology_v1', write_topology)
   redis.register_function('acker_write_spout_v1', write_spout)
+  redis.register_function('acker_register_spouts_v1', register_spouts)
   register_on_shard('acker_read_counts_v1', read_counts)
   register('acker_note_tick_v1', note_tick)
 end

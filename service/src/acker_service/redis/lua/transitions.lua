@@ -2,14 +2,14 @@
   The state machine of a root: what one operation does to it. Twin of acker_protocol/tree.py, with the same functions
   under the same names in the same order; a stateful property test compares the two.
 
-    state \ operation  Init                       Ack                        Fail      ResetTimeout
-    unknown            pending acked refused      early                      early     unknown
-    early              pending acked failed       early duplicate            early     unknown
+    state \ operation  Init                       Ack                        Fail           ResetTimeout
+    unknown            pending acked refused      early refused              early refused  unknown
+    early              pending acked failed       early duplicate            early          unknown
                        refused
-    pending            duplicate conflict         pending acked duplicate    failed    pending
+    pending            duplicate conflict         pending acked duplicate    failed         pending
     finished           finished, with the outcome, whatever the operation
-    no ackers          acked refused              finished                   finished  finished
-    handler            init                       ack                        fail      reset_timeout
+    no ackers          acked refused              finished                   finished       finished
+    handler            init                       ack                        fail           reset_timeout
 
   Codes of root.state: N unknown, E early, P pending, F finished. Codes of an answer: p pending, a acked, f failed,
   e early, d duplicate, u unknown, c conflict; A, F, T finished with that outcome; refused is m max_spout_pending,
@@ -30,7 +30,7 @@ do
 
   local apply_untracked, init, ack, fail, reset_timeout
   local resolve, new_tree, emit, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
-  local admission_refusal, full_refusal, would_finish, emitted_by, check_and_remember_edge
+  local early_refusal, admission_refusal, full_refusal, would_finish, emitted_by, check_and_remember_edge
 
   -- Applies one operation to a root. Gives the code of the answer.
   function apply_operation(call, root, op, kind)
@@ -61,6 +61,8 @@ do
 
   function ack(call, root, op)
     if op.high == 0 and op.low == 0 then return current_state(root) end
+    local code = early_refusal(call, root)
+    if code then return code end
     if call.dedupe_window > 0 and op.edge_high and check_and_remember_edge(call, root, op) then return 'd' end
     if root.state == 'N' then new_tree(call, root) end
     touch_progress_deadline(call, root)
@@ -69,6 +71,8 @@ do
   end
 
   function fail(call, root, op)
+    local code = early_refusal(call, root)
+    if code then return code end
     if root.state == 'N' then new_tree(call, root) end
     if not root.failed then root.failed, root.failure = true, pack_failure(op.text, op.component) end
     return resolve(call, root)
@@ -139,6 +143,14 @@ do
     return root.state == 'P' and 'p' or 'e'
   end
 
+  -- Gives the code that refuses an ack or a fail which would begin a tree where the store is full, or the shard has as
+  -- many early roots as it may.
+  function early_refusal(call, root)
+    if root.state ~= 'N' or not call.max_early then return nil end
+    if call.store_full then return 's' end
+    return early_before(call) + call.early_change >= call.max_early and 's' or nil
+  end
+
   -- Takes a free slot for an init, or gives the code that refuses it.
   function admission_refusal(call, root, op)
     local code = full_refusal(call, op)
@@ -184,12 +196,14 @@ do
   TRANSITIONS = { init, ack, fail, reset_timeout }
 
   -- Answers an operation of a request that was applied before, without effect (acker_protocol/idempotency.py).
+  -- op.refused says that its first run refused it.
   function replay_operation(call, root, op, kind)
     if root.state == 'F' then return root.outcome end
     if kind == INIT then
       if root.state == 'P' then return emitted_by(call, root, op) and 'p' or 'c' end
-      return call.had_refusals and 'm' or 'd'
+      return op.refused and 'm' or 'd'
     end
+    if op.refused then return 's' end
     if root.state == 'N' then return 'd' end
     if root.state == 'E' then return kind == RESET_TIMEOUT and 'u' or 'e' end
     return kind == FAIL and 'd' or 'p'

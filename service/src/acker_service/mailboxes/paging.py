@@ -1,0 +1,123 @@
+"""Gathers a page from all shards of a list: asks each for a share, and again those that have more, until it is full.
+
+A page reads about as much as it gives: `PAGE_BYTES` in all, however many the shards.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from acker_service.mailboxes.cursor import Cursor, Position
+
+T = TypeVar("T")
+
+PAGE_BYTES = 4_194_304
+"""A page ends with the completions that reach so many bytes, as they are packed in the store."""
+
+OVERFETCH = 16
+"""A shard is asked for twice its share of a page and so many more: completions are seldom spread evenly."""
+
+Item = tuple[Position, T]
+"""A completion, and the position behind it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one shard is asked for: completions behind a position (None: from the beginning)."""
+
+    position: Position | None
+    max_completions: int
+    max_bytes: int
+
+    @property
+    def entry(self) -> str:
+        """The id of the entry that the position is in, "" at the beginning."""
+        return self.position.entry if self.position else ""
+
+    @property
+    def offset(self) -> int:
+        """How many completions of that entry are read."""
+        return self.position.offset if self.position else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardItems(Generic[T]):
+    """What one shard gave: items, oldest first, their size in bytes, and whether it has more."""
+
+    items: Sequence[Item[T]]
+    size: int
+    more: bool
+
+
+class PageBuilder(Generic[T]):
+    """Builds one page from some shards of a list, behind a cursor, ``limit`` completions at most.
+
+    While ``shares`` names shards, they are to be read and given to ``add``; each such round fills the page or finds the
+    end of a shard. A page that is neither full nor of `PAGE_BYTES` is the last.
+    """
+
+    def __init__(self, cursor: Cursor, shards: Iterable[int], limit: int) -> None:
+        self._cursor, self._limit, self._free_bytes = cursor, limit, PAGE_BYTES
+        self._found: dict[int, list[Item[T]]] = {shard: [] for shard in sorted(shards)}
+        self._unfinished = set(self._found)
+
+    def shares(self) -> dict[int, Share]:
+        """Give what to ask of which shard next; nothing once the page is full or no shard has more."""
+        missing = self._limit - self._count()
+        if missing <= 0 or self._free_bytes <= 0 or not self._unfinished:
+            return {}
+        shards = len(self._unfinished)
+        max_completions = min(missing, -(-missing // shards) * 2 + OVERFETCH)
+        max_bytes = -(-self._free_bytes // shards)
+        return {
+            shard: Share(position=self._position(shard), max_completions=max_completions, max_bytes=max_bytes)
+            for shard in sorted(self._unfinished)
+        }
+
+    def add(self, shard: int, given: ShardItems[T]) -> None:
+        """Add what a shard gave for its share."""
+        self._found[shard] += given.items
+        self._free_bytes -= given.size
+        if not (given.more and given.items):
+            self._unfinished.remove(shard)
+
+    def take(self) -> dict[int, Sequence[Item[T]]]:
+        """Take the page's completions fairly from the shards. Gives no shard without any."""
+        taken = take_fairly(list(self._found.values()), self._limit)
+        return {shard: taken[i] for i, shard in enumerate(self._found) if i in taken}
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be others behind the page."""
+        return bool(self._unfinished) or self._count() >= self._limit
+
+    def _count(self) -> int:
+        return sum(map(len, self._found.values()))
+
+    def _position(self, shard: int) -> Position | None:
+        found = self._found[shard]
+        return found[-1][0] if found else self._cursor.positions.get(shard)
+
+
+def take_fairly(found: Sequence[Sequence[Item[T]]], limit: int) -> dict[int, Sequence[Item[T]]]:
+    """Take up to a limit from the shards in equal shares; the remainder goes to the shards with the oldest entries.
+
+    So a reader that takes less than one per shard reaches every shard in time. Gives no empty shares.
+    """
+    by_age = sorted((shard for shard, items in enumerate(found) if items), key=lambda shard: found[shard][0][0].ms)
+    parts = zip(by_age, fair_shares([len(found[shard]) for shard in by_age], limit), strict=True)
+    return {shard: found[shard][:share] for shard, share in parts if share}
+
+
+def fair_shares(found: Sequence[int], limit: int) -> list[int]:
+    """Divide a limit among shards with these numbers of completions.
+
+    Shares are equal; the remainder goes to the first shards.
+    """
+    shares = [0] * len(found)
+    while limit and (unsatisfied := [i for i, count in enumerate(found) if count > shares[i]]):
+        each = max(1, limit // len(unsatisfied))
+        for i in unsatisfied:
+            step = min(each, found[i] - shares[i], limit)
+            shares[i], limit = shares[i] + step, limit - step
+    return shares

@@ -1,0 +1,151 @@
+"""Cursors: opaque texts that name one list of a topology and a position in each of its shards.
+
+A cursor is unpadded base64url of big-endian fields: the format B, the incarnation 8s, then by format
+
+    1  rows: a spout task's completions or dead letters, of which it names neither; only the release before gives these
+    2  rows: pending roots
+    3  the kind of list B, a hash of the spout task's name 16s and its index I; rows: that list of that spout task
+
+A row holds the position in one shard. The fields of format 3 are as long as one of its rows, so that the release
+before, which knows no format 3, takes it for the beginning of the list.
+"""
+
+import base64
+import binascii
+import hashlib
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, NoReturn
+
+from acker_protocol.errors import InvalidRequest
+
+_HEAD = struct.Struct(">B8s")
+_SPOUT_LIST = struct.Struct(">B16sI")
+_NAME_HASH_BYTES = 16
+
+Row = tuple[int, ...]
+
+
+class CursorFormat(IntEnum):
+    """The formats in use. One that is not among them is a later release's and counts as the beginning."""
+
+    UNNAMED = 1
+    PENDING_ROOTS = 2
+    SPOUT_LIST = 3
+
+
+class ListKind(IntEnum):
+    """The lists that a spout task has."""
+
+    COMPLETIONS = 1
+    DEAD_LETTERS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoutList:
+    """One list of a spout task. ``spout_index`` tells spout tasks apart that had the same name."""
+
+    kind: ListKind
+    incarnation: str
+    spout_task: str
+    spout_index: int
+
+    row: ClassVar = struct.Struct(">BQQI")
+
+    def encode(self, rows: Iterable[Row]) -> str:
+        """Write a position as the text that callers hold."""
+        named = _SPOUT_LIST.pack(self.kind, _hash(self.spout_task), self.spout_index)
+        return _encode(CursorFormat.SPOUT_LIST, self.incarnation, named + _pack_rows(self.row, rows))
+
+    def decode(self, text: str) -> list[Row] | None:
+        """Read rows; None for a cursor of a topology or spout task that was deleted, or of an unknown format.
+
+        So is one of the release before, which does not say whose it is. Raises `InvalidRequest`.
+        """
+        cursor = _decode(text)
+        if cursor.format == CursorFormat.PENDING_ROOTS:
+            self._refuse()
+        rows = _unpack_rows(self.row, cursor.body)
+        if cursor.format != CursorFormat.SPOUT_LIST:
+            return None
+        if not rows:
+            raise _not_a_cursor()
+        kind, name_hash, index = _SPOUT_LIST.unpack_from(cursor.body)
+        if (kind, name_hash) != (self.kind, _hash(self.spout_task)):
+            self._refuse()
+        return rows[1:] if (cursor.incarnation, index) == (self.incarnation, self.spout_index) else None
+
+    def _refuse(self) -> NoReturn:
+        noun = self.kind.name.lower().replace("_", " ")
+        raise _of_another_list(f"the {noun} of spout task {self.spout_task}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRootList:
+    """The pending roots of a topology."""
+
+    incarnation: str
+
+    row: ClassVar = struct.Struct(">BQIQQ")
+
+    def encode(self, rows: Iterable[Row]) -> str:
+        """Write a position as the text that callers hold."""
+        return _encode(CursorFormat.PENDING_ROOTS, self.incarnation, _pack_rows(self.row, rows))
+
+    def decode(self, text: str) -> list[Row] | None:
+        """Read rows; None for a cursor of a topology that was deleted, or of an unknown format.
+
+        Raises `InvalidRequest`.
+        """
+        cursor = _decode(text)
+        if cursor.format in (CursorFormat.UNNAMED, CursorFormat.SPOUT_LIST):
+            raise _of_another_list("the pending roots")
+        rows = _unpack_rows(self.row, cursor.body)
+        given = (cursor.format, cursor.incarnation)
+        return rows if given == (CursorFormat.PENDING_ROOTS, self.incarnation) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cursor:
+    format: int
+    incarnation: str
+    body: bytes
+
+
+def _encode(number: CursorFormat, incarnation: str, body: bytes) -> str:
+    packed = _HEAD.pack(number, bytes.fromhex(incarnation)) + body
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def _decode(text: str) -> _Cursor:
+    try:
+        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars="-_", validate=True)
+        number, incarnation = _HEAD.unpack_from(packed)
+    except (ValueError, binascii.Error, struct.error):
+        raise _not_a_cursor() from None
+    return _Cursor(format=number, incarnation=incarnation.hex(), body=packed[_HEAD.size :])
+
+
+def _pack_rows(row: struct.Struct, rows: Iterable[Row]) -> bytes:
+    return b"".join(row.pack(*values) for values in rows)
+
+
+def _unpack_rows(row: struct.Struct, body: bytes) -> list[Row]:
+    try:
+        return list(row.iter_unpack(body))
+    except struct.error:
+        raise _not_a_cursor() from None
+
+
+def _hash(spout_task: str) -> bytes:
+    return hashlib.blake2b(spout_task.encode(), digest_size=_NAME_HASH_BYTES).digest()
+
+
+def _not_a_cursor() -> InvalidRequest:
+    return InvalidRequest("cursor is not one that was given here")
+
+
+def _of_another_list(wanted: str) -> InvalidRequest:
+    return InvalidRequest(f"cursor was given by another list than {wanted}; send the cursor of a page of that list")

@@ -1,0 +1,294 @@
+"""Acks and fails that come before their init: bounded, and refused like inits where the store is full."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+from acker_protocol import routes
+from acker_protocol.operations import Ack, Fail
+from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+
+from bench.servers import Member
+from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
+from tests.support.servers import acker_serve
+from tests.support.stores import running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+E, F = 0xE1, 0xE2
+MEGABYTE = 1_000_000
+ROOM = 20 * MEGABYTE
+UNKNOWN = 1 << 40
+MAX_EARLY = 40
+REASON = "r" * 1_000
+_NUMBERS = count(2 * UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An acker, and the Valkey below it."""
+
+    call: Caller
+    valkey: Member
+
+    @property
+    def used_memory(self) -> int:
+        return int(dict(self.valkey.ask("INFO", "memory"))["used_memory"])
+
+    def leave_room(self, ratio: float) -> None:
+        """Let what is used be this part of what may be used."""
+        self.valkey.ask("CONFIG", "SET", "maxmemory", int(self.used_memory / ratio))
+
+    async def is_full(self) -> bool:
+        """Whether an init is refused now."""
+        return await Caller(self.call.http).word(init(next(_NUMBERS))) == "store_full"
+
+    async def has_room(self) -> bool:
+        return not await self.is_full()
+
+
+@contextlib.contextmanager
+def staged(folder: Path, *options: str, kind: str = "valkey") -> Iterator[tuple[str, Member]]:
+    with running(kind, folder) as store:
+        member = store.members[0]
+        with acker_serve(folder / "acker", "--redis-url", store.url, *options) as acker:
+            yield acker.url, member
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Member]]:
+    with staged(tmp_path_factory.mktemp("full")) as shared:
+        yield shared
+
+
+@pytest.fixture
+async def stage(shared: tuple[str, Member], request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    """A new topology, in a store that has room."""
+    url, member = shared
+    member.ask("CONFIG", "SET", "maxmemory", 0)
+    async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+        stage = Stage(Caller(http, request.node.name.partition("[")[0] + str(next(_NUMBERS))), member)
+        await eventually(stage.has_room)
+        yield stage
+
+
+@pytest.fixture
+async def full(stage: Stage) -> Stage:
+    """A store that the acker has seen to be full; Redis itself would still take something. Two roots are pending."""
+    await stage.call.put(dedupe_window_ms=60_000)
+    assert await stage.call.words(init(1, E, F), init(2, E), ack(3, E)) == ["pending", "pending", "early"]
+    stage.leave_room(0.95)
+    await eventually(stage.is_full)
+    return stage
+
+
+BEGIN_A_TREE = {
+    "an ack": ack(UNKNOWN, E),
+    "an ack with children": ack(UNKNOWN, E, F),
+    "a compact ack": compact_ack(UNKNOWN, E),
+    "a fail": fail(UNKNOWN, reason=REASON),
+}
+
+
+@pytest.mark.parametrize("key", [None, "k"], ids=["without a key", "with a key"])
+async def test_a_full_store_begins_no_tree_by_whatever_operation(full: Stage, key: str | None) -> None:
+    for op in BEGIN_A_TREE.values():
+        answer = await full.call.post(op, key=key)
+        assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (503, "store_full", True)
+        assert answer.headers["Retry-After"]
+    answer = await full.call.batch(*BEGIN_A_TREE.values(), key=key)
+    assert answer.json() == {"accepted": 0, "results": ["store_full"] * len(BEGIN_A_TREE)}
+    assert (await full.call.root(UNKNOWN))["code"] == "unknown_root"
+
+
+async def test_what_is_known_goes_on_in_a_full_store(full: Stage) -> None:
+    ops = (ack(1, E), ack(UNKNOWN, E), fail(2), ack(3, F), reset_timeout(1), reset_timeout(UNKNOWN), ack(1, F))
+    words = ["pending", "store_full", "failed", "early", "pending", "unknown", "acked"]
+    assert await full.call.words(*ops) == words
+    assert sorted(await full.call.told()) == [(1, "acked"), (2, "failed")]
+    assert await full.call.words(ack(1, E), fail(2), compact_ack(UNKNOWN, 0)) == ["finished", "finished", "early"]
+
+
+async def test_an_ack_that_was_refused_can_be_sent_again_once_there_is_room(full: Stage) -> None:
+    """Refused it left nothing behind: not its edge among those acked, nor its request among those known."""
+    ops = (ack(UNKNOWN, E), fail(UNKNOWN + 1))
+    assert await full.call.word(ops[0], key="single") == "store_full"
+    assert await full.call.words(*ops, key="batch") == ["store_full"] * 2
+    full.leave_room(0.1)
+    await eventually(full.has_room)
+    assert await full.call.word(ops[0], key="single") == "early"
+    assert await full.call.words(init(UNKNOWN, E), *ops, key="new") == ["acked", "finished", "early"]
+
+
+async def test_a_repeat_says_of_a_refused_ack_that_it_was_not_applied(full: Stage) -> None:
+    ops = (ack(1, E), ack(UNKNOWN, E), fail(UNKNOWN + 4))
+    assert await full.call.words(*ops, key="k") == ["pending", "store_full", "store_full"]
+    again = await full.call.words(*ops, key="k")
+    assert again == ["pending", "store_full", "store_full"]
+
+
+@pytest.fixture
+async def own(tmp_path: Path) -> AsyncIterator[Stage]:
+    """A topology in a store of the test's own: what it leaves there takes no memory from other tests."""
+    with staged(tmp_path) as (url, member):
+        async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+            yield Stage(Caller(http, "flood"), member)
+
+
+@pytest.mark.parametrize("key", [None, "k"], ids=["without a key", "with a key"])
+async def test_early_fails_do_not_take_the_memory_from_the_inits_of_others(own: Stage, key: str | None) -> None:
+    """As fast as one can: some go through before the acker has seen that the store is full."""
+    stage = own
+    await stage.call.put()
+    stage.valkey.ask("CONFIG", "SET", "maxmemory", stage.used_memory + ROOM)
+    headers = {"Content-Type": CONTENT_TYPE}
+    for attempt in range(15):
+        roots = range(1 + attempt * 3_000, 1 + (attempt + 1) * 3_000)
+        body = encode_packed([Fail(root_id=root, reason=f"{root:01000}") for root in roots])
+        keyed = {} if key is None else {routes.IDEMPOTENCY_KEY: f"{key}{attempt}"}
+        answer = await stage.call.http.post(
+            routes.operation(stage.call.topology, "batch"), content=body, headers=headers | keyed
+        )
+        assert answer.status_code in {200, 503}, answer.text
+    limit = int(stage.valkey.ask("CONFIG", "GET", "maxmemory")["maxmemory"])
+    assert stage.used_memory <= limit + ROOM / 4
+
+
+@pytest.mark.parametrize("form", ["packed", "JSON"])
+@pytest.mark.parametrize("dedupe_window_ms", [0, 60_000], ids=["no dedupe window", "a dedupe window"])
+async def test_early_acks_do_not_take_the_memory_from_the_inits_of_others(
+    own: Stage, form: str, dedupe_window_ms: int
+) -> None:
+    """Small ones, of which a batch holds many; each leaves a record, and the edge that it acked."""
+    await own.call.put(dedupe_window_ms=dedupe_window_ms)
+    limit = own.used_memory + ROOM // 4
+    own.valkey.ask("CONFIG", "SET", "maxmemory", limit)
+    taken = set[str]()
+    for attempt in range(12):
+        roots = range(1 + attempt * 10_000, 1 + (attempt + 1) * 10_000)
+        body = encode_packed([Ack(root_id=root, ack_val=root, edge_id=root) for root in roots])
+        if form == "packed":
+            headers = {"Content-Type": CONTENT_TYPE, routes.IDEMPOTENCY_KEY: str(attempt)}
+            answer = await own.call.http.post(
+                routes.operation(own.call.topology, "batch"), content=body, headers=headers
+            )
+            taken |= set(answer.json()["results"])
+        else:
+            taken |= set(await own.call.words(*(ack(root, root) for root in roots), key=str(attempt)))
+    assert taken == {"early", "store_full"}
+    assert own.used_memory <= limit + ROOM / 8
+
+
+async def test_a_single_ack_is_refused_as_soon_as_redis_itself_has_no_memory(own: Stage) -> None:
+    """Before the acker has seen that the store is full, and still at the moment when it is."""
+    await own.call.put()
+    assert await own.call.words(init(1, E, F), ack(3, E)) == ["pending", "early"]
+    own.valkey.ask("CONFIG", "SET", "maxmemory", own.used_memory - MEGABYTE // 10)
+    for op in BEGIN_A_TREE.values():
+        assert await own.call.word(op) == await own.call.word(op, key="k") == "store_full"
+    assert await own.call.words(ack(1, E), ack(3, F), ack(1, F)) == ["pending", "early", "acked"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[Member]]]:
+    """An acker over a cluster, and its servers."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with (
+        running("valkey-cluster", folder) as store,
+        acker_serve(folder / "acker", "--redis-url", store.url, "--max-early", str(MAX_EARLY)) as acker,
+    ):
+        yield acker.url, store.members
+
+
+async def test_in_a_cluster_acks_of_unknown_roots_are_refused_on_every_full_server(
+    cluster: tuple[str, list[Member]],
+) -> None:
+    url, members = cluster
+    async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+        call = Caller(http, "wide")
+        await call.put(ackers=16, message_timeout_ms=600_000)
+        roots = range(1, 17)
+        assert await call.words(*(init(root, root) for root in roots)) == ["pending"] * 16
+        for member in members:
+            used = int(dict(member.ask("INFO", "memory"))["used_memory"])
+            member.ask("CONFIG", "SET", "maxmemory", used - MEGABYTE // 10)
+        ops = [op for root in roots for op in (ack(UNKNOWN + root, E), fail(UNKNOWN + root), ack(root, root))]
+        assert await call.words(*ops, key="k") == ["store_full", "store_full", "acked"] * 16
+        for member in members:
+            member.ask("CONFIG", "SET", "maxmemory", 0)
+
+        async def is_taken() -> bool:
+            return await call.word(ack(UNKNOWN + 1, E)) == "early"
+
+        await eventually(is_taken)
+
+
+async def test_in_a_cluster_the_shards_of_a_topology_take_equal_parts_of_its_early_roots(
+    cluster: tuple[str, list[Member]],
+) -> None:
+    url, _ = cluster
+    async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+        call = Caller(http, "narrow")
+        await call.put(ackers=8, message_timeout_ms=600_000)
+        words = await call.words(*(fail(root) for root in range(1, 2 * MAX_EARLY + 1)))
+        assert (words.count("early"), words.count("store_full")) == (MAX_EARLY, MAX_EARLY)
+
+
+async def test_refused_requests_take_no_memory_however_many_there_are(full: Stage) -> None:
+    before = full.used_memory
+    for attempt in range(300):
+        ops: list[Document] = [op for root in range(20) for op in (ack(UNKNOWN + root, E), fail(UNKNOWN + root))]
+        assert set(await full.call.words(*ops, key=f"k{attempt}")) == {"store_full"}
+    assert full.used_memory - before < MEGABYTE / 4
+
+
+@pytest.fixture(scope="module")
+def narrow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An acker that takes few early roots a topology."""
+    with staged(tmp_path_factory.mktemp("narrow"), "--max-early", str(MAX_EARLY), "--tick-ms", "20") as (url, _):
+        yield url
+
+
+@pytest.fixture
+async def narrow(narrow_url: str, request: pytest.FixtureRequest) -> AsyncIterator[Caller]:
+    """A new topology of it."""
+    async with httpx.AsyncClient(base_url=narrow_url, timeout=20) as http:
+        topology = Caller(http, request.node.name.partition("[")[0][:100])
+        await topology.put(ackers=4, message_timeout_ms=600_000)
+        yield topology
+
+
+@pytest.mark.parametrize("op", [ack(0, E), fail(0)], ids=["acks", "fails"])
+async def test_a_topology_takes_so_many_early_roots_and_no_more(narrow: Caller, op: Document) -> None:
+    ops = [op | {"root_id": f"{root:016x}"} for root in range(1, 2 * MAX_EARLY + 1)]
+    words = await narrow.words(*ops)
+    assert (words.count("early"), words.count("store_full")) == (MAX_EARLY, MAX_EARLY)
+    assert await narrow.word(op | {"root_id": f"{1_000:016x}"}) == "store_full"
+
+
+async def test_inits_and_what_is_known_go_on_beyond_it_and_other_topologies_too(narrow: Caller) -> None:
+    await narrow.words(*(ack(root, E) for root in range(1, 2 * MAX_EARLY + 1)))
+    assert await narrow.words(init(1_000, E), ack(1_000, E), init(1_001, E, F)) == ["pending", "acked", "pending"]
+    other = Caller(narrow.http, "beside")
+    await other.put()
+    assert await other.word(ack(1, E)) == "early"
+
+
+async def test_there_is_room_again_once_early_roots_get_their_inits_or_are_dropped(narrow: Caller) -> None:
+    await narrow.put(message_timeout_ms=100)
+    await narrow.words(*(ack(root, E) for root in range(1, 2 * MAX_EARLY + 1)))
+
+    async def all_dropped() -> bool:
+        return int((await narrow.show())["counts"]["dropped"]) == MAX_EARLY
+
+    await eventually(all_dropped)
+    await narrow.put(message_timeout_ms=600_000)
+    early = range(101, 101 + MAX_EARLY)
+    assert await narrow.words(*(ack(root, E) for root in early)) == ["early"] * MAX_EARLY
+    assert await narrow.words(*(init(root, E) for root in early)) == ["acked"] * MAX_EARLY
+    assert await narrow.words(*(ack(root, E) for root in range(201, 201 + MAX_EARLY))) == ["early"] * MAX_EARLY

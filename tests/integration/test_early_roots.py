@@ -1,0 +1,164 @@
+"""Acks and fails of unknown roots: refused beyond the bound on early roots and in a full store, and not remembered."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from acker_protocol import routes
+from acker_protocol.operations import Ack, Fail, Init, Operation
+from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+from acker_service.app import make_app
+from acker_service.components import Components
+from acker_service.settings import Settings
+
+from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
+from tests.support.redis_side import at, find, flush
+
+pytestmark = pytest.mark.anyio
+
+E, F = 0xE1, 0xE2
+SHARDS, MAX_EARLY = 3, 8
+"""Eight early roots over three shards: three in each."""
+
+IN_ONE_SHARD = [SHARDS * n for n in range(1, 10)]
+KEYS = pytest.mark.parametrize("key", [None, "k"], ids=["without a key", "with a key"])
+OPERATIONS = {
+    "an ack": lambda root: ack(root, E),
+    "an ack with a child": lambda root: ack(root, E, F),
+    "a compact ack": lambda root: compact_ack(root, E),
+    "a fail": lambda root: fail(root, reason="broken"),
+}
+EVERY = pytest.mark.parametrize("make", OPERATIONS.values(), ids=OPERATIONS.keys())
+
+
+@pytest.fixture
+async def narrow(valkey_url: str) -> AsyncIterator[Components]:
+    """A service that takes few early roots."""
+    parts = Components(valkey_url, window_ms=600_000, max_early=MAX_EARLY)
+    await flush(parts)
+    await parts.open()
+    yield parts
+    await parts.close()
+
+
+@pytest.fixture
+async def call(narrow: Components) -> AsyncIterator[Caller]:
+    """A topology of it that dedupes."""
+    app = make_app(narrow, Settings(), asyncio.Event())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+        caller = Caller(http, "narrow")
+        await caller.put(ackers=SHARDS, dedupe_window_ms=60_000)
+        yield caller
+
+
+async def packed(call: Caller, *operations: Operation, key: str | None = None) -> list[str]:
+    headers = {"Content-Type": CONTENT_TYPE} | ({} if key is None else {routes.IDEMPOTENCY_KEY: key})
+    address = routes.operation(call.topology, "batch")
+    answer = await call.http.post(address, content=encode_packed(list(operations)), headers=headers)
+    return list(answer.json()["results"])
+
+
+@EVERY
+@KEYS
+async def test_each_shard_takes_its_part_of_the_early_roots(call: Caller, make: object, key: str | None) -> None:
+    ops: list[Document] = [make(root) for root in range(1, 31)]  # type: ignore[operator]
+    words = await call.words(*ops, key=key)
+    assert [words.count(word) for word in ("early", "store_full")] == [9, 21]
+    assert words == ["early"] * 9 + ["store_full"] * 21
+
+
+@EVERY
+@KEYS
+async def test_a_single_operation_beyond_the_bound_is_a_problem_that_may_be_retried(
+    call: Caller, make: object, key: str | None
+) -> None:
+    await call.words(*(fail(root) for root in IN_ONE_SHARD[:3]))
+    answer = await call.post(make(IN_ONE_SHARD[4]), key=key)  # type: ignore[operator]
+    assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (503, "store_full", True)
+    assert "without their init" in answer.json()["detail"]
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert (await call.root(IN_ONE_SHARD[4]))["code"] == "unknown_root"
+    await call.post(init(IN_ONE_SHARD[0]))
+    assert await call.word(make(IN_ONE_SHARD[4]), key=key) == "early"  # type: ignore[operator]
+
+
+@KEYS
+async def test_the_packed_form_is_refused_likewise(call: Caller, key: str | None) -> None:
+    operations: list[Operation] = [Ack(root_id=root, ack_val=E, edge_id=E) for root in IN_ONE_SHARD[:2]]
+    operations += [Fail(root_id=root) for root in IN_ONE_SHARD[2:4]]
+    operations += [Init(root_id=IN_ONE_SHARD[4], spout_task="s", ack_val=E), Ack(root_id=IN_ONE_SHARD[4], ack_val=E)]
+    assert await packed(call, *operations, key=key) == ["early", "early", "early", "store_full", "pending", "acked"]
+
+
+async def test_a_repeat_says_again_what_was_refused_within_one_shard(call: Caller) -> None:
+    ops = [ack(root, E) for root in IN_ONE_SHARD[:4]] + [fail(IN_ONE_SHARD[4])]
+    words = ["early"] * 3 + ["store_full"] * 2
+    assert await call.words(*ops, key="k") == words
+    await call.words(*(init(root, F) for root in IN_ONE_SHARD[:3]))
+    assert await call.words(*ops, key="k") == ["pending"] * 3 + ["store_full"] * 2
+    await call.words(*(init(root, F) for root in IN_ONE_SHARD[3:5]))
+    assert await call.words(*ops, key="k") == ["pending"] * 3 + ["store_full"] * 2
+    assert await call.words(*ops[3:], key="new") == ["pending", "failed"]
+
+
+async def test_an_edge_that_was_refused_counts_when_it_is_acked_again(call: Caller) -> None:
+    await call.words(*(ack(root, E) for root in IN_ONE_SHARD[:4]))
+    assert await call.words(init(IN_ONE_SHARD[3], E), ack(IN_ONE_SHARD[3], E)) == ["pending", "acked"]
+
+
+async def test_known_roots_go_on_and_leave_their_places_to_others(call: Caller) -> None:
+    one, two, three, four, five, *_ = IN_ONE_SHARD
+    await call.words(init(five, E, F), *(ack(root, E) for root in (one, two, three, four)))
+    ops = (ack(one, F), fail(two), ack(five, E), reset_timeout(five), reset_timeout(four), compact_ack(four, 0))
+    assert await call.words(*ops) == ["early", "early", "pending", "pending", "unknown", "early"]
+    assert await call.words(init(two), ack(four, E), ack(four, F)) == ["failed", "early", "early"]
+
+
+async def test_replicas_share_one_count(call: Caller, valkey_url: str) -> None:
+    other = Components(valkey_url, window_ms=600_000, max_early=MAX_EARLY)
+    app = make_app(other, Settings(), asyncio.Event())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other") as http:
+        beside = Caller(http, call.topology)
+        words = [
+            await caller.word(ack(root, E)) for root, caller in zip(IN_ONE_SHARD, [call, beside] * 3, strict=False)
+        ]
+        assert words == ["early"] * 3 + ["store_full"] * 3
+        await beside.post(init(IN_ONE_SHARD[0]))
+        assert await call.word(ack(IN_ONE_SHARD[8], E)) == "early"
+    await other.close()
+
+
+async def test_without_ackers_nothing_is_early(call: Caller, narrow: Components) -> None:
+    untracked = Caller(call.http, "untracked")
+    await untracked.put(ackers=0)
+    narrow.backpressure.is_store_full = True
+    assert await untracked.words(*(ack(root, E) for root in range(1, 50))) == ["finished"] * 49
+
+
+@KEYS
+async def test_what_a_full_store_refuses_leaves_no_key_behind(
+    call: Caller, narrow: Components, key: str | None
+) -> None:
+    narrow.backpressure.is_store_full = True
+    before = await find(narrow, "acker:{narrow/*")
+    for make in OPERATIONS.values():
+        assert await call.word(make(1), key=key) == "store_full"
+    assert set(await call.words(*(make(root) for make in OPERATIONS.values() for root in (1, 2, 3)), key=key)) == {
+        "store_full"
+    }
+    assert await find(narrow, "acker:{narrow/*") == before
+
+
+async def test_the_number_of_early_roots_is_a_metric(call: Caller) -> None:
+    await call.words(init(1, E), *(ack(root, E) for root in IN_ONE_SHARD[:2]), fail(1 + SHARDS))
+    shown = (await call.http.get("/metrics")).text
+    assert 'acker_roots_early{topology="narrow"} 3.0' in shown
+
+
+async def test_a_number_of_early_roots_goes_with_its_topology(call: Caller, narrow: Components) -> None:
+    await call.words(*(ack(root, E) for root in IN_ONE_SHARD[:2]))
+    [key] = [key for key in await find(narrow, "acker:{narrow/*") if key.endswith(":early")]
+    assert int(await at(narrow, "GET", key)) == 2
+    await call.http.delete(routes.topology(call.topology), params={"force": True, "discard": True})
+    assert not await at(narrow, "EXISTS", key)

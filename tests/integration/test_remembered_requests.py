@@ -1,0 +1,271 @@
+"""What a shard remembers of requests, and of those of the release before; spout tasks are registered when needed."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+import pytest
+from acker_protocol.routes import IDEMPOTENCY_REPLAYED
+from acker_protocol.wire.operations import decode_batch
+from acker_service.components import Components
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.batch import ListBatch
+from acker_service.redis.codec import ShardRequest
+from acker_service.topologies.spouts import UNREGISTERED
+from acker_service.topologies.topology import Topology
+
+from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
+from tests.support.redis_side import ask, at, find
+
+pytestmark = pytest.mark.anyio
+
+E, F = 0xE1, 0xE2
+REFUSED = "max_spout_pending"
+NO_SLOTS = bytes(8)
+"""Spout index 0 has no free slot."""
+
+
+@pytest.fixture
+async def capped(call: Caller) -> Caller:
+    """A topology of one shard that lets a spout task have one pending root."""
+    one = Caller(call.http, "capped")
+    await one.put(ackers=1, max_spout_pending=1)
+    return one
+
+
+@pytest.fixture
+def set_full(parts: Components, monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Says that the store is full, or that it is not."""
+
+    async def unchecked() -> None:
+        pass
+
+    def set_full(full: bool) -> None:  # noqa: FBT001
+        parts.backpressure.is_store_full = full
+
+    monkeypatch.setattr(parts.backpressure, "_check_memory", unchecked)
+    return set_full
+
+
+async def forget(parts: Components) -> None:
+    """Let the outcomes of finished roots be forgotten, as they are after the retention."""
+    for key in await find(parts, "acker:*:f[01]:*"):
+        await at(parts, "DEL", key)
+
+
+async def replayed(call: Caller, op: Document, *, key: str) -> bool:
+    return (await call.post(op, key=key)).headers.get(IDEMPOTENCY_REPLAYED) == "true"
+
+
+async def test_in_a_full_store_only_a_request_that_changed_something_is_remembered(
+    call: Caller, set_full: Callable[[bool], None]
+) -> None:
+    await call.post(init(4, E, F))
+    set_full(True)
+    words = await asyncio.gather(call.word(ack(4, E), key="ack"), call.word(reset_timeout(8), key="reset"))
+    assert words == ["pending", "unknown"]
+    set_full(False)
+    assert [await replayed(call, op, key=key) for op, key in ((ack(4, E), "ack"), (reset_timeout(8), "reset"))] == [
+        True,
+        False,
+    ]
+
+
+async def test_a_batch_in_a_full_store_that_changed_something_remembers_what_was_refused(
+    call: Caller, parts: Components, set_full: Callable[[bool], None]
+) -> None:
+    await call.words(init(4, E), init(8, spout_task="orders"))
+    set_full(True)
+    ops = (ack(4, E), init(12, E), init(16))
+    assert await call.words(*ops, key="k") == ["acked", "store_full", "store_full"]
+    set_full(False)
+    await forget(parts)
+    assert await call.words(*ops, key="k") == ["duplicate", REFUSED, REFUSED]
+    assert (await call.root(12))["code"] == "unknown_root"
+
+
+async def test_what_was_refused_is_forgotten_with_the_request(capped: Caller, parts: Components) -> None:
+    await capped.words(init(4, E), init(8, E), key="k")
+    [bits] = await find(parts, "acker:{capped/0}:*:n[01]:*")
+    [hashes] = await find(parts, "acker:{capped/0}:*:s[01]:*")
+    assert bits.replace(":n", ":s") == hashes
+    assert await at(parts, "PEXPIRETIME", bits) == await at(parts, "PEXPIRETIME", hashes) > 0
+
+
+async def test_without_a_refusal_only_a_hash_is_remembered(capped: Caller, parts: Components) -> None:
+    await capped.words(init(4, E), ack(8, E), key="k")
+    assert not await find(parts, "acker:{capped/0}:*:n[01]:*")
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 17, 8_003])
+async def test_each_of_many_is_known_by_itself(capped: Caller, parts: Components, count: int) -> None:
+    """The first and the last are applied, all between are refused; or one of one."""
+    ops = [init(1, E), *(init(root, E) for root in range(2, count)), init(count)][:count]
+    first = await capped.words(*ops, key="k")
+    assert first == (["pending", *[REFUSED] * (count - 2), "acked"] if count > 1 else ["pending"])
+    await capped.post(ack(1, E))
+    await forget(parts)
+    assert await capped.words(*ops, key="k") == ["duplicate" if word != REFUSED else REFUSED for word in first]
+
+
+async def test_a_batch_of_one_operation_that_was_refused_is_remembered(capped: Caller) -> None:
+    """It was answered 200: its caller sends the init in a new request. A refused single init may come again."""
+    await capped.post(init(4, E))
+    assert await capped.words(init(8, E), key="k") == [REFUSED]
+    assert await capped.word(init(8, E), key="k") == REFUSED
+    await capped.post(ack(4, E))
+    assert await capped.words(init(8, E), key="k") == [REFUSED]
+    assert await capped.word(init(8, E), key="k") == "pending"
+
+
+# Replicas of the release before call the functions of version 1, with four arguments a request.
+
+
+async def encoded(parts: Components, topology: Topology, *ops: Document, key: str) -> ShardRequest:
+    """A batch for the only shard of a topology, as both releases send it."""
+    batch = ListBatch(decode_batch({"ops": list(ops)}, max_operations=10_000))
+    indexes = dict.fromkeys(batch.spout_tasks, 0)
+    request = ApplyRequest(endpoint="batch", operations=batch, key=key)
+    [own] = request.shard_requests(batch.split(topology.layout, capped=False), topology, indexes).values()
+    return own
+
+
+async def apply_v1(
+    parts: Components, *ops: Document, key: str, slots: bytes = b"", function: str = "acker_apply_v1"
+) -> bytes:
+    """Apply a batch as a replica of the release before does. Gives its codes."""
+    topology = await parts.registry.get("capped")
+    *known_by, _, operations = (await encoded(parts, topology, *ops, key=key)).args
+    _, codes = await ask(parts, topology, 0, function, topology.settings, slots, *known_by, operations)
+    return bytes(codes)
+
+
+async def test_the_release_before_applies_and_remembers_as_it_did(capped: Caller, parts: Components) -> None:
+    await capped.words(init(40))
+    ops = (init(4, E), ack(8, E))
+    assert [await apply_v1(parts, *ops, key="k") for _ in range(2)] == [b"+pe", b"=pe"]
+    assert [await apply_v1(parts, reset_timeout(12), key="k") for _ in range(2)] == [b"+u", b"+u"]
+    assert [await apply_v1(parts, ack(16, E), key="k", function="acker_apply_full_v1") for _ in range(2)] == [
+        b"+e",
+        b"=e",
+    ]
+    assert await apply_v1(parts, init(20, E), key="k", function="acker_apply_full_v1") == b"+s"
+
+
+async def test_a_request_that_the_release_before_remembered_is_answered_as_it_did(
+    capped: Caller, parts: Components
+) -> None:
+    """It remembered that inits were refused, not which ones."""
+    await capped.words(init(40))
+    ops = (init(4), init(8, E), ack(12, E))
+    assert await apply_v1(parts, *ops, key="k", slots=NO_SLOTS) == b"+ame"
+    assert await capped.words(*ops, key="k") == ["finished", REFUSED, "early"]
+    await forget(parts)
+    assert await capped.words(*ops, key="k") == [REFUSED, REFUSED, "early"]
+
+
+async def test_the_release_before_answers_what_this_one_remembered(capped: Caller, parts: Components) -> None:
+    ops = (init(4), init(8, E), init(12, E), fail(16))
+    assert await capped.words(*ops, key="k") == ["acked", "pending", REFUSED, "early"]
+    assert await apply_v1(parts, *ops, key="k") == b"=Apme"
+    assert await capped.words(reset_timeout(20), key="k") == ["unknown"]
+    assert await apply_v1(parts, reset_timeout(20), key="k") == b"=d"
+
+
+# Spout tasks are registered when a shard needs them.
+
+
+@pytest.fixture
+def looked_too_early(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[Set[str]]:
+    """The first look for spout tasks of a request finds none: they are registered right after it."""
+    looked: list[Set[str]] = []
+    find = parts.spouts.find
+
+    async def find_late(topology: Topology, names: Set[str]) -> Mapping[str, int]:
+        looked.append(names)
+        return await find(topology, names) if len(looked) > 1 else dict.fromkeys(names, UNREGISTERED)
+
+    monkeypatch.setattr(parts.spouts, "find", find_late)
+    return looked
+
+
+@pytest.mark.parametrize(("key", "word"), [(None, "duplicate"), ("k", "pending")])
+async def test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict(
+    call: Caller, looked_too_early: list[Any], key: str | None, word: str
+) -> None:
+    """The second one looks for the spout task before the first one has registered it, and is applied after it."""
+    looked_too_early.append("nothing")
+    assert await call.word(init(4, E), key=key) == "pending"
+    looked_too_early.clear()
+    assert await call.word(init(4, E), key=key) == word
+    assert len(looked_too_early) == 2, "it looked again"
+
+
+async def test_an_init_of_a_root_that_another_spout_task_has_registers_none(call: Caller) -> None:
+    await call.post(init(4, E))
+    assert await call.word(init(4, E, spout_task="others")) == "conflict"
+    assert (await call.spout("others"))["code"] == "unknown_spout"
+    assert await call.words(init(4, E, spout_task="others"), init(5, E, spout_task="others")) == ["conflict", "pending"]
+    assert (await call.spout("others"))["pending"] == 1
+
+
+async def test_a_question_for_spout_tasks_applies_nothing(call: Caller) -> None:
+    """An ack beside the init of a new spout task would undo itself, if the shards applied it when they are asked."""
+    await call.post(init(4, E, F))
+    await call.post(init(8))
+    assert (await call.http.delete("/v1/topologies/default/spouts/orders", params={"discard": True})).is_success
+    assert await call.words(ack(4, E), init(8)) == ["pending", "finished"]
+    assert (await call.root(4))["outstanding"] == 1
+    assert await call.words(ack(4, F), init(12, E)) == ["acked", "pending"]
+
+
+async def test_in_a_full_store_no_spout_task_is_registered(call: Caller, set_full: Callable[[bool], None]) -> None:
+    set_full(True)
+    assert await call.words(init(4, E), init(5, E, spout_task="others")) == ["store_full"] * 2
+    assert {(await call.spout(name))["code"] for name in ("orders", "others")} == {"unknown_spout"}
+    set_full(False)
+    assert await call.words(init(4, E), init(5, E, spout_task="others")) == ["pending"] * 2
+
+
+async def test_inits_of_a_new_spout_task_are_refused_when_there_is_no_memory_for_it(
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the server that keeps the configuration is full, and the one of the shard is not."""
+    await call.post(init(4, E, F))
+
+    async def ensure(_: Topology, names: Set[str]) -> Mapping[str, int]:
+        return dict.fromkeys(names, UNREGISTERED)
+
+    monkeypatch.setattr(parts.spouts, "ensure", ensure)
+    assert await call.words(ack(4, E), init(8, E, spout_task="others")) == ["pending", "store_full"]
+
+
+@pytest.mark.parametrize("cap", [None, 20])
+async def test_spout_tasks_that_are_new_are_registered_once_for_all_shards(call: Caller, cap: int | None) -> None:
+    await call.put(max_spout_pending=cap)
+    ops = [init(root, E, spout_task=f"reader-{root % 3}") for root in range(1, 41)]
+    assert await call.words(*ops, key="k") == ["pending"] * 40
+    assert [(await call.spout(f"reader-{number}"))["pending"] for number in range(3)] == [13, 14, 13]
+    assert (await call.batch(*ops, key="k")).headers[IDEMPOTENCY_REPLAYED] == "true"
+
+
+async def test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task(
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shards say that no spout task is needed, for the root is finished; then its outcome is forgotten."""
+    await call.post(init(4))
+    assert (await call.http.delete("/v1/topologies/default/spouts/orders", params={"discard": True})).is_success
+    asked: list[object] = []
+    call_shards = parts.applier._call_shards
+
+    async def forgetting(*args: Any) -> Any:
+        replies = await call_shards(*args)
+        asked.append(replies)
+        if len(asked) == 1:
+            await forget(parts)
+        return replies
+
+    monkeypatch.setattr(parts.applier, "_call_shards", forgetting)
+    assert await call.word(init(4, E)) == "pending"
+    assert len(asked) == 4, "it asked, applied nothing, asked again, and applied it"
+    assert (await call.spout())["pending"] == 1

@@ -1,0 +1,163 @@
+"""`acker serve` under clients that ask and do not read, or read far too slowly."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import pytest
+from acker_protocol.ids import format_id
+
+from tests.support.exposition import read
+from tests.support.keys import bearer, keys_file
+from tests.support.processes import resident_kib
+from tests.support.raw_http import RawHttp
+from tests.support.servers import AckerProcess, acker_serve
+from tests.support.waiting import eventually_true
+
+DEFAULT = "/v1/topologies/default"
+COMPLETIONS = f"{DEFAULT}/spouts/orders/completions"
+EVENTS = "Accept: text/event-stream"
+KEY = f"Authorization: {bearer('admin')['Authorization']}"
+COMPLETED = 10_000
+MESSAGE_ID = "m" * 1_024
+BODY_TIMEOUT_S = 1.0
+CLIENTS = 3
+PLACES = 2 * CLIENTS
+"""A pipelined request may begin while the one before it still holds its place."""
+
+STREAMS = 20
+WINDOW = 4_096
+"""Bytes that a client which does not read takes in all the same."""
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator[AckerProcess]:
+    """Little time and few places, keys, and a full page of completions, which has 12 MB."""
+    folder = tmp_path_factory.mktemp("hasty")
+    places = ("--max-in-flight", str(PLACES), "--max-waiting", str(PLACES))
+    options = ("--body-timeout-s", str(BODY_TIMEOUT_S), "--keys-file", str(keys_file(folder, "admin")))
+    with acker_serve(folder, "--redis-url", valkey_url, *places, *options) as acker:
+        acker.http.headers.update(bearer("admin"))
+        fill(acker)
+        yield acker
+
+
+@pytest.fixture
+def patient(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator[AckerProcess]:
+    """The usual time and places; new for each test, for its memory is measured."""
+    with acker_serve(tmp_path_factory.mktemp("patient"), "--redis-url", valkey_url) as acker:
+        fill(acker)
+        yield acker
+
+
+def fill(acker: AckerProcess) -> None:
+    """Complete many roots, whose completions are large."""
+    for first in range(1, COMPLETED, 1_000):
+        roots = range(first, first + 1_000)
+        emitted = {"op": "init", "spout_task": "orders", "edges": [], "message_id": MESSAGE_ID}
+        ops = [emitted | {"root_id": format_id(root)} for root in roots]
+        assert acker.http.post(f"{DEFAULT}/batch", json={"ops": ops}).is_success
+
+
+def get(path: str, *headers: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: acker", *headers, "", ""]).encode()
+
+
+PAGE = get(f"{COMPLETIONS}?limit={COMPLETED}", KEY)
+UNREAD = {
+    "one page each": PAGE,
+    "two pages each": PAGE * 2,
+    "a page and a close": get(f"{COMPLETIONS}?limit={COMPLETED}", KEY, "Connection: close"),
+    "a page of a long poll": get(f"{COMPLETIONS}?limit={COMPLETED}&wait_ms=60000", KEY),
+    "a page and many small ones": PAGE + get(DEFAULT, KEY) * 50,
+    "what needs no key": get("/openapi.json") * 200,
+    "metrics": get("/metrics") * 200,
+    "event streams": get(f"{COMPLETIONS}?limit={COMPLETED}", KEY, EVENTS),
+    "event streams after the first event": get(COMPLETIONS, KEY, EVENTS),
+    "refusals": get(DEFAULT) * 20_000,
+}
+WITHIN_S = {"refusals": 40.0}
+"""Thousands of small answers, until no more fit the kernel's buffers, take a busy machine a while."""
+
+
+@pytest.mark.parametrize("asked", UNREAD)
+def test_an_answer_of_which_nothing_is_taken_is_given_up_and_its_place_is_free(hasty: AckerProcess, asked: str) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(CLIENTS):
+            raw = stack.enter_context(RawHttp(hasty.url, window=WINDOW))
+            with contextlib.suppress(OSError):
+                raw.send(UNREAD[asked])
+        assert_given_up(hasty, within=WITHIN_S.get(asked, 10.0))
+
+
+@pytest.mark.parametrize("asked", ["one page each", "a page and many small ones", "event streams"])
+def test_so_is_one_to_a_client_that_has_ended_its_side(hasty: AckerProcess, asked: str) -> None:
+    with RawHttp(hasty.url, window=WINDOW) as raw:
+        raw.send(UNREAD[asked])
+        raw.wait_for_answer()
+        raw.end()
+        assert_given_up(hasty, within=10)
+
+
+def assert_given_up(acker: AckerProcess, *, within: float) -> None:
+    """Wait until only the connection that asks is open; no request has a place any more."""
+    eventually_true(lambda: connections(acker) == 1, within=within)
+    assert metric(acker, "acker_requests_in_flight") == metric(acker, "acker_requests_waiting") == 0
+
+
+@pytest.mark.parametrize("step", [200_000, 50_000], ids=["a megabyte a second", "a quarter of that"])
+def test_an_answer_that_is_not_whole_after_four_times_that_is_given_up(hasty: AckerProcess, step: int) -> None:
+    """Reading goes on all the while; the page would take twelve seconds and more."""
+    with RawHttp(hasty.url, window=WINDOW) as raw:
+        raw.send(PAGE)
+        read_slowly(raw, step, seconds=8 * BODY_TIMEOUT_S)
+        assert connections(hasty) == 1
+    assert hasty.http.get(DEFAULT).is_success
+
+
+def test_an_answer_that_is_read_late_but_in_time_is_whole(hasty: AckerProcess) -> None:
+    with RawHttp(hasty.url, window=WINDOW) as raw:
+        raw.send(PAGE)
+        raw.wait_for_answer()
+        status, _, page = raw.answer()
+    assert (status, len(page["completions"])) == (200, COMPLETED)
+
+
+@pytest.mark.parametrize("step", [300_000, 100_000])
+def test_a_stream_that_is_read_slowly_is_not_given_up(hasty: AckerProcess, step: int) -> None:
+    """It is never whole: its time is that of the events that wait to be taken, not that of the stream.
+
+    At half a megabyte a second the kernel takes nothing from the acker for longer than the timeout.
+    """
+    with RawHttp(hasty.url, window=WINDOW) as raw:
+        raw.send(get(COMPLETIONS, KEY, EVENTS))
+        read_slowly(raw, step, seconds=6 * BODY_TIMEOUT_S)
+        assert raw.read(500_000).count(b"event: completion") > 100
+
+
+def test_unread_event_streams_hold_little(patient: AckerProcess) -> None:
+    """They read 100 completions at a time, however many are asked for."""
+    before = resident_kib(patient.process.pid)
+    with contextlib.ExitStack() as stack:
+        for _ in range(STREAMS):
+            raw = stack.enter_context(RawHttp(patient.url, window=WINDOW))
+            raw.send(get(f"{COMPLETIONS}?limit={COMPLETED}", EVENTS))
+            raw.wait_for_answer()
+        eventually_true(lambda: metric(patient, "acker_event_streams") == STREAMS)
+        assert (resident_kib(patient.process.pid) - before) / STREAMS < 2_048
+
+
+def metric(acker: AckerProcess, name: str) -> float | None:
+    return read(acker.http.get("/metrics").text).value(name)
+
+
+def connections(acker: AckerProcess) -> float | None:
+    """Those that are open, with the one that asks."""
+    return metric(acker, "acker_connections")
+
+
+def read_slowly(raw: RawHttp, step: int, *, seconds: float) -> None:
+    """Read ``step`` bytes five times a second, until the connection ends or the time is over."""
+    until = time.monotonic() + seconds
+    while raw.read(step) and time.monotonic() < until:
+        time.sleep(0.2)
