@@ -6,9 +6,9 @@ STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test faults test-stores coverage mutations contract-fuzz java spark spark-drivers examples \
-        check-deploy image-test image-test-spark faults-cluster bench check format lock clean
-APART := faults spark deploy image cluster pipelines   # folders of tests/ with a target of their own
+.PHONY: help setup dev demo serve test faults test-stores coverage mutations contract-fuzz test-generated java spark \
+        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench check format lock clean
+APART := faults spark deploy image cluster pipelines generated   # folders of tests/ with a target of their own
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ mutations: $(VENV)/.dev ## Break every rule of the state machine and the store o
 
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
 	$(BIN)/python -m pytest -m fuzz
+
+test-generated: $(VENV)/.dev ## Generate clients in Python, Go and TypeScript from /openapi.json and call an acker with each (minutes)
+	$(BIN)/python -m pytest tests/generated
 
 java: ## Find Java 17 or later, which Spark runs on; on Debian, as root, install it where there is none
 	@major() { "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p'; }; \
@@ -88,6 +91,8 @@ lock: $(VENV)/.dev ## Choose dependency versions anew and write the hashed requi
 	$(BIN)/uv export --frozen --no-emit-workspace --no-annotate --no-header --quiet --no-default-groups --group build -o requirements.lock
 	$(BIN)/uv export --frozen --no-emit-workspace --no-annotate --no-header --quiet --no-default-groups --group build --group dev \
 		-o requirements-dev.lock
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
+		tests/generated/python/requirements.in -o tests/generated/python/requirements.lock
 
 clean: ## Remove .venv and what the tools left
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import schemathesis
+from acker_protocol.errors import MEDIA_TYPE
 from acker_protocol.wire.fields import WAIT_MS
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from hypothesis import strategies as st
@@ -39,8 +40,10 @@ schemathesis.openapi.media_type(CONTENT_TYPE, st.lists(messages, max_size=5).map
 
 @schemathesis.hook
 def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
-    """Close the objects of answers, and give the examples of packed batches as the bytes that they stand for."""
+    """Close the objects of answers, hold errors to the codes of their examples, and give packed examples as bytes."""
     parts = raw_schema["components"]
+    for name, response in parts["responses"].items():
+        narrow(response["content"][MEDIA_TYPE], status=int(name.partition(".")[0]))
     for name, schema in parts["schemas"].items():
         if name != "Problem":
             close(schema)
@@ -49,6 +52,12 @@ def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, 
         close(operation["responses"])
     for example in packed_examples(raw_schema):
         example["value"] = example["value"].encode()
+
+
+def narrow(content: dict[str, Any], *, status: int) -> None:
+    """Let an error have no other status, and no other code than one that it has an example of."""
+    own = {"type": "object", "properties": {"status": {"const": status}, "code": {"enum": list(content["examples"])}}}
+    content["schema"] = {"allOf": [content["schema"], own]}
 
 
 def close(schema: Any) -> None:

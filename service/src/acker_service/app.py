@@ -6,10 +6,9 @@ from fastapi import APIRouter, FastAPI
 
 from acker_service import VERSION
 from acker_service.components import Components
-from acker_service.http import auth, errors, http_metrics, load_shedding
+from acker_service.http import auth, errors, http_metrics, load_shedding, openapi
 from acker_service.http.keys import configured_keys
 from acker_service.http.load_shedding import LoadLimits
-from acker_service.http.openapi import document
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
 from acker_service.http.routes import completions, health, operations, roots, spouts, topologies
 from acker_service.settings import Role, Settings
@@ -24,13 +23,12 @@ def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> 
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=document.operation_id,
     )
     for router in (*_contract_routers(parts, settings, stopping), *_monitoring_routers(parts, stopping)):
         app.include_router(router)
     auth.install(app, configured_keys(settings.keys_file))
     if settings.role is not Role.WORKER:
-        document.install(app, max_batch=settings.max_batch)
+        openapi.install(app, max_batch=settings.max_batch)
     load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)
     errors.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)

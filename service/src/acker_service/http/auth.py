@@ -28,7 +28,7 @@ class Needs(SecurityBase):
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.scheme_name = "key"
-        self.model = HTTPBearer(description="A key made by `acker key make`.")
+        self.model = HTTPBearer()
 
     async def __call__(self, request: Request) -> None:
         """Check the key and keep it in the request's state."""

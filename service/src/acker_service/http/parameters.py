@@ -1,4 +1,4 @@
-"""Declares path and query parameters and reads request bodies."""
+"""Declares path and query parameters, which openapi.yaml describes, and reads request bodies."""
 
 from typing import Annotated, Any
 
@@ -12,18 +12,15 @@ MAX_DOCUMENT_BYTES = 65_536
 """The largest body that is no operation: configurations, callbacks and cursors are far smaller."""
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
-TopologyName = Annotated[str, Path(pattern=_NAME, description="A topology.")]
-SpoutTask = Annotated[str, Path(pattern=_NAME, description="A spout task.")]
-RootId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="A root id: 16 lowercase hex digits, not zero.")]
-Limit = Annotated[int, Query(ge=LIMIT.start, le=LIMIT.stop - 1, description="How many at most.")]
-WaitMs = Annotated[int, Query(ge=WAIT_MS.start, le=WAIT_MS.stop - 1, description="How long to wait, at most.")]
-After = Annotated[str | None, Query(description="A cursor; left out: from the oldest not yet released.")]
-Until = Annotated[
-    str | None,
-    Query(description="A cursor: only what comes up to it, and nothing is waited for. Not for events."),
-]
-Force = Annotated[bool, Query(description="End what is pending; go once all completions were released.")]
-Discard = Annotated[bool, Query(description="Go whatever is left; what was not read is lost, and counted.")]
+TopologyName = Annotated[str, Path(pattern=_NAME)]
+SpoutTask = Annotated[str, Path(pattern=_NAME)]
+RootId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+Limit = Annotated[int, Query(ge=LIMIT.start, le=LIMIT.stop - 1)]
+WaitMs = Annotated[int, Query(ge=WAIT_MS.start, le=WAIT_MS.stop - 1)]
+After = Annotated[str | None, Query()]
+Until = Annotated[str | None, Query()]
+Force = Annotated[bool, Query()]
+Discard = Annotated[bool, Query()]
 
 
 def check_query(request: Request) -> None:

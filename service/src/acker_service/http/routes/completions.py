@@ -23,13 +23,7 @@ from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.topology import Topology
 
-LastEventId = Annotated[
-    str | None,
-    Header(
-        alias="Last-Event-ID",
-        description="For events: the id of the last one that came; it wins over `after`.",
-    ),
-]
+LastEventId = Annotated[str | None, Header(alias="Last-Event-ID")]
 
 
 def make_router(

@@ -21,8 +21,8 @@ from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.redis.codec import OperationResult
 from acker_service.topologies.registry import TopologyRegistry
 
-Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY, description="Makes the request safe to repeat.")]
-Results = Annotated[Literal["all", "exceptions"], Query(description="All results, or only those not accepted.")]
+Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY)]
+Results = Annotated[Literal["all", "exceptions"], Query()]
 Handler = Callable[..., Awaitable[Any]]
 
 _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
@@ -53,7 +53,6 @@ def _single(registry: TopologyRegistry, applier: Applier, verb: str, max_body_by
         reply = await _apply(registry, applier, topology, verb, ListBatch([operation]), key)
         return _respond(operation, reply)
 
-    operate.__doc__ = f"Apply one {verb}."
     return operate
 
 

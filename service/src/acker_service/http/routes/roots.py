@@ -23,8 +23,8 @@ from acker_service.topologies.topology import Topology
 FORCED = "forced"
 """The prefix of the reason of a fail by hand."""
 
-OlderThanMs = Annotated[int, Query(ge=0, le=2**53 - 1, description="Only roots of at least this age.")]
-ListCursor = Annotated[str | None, Query(description="The cursor of the page before; left out: the first page.")]
+OlderThanMs = Annotated[int, Query(ge=0, le=2**53 - 1)]
+ListCursor = Annotated[str | None, Query()]
 
 _STATES = {RootState.EARLY: "early", RootState.PENDING: "pending", RootState.FINISHED: "finished"}
 

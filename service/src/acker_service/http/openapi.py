@@ -1,0 +1,66 @@
+"""Serves the contract, `openapi.yaml`, as `/openapi.json`, filled in with what the app and its settings decide."""
+
+import asyncio
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import yaml
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import JSONResponse
+from fastapi.routing import iter_route_contexts
+
+Json = dict[str, Any]
+
+_SHARED = "x-shared"
+"""The member of the file that holds what it refers to by YAML anchors."""
+
+
+def install(app: FastAPI, *, max_batch: int) -> None:
+    """Add the route `/openapi.json`, which describes all routes of the app and requires no key."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/openapi.json")
+    async def openapi() -> JSONResponse:
+        """Return the document; it is built on the first request, apart from the event loop."""
+        if app.openapi_schema is None:
+            app.openapi_schema = await asyncio.to_thread(document, app, max_batch=max_batch)
+        return JSONResponse(app.openapi_schema)
+
+    app.include_router(router)
+
+
+def document(app: FastAPI, *, max_batch: int) -> Json:
+    """Build the document of this app, in which a batch has at most ``max_batch`` operations.
+
+    Raises ``KeyError`` for a route that the contract does not describe.
+    """
+    written = read_contract()
+    written["info"]["version"] = app.version
+    written["components"]["schemas"]["Batch"]["properties"]["ops"]["maxItems"] = max_batch
+    for operation in _operations(app, written["paths"]):
+        _complete_security(operation, key_required=app.state.keys is not None)
+    return written
+
+
+def read_contract() -> Json:
+    """Read the contract as it is written, for the default settings."""
+    text = (files("acker_service.http") / "openapi.yaml").read_text(encoding="utf-8")
+    written: Json = yaml.load(text, Loader=yaml.CSafeLoader)
+    del written[_SHARED]
+    return written
+
+
+def _operations(app: FastAPI, paths: Json) -> Iterator[Json]:
+    """Give what the contract says of each route of the app."""
+    for route in iter_route_contexts(app.routes):
+        for method in route.methods or ():
+            yield paths[str(route.path)][method.lower()]
+
+
+def _complete_security(operation: Json, *, key_required: bool) -> None:
+    """Say which scope an operation needs, and that the key is optional if none is configured."""
+    scopes = [scope for requirement in operation["security"] for scope in requirement["key"]]
+    operation["description"] = "\n\n".join([operation["description"], *(f"Scope: `{scope}`." for scope in scopes)])
+    if scopes and not key_required:
+        operation["security"].append({})
