@@ -68,12 +68,12 @@ async def delete(call: Caller, *, of: str = "", **query: object) -> httpx.Respon
 
 async def plant_all(orders: Caller, parts: Components) -> list[str]:
     """Make all keys that a shard may have, with the lowest and the highest number; gives those of acked edges."""
-    await orders.words(init(1, E), init(2, E, spout_task="last"))
+    await orders.words(init(1, E), init(2, E, spout_task="z"))
     begin, topology = await base(parts), await found(parts)
     last = topology.config.buckets - 1
     planted = [f"{name}{n}" for name in OF_A_BUCKET for n in (0, last)]
     planted += [f"{name}{n}" for name in OF_A_SET for n in (0, topology.seen_sets - 1)]
-    planted += [f"{name}{n}" for name in OF_A_SPOUT_TASK for n in (0, await index_of(parts, "last"))]
+    planted += [f"{name}{n}" for name in OF_A_SPOUT_TASK for n in (0, await index_of(parts, "z"))]
     edges = [f"p{part}:{n}" for part in (0, 1) for n in (0, 1, 2, 3, 4 * last, 4 * last + 3)]
     for name in (*planted, *edges, *OF_A_SHARD):
         await at(parts, "DEL", begin + name)

@@ -268,7 +268,7 @@ IN_REMOVAL: list[Rule] = [
     ("a tombstone goes", "args[1] .. 'x', 'PX', TOMBSTONE_MS)", "args[1] .. 'x')", REMOVAL + "test_an_idle_topology_goes_and_leaves_only_tombstones"),
     ("a tombstone is no stamp", "args[1] .. 'x', 'PX'", "args[1], 'PX'", STAMPS + "test_a_tombstone_refuses_every_version_of_its_incarnation"),
     *((f"{name} is swept", f"'{name}' .. n", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("r", "x", "f0:", "f1:", "s0:", "s1:", "n0:", "n1:", "m", "retry", "tries", "d") ),
-    *((f"all of them are swept: {old}", old, new, DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for old, new in (("if n < sets then", "if n < sets - 1 then"), ("if n < spouts then", "if n < 1 then"), ("if args[6] ~= '0' then", "if args[6] == '0' then")) ),
+    *((f"all of them are swept: {old}", old, new, DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for old, new in (("if n < sets then", "if n < sets - 1 then"), ("if n < spouts then", "if n < spouts - 1 then"), ("if args[6] ~= '0' then", "if args[6] == '0' then")) ),
     ("what the release before does not say is swept", "tonumber(args[5]) or math.huge", "tonumber(args[5]) or 0", DEPARTURES + "test_the_release_before_removes_all_that_a_shard_keeps"),
     ("without a dedupe window no edge is looked for", "if args[6] ~= '0' then", "if true then", DEPARTURES + "test_without_a_dedupe_window_there_are_no_edges_to_look_for"),
     *((f"{name} is swept", f"'{name}' .. set", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("p0:", "p1:") ),
