@@ -293,6 +293,26 @@ SCENARIOS = [
         configuration=CAPPED,
     ),
     Scenario(
+        "a root that ends in a batch frees its slot for an init of the batch",
+        [init(E1), [ack(E1), init(E2, root_id=0xA5), init(E3, root_id=0xA9)]],
+        "pending acked pending max_spout_pending",
+        [ACKED],
+        configuration=CAPPED,
+    ),
+    Scenario(
+        "a repeat of a batch in which an init was a conflict says so again",
+        [init(E1), [OTHER_MESSAGE, ack(E1, E2)], Repeat(), ack(E2)],
+        "pending conflict pending conflict pending acked",
+        [ACKED],
+    ),
+    Scenario(
+        "a repeat of an init whose root is pending under another message id is a conflict",
+        [init(E1), ack(E1), Wait(12_000), OTHER_MESSAGE, Repeat(of=0)],
+        "pending acked pending conflict",
+        [ACKED],
+        "pending",
+    ),
+    Scenario(
         "a repeated fail of a root that is pending again is a duplicate",
         [FAIL, init(E1), Wait(12_000), init(E1), Repeat(of=0)],
         "early failed pending duplicate",
