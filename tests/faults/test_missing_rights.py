@@ -45,7 +45,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def log_in(redis: Running, *rules: str) -> str:
-    """Make the login anew with these rights; give the address that uses it."""
+    """Set up the login with these rights; give the address that uses it."""
     member = redis.members[0]
     member.ask("ACL", "DELUSER", "acker")
     member.ask("ACL", "SETUSER", "acker", "reset", "on", ">pw", *rules)

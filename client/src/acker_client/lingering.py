@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     Take = Callable[[Gathered, Sequence[Operation]], None]
 
+REFUSED_PAUSE_S = 0.05
+"""Seconds between two looks at refused requests; an ack that is gathered meanwhile may linger this much longer."""
+
 
 class Lingering:
     """The acks of one acker between the program and the wire."""
@@ -137,9 +140,19 @@ class Lingering:
             while self.outbox.watch():
                 yield Linger(seconds=self._linger_s)
                 yield Alone(flow=self.send_due())
+                yield from self._pause_for_refused()
         except BaseException:
             self.outbox.unwatch()
             raise
+
+    def _pause_for_refused(self) -> Flow[None]:
+        """Pause while only refused requests are left: a client that closes lingers no time, and would spin."""
+        due = self.outbox.next_due()
+        if due is None or self.outbox.has_gathered:
+            return
+        seconds = min(due - self._exchange.terms.clock(), REFUSED_PAUSE_S)
+        if seconds > 0:
+            yield Pause(seconds=seconds)
 
 
 def _add(gathered: "Gathered", messages: "Sequence[Operation]") -> None:

@@ -69,6 +69,11 @@ class Outbox:
         """Whether so much is gathered that it is not to linger."""
         return len(self._gathered) >= self._batch_size
 
+    @property
+    def has_gathered(self) -> bool:
+        """Whether something is gathered and not frozen yet."""
+        return bool(self._gathered)
+
     def holds(self, messages: "Sequence[Operation]") -> bool:
         """Whether something of the same roots is on its way."""
         roots = {message.root_id for message in messages}

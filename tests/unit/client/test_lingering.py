@@ -2,10 +2,13 @@
 
 import logging
 import threading
+from itertools import islice
 
 import httpx
 import pytest
 from acker_client import BufferFull, StoreFull, TupleDone, Undelivered, Unreachable, exits
+from acker_client.lingering import REFUSED_PAUSE_S
+from acker_client.steps import Alone, Linger, Pause
 from acker_client.testing import MemoryAcker, after
 from acker_protocol.errors import UnknownTopology
 from acker_protocol.ids import draw_id, format_id
@@ -307,6 +310,20 @@ def test_acks_that_stay_refused_are_told_to_the_next_call_and_counted(lingering,
     assert acker.counts.undelivered == 2
     assert 50 < time.clock() - began <= 60
     assert service.applied == []
+
+
+def test_the_watcher_of_refused_acks_pauses_between_looks_while_the_client_closes(lingering, service):
+    acker = lingering()
+    service.store.is_full = True
+    ack(acker)
+    acker._flows.lingering.end()
+    looks = []
+    for step in islice(acker._flows.lingering._watch(), 9):
+        looks.append(step)
+        if isinstance(step, Alone):
+            acker._driver.run(step.flow)
+    assert [type(step) for step in looks] == [Linger, Alone, Pause] * 3
+    assert [step.seconds for step in looks[2::3]] == [REFUSED_PAUSE_S] * 3
 
 
 @pytest.mark.parametrize("verb", ["ack", "fail"])

@@ -54,7 +54,7 @@ def dead_letter_list(topology: Topology, spout: Spout) -> SpoutList:
 
 
 def decode_cursor(text: str | None, of: SpoutList) -> Cursor:
-    """Read a cursor of a list; None, and a cursor that tells nothing of this list, is the beginning.
+    """Read a cursor of a list. None is the beginning, and so is a cursor that `SpoutList.decode` gives no rows for.
 
     Raises `InvalidRequest` for the cursor of another list and for text that is no cursor.
     """

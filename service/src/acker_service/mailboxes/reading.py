@@ -88,8 +88,9 @@ class _Reading:
         """Add a shard's reply. Behind ``until`` a shard has nothing more."""
         found = list(read_entries(reply.entries, self._request.spout.name))
         items = list(takewhile(lambda entry: self._request.reaches(shard, entry[0]), found))
+        size = sum(len(entry.packed) for entry in reply.entries)
         more = reply.more and len(items) == len(found)
-        self._page.add(shard, ShardItems(items=items, size=sum(len(it.packed) for it in reply.entries), more=more))
+        self._page.add(shard, ShardItems(items=items, size=size, more=more))
 
     def result(self) -> ReadResult:
         """Give what was read."""

@@ -13,9 +13,9 @@ from acker_service.redis.client import RedisClient
 from acker_service.topologies.registry import DEFAULT, TopologyRegistry
 
 MAX_AGE_S = 1.0
-"""Seconds for which an answer is given again."""
+"""Seconds for which a result is kept."""
 
-PATIENCE_S = 1.5
+WAIT_S = 1.5
 """Seconds that a caller waits at most: longer than replicas have to confirm a write."""
 
 
@@ -32,11 +32,11 @@ class Readiness:
         self._task: asyncio.Task[None] | None = None
 
     async def takes_writes(self) -> bool:
-        """Whether a write succeeds, as `Durability` demands; False if that is not known after `PATIENCE_S`."""
+        """Whether a write succeeds, as `Durability` demands; False if that is not known after `WAIT_S`."""
         if time.monotonic() - self._latest[0] > MAX_AGE_S:
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._write())
-            done, _ = await asyncio.wait([self._task], timeout=PATIENCE_S)
+            done, _ = await asyncio.wait([self._task], timeout=WAIT_S)
             if not done:
                 return False
         return self._latest[1]

@@ -71,7 +71,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoutsNeeded:
-    """The reply to a request of which nothing was applied: one mark per operation, in the order of its bytes.
+    """The reply to a request that was not applied: one mark per operation, in the order of its bytes.
 
     `REGISTER` marks an init whose spout task has to be registered. `FIND` marks one whose root is pending under a spout
     task that may have been registered since it was looked for.

@@ -2,7 +2,7 @@
 
 A cursor is unpadded base64url of big-endian fields: the format B, the incarnation 8s, then by format
 
-    1  rows: a spout task's completions or dead letters, of which it names neither; only the release before gives these
+    1  rows: completions or dead letters; it does not say which, nor whose. Only the release before gives these
     2  rows: pending roots
     3  the kind of list B, a hash of the spout task's name 16s and its index I; rows: that list of that spout task
 

@@ -4,12 +4,7 @@ import json
 
 import pytest
 
-from tests.support.connections import (
-    HEAD,
-    REQUEST,
-    TIMEOUT_S,
-    Held,
-)
+from tests.support.connections import HEAD, REQUEST, TIMEOUT_S, Held
 
 pytestmark = pytest.mark.anyio
 
