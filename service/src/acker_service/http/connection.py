@@ -111,8 +111,8 @@ class Connection(HttpToolsProtocol):
             self._refusal = self._too_large(f"{size} bytes; at most {self.limits.max_header_bytes} are taken")
         if self._refusal is not None:
             raise HeadTooLargeError
+        super().on_headers_complete()  # raises where the address cannot be read: there is no request then
         self._has_arrived, self._body_size, self._discarded = False, 0, 0
-        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Pass a part of the body on."""
