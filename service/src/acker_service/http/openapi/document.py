@@ -1,11 +1,12 @@
 """Builds the OpenAPI document from the routes and the descriptions beside them."""
 
+import functools
 from collections.abc import Iterator
 
 from acker_protocol.errors import MethodNotAllowed, NotFound
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 
 from acker_service.http.openapi import (
@@ -39,11 +40,15 @@ def install(app: FastAPI, *, max_batch: int) -> None:
     """Add the route `/openapi.json`, which describes all routes of the app and requires no key."""
     router = APIRouter(tags=["health"])
 
+    @functools.cache
+    def written() -> bytes:
+        """Write the document once: it is large, and anybody may ask for it again and again."""
+        return bytes(JSONResponse(document(app, max_batch=max_batch)).body)
+
     @router.get("/openapi.json")
-    async def openapi() -> JSONResponse:
+    async def openapi() -> Response:
         """Give this document; it asks for no key."""
-        app.openapi_schema = app.openapi_schema or document(app, max_batch=max_batch)
-        return JSONResponse(app.openapi_schema)
+        return Response(written(), media_type="application/json")
 
     app.include_router(router)
 
