@@ -4,13 +4,37 @@ import asyncio
 import fcntl
 import struct
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
+
+from uvicorn.protocols.http.flow_control import FlowControl
 
 WHOLE_WITHIN = 4
 """How many times the timeout an answer may take until the client has all of it, but for the last 64 KiB."""
 _CHECKS = 4
 """Checks per timeout."""
+
+
+class PipelineFlowControl(FlowControl):
+    """uvicorn's flow control, but reading stays paused while a request waits for the answer to an earlier one."""
+
+    def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        """Resume reading, unless a request waits."""
+        if not self._pipeline:
+            super().resume_reading()
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes of its answers this process holds, which the client has not taken."""
+        return self._transport.get_write_buffer_size()
+
+    def give_up(self) -> None:
+        """Close the connection, and forget what the client has not taken."""
+        self._transport.abort()
 
 
 class ClientTransport:

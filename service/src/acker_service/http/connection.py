@@ -1,15 +1,13 @@
 """Limits connections before the application sees a request: their number, heads, time to arrive, pipelined requests."""
 
 import asyncio
-from collections.abc import Sized
 from typing import Any, ClassVar
 
 from acker_protocol.errors import InvalidRequest, Overloaded, ServiceError, TooLarge
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from acker_service.http.client_transport import ClientTransport
+from acker_service.http.client_transport import ClientTransport, PipelineFlowControl
 from acker_service.http.errors import encode_refusal, respond
 from acker_service.http.load_shedding import FLOW, UNLIMITED_PATHS, LoadLimits
 from acker_service.metrics.instruments import CONNECTIONS, HttpMetrics
@@ -29,19 +27,6 @@ NOTHING = memoryview(b"")
 
 class HeadTooLargeError(Exception):
     """Raised to stop parsing a request head."""
-
-
-class PipelineFlowControl(FlowControl):
-    """uvicorn's flow control, but reading stays paused while a request waits for the answer to an earlier one."""
-
-    def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
-        super().__init__(transport)
-        self._pipeline = pipeline
-
-    def resume_reading(self) -> None:
-        """Resume reading, unless a request waits."""
-        if not self._pipeline:
-            super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -111,8 +96,8 @@ class Connection(HttpToolsProtocol):
             self._refusal = self._too_large(f"{size} bytes; at most {self.limits.max_header_bytes} are taken")
         if self._refusal is not None:
             raise HeadTooLargeError
+        super().on_headers_complete()  # raises where the address cannot be read: there is no request then
         self._has_arrived, self._body_size, self._discarded = False, 0, 0
-        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Pass a part of the body on."""

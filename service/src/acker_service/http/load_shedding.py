@@ -9,10 +9,10 @@ from acker_protocol.errors import InvalidRequest, Overloaded
 from fastapi import FastAPI
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import FlowControl
 
+from acker_service.http.client_transport import PipelineFlowControl
 from acker_service.http.errors import respond
-from acker_service.metrics.instruments import BODY_BYTES, IN_FLIGHT, WAITING, HttpMetrics
+from acker_service.metrics.instruments import ANSWER_BYTES, BODY_BYTES, IN_FLIGHT, WAITING, HttpMetrics
 
 UNLIMITED_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
 """Probes and scrapes are answered under any load: otherwise the process would be killed just when it is needed."""
@@ -27,8 +27,9 @@ _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLimits:
-    """Limits of a process: requests in flight and waiting, bytes of their bodies, connections.
+    """Limits of a process: requests in flight and waiting, bytes of their bodies and of unread answers, connections.
 
+    ``max_in_flight_bytes`` bounds all bodies together, and once more all answers that clients have yet to take.
     ``body_timeout_s`` is the time a request may take to arrive, and the time within which a client takes some of its
     answer; ``max_header_bytes`` is the size of all before the body.
     """
@@ -66,6 +67,37 @@ class Capacity:
         self.used -= count
 
 
+class UnreadAnswers:
+    """Bounds the bytes of answers that clients have yet to take: gives up the answer that has waited longest.
+
+    A client that reads loses nothing to those that do not read. A single answer may be larger than the limit.
+    """
+
+    def __init__(self, limit: int, metrics: HttpMetrics) -> None:
+        self._limit, self._metrics = limit, metrics
+        self._waiting: dict[PipelineFlowControl, None] = {}
+
+    async def taken(self, flow: PipelineFlowControl) -> None:
+        """Wait until the client has taken the answer, or is given up."""
+        self._waiting[flow] = None
+        try:
+            self._give_up_oldest()
+            await flow.drain()
+        finally:
+            self._waiting.pop(flow, None)
+
+    def _give_up_oldest(self) -> None:
+        held = {flow: flow.unsent for flow in self._waiting}
+        excess = sum(held.values()) - self._limit
+        for flow in list(held)[:-1]:
+            if excess <= 0:
+                return
+            excess -= held[flow]
+            del self._waiting[flow]
+            self._metrics.overloaded[ANSWER_BYTES].inc()
+            flow.give_up()
+
+
 def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
     """Add the load limits to the app."""
     app.add_middleware(LoadShedding, limits=limits, metrics=metrics)
@@ -74,8 +106,9 @@ def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
 class LoadShedding:
     """Admits a request if there is capacity for it. Waiting requests cost little and have a limit of their own.
 
-    A request uses its capacity until the client has taken the answer, all but the last 64 KiB. Also limits the memory
-    of all bodies together, and the time that each takes to arrive.
+    A request uses its capacity until the client has taken the answer, all but the last 64 KiB; the next request of the
+    connection begins then. Also limits the memory of all bodies together, that of all unread answers, and the time that
+    each body takes to arrive.
     """
 
     def __init__(self, app: ASGIApp, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
@@ -84,12 +117,16 @@ class LoadShedding:
         self._in_flight = Capacity(limits.max_in_flight, what="requests in flight")
         self._waiting = Capacity(limits.max_waiting, what="requests waiting for news")
         self._bytes = Capacity(limits.max_in_flight_bytes, what="bytes of bodies in flight")
+        self._unread = UnreadAnswers(limits.max_in_flight_bytes, metrics)
         metrics.in_flight.set_function(lambda: self._in_flight.used)
         metrics.waiting.set_function(lambda: self._waiting.used)
         metrics.body_bytes.set_function(lambda: self._bytes.used)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with `overloaded`."""
+        flow: PipelineFlowControl | None = scope.get(FLOW)
+        if flow is not None and flow.write_paused:
+            await flow.drain()
         if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
             await self._app(scope, receive, send)
             return
@@ -106,9 +143,8 @@ class LoadShedding:
                 await self._app(scope, receive if scope["method"] == "GET" else body.receive, send)
             finally:
                 self._bytes.release(body.held)
-            flow: FlowControl | None = scope.get(FLOW)
             if flow is not None and flow.write_paused:
-                await flow.drain()
+                await self._unread.taken(flow)
         finally:
             capacity.release()
 

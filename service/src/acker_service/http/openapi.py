@@ -1,13 +1,14 @@
 """Serves the contract, `openapi.yaml`, as `/openapi.json`, filled in with what the app and its settings decide."""
 
 import asyncio
+import functools
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
 import yaml
 from fastapi import APIRouter, FastAPI
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.routing import iter_route_contexts
 
 Json = dict[str, Any]
@@ -20,12 +21,15 @@ def install(app: FastAPI, *, max_batch: int) -> None:
     """Add the route `/openapi.json`, which describes all routes of the app and requires no key."""
     router = APIRouter(tags=["health"])
 
+    @functools.cache
+    def written() -> bytes:
+        """Write the document once: it is large, and may be asked for again and again without a key."""
+        return bytes(JSONResponse(document(app, max_batch=max_batch)).body)
+
     @router.get("/openapi.json")
-    async def openapi() -> JSONResponse:
+    async def openapi() -> Response:
         """Return the document; it is built on the first request, apart from the event loop."""
-        if app.openapi_schema is None:
-            app.openapi_schema = await asyncio.to_thread(document, app, max_batch=max_batch)
-        return JSONResponse(app.openapi_schema)
+        return Response(await asyncio.to_thread(written), media_type="application/json")
 
     app.include_router(router)
 

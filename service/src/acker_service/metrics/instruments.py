@@ -14,6 +14,7 @@ LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 IN_FLIGHT: Final = "in_flight"
 WAITING: Final = "waiting"
 BODY_BYTES: Final = "body_bytes"
+ANSWER_BYTES: Final = "answer_bytes"
 CONNECTIONS: Final = "connections"
 
 M = TypeVar("M", bound=MetricWrapperBase)
@@ -87,7 +88,7 @@ class HttpMetrics:
             "acker_overloaded",
             "Requests and connections refused over a limit, by the limit.",
             "reason",
-            preset=(IN_FLIGHT, WAITING, BODY_BYTES, CONNECTIONS),
+            preset=(IN_FLIGHT, WAITING, BODY_BYTES, ANSWER_BYTES, CONNECTIONS),
         )
         self.problems = define.counters(
             "acker_problems",

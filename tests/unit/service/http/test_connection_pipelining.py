@@ -98,6 +98,27 @@ async def test_a_request_with_a_broken_body_is_refused_in_its_place_and_not_begu
     assert held.asked == ["/livez"]
 
 
+NO_ADDRESS = [b"CONNECT acker:1", b"GET http://", b"GET http://acker:99999/", b"GET http://[::1/"]
+
+
+@pytest.mark.parametrize("line", NO_ADDRESS)
+@pytest.mark.parametrize("before", [0, 1])
+async def test_a_first_line_without_an_address_that_can_be_read_is_refused(held, line, before):
+    held.answer.set()
+    await held.feed(REQUEST * before)
+    await held.feed(line + b" HTTP/1.1\r\nHost: acker\r\n\r\n")
+    assert held.transport.written.rpartition(b"HTTP/1.1 ")[2].startswith(b"400 ")
+    assert held.transport.told == ["eof"]
+
+
+@pytest.mark.parametrize("line", NO_ADDRESS)
+async def test_the_requests_that_wait_before_it_are_all_answered(held, line):
+    await held.feed(REQUEST + SHORTEST * 2 + line + b" HTTP/1.1\r\nHost: acker\r\n\r\n")
+    await held.answer_all(3)
+    assert held.transport.written.rpartition(b"HTTP/1.1 ")[2].startswith(b"400 ")
+    assert held.asked == ["/livez", "/", "/"]
+
+
 async def test_a_request_whose_body_breaks_is_refused_at_once_and_once(held):
     await held.feed(CHUNKED)
     await held.feed(b"not a size\r\n")

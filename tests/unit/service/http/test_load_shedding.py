@@ -9,11 +9,11 @@ import httpx
 import pytest
 from acker_protocol.errors import Overloaded
 from acker_service.http import errors, load_shedding
+from acker_service.http.client_transport import PipelineFlowControl
 from acker_service.http.load_shedding import FLOW, BoundedBody, Capacity, LoadLimits, waits
 from acker_service.metrics.registry import Metrics
 from fastapi import FastAPI, Request
 from starlette.types import Message
-from uvicorn.protocols.http.flow_control import FlowControl
 
 pytestmark = pytest.mark.anyio
 
@@ -125,23 +125,98 @@ def test_what_is_discarded_after_an_early_answer_follows_the_largest_body():
     assert LoadLimits(max_body_bytes=1_000).max_discarded_bytes == 16_000
 
 
-async def test_an_answer_keeps_its_place_until_the_client_has_taken_it():
-    busy, flow = Busy(max_in_flight=1), FlowControl(asyncio.Transport())
+class Flow(PipelineFlowControl):
+    """The flow control of a connection; the test says how much of its answer is left."""
 
+    def __init__(self, unsent: int = 1) -> None:
+        super().__init__(asyncio.Transport(), ())
+        self.left, self.is_given_up = unsent, False
+
+    @property
+    def unsent(self) -> int:
+        return self.left
+
+    def give_up(self) -> None:
+        self.is_given_up = True
+        self.resume_writing()
+
+
+def client_on(busy: Busy, flow: Flow) -> httpx.AsyncClient:
     async def on_a_connection(scope: Any, receive: Any, send: Any) -> None:
         await busy.app({**scope, FLOW: flow}, receive, send)
 
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=on_a_connection), base_url="http://acker")
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def leave_unread(busy: Busy, flow: Flow) -> "asyncio.Task[httpx.Response]":
+    """Ask for an answer, and take nothing of it."""
+    busy.go.clear()
+    unread = asyncio.create_task(client_on(busy, flow).get("/work"))
+    await busy.entered.get()
+    flow.pause_writing()
     busy.go.set()
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=on_a_connection), base_url="http://acker") as client:
-        flow.pause_writing()
-        unread = asyncio.create_task(client.get("/work"))
-        await busy.entered.get()
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert (await client.get("/work")).json()["code"] == "overloaded"
+    await settle()
+    return unread
+
+
+async def test_an_answer_keeps_its_place_until_the_client_has_taken_it():
+    busy, flow, other = Busy(max_in_flight=1), Flow(), Flow()
+    unread = await leave_unread(busy, flow)
+    assert (await client_on(busy, other).get("/work")).json()["code"] == "overloaded"
+    flow.resume_writing()
+    assert (await unread).is_success
+    assert (await client_on(busy, other).get("/work")).is_success
+
+
+@pytest.mark.parametrize("path", ["/work", LONG_POLL, "/metrics"])
+async def test_the_next_request_of_a_connection_begins_once_the_client_has_taken_the_answer_before_it(path):
+    busy, flow = Busy(max_in_flight=1, max_waiting=0), Flow()
+    unread = await leave_unread(busy, flow)
+    following = asyncio.create_task(client_on(busy, flow).get(path))
+    await settle()
+    assert busy.entered.empty()
+    assert not following.done()
+    flow.resume_writing()
+    assert (await unread).is_success
+    assert (await following).is_success == (path != LONG_POLL)
+
+
+async def test_unread_answers_hold_so_many_bytes_and_the_one_that_waits_longest_is_given_up():
+    busy, flows = Busy(max_in_flight_bytes=100), [Flow(unsent=50) for _ in range(4)]
+    unread = [await leave_unread(busy, flow) for flow in flows]
+    assert [flow.is_given_up for flow in flows] == [True, True, False, False]
+    for flow in flows:
         flow.resume_writing()
-        assert (await unread).is_success
-        assert (await client.get("/work")).is_success
+    await asyncio.gather(*unread)
+    again = Flow(unsent=100)
+    last = await leave_unread(busy, again)
+    assert not again.is_given_up
+    again.resume_writing()
+    await last
+
+
+async def test_what_a_client_has_taken_meanwhile_is_not_counted():
+    busy, slow, other = Busy(max_in_flight_bytes=100), Flow(unsent=90), Flow(unsent=50)
+    unread = [await leave_unread(busy, slow)]
+    slow.left = 50
+    unread.append(await leave_unread(busy, other))
+    assert not slow.is_given_up
+    for flow in (slow, other):
+        flow.resume_writing()
+    await asyncio.gather(*unread)
+
+
+async def test_a_single_unread_answer_may_be_as_large_as_it_is():
+    busy, flow = Busy(max_in_flight_bytes=100), Flow(unsent=10_000)
+    unread = await leave_unread(busy, flow)
+    assert not flow.is_given_up
+    flow.resume_writing()
+    assert (await unread).is_success
 
 
 async def test_a_body_that_finds_no_room_is_refused():
