@@ -53,7 +53,7 @@ IN_LUA = [
     ("if root.state == 'F' then return root.outcome end\n    if call.tracked", "if call.tracked"),
     ("return op.refused and 'm' or 'd'", "return 'd'"),
     ("bytes[at] = bytes[at] + 2 ^ (position % 8)", "bytes[at] = 255"),
-    ("return request.positions == '' and n - 1 or struct", "return true and n - 1 or struct"),
+    ("return positions == '' and n - 1 or struct", "return true and n - 1 or struct"),
     ("if root.state == 'N' then return 'd' end", ""),
     ("return kind == FAIL and 'd' or 'p'", "return 'p'"),
     ("refused and request.partial_hash or request.hash", "request.hash"),
