@@ -205,6 +205,8 @@ async def test_a_right_that_is_taken_away_is_named_in_the_answer_and_nothing_is_
             answer = await call.post(ack(1, E), key="k")
             assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
             assert "+zadd" in answer.json()["detail"]
+            answers = [answer, await call.post(init(3, E)), await call.batch(init(3, E), ack(1, E), key="l")]
+            assert [each.json()["retryable"] for each in answers] == [False] * 3
 
             async def is_not_ready() -> bool:
                 return (await http.get("/readyz")).status_code == 503

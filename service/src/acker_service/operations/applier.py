@@ -27,6 +27,7 @@ from acker_service.redis.apply_functions import (
 )
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import OperationResult, ShardRequest
+from acker_service.redis.errors import PermissionDenied, is_denied
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
@@ -129,7 +130,7 @@ class Applier:
         If a shard refuses the stamp, read the topology again and apply that shard's part once more.
 
         Raises `StoreUnavailable` if a shard did not answer, or may not have applied its part; ``retryable`` says
-        whether the request may be sent again.
+        whether the request may be sent again: not where the login lacks a right.
         """
         results: ShardResults = {}
         try:
@@ -143,7 +144,8 @@ class Applier:
                     topology = await self._registry.refresh_after(topology, stale)
         except ServiceError as error:
             if results or isinstance(error, StoreUnavailable):
-                raise StoreUnavailable(error.detail, retryable=request.is_repeatable) from error
+                may_help = request.is_repeatable and not is_denied(error)
+                raise StoreUnavailable(error.detail, retryable=may_help) from error
             raise
         finally:
             self._record(topology.name, request.operations, results)
@@ -268,6 +270,6 @@ def _has_unregistered(indexes: Mapping[str, int]) -> bool:
 
 
 def _first_error(errors: Sequence[BaseException]) -> BaseException:
-    """Give the first error; a `ServiceError` before a stale stamp, which is only retried."""
-    kinds = (StoreUnavailable, ServiceError, BaseException)
+    """Give the first error: a missing right before others, and a stale stamp, which is only retried, last."""
+    kinds = (PermissionDenied, StoreUnavailable, ServiceError, BaseException)
     return next(error for kind in kinds for error in errors if isinstance(error, kind))

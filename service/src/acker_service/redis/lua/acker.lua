@@ -21,7 +21,8 @@
     f0:<b> f1:<b>     hash  outcomes by root id (A, F or T), in slices of one retention by its parity, expiring whole
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
                             of the request were refused
-    n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that
+    n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that.
+                            With a behind the hash: by the order in which they were applied, where that is another one
     p0:<n> p1:<n>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window
     pending   hash    spout index -> roots pending
     unread    hash    spout index -> completions not released

@@ -11,6 +11,7 @@ do
   local INIT, REFUSED = 1, '[bcms]'
   local UNREGISTERED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
   local REGISTERED, ASKED = 0, 2
+  local APPLY_ORDER = 'a'
 
   local function read_text(ops, pos)
     local length, at = struct.unpack('>I2', ops, pos)
@@ -51,15 +52,15 @@ do
   end
 
   -- Gives the position in the request, from 0, of the operation that is applied as the n-th, from 1.
-  local function position_of(request, n)
-    return request.positions == '' and n - 1 or struct.unpack('>I4', request.positions, n * 4 - 3)
+  local function position_of(positions, n)
+    return positions == '' and n - 1 or struct.unpack('>I4', positions, n * 4 - 3)
   end
 
   -- Packs which operations were refused: one bit each by position, lowest bit first, up to the last one refused.
-  local function pack_refused(request, codes)
+  local function pack_refused(positions, codes)
     local bytes, n = {}, codes:find(REFUSED)
     while n do
-      local position = position_of(request, n)
+      local position = position_of(positions, n)
       local at = math.floor(position / 8) + 1
       for i = #bytes + 1, at do bytes[i] = 0 end
       bytes[at] = bytes[at] + 2 ^ (position % 8)
@@ -73,9 +74,16 @@ do
   local function was_refused(request, n, kind)
     if not request.had_refusals then return false end
     if not request.refused then return kind == INIT end
-    local position = position_of(request, n)
+    local position = position_of(request.positions, n)
     local byte = request.refused:byte(math.floor(position / 8) + 1) or 0
     return bit.band(byte, 2 ^ (position % 8)) ~= 0
+  end
+
+  -- Gives which operations were refused, by position, or by apply order where positions are not known: then under a
+  -- field of its own where the two differ.
+  local function read_refused(key, request)
+    return not request.knows_positions and redis.call('HGET', key, request.partial_hash .. APPLY_ORDER)
+      or redis.call('HGET', key, request.partial_hash)
   end
 
   -- Whether a request was applied before. Then request.had_refusals says whether its first run refused an operation, and
@@ -87,9 +95,7 @@ do
       local found = redis.call('SMISMEMBER', call.base .. 's' .. key, request.hash, request.partial_hash)
       if found[1] == 1 or found[2] == 1 then
         request.had_refusals = found[2] == 1
-        if request.had_refusals and request.positions then
-          request.refused = redis.call('HGET', call.base .. 'n' .. key, request.partial_hash)
-        end
+        if request.had_refusals then request.refused = read_refused(call.base .. 'n' .. key, request) end
         return true
       end
     end
@@ -107,7 +113,10 @@ do
     redis.call('SADD', hashes, refused and request.partial_hash or request.hash)
     expire_slice(call, hashes, call.idempotency_window)
     if not refused then return end
-    redis.call('HSET', bits, request.partial_hash, pack_refused(request, codes))
+    redis.call('HSET', bits, request.partial_hash, pack_refused(request.positions, codes))
+    if request.positions ~= '' then
+      redis.call('HSET', bits, request.partial_hash .. APPLY_ORDER, pack_refused('', codes))
+    end
     redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes))
   end
 
@@ -198,7 +207,7 @@ do
     call.spouts, call.max_early = struct.unpack('>BI4', args[4])
     for i = 5, #args, 5 do
       requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2],
-        positions = args[i + 3], ops = args[i + 4], remember = remember }
+        positions = args[i + 3], knows_positions = true, ops = args[i + 4], remember = remember }
     end
     return apply(call, args[3], requests)
   end
@@ -209,8 +218,8 @@ do
     local call, requests = begin_call(key, base, args), {}
     call.store_full, call.spouts = store_full, REGISTERED
     for i = 4, #args, 4 do
-      requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2], ops = args[i + 3],
-        remember = remember_v1 }
+      requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2], positions = '',
+        ops = args[i + 3], remember = remember_v1 }
     end
     return apply(call, args[3], requests)
   end
