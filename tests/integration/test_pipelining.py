@@ -94,9 +94,9 @@ def test_bodies_of_all_forms_and_sizes_may_be_pipelined(acker: AckerProcess) -> 
 
 def test_a_caller_that_leaves_while_its_next_request_waits_leaves_no_place_taken(acker: AckerProcess) -> None:
     acker.http.put(f"{DEFAULT}/spouts/orders")
-    for _ in range(3):
+    for _ in range(2):
         with RawHttp(acker.url) as raw:
-            raw.send(head("GET", f"{COMPLETIONS}?wait_ms=1500"), head("GET", "/livez"))
+            raw.send(head("GET", f"{COMPLETIONS}?wait_ms=4000"), head("GET", "/livez"))
             eventually_true(lambda: "acker_requests_waiting 1.0" in acker.http.get("/metrics").text)
         eventually_true(lambda: "acker_requests_waiting 0.0" in acker.http.get("/metrics").text)
     assert "Traceback" not in acker.log.read_text()
