@@ -46,9 +46,8 @@ async def now_ms(parts: Components, key: str) -> int:
 
 
 async def used_memory(parts: Components) -> int:
-    """Say how many bytes a single server uses."""
-    (memory,) = await everywhere(parts, "INFO", "memory")
-    return int(memory["used_memory"])
+    """Say how many bytes all servers use together."""
+    return sum(int(memory["used_memory"]) for memory in await everywhere(parts, "INFO", "memory"))
 
 
 def _raw(reply: Any) -> Any:
