@@ -151,6 +151,7 @@ acker._driver._client().base_url = "http://127.0.0.1:1"
     ended = run(program, service.url, [header])
     assert "acks were not delivered before the program ended" in ended.stderr
     assert "1 operations" in ended.stderr
+    assert told(acker, 1) == {"1": Outcome.TIMED_OUT}
 
 
 class Counting(httpx.HTTPTransport):
