@@ -98,7 +98,8 @@ class Held:
         self.asked: list[str] = []
         self.flows: list[Any] = []
         limits = LoadLimits(body_timeout_s=TIMEOUT_S, max_header_bytes=1_000, max_body_bytes=MAX_BODY_BYTES)
-        made = limited(limits, Metrics().http)
+        self.stopping = asyncio.Event()
+        made = limited(limits, Metrics().http, self.stopping)
         config = uvicorn.Config(
             self._app, http=made, ws="none", log_config=None, interface="asgi3", timeout_keep_alive=75
         )

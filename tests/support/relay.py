@@ -15,6 +15,10 @@ class Relay:
         self.port = int(self._listener.getsockname()[1])
         self._open: list[socket.socket] = []
 
+    def lead_to(self, port: int) -> None:
+        """Pass new connections on to another port."""
+        self._behind = port
+
     def cut(self) -> None:
         """End every connection."""
         for end in list(self._open):  # whoever connects again meanwhile is not cut

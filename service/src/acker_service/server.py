@@ -17,7 +17,7 @@ from acker_service.app import load_limits, make_app
 from acker_service.background import cancel_and_wait
 from acker_service.components import Components
 from acker_service.http import auth
-from acker_service.http.connection import limited
+from acker_service.http.connection import Connection, limited
 from acker_service.http.keys import KeysFile, configured_keys
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.metrics.instruments import HttpMetrics
@@ -30,17 +30,21 @@ _log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 10
-"""How long requests in flight may take after a stop signal."""
+"""How long requests in flight may take after a stop signal, or once the process has drained."""
 RESERVED_FILES = 256
 """Open files beside client connections: connections to Redis, the log, connections that are being refused."""
 
 
 class UvicornServer(uvicorn.Server):
-    """uvicorn's server, which at a signal first ends all waits and then returns."""
+    """uvicorn's server, which at a signal ends all waits, drains and then returns.
 
-    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
+    At SIGTERM it drains: for ``drain_s`` it serves on, with `Connection: close` in every answer, so that callers leave
+    before idle connections are closed. SIGINT, or a second signal, ends it without draining.
+    """
+
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event, *, drain_s: float = 0.0) -> None:
         super().__init__(config)
-        self._stopping = stopping
+        self._stopping, self._drain_s = stopping, drain_s
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -55,8 +59,18 @@ class UvicornServer(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def _stop(self, number: int) -> None:
+        drains = number == signal.SIGTERM and self._drain_s > 0 and not self._stopping.is_set()
         self._stopping.set()
-        self.handle_exit(number, None)
+        if drains:
+            self._announce_close()
+            asyncio.get_running_loop().call_later(self._drain_s, self.handle_exit, number, None)
+        else:
+            self.handle_exit(number, None)
+
+    def _announce_close(self) -> None:
+        for connection in self.server_state.connections:
+            if isinstance(connection, Connection):
+                connection.announce_close()
 
 
 def _cancel_start_on_signals() -> None:
@@ -83,7 +97,8 @@ async def serve(settings: Settings) -> None:
                 worker.start()
             app = make_app(parts, settings, stopping)
             async with _watch_keys(app, settings.keys_file):
-                await UvicornServer(_uvicorn_config(app, settings, parts.metrics.http), stopping).serve()
+                config = _uvicorn_config(app, settings, parts.metrics.http, stopping)
+                await UvicornServer(config, stopping, drain_s=_drain_s(settings)).serve()
         finally:
             await worker.stop()
             await parts.close()
@@ -150,12 +165,17 @@ def _load_limits(settings: Settings) -> LoadLimits:
     return dataclasses.replace(load_limits(settings), max_connections=fit)
 
 
-def _uvicorn_config(app: FastAPI, settings: Settings, metrics: HttpMetrics) -> uvicorn.Config:
+def _drain_s(settings: Settings) -> float:
+    """Give how long to drain. A worker does not: it answers probes and scrapes only."""
+    return 0.0 if settings.role is Role.WORKER else settings.shutdown_drain_s
+
+
+def _uvicorn_config(app: FastAPI, settings: Settings, metrics: HttpMetrics, stopping: asyncio.Event) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=limited(_load_limits(settings), metrics),
+        http=limited(_load_limits(settings), metrics, stopping),
         ws="none",
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,

@@ -115,6 +115,9 @@ class Settings(BaseSettings):
         default=30, gt=0, le=3_600, description="How long a request may take to arrive, and an answer may stay unread"
     )
     keep_alive_s: int = Field(default=75, ge=0, le=3_600, description="How long an idle connection is kept")
+    shutdown_drain_s: float = Field(
+        default=5, ge=0, le=3_600, description="How long requests are taken after SIGTERM, with Connection: close"
+    )
     backlog: int = Field(default=2_048, ge=1, le=65_535, description="Connections that may wait to be accepted")
     role: Role = Field(default=Role.ALL, description="What this process does: all, api or worker")
     callback_allow_cidrs: Annotated[str, AfterValidator(_checked(read_networks))] = Field(

@@ -1,4 +1,4 @@
-"""Sends answers to a client: gives up a client that does not read them, and closes in order."""
+"""Sends answers to a client: gives up a client that does not read them, and closes in order; pauses its requests."""
 
 import asyncio
 import fcntl

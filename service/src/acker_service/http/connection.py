@@ -38,6 +38,7 @@ class Connection(HttpToolsProtocol):
 
     limits: ClassVar[LoadLimits]
     metrics: ClassVar[HttpMetrics]
+    stopping: ClassVar[asyncio.Event]
     transport: ClientTransport  # type: ignore[assignment]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -48,6 +49,7 @@ class Connection(HttpToolsProtocol):
         self._discarded = 0
         self._has_arrived = True
         self._running: RequestResponseCycle | None = None
+        self._closing: RequestResponseCycle | None = None
         self._refusal: ServiceError | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -98,6 +100,10 @@ class Connection(HttpToolsProtocol):
             raise HeadTooLargeError
         super().on_headers_complete()  # raises where the address cannot be read: there is no request then
         self._has_arrived, self._body_size, self._discarded = False, 0, 0
+        if self.stopping.is_set():
+            if self._closing is not None and not self._closing.response_started:
+                self._closing.keep_alive = True
+            self.announce_close()
 
     def on_body(self, body: bytes) -> None:
         """Pass a part of the body on."""
@@ -139,6 +145,11 @@ class Connection(HttpToolsProtocol):
         """Let the transport close, and give the client up if it does not take the rest."""
         self.transport.watch()
 
+    def announce_close(self) -> None:
+        """Let the answer to the last request say `Connection: close`, unless it has begun: nothing follows it."""
+        if self.cycle is not None and self.cycle.keep_alive and not self.cycle.response_started:
+            self._closing, self.cycle.keep_alive = self.cycle, False
+
     def shutdown(self) -> None:
         """Close as soon as nothing is in flight."""
         if self.transport.is_closing():
@@ -171,7 +182,7 @@ class Connection(HttpToolsProtocol):
         self._unread += len(data)
         super().data_received(data)  # type: ignore[arg-type]
         if self._unread > self.limits.max_header_bytes and self._refusal is None:
-            if self._has_arrived and self.cycle is not None and not self.cycle.keep_alive:
+            if self._has_arrived and self.cycle not in (None, self._closing) and not self.cycle.keep_alive:
                 self._discard(self._unread)  # the parser skips what follows the last request
                 self._unread = 0
             else:
@@ -268,10 +279,13 @@ def _disconnect(cycle: RequestResponseCycle) -> None:
         cycle.message_event.set()
 
 
-def limited(given_limits: LoadLimits, given_metrics: HttpMetrics) -> type[Connection]:
-    """Make the class of connections with these limits, counted by these metrics."""
+def limited(given_limits: LoadLimits, given_metrics: HttpMetrics, given_stopping: asyncio.Event) -> type[Connection]:
+    """Make the class of connections with these limits, counted by these metrics.
+
+    Once ``stopping`` is set, the last answer of each says `Connection: close`.
+    """
 
     class Limited(Connection):
-        limits, metrics = given_limits, given_metrics
+        limits, metrics, stopping = given_limits, given_metrics, given_stopping
 
     return Limited

@@ -11,10 +11,16 @@ from acker_service.background import Wakeup
 
 T = TypeVar("T")
 
+LATE_S = 1.0
+"""How long a request waits that comes once the acker stops: at once answered, it would come again and again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongPoll:
-    """A request that waits ``seconds`` at most, and no longer than until ``stopping`` is set."""
+    """A request that waits ``seconds`` at most, and no longer than until ``stopping`` is set.
+
+    One that comes after that waits `LATE_S` at most.
+    """
 
     request: Request
     stopping: asyncio.Event
@@ -23,14 +29,17 @@ class LongPoll:
     async def until(self, done: Callable[[T], bool], read: Callable[[], Awaitable[T]], waiter: Wakeup) -> T:
         """Read again at every wake of ``waiter``, until the result is done or the wait over; give the last result."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.seconds
+        late = self.stopping.is_set()
+        deadline = loop.time() + (min(self.seconds, LATE_S) if late else self.seconds)
         result = await read()
         if done(result) or not self.seconds:
             return result
         gone = asyncio.create_task(_wait_for_disconnect(self.request))
         gone.add_done_callback(lambda _: waiter.wake())
         try:
-            while not (done(result) or gone.done() or self.stopping.is_set()) and (left := deadline - loop.time()) > 0:
+            while not (done(result) or gone.done()) and (left := deadline - loop.time()) > 0:
+                if self.stopping.is_set() and not late:
+                    break
                 await waiter.wait(left)
                 result = await read()
         finally:

@@ -11,6 +11,7 @@ from acker_protocol.wire.completions import encode_completion
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
+from acker_service.http.long_poll import LATE_S
 from acker_service.mailboxes.follower import MailboxFollower, MailboxFollowers
 from acker_service.mailboxes.reading import ReadResult
 from acker_service.metrics.instruments import HttpMetrics
@@ -81,7 +82,7 @@ class EventStreams:
                 yield chunk
                 beat = loop.time() + self._heartbeat_s
             if not reading.more:
-                await follower.waiter.wait(beat - loop.time())
+                await follower.waiter.wait(LATE_S if self._stopping.is_set() else beat - loop.time())
             if self._stopping.is_set():
                 return
             reading = await follower.read(limit)

@@ -212,3 +212,33 @@ async def test_a_stop_waits_for_no_input(held):
     await held.feed(CLOSING)
     held.connection.shutdown()
     assert held.transport.told == ["eof", "close"]
+
+
+async def test_once_the_process_stops_only_the_last_of_pipelined_answers_closes(held):
+    await held.feed(REQUEST * 2)
+    held.stopping.set()
+    held.connection.announce_close()
+    await held.feed(REQUEST * 2)
+    await held.answer_all(4)
+    *others, last = held.transport.written.split(b"HTTP/1.1 200")[1:]
+    assert ([b"connection: close" in other for other in others], b"connection: close" in last) == ([False] * 3, True)
+    assert held.is_closed
+
+
+async def test_an_answer_that_has_begun_when_the_process_stops_leaves_its_connection_open(held):
+    held.answer.set()
+    await held.feed(REQUEST)
+    held.stopping.set()
+    held.connection.announce_close()
+    assert not held.is_closed
+    await held.feed(REQUEST)
+    assert held.transport.written.count(b"connection: close") == 1
+    assert held.is_closed
+
+
+async def test_a_head_that_grows_while_the_process_stops_is_refused_as_ever(held):
+    await held.feed(REQUEST)
+    held.stopping.set()
+    held.connection.announce_close()
+    await held.feed(b"GET / HTTP/1.1\r\nX: " + b"x" * 2_000)
+    assert held.connection._refusal is not None
