@@ -22,6 +22,7 @@ CASES: dict[str, tuple[Path, ...]] = {
     "plain": (OWN / "plain.yaml",),
     "together": (OWN / "together.yaml",),
     "full": (OWN / "full.yaml",),
+    "one-node": (EXAMPLES / "one-node.yaml",),
     "install": (DEPLOY / "install-values.yaml",),
     "production": (EXAMPLES / "production.yaml",),
     "watched": (EXAMPLES / "production.yaml", EXAMPLES / "monitoring.yaml"),

@@ -137,3 +137,22 @@ def _hadolint(dockerfile: str) -> str:
     program = Path(sys.executable).with_name("hadolint")
     ran = subprocess.run([program, "-"], input=dockerfile, capture_output=True, text=True, timeout=300, check=False)
     return ran.stdout
+
+
+def test_a_look_at_it_fits_a_small_node_beside_what_a_cluster_needs_itself(chart: Chart) -> None:
+    """Two cores and 2 GB, of which Kubernetes asks for 0.85; with the pods of a rollout and the test."""
+    objects = chart.objects(*CASES["one-node"])
+    asked = [(0.05, 64)]
+    for some in objects:
+        if some["kind"] in {"Deployment", "StatefulSet"}:
+            (container,) = some["spec"]["template"]["spec"]["containers"]
+            requests = container["resources"]["requests"]
+            surge = some["kind"] == "Deployment"
+            each = (int(requests["cpu"].removesuffix("m")) / 1_000, int(requests["memory"].removesuffix("Mi")))
+            asked += [each] * (some["spec"]["replicas"] + surge)
+    assert sum(cores for cores, _ in asked) <= 1
+    assert sum(megabytes for _, megabytes in asked) <= 1_000
+
+
+def test_the_development_store_is_found_while_it_starts(chart: Chart) -> None:
+    assert one(chart.objects(*CASES["one-node"]), "Service", "acker-valkey")["spec"]["publishNotReadyAddresses"] is True

@@ -4,7 +4,7 @@ import pytest
 from acker_service.delivery.supervisor import GRACE_S as COURIERS_S
 from acker_service.server import GRACE_S
 
-from tests.deploy.chart import CASES, Chart, one
+from tests.deploy.chart import CASES, Chart, environment, one
 from tests.deploy.manifests import Object
 
 PRIVATE = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "127.0.0.0/8", "100.64.0.0/10"}
@@ -54,9 +54,11 @@ def test_the_grace_period_covers_what_the_service_may_take(chart: Chart) -> None
     """What the refusals reckon with: ten seconds for requests, five for deliveries, five to spare."""
     assert GRACE_S + COURIERS_S + 5 == 20
     for name in ("acker-api", "acker-worker"):
-        spec = one(chart.objects(*CASES["plain"]), "Deployment", name)["spec"]["template"]["spec"]
+        workload = one(chart.objects(*CASES["plain"]), "Deployment", name)
+        spec = workload["spec"]["template"]["spec"]
         nap = spec["containers"][0].get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-        assert spec["terminationGracePeriodSeconds"] >= nap + 20
+        drain = float(environment(workload)["ACKER_SHUTDOWN_DRAIN_S"]) if name == "acker-api" else 0  # a worker has none
+        assert spec["terminationGracePeriodSeconds"] >= nap + drain + 20
 
 
 def test_no_probe_that_restarts_asks_the_store(chart: Chart) -> None:

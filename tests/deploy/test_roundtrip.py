@@ -65,12 +65,48 @@ def test_it_fails_where_writes_are_not_confirmed_and_so_no_replica_is_ready(tmp_
         assert (ran.returncode, "503" in ran.stderr) == (1, True), ran.stderr
 
 
+@pytest.mark.parametrize(("wanted", "code"), [("localhost=1", 0), ("localhost=1 localhost=2", 1), ("nobody.invalid=1", 1)])
+def test_it_fails_where_fewer_replicas_are_ready_than_there_should_be(tmp_path: Path, wanted: str, code: int) -> None:
+    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as acker:
+        ran = roundtrip(acker.url, REPLICAS=wanted, PATIENCE_S="1")
+        assert (ran.returncode, "replicas are ready" in ran.stderr) == (code, code == 1), ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("case", "sets", "wanted"),
+    [
+        ("try", (), {"acker-api-replicas": "3", "acker-worker-replicas": "2"}),
+        ("one-node", (), {"acker-api-replicas": "2", "acker-worker-replicas": "1"}),
+        ("full", ("api.autoscaling.minReplicas=4",), {"acker-api-replicas": "4", "acker-worker-replicas": "2"}),
+        ("together", ("api.replicas=5",), {"acker-api-replicas": "5"}),
+    ],
+)
+def test_it_counts_the_replicas_that_the_values_ask_for(
+    chart: Chart, case: str, sets: tuple[str, ...], wanted: dict[str, str]
+) -> None:
+    objects = chart.objects(*CASES[case], sets=sets)
+    (pod,) = one(objects, "Pod", "acker-roundtrip")["spec"]["containers"]
+    (told,) = [variable["value"] for variable in pod["env"] if variable["name"] == "REPLICAS"]
+    assert dict(each.split("=") for each in told.split()) == wanted
+    for name in wanted:
+        service = one(objects, "Service", name)["spec"]
+        assert (service["clusterIP"], service.get("publishNotReadyAddresses", False)) == ("None", False)
+        deployment = one(objects, "Deployment", name.removesuffix("-replicas"))["spec"]["template"]["metadata"]
+        assert service["selector"].items() <= deployment["labels"].items()
+
+
+def test_no_hook_has_another_name_than_the_pod_whose_log_is_shown(chart: Chart) -> None:
+    hooks = [some for some in chart.objects(*CASES["try"]) if "helm.sh/hook" in some["metadata"].get("annotations", {})]
+    assert [(some["kind"], some["metadata"]["name"]) for some in hooks] == [("Pod", "acker-roundtrip")]
+
+
 @pytest.mark.parametrize("case", ["try", "full"])
 def test_the_pod_runs_it_with_what_every_pod_has(chart: Chart, case: str) -> None:
     objects = chart.objects(*CASES[case])
     pod = one(objects, "Pod", "acker-roundtrip")
-    script = one(objects, "ConfigMap", "acker-roundtrip")["data"]["roundtrip.py"]
-    assert script.strip() == PROGRAM.read_text().strip()
+    python, option, script = pod["spec"]["containers"][0]["command"]
+    assert (python, option, script.strip()) == ("python", "-c", PROGRAM.read_text().strip())
+    assert "$(" not in script, "Kubernetes would put a variable in its place"
     assert pod["metadata"]["annotations"] == {
         "helm.sh/hook": "test",
         "helm.sh/hook-delete-policy": "before-hook-creation",  # with hook-succeeded there is no log to show

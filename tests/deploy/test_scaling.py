@@ -12,16 +12,28 @@ from tests.deploy.tools import Tools
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
-@pytest.mark.parametrize(("runs", "keeps"), [((7, 5), (7, 5)), ((1, 1), (3, 2)), (None, (None, None))])
+@pytest.mark.parametrize(
+    ("runs", "flags", "keeps"),
+    [
+        pytest.param((7, 5), (), (7, 5), id="what runs"),
+        pytest.param((1, 1), (), (3, 2), id="the least at least"),
+        pytest.param(None, (), (3, 2), id="an install says the least, for --wait and for a rollback to it"),
+        pytest.param(None, ("--is-upgrade",), (None, None), id="an upgrade that finds nothing says nothing"),
+    ],
+)
 def test_a_running_release_keeps_its_replicas_when_a_scaler_takes_over(
-    chart: Chart, helm: str, runs: tuple[int, int] | None, keeps: tuple[int | None, int | None]
+    chart: Chart,
+    helm: str,
+    runs: tuple[int, int] | None,
+    flags: tuple[str, ...],
+    keeps: tuple[int | None, int | None],
 ) -> None:
     kinds: dict[str, set[str]] = {}
     for some in chart.objects(*CASES["full"]):
         kinds.setdefault(some["apiVersion"], set()).add(some["kind"])
     with cluster.running(dict(zip(("acker-api", "acker-worker"), runs or (), strict=False)), kinds) as address:
         asking = ("--dry-run=server", "--disable-openapi-validation", "--kube-apiserver", address)
-        rendered = chart.text(*CASES["full"], flags=asking, helm=helm)
+        rendered = chart.text(*CASES["full"], flags=(*asking, *flags), helm=helm)
     objects = list(yaml.safe_load_all(rendered))
     found = [one(objects, "Deployment", name)["spec"].get("replicas") for name in ("acker-api", "acker-worker")]
     assert tuple(found) == keeps

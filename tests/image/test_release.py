@@ -23,6 +23,7 @@ __all__ = ["chart", "tools"]
 pytestmark = pytest.mark.timeout(1800)
 
 OURS = ("image.repository=localhost/acker", "image.tag=test", "image.digest=", "image.pullPolicy=Never")
+ONE_OF_EACH = ("api.autoscaling.enabled=false", "api.replicas=1", "worker.replicas=1")
 WAITING_FOR_REPLICAS = ("--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction")
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
@@ -30,7 +31,7 @@ AT_ONCE = ("--repl-diskless-sync-delay", "0")
 def test_a_first_look_runs_and_passes_the_test_of_the_chart(
     engine: Engine, image: Built, valkey_image: str, chart: Chart, tmp_path: Path
 ) -> None:
-    with release(engine, chart.objects(*CASES["try"], sets=OURS), tmp_path) as played:
+    with release(engine, chart.objects(*CASES["try"], sets=(*OURS, *ONE_OF_EACH)), tmp_path) as played:
         for pod in ("acker-valkey", "acker-worker", "acker-api"):
             played.play(pod)
         tested = played.play("acker-roundtrip")
@@ -47,7 +48,7 @@ def test_production_runs_with_the_secrets_of_the_documentation_and_passes_the_te
         secret("acker-keys", keys_json=f'{{"keys": [{admin[1]}, {spout[1]}]}}'),
         secret("acker-test-key", key=spout[0]),
     ]
-    objects = chart.objects(*CASES["production"], sets=OURS)
+    objects = chart.objects(*CASES["production"], sets=(*OURS, *ONE_OF_EACH))
     with release(engine, objects + secrets, tmp_path, "primary", "replica") as played:
         start_valkeys(played)
         for pod in ("acker-worker", "acker-api"):

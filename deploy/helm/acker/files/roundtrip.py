@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import socket
 import sys
 import time
 import urllib.error
@@ -10,6 +11,8 @@ import urllib.request
 
 URL, TOPOLOGY, KEY = os.environ["URL"], os.environ["TOPOLOGY"], os.environ.get("KEY", "").strip()
 PATIENCE_S = float(os.environ.get("PATIENCE_S", "60"))
+REPLICAS = [tuple(each.split("=")) for each in os.environ.get("REPLICAS", "").split()]
+"""Names that have an address for each replica that is ready, and how many replicas there are at least."""
 
 
 def ask(method, path, body=None, **headers):
@@ -34,6 +37,27 @@ def wait_until_it_ticks():
         if time.monotonic() > until:
             sys.exit(f"not ready, or no worker lets time pass: {ready}")
         time.sleep(1)
+
+
+def wait_until_all_are_ready():
+    """Wait until all replicas are ready: one that finds no node is missing, though the others answer."""
+    until = time.monotonic() + PATIENCE_S
+    for name, wanted in REPLICAS:
+        while (ready := count_addresses(name)) < int(wanted):
+            if time.monotonic() > until:
+                sys.exit(
+                    f"{name}: {ready} of {wanted} replicas are ready; "
+                    "`kubectl get pods` shows the others, `kubectl describe pod` why they are not"
+                )
+            time.sleep(1)
+
+
+def count_addresses(name):
+    """Count the addresses of a name; none where nobody knows it."""
+    try:
+        return len({found[4][0] for found in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+    except socket.gaierror:
+        return 0
 
 
 def write(path, body):
@@ -71,6 +95,7 @@ if __name__ == "__main__":
         sys.exit("this acker asks for keys: name a Secret with one of scope spout in test.existingSecret")
     try:
         wait_until_it_ticks()
+        wait_until_all_are_ready()
         print(f"root {take_a_root_round()} was acked, and its completion read")  # noqa: T201
     except urllib.error.HTTPError as refused:
         sys.exit(f"{refused.url}: {refused.code} {refused.read().decode()}")

@@ -39,14 +39,29 @@ topologySpreadConstraints:
 {{- end }}
 
 {{- /* How many, unless something else counts them. A Deployment that is scaled keeps what it has: leaving the field out of
-       a release that had it would set it to one. */ -}}
+       a release that had it would set it to one. An install says the least, for `--wait`, and for a rollback to it. */ -}}
 {{- define "acker.replicas" -}}
 {{- if not .scaled }}
 replicas: {{ int .values.replicas }}
 {{- else }}
 {{- with lookup "apps/v1" "Deployment" .root.Release.Namespace (printf "%s%s" (include "acker.fullname" .root) .suffix) }}
 replicas: {{ max (int .spec.replicas) (int $.least) }}
+{{- else }}
+{{- if .root.Release.IsInstall }}
+replicas: {{ int .least }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* How many replicas are ready at least where all is well, by the Service that names them: api=3 worker=2 */ -}}
+{{- define "acker.expectedReplicas" -}}
+{{- $name := include "acker.fullname" . }}
+{{- $api := ternary .Values.api.autoscaling.minReplicas .Values.api.replicas .Values.api.autoscaling.enabled }}
+{{- printf "%s-api-replicas=%d" $name (int $api) }}
+{{- if eq .Values.roles "split" }}
+{{- $worker := ternary .Values.worker.keda.minReplicas .Values.worker.replicas .Values.worker.keda.enabled }}
+{{- printf " %s-worker-replicas=%d" $name (int $worker) }}
 {{- end }}
 {{- end }}
 

@@ -86,9 +86,10 @@
 {{- end }}
 
 {{- define "acker.refusals.grace" -}}
-{{- $api := add (int .Values.api.preStopSleepSeconds) 20 }}
+{{- $drain := ternary (default 0 .Values.config.ACKER_SHUTDOWN_DRAIN_S) 5 (hasKey .Values.config "ACKER_SHUTDOWN_DRAIN_S") }}
+{{- $api := add (int .Values.api.preStopSleepSeconds) (int (ceil (float64 $drain))) 20 }}
 {{- if lt (int .Values.api.terminationGracePeriodSeconds) (int $api) }}
-{{- printf "api.terminationGracePeriodSeconds must be at least %d: preStopSleepSeconds, 10 for requests, 5 for deliveries, 5 to spare" $api }}
+{{- printf "api.terminationGracePeriodSeconds must be at least %d: preStopSleepSeconds, ACKER_SHUTDOWN_DRAIN_S, 10 for requests, 5 for deliveries, 5 to spare" $api }}
 {{- else if lt (int .Values.worker.terminationGracePeriodSeconds) 20 }}
 {{- "worker.terminationGracePeriodSeconds must be at least 20: 10 for requests, 5 for deliveries, 5 to spare" }}
 {{- end }}
