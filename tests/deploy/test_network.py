@@ -57,7 +57,9 @@ def test_the_grace_period_covers_what_the_service_may_take(chart: Chart) -> None
         workload = one(chart.objects(*CASES["plain"]), "Deployment", name)
         spec = workload["spec"]["template"]["spec"]
         nap = spec["containers"][0].get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-        drain = float(environment(workload)["ACKER_SHUTDOWN_DRAIN_S"]) if name == "acker-api" else 0  # a worker has none
+        drain = (
+            float(environment(workload)["ACKER_SHUTDOWN_DRAIN_S"]) if name == "acker-api" else 0
+        )  # a worker has none
         assert spec["terminationGracePeriodSeconds"] >= nap + drain + 20
 
 

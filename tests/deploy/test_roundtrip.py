@@ -65,7 +65,9 @@ def test_it_fails_where_writes_are_not_confirmed_and_so_no_replica_is_ready(tmp_
         assert (ran.returncode, "503" in ran.stderr) == (1, True), ran.stderr
 
 
-@pytest.mark.parametrize(("wanted", "code"), [("localhost=1", 0), ("localhost=1 localhost=2", 1), ("nobody.invalid=1", 1)])
+@pytest.mark.parametrize(
+    ("wanted", "code"), [("localhost=1", 0), ("localhost=1 localhost=2", 1), ("nobody.invalid=1", 1)]
+)
 def test_it_fails_where_fewer_replicas_are_ready_than_there_should_be(tmp_path: Path, wanted: str, code: int) -> None:
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as acker:
         ran = roundtrip(acker.url, REPLICAS=wanted, PATIENCE_S="1")
