@@ -49,7 +49,18 @@ def _validate(some: str, version: str) -> None:
 
 
 def test_nothing_refers_to_what_is_not_there(chart: Chart, case: tuple[Path, ...]) -> None:
-    assert list(lint(chart.objects(*case))) == []
+    assert list(lint(chart.objects(*case, flags=("--is-upgrade",)))) == []
+
+
+def test_an_install_differs_from_an_upgrade_only_in_the_replicas_of_what_is_scaled(
+    chart: Chart, case: tuple[Path, ...]
+) -> None:
+    install, upgrade = chart.objects(*case), chart.objects(*case, flags=("--is-upgrade",))
+    scaled = {some["spec"]["scaleTargetRef"]["name"] for some in install if "scaleTargetRef" in some.get("spec", {})}
+    for some in install:
+        if some["kind"] == "Deployment" and some["metadata"]["name"] in scaled:
+            assert some["spec"].pop("replicas") >= 2
+    assert install == upgrade
 
 
 def test_every_object_says_whose_it_is(chart: Chart, case: tuple[Path, ...]) -> None:
