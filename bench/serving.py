@@ -56,6 +56,7 @@ def _running(log: Path, *command: str) -> Iterator[Served]:
     port = free_port()
     with log.open("ab") as out:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
+        environment["ACKER_SHUTDOWN_DRAIN_S"] = "0"
         command = (sys.executable, *command, "--port", str(port))
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
     try:

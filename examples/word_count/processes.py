@@ -75,7 +75,7 @@ class Processes:
 
     async def start_acker(self, *options: str) -> Child:
         """Start ``acker serve``."""
-        command = ["-m", "acker_service", "serve", *options]
+        command = ["-m", "acker_service", "serve", "--shutdown-drain-s", "0", *options]
         return await self._start("acker", command, stdout=asyncio.subprocess.DEVNULL)
 
     async def end_all(self) -> None:
