@@ -16,7 +16,9 @@ def start_acker(processes: Processes, data_dir: Path) -> str:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     options = ["--port", str(port), "--data-dir", str(data_dir)]
-    acker = processes.start("acker", [sys.executable, "-m", "acker_service", "serve", "--shutdown-drain-s", "0", *options])
+    acker = processes.start(
+        "acker", [sys.executable, "-m", "acker_service", "serve", "--shutdown-drain-s", "0", *options]
+    )
     acker.wait_until(lambda: _is_ready(url))
     return url
 
