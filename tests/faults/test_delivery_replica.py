@@ -25,7 +25,7 @@ WAITS, LATER = (
     f"what the webhook of default/orders took is settled later: {FEW}",
 )
 OPTIONS = (
-    *("--durability", "replica:1", "--tick-ms", "50"),
+    *("--durability", "replica:1", "--tick-ms", "50", "--log-level", "debug"),
     *("--callback-allow-hosts", "127.0.0.1", "--callback-schedule-s", ",".join(["0.2"] * 100)),
 )
 

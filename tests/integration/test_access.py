@@ -10,6 +10,7 @@ import httpx
 import pytest
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+from acker_service import VERSION
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.http.auth import Needs
@@ -24,7 +25,7 @@ from tests.support.waiting import eventually_true
 
 pytestmark = pytest.mark.anyio
 
-OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json"}
+OPEN = {"/", "/livez", "/readyz", "/metrics", "/openapi.json"}
 TOPOLOGY = "/v1/topologies/{topology}"
 SPOUT = TOPOLOGY + "/spouts/{spout_task}"
 ROOT = TOPOLOGY + "/roots/{root_id}"
@@ -154,9 +155,18 @@ async def test_a_foreign_topology_looks_the_same_whether_it_exists_or_not(keyed)
     assert answers[0].text.replace("payments", "nothing") == answers[1].text
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/", "/livez", "/readyz", "/metrics", "/openapi.json"])
 async def test_who_watches_the_process_needs_no_key(keyed, path):
     assert (await keyed.get(path)).is_success
+
+
+@pytest.mark.parametrize("headers", [{}, bearer("unknown"), {"Authorization": "Basic YWNrOmFjaw=="}])
+async def test_the_index_gives_the_version_only_with_a_key(keyed, headers):
+    without, shown = [(await keyed.get("/", headers=each)).json() for each in (headers, bearer("ack"))]
+    assert without == {name: value for name, value in shown.items() if name != "version"}
+    assert (shown["name"], shown["version"]) == ("acker", VERSION)
+    for path in shown["links"].values():
+        assert (await keyed.get(path, headers=bearer("ack"))).is_success
 
 
 async def test_only_topologies_that_the_key_is_for_are_listed(keyed):
@@ -243,5 +253,6 @@ class TestProcess:
         path, data = keys_file(tmp_path, "root"), tmp_path / "data"
         done = run_acker("serve", "--keys-file", str(path), "--data-dir", str(data), "--port", "0")
         assert done.returncode == 2
-        assert done.stderr == f"acker: {path}: keys.0.scope: Input should be 'ack', 'spout' or 'admin'\n"
+        error = f"{path}: keys.0.scope: Input should be 'ack', 'spout' or 'admin'"
+        assert done.stderr == f"acker: --keys-file (ACKER_KEYS_FILE): {error}; docs/access.md shows such a file\n"
         assert not data.exists()

@@ -164,7 +164,7 @@ def test_the_packed_example_is_a_packed_batch() -> None:
 def test_where_keys_are_configured_a_key_has_to_be_shown(tmp_path: Path) -> None:
     told = operations(written(Settings(keys_file=keys_file(tmp_path, "admin"))))
     open_to_all = {key for key, operation in told.items() if operation["security"] == []}
-    assert open_to_all == {"GET /livez", "GET /readyz", "GET /metrics", "GET /openapi.json"}
+    assert open_to_all == {"GET /", "GET /livez", "GET /readyz", "GET /metrics", "GET /openapi.json"}
     for key in told.keys() - open_to_all:
         ((scope,),) = [need["key"] for need in told[key]["security"]]
         assert f"Scope: `{scope}`." in told[key]["description"]

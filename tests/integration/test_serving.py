@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from acker_protocol.errors import MEDIA_TYPE
+from acker_service import VERSION
 from acker_service.__main__ import cli
 from acker_service.redis.embedded import EmbeddedServer
 from typer.testing import CliRunner
@@ -120,18 +122,64 @@ def test_a_second_acker_on_the_same_data_is_refused_and_the_first_serves_on(runn
     data = running.log.parent / "data"
     second = run_acker("serve", "--port", str(free_port()), "--data-dir", str(data))
     assert second.returncode == 2
-    assert "is in use by another acker" in second.stderr
-    assert "Traceback" not in second.stderr
+    assert re.fullmatch(r"acker: .* is in use by another acker; .* --data-dir \(ACKER_DATA_DIR\)\n", second.stderr)
     assert post(running, init(1)).json()["state"] == "acked"
 
 
 def test_a_port_that_is_taken_is_told_and_no_store_is_left(running: AckerProcess, tmp_path: Path) -> None:
     port = running.url.rpartition(":")[2]
     second = run_acker("serve", "--port", port, "--data-dir", str(tmp_path / "data"))
-    assert second.returncode != 0
-    assert "address already in use" in second.stderr.lower()
-    assert "Traceback" not in second.stderr
-    assert not is_in_use(tmp_path / "data")
+    assert second.returncode == 2
+    assert re.fullmatch(
+        r"acker: .* address already in use; .* another port with --port \(ACKER_PORT\)\n", second.stderr
+    )
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_port_of_the_embedded_store_that_is_taken_is_told(running: AckerProcess, tmp_path: Path) -> None:
+    port = running.url.rpartition(":")[2]
+    options = ("--port", str(free_port()), "--data-dir", str(tmp_path / "data"), "--store-port", port)
+    second = run_acker("serve", *options)
+    assert (second.returncode, second.stderr.count("\n")) == (2, 1)
+    assert "--store-port (ACKER_STORE_PORT)" in second.stderr
+    assert not (tmp_path / "data" / "server.log").exists()
+
+
+@pytest.mark.parametrize("host", ["192.0.2.7", "nowhere.invalid"])
+def test_a_host_that_is_not_this_machine_is_told(tmp_path: Path, host: str) -> None:
+    ended = run_acker("serve", "--host", host, "--open", "--port", "0", "--data-dir", str(tmp_path / "data"))
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "--host (ACKER_HOST)" in ended.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_acker_that_is_killed_leaves_its_address_and_its_data_to_the_next(tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path / "data"))
+    with acker_serve(tmp_path, *data) as acker:
+        acker.kill()
+        acker.start()
+        acker.wait_until_ready()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["serve", "--tickms", "3"], "--tick-ms"),
+        (["serve", "--port"], "--port"),
+        (["serve", "now"], "acker serve --help"),
+        (["srve"], "acker --help"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_ends_it_with_2_and_a_line(arguments: list[str], says: str) -> None:
+    ended = CliRunner().invoke(cli, arguments)
+    assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
+    assert ended.stderr.startswith("acker: ")
+    assert says in ended.stderr
+
+
+def test_the_version_is_an_option_and_a_command() -> None:
+    asked = [CliRunner().invoke(cli, arguments) for arguments in (["--version"], ["version"])]
+    assert [(each.exit_code, each.stdout) for each in asked] == [(0, f"{VERSION}\n")] * 2
 
 
 def test_a_redis_that_is_no_address_is_told(tmp_path: Path) -> None:
@@ -142,10 +190,10 @@ def test_a_redis_that_is_no_address_is_told(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "a tick below its least": (["--tick-ms", "1"], {}, "tick_ms"),
-    "a port that is none": (["--port", "70000"], {}, "port"),
-    "an unknown log level": ([], {"ACKER_LOG_LEVEL": "loud"}, "log_level"),
-    "a batch over the contract's": ([], {"ACKER_MAX_BATCH": "10001"}, "max_batch"),
+    "a tick below its least": (["--tick-ms", "1"], {}, "--tick-ms (ACKER_TICK_MS)"),
+    "a port that is none": (["--port", "70000"], {}, "--port (ACKER_PORT)"),
+    "an unknown log level": ([], {"ACKER_LOG_LEVEL": "loud"}, "--log-level (ACKER_LOG_LEVEL)"),
+    "a batch over the contract's": ([], {"ACKER_MAX_BATCH": "10001"}, "--max-batch (ACKER_MAX_BATCH)"),
     "a host that others reach, without --open": (["--host", "0.0.0.0"], {}, "ACKER_OPEN"),
     "a name of others, without --open": ([], {"ACKER_HOST": "acker.example"}, "ACKER_OPEN"),
 }

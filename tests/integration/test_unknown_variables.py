@@ -63,7 +63,7 @@ def test_the_program_itself_says_so_before_it_looks_at_anything_else() -> None:
 
 def test_all_that_is_wrong_is_listed_at_once() -> None:
     ended = CliRunner().invoke(cli, WRONG, env={"ACKER_TICKMS": "1", "ACKER_ZZZ": "1"})
-    assert all(name in ended.stderr for name in ("tick_ms", "ACKER_TICKMS", "ACKER_ZZZ"))
+    assert all(name in ended.stderr for name in ("--tick-ms (ACKER_TICK_MS)", "ACKER_TICKMS", "ACKER_ZZZ"))
 
 
 def test_an_empty_one_is_refused_like_another() -> None:
@@ -90,7 +90,7 @@ def test_a_port_of_ones_own_beside_service_links_is_read(tmp_path: Path) -> None
     links = SERVICE_LINKS | {"ACKER_PORT": str(port), "ACKER_TICK_MS": "1"}
     ended = run_acker("serve", "--data-dir", str(tmp_path), **links)
     assert ended.returncode == 2
-    assert "tick_ms" in ended.stderr
+    assert "--tick-ms (ACKER_TICK_MS)" in ended.stderr
     assert "ACKER_PORT" not in ended.stderr.replace("ACKER_PORT_", "")
 
 

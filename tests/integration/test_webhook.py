@@ -1,6 +1,7 @@
 """Completions reach the webhook of their spout task, whatever its receiver answers."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -218,6 +219,24 @@ async def test_a_receiver_that_is_down_gets_all_when_it_is_back(hooks: Hooks, re
     with served(receiver, port=port):
         await hooks.eventually_empty()
     assert sorted(delivered(receiver.received)) == [*range(1, 9)]
+
+
+async def test_a_receiver_that_fails_is_logged_once_and_once_that_it_takes_completions_again(
+    hooks: Hooks, receiver: Receiver, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    receiver.plan.extend([Planned(status=500)] * 3)
+    await hooks.call.words(init(1))
+    await hooks.register(port)
+    hooks.deliver()
+    await hooks.eventually_empty()
+    await hooks.stop()
+    said = [message for message in caplog.messages if "webhook" in message]
+    assert said == [
+        "the webhook of default/orders answered 500; see what it answers; "
+        "completions are sent again by ACKER_CALLBACK_SCHEDULE_S",
+        "the webhook of default/orders takes completions again, after 3 failures",
+    ]
 
 
 async def _failures(hooks: Hooks) -> float:

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 PORTS = {"redis": 6379, "sentinel": 26379, "cluster": 6379}
 FORMS = (
     "redis://host:port/db, rediss://… (TLS), unix:///socket, redis+sentinel://host:port,…/name[/db] "
     "or redis+cluster://host:port,…"
 )
+
+ENCODED = "in a password, percent-encode / ? # @ [ and ]"
+"""Why a part of an address may not be what it seems: a password that is not encoded ends where one of these is."""
 
 
 class Kind(StrEnum):
@@ -55,16 +58,28 @@ class RedisUrl:
 
 def read_redis_url(url: str) -> RedisUrl:
     """Parse a URL. Raises ``ValueError``, whose text has no password."""
-    scheme, _, kind = urlsplit(url).scheme.partition("+")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(f"the store's address cannot be read; {ENCODED}") from None
+    scheme, _, kind = parts.scheme.partition("+")
     if url.startswith("unix://"):
         return RedisUrl(kind=Kind.STANDALONE)
     if scheme not in ("redis", "rediss") or kind not in ("", *PORTS) or (kind == "redis"):
         raise ValueError(f"the store's address has to be {FORMS}")
-    return _read(url, Kind(kind or "redis"), tls=scheme == "rediss")
+    if parts.fragment or not all("=" in option for option in parts.query.split("&") if option):
+        raise ValueError(f"the store's address has options that are none: they follow a ? as name=value; {ENCODED}")
+    return _read(parts, Kind(kind or "redis"), tls=scheme == "rediss")
 
 
-def _read(url: str, kind: Kind, *, tls: bool) -> RedisUrl:
+def without_login(url: str) -> str:
+    """Write an address without its user, passwords and options, for logs. Raises ``ValueError`` as `read_redis_url`."""
+    read_redis_url(url)
     parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _read(parts: SplitResult, kind: Kind, *, tls: bool) -> RedisUrl:
     login, at, hosts = parts.netloc.rpartition("@")
     path = [unquote(step) for step in parts.path.split("/") if step]
     if kind is Kind.SENTINEL and not path:
@@ -75,7 +90,7 @@ def _read(url: str, kind: Kind, *, tls: bool) -> RedisUrl:
     user, password = options.pop("sentinel_username", ""), options.pop("sentinel_password", "")
     database = path[-1] if path[1 if kind is Kind.SENTINEL else 0 :] else "0"
     if not database.isdecimal():
-        raise ValueError(f"{database!r} is no database: it has to be a number")
+        raise ValueError(f"the store's address names no database: it has to be a number; {ENCODED}")
     return RedisUrl(
         kind=kind,
         addresses=tuple(_address(host, PORTS[kind]) for host in hosts.split(",")),
@@ -94,7 +109,7 @@ def _address(text: str, port: int) -> Address:
     try:
         found = parts.port
     except ValueError:
-        raise ValueError(f"{text.rpartition(':')[2]} is no port") from None
+        raise ValueError(f"the store's address names no port: it has to be a number up to 65535; {ENCODED}") from None
     if parts.hostname is None:
         raise ValueError(f"the store's address names no host: {FORMS}")
     return parts.hostname, port if found is None else found

@@ -3,31 +3,76 @@
 import asyncio
 import contextlib
 import inspect
+import logging
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
-import httpx
 import typer
 import uvloop
+from acker_protocol.redis_url import without_login
 from pydantic.fields import FieldInfo
+from typer.core import TyperGroup
 
 from acker_service import VERSION
-from acker_service.http.keys import entry
+from acker_service.claims import address, claim
+from acker_service.http.keys import configured_keys, entry
 from acker_service.metrics.logs import start_logging
-from acker_service.settings import Settings, log_service_links, read_settings
+from acker_service.setting_errors import option_of
+from acker_service.settings import Settings, log_service_links, read_settings, setting
+
+_log = logging.getLogger("acker_service.server")
 
 KEY_PREFIX = "acker_"
 """The prefix of every key, by which a leaked one is recognised."""
 
-cli = typer.Typer(name="acker", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+_UsageError: Any = typer.BadParameter.__base__
+"""What a command line raises that cannot be read; typer exports the errors derived from it only."""
+
+
+class Commands(TyperGroup):
+    """The commands. A command line that cannot be read is told in one line, like every other error."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command that the arguments name; exit 2 if they cannot be read."""
+        try:
+            if code := super().main(*args, **options | {"standalone_mode": False}):
+                raise SystemExit(code)
+        except typer.Abort:
+            raise SystemExit(130) from None
+        except _UsageError as error:
+            typer.echo(_in_one_line(error), err=True)
+            raise SystemExit(error.exit_code) from None
+
+
+def _in_one_line(error: Any) -> str:
+    """Describe a usage error in one line; where no command is named at all, give the help."""
+    message = error.format_message().rstrip(".")
+    if message.startswith("Usage:"):
+        return str(message)
+    advice = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
+    return f"acker: {message[:1].lower()}{message[1:]}{advice}"
+
+
+cli = typer.Typer(name="acker", cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 keys = typer.Typer(no_args_is_help=True, help="Make keys.")
 cli.add_typer(keys, name="key")
 
 
+def _print_version(*, asked: bool) -> None:
+    if asked:
+        typer.echo(VERSION)
+        raise typer.Exit
+
+
 @cli.callback()
-def acker() -> None:
+def acker(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Tell the sender of a message when everything that grew out of it is done."""
 
 
@@ -37,16 +82,32 @@ def key() -> None:
 
 
 def _option(name: str, field: FieldInfo) -> inspect.Parameter:
-    """Make the option of a setting; without it the setting comes from the environment, or is its default."""
+    """Make the option of a setting; without it the setting comes from the environment, or is its default.
+
+    It takes any text: `Settings` checks it, with one kind of error for options and variables.
+    """
     types = (field.annotation, *get_args(field.annotation))
-    kind: Any = next((known for known in (bool, int, float, Path) if known in types), str)
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    declaration = str(extra.get("option", f"--{name.replace('_', '-')}"))
-    help_ = field.description or ""
-    if kind is not bool and not help_.endswith("]"):
-        help_ += f" [{field.default}]"
-    annotation = Annotated[kind | None, typer.Option(declaration, help=help_, show_default=False)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    kind: Any = bool if bool in types else str
+    metavar = {int: "NUMBER", float: "NUMBER", Path: "PATH"}.get(
+        next((t for t in types if t in (int, float, Path)), str)
+    )
+    option = typer.Option(
+        option_of(name, field),
+        help=_with_default(field),
+        show_default=False,
+        metavar=None if kind is bool else metavar or "TEXT",
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def _with_default(field: FieldInfo) -> str:
+    """Give the description of a setting with its default, unless it ends with a note in brackets that says it."""
+    description = field.description or ""
+    if description.endswith("]"):
+        return description
+    return f"{description} [{str(field.default).lower() if isinstance(field.default, bool) else field.default}]"
 
 
 def _with_an_option_for_each_setting(command: Callable[..., None]) -> Callable[..., None]:
@@ -62,19 +123,44 @@ def serve(**options: Any) -> None:
     """Serve the acker. Every option can be set in the environment too: --data-dir is ACKER_DATA_DIR."""
     try:
         settings = read_settings(**options)
+        _check_keys(settings)
         start_logging(level=settings.log_level, style=settings.log_format)
         log_service_links()
         _serve(settings)
     except (RuntimeError, ValueError) as error:
-        _fail(f"acker: {error}", code=2)
+        _fail(*str(error).splitlines(), code=2)
+
+
+def _check_keys(settings: Settings) -> None:
+    """Check that the keys can be read. Raises ``ValueError``."""
+    try:
+        configured_keys(settings.keys_file)
+    except ValueError as error:
+        raise ValueError(f"{setting('keys_file')}: {error}; docs/access.md shows such a file") from None
 
 
 def _serve(settings: Settings) -> None:
-    """Serve until a signal. Importing the server takes a second, which the other commands are spared."""
-    from acker_service.server import serve as serve_forever  # noqa: PLC0415
+    """Serve until a signal. Importing the server takes a second, which errors and the other commands are spared."""
+    with claim(settings) as sockets:
+        _log.info("%s", _start_line(settings, address(settings, sockets)))
+        from acker_service.server import serve as serve_forever  # noqa: PLC0415
 
-    with contextlib.suppress(asyncio.CancelledError):  # a signal came before the server handled signals
-        uvloop.run(serve_forever(settings))
+        with contextlib.suppress(asyncio.CancelledError):  # a signal came before the server handled signals
+            uvloop.run(serve_forever(settings, sockets))
+
+
+def _start_line(settings: Settings, where: str) -> str:
+    """Describe how this process is set up, without any secret."""
+    if settings.redis_url is not None:
+        store = without_login(settings.redis_url)
+    else:
+        store = f"an embedded one, data folder {settings.data_dir.absolute()}"
+    keys = configured_keys(settings.keys_file)
+    told = "none, every request is allowed" if keys is None else f"{len(keys)} in {settings.keys_file}"
+    return (
+        f"acker {VERSION} starts; address: {where}; role: {settings.role.value}; store: {store}; "
+        f"durability: {settings.durability}; keys: {told}"
+    )
 
 
 @cli.command()
@@ -87,6 +173,8 @@ def health(
     live: Annotated[bool, typer.Option("--live", help="Ask only whether the process runs.")] = False,
 ) -> None:
     """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
+    import httpx  # noqa: PLC0415 - takes a third of a second, which the other commands are spared
+
     try:
         url = (url or f"http://127.0.0.1:{read_settings(open=True).port}").rstrip("/")
         response = httpx.get(f"{url}/{'livez' if live else 'readyz'}", timeout=5)
@@ -108,7 +196,7 @@ def make(
     try:
         line = entry(name, secret, scope=scope, topologies=topology or [])
     except ValueError as error:
-        _fail(f"acker: {error}", code=2)
+        _fail(str(error), code=2)
     typer.echo('The key, shown only now, and its entry for the "keys" of ACKER_KEYS_FILE:', err=True)
     typer.echo(secret)
     typer.echo(line)
@@ -120,9 +208,10 @@ def version() -> None:
     typer.echo(VERSION)
 
 
-def _fail(message: str, *, code: int) -> NoReturn:
-    """Print an error message and exit."""
-    typer.echo(message, err=True)
+def _fail(*messages: str, code: int) -> NoReturn:
+    """Print error messages, a line each, and exit."""
+    for message in messages:
+        typer.echo(f"acker: {message}", err=True)
     raise typer.Exit(code) from None
 
 

@@ -24,7 +24,7 @@ def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> 
         redoc_url=None,
         redirect_slashes=False,
     )
-    for router in (*_contract_routers(parts, settings, stopping), *_monitoring_routers(parts, stopping)):
+    for router in (*_contract_routers(parts, settings, stopping), *_monitoring_routers(parts, settings, stopping)):
         app.include_router(router)
     auth.install(app, configured_keys(settings.keys_file))
     if settings.role is not Role.WORKER:
@@ -104,9 +104,10 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
     ]
 
 
-def _monitoring_routers(parts: Components, stopping: asyncio.Event) -> list[APIRouter]:
-    """Build the routers of the probes and of the metrics, which every role has."""
+def _monitoring_routers(parts: Components, settings: Settings, stopping: asyncio.Event) -> list[APIRouter]:
+    """Build the routers of the index, the probes and the metrics, which every role has."""
     return [
+        health.make_index_router(serves_contract=settings.role is not Role.WORKER),
         health.make_router(readiness=parts.readiness, expiry=parts.expiry, stopping=stopping),
         health.make_metrics_router(monitor=parts.monitor, backpressure=parts.backpressure, metrics=parts.metrics),
     ]

@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from acker_protocol.errors import ServiceError
 
+from acker_service.metrics.logs import ProblemLog
+
 CANCEL_INTERVAL_S = 0.1
 
 K = TypeVar("K")
@@ -26,20 +28,23 @@ async def periodically(
 ) -> None:
     """Run ``step`` every ``interval`` seconds after it ended, the first time after ``delay``, until cancelled.
 
-    An error never ends the loop: a `ServiceError` is logged at ``level``, any other exception with its traceback. After
-    one the loop waits ``retry_interval`` seconds, if that is given.
+    An error never ends the loop: a `ServiceError` is logged at ``level``, any other exception with its traceback, each
+    once until a step succeeds. After one the loop waits ``retry_interval`` seconds, if that is given.
     """
+    problems = ProblemLog(log)
     await asyncio.sleep(delay)
     while True:
         rest = interval
         try:
             await step()
         except ServiceError as error:
-            log.log(level, "%s waits: %s", name, error.detail)
+            problems.begin(type(error).__name__, "%s waits: %s", name, error.detail, level=level)
             rest = interval if retry_interval is None else retry_interval
-        except Exception:
-            log.exception("%s failed", name)
+        except Exception as error:  # noqa: BLE001 - no error ends the loop
+            problems.begin(type(error).__name__, "%s failed", name, level=logging.ERROR, error=error)
             rest = interval if retry_interval is None else retry_interval
+        else:
+            problems.succeeded("%s works again", name)
         await asyncio.sleep(rest)
 
 

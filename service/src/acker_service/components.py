@@ -94,8 +94,8 @@ class Components:
     async def open(self) -> None:
         """Load the function library into Redis and create the default topology.
 
-        If the store does not answer yet, this logs a warning and returns: every use of it retries. Raises `ValueError`
-        for a store that must not be used.
+        If the store does not answer yet, this returns: every use of it retries. Raises `ValueError` for a store that
+        must not be used.
         """
         try:
             if violation := await self._requirements.violation():
@@ -108,7 +108,7 @@ class Components:
         except PermissionDenied as error:
             raise ValueError(error.detail) from error
         except StoreUnavailable as error:
-            _log.warning("the store does not answer yet: %s", error.detail)
+            _log.debug("the store is opened later: %s", error.detail)
 
     def start(self, stopping: asyncio.Event) -> None:
         """Start to wake waiters at news; setting ``stopping`` wakes all of them."""

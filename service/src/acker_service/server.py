@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import resource
 import signal
+import socket
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,17 @@ from fastapi import FastAPI
 
 from acker_service.app import load_limits, make_app
 from acker_service.background import cancel_and_wait
+from acker_service.claims import address, in_use
 from acker_service.components import Components
 from acker_service.http import auth
 from acker_service.http.connection import Connection, limited
-from acker_service.http.keys import KeysFile, configured_keys
+from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.metrics.instruments import HttpMetrics
+from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
-from acker_service.settings import Role, Settings
+from acker_service.settings import Role, Settings, setting
 from acker_service.worker import Worker
 
 _log = logging.getLogger(__name__)
@@ -42,9 +45,9 @@ class UvicornServer(uvicorn.Server):
     before idle connections are closed. SIGINT, or a second signal, ends it without draining.
     """
 
-    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event, *, drain_s: float = 0.0) -> None:
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event, *, address: str, drain_s: float = 0.0) -> None:
         super().__init__(config)
-        self._stopping, self._drain_s = stopping, drain_s
+        self._stopping, self._address, self._drain_s = stopping, address, drain_s
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -58,8 +61,18 @@ class UvicornServer(uvicorn.Server):
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. Raises ``RuntimeError`` if another program listens on the address by now."""
+        try:
+            await super().startup(sockets)
+            _log.info("takes requests at %s", self._address)
+        except OSError as error:
+            raise RuntimeError(in_use(self.config.host, self.config.port)) from error
+
     def _stop(self, number: int) -> None:
         drains = number == signal.SIGTERM and self._drain_s > 0 and not self._stopping.is_set()
+        drain = f"answers on for {self._drain_s:g} s with Connection: close, then " if drains else ""
+        _log.info("stops at %s: %srequests in flight have %d s to end", signal.Signals(number).name, drain, GRACE_S)
         self._stopping.set()
         if drains:
             self._announce_close()
@@ -81,9 +94,12 @@ def _cancel_start_on_signals() -> None:
         loop.add_signal_handler(number, task.cancel)
 
 
-async def serve(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM. Raises ``RuntimeError`` or ``ValueError`` with advice if it cannot start."""
-    configured_keys(settings.keys_file)
+async def serve(settings: Settings, sockets: list[socket.socket]) -> None:
+    """Serve on bound sockets until SIGINT or SIGTERM, and close them.
+
+    Raises ``RuntimeError`` or ``ValueError`` with advice if it cannot start.
+    """
+    where = address(settings, sockets)
     stopping = asyncio.Event()
     _cancel_start_on_signals()
     async with _redis_url(settings) as url:
@@ -98,10 +114,11 @@ async def serve(settings: Settings) -> None:
             app = make_app(parts, settings, stopping)
             async with _watch_keys(app, settings.keys_file):
                 config = _uvicorn_config(app, settings, parts.metrics.http, stopping)
-                await UvicornServer(config, stopping, drain_s=_drain_s(settings)).serve()
+                await UvicornServer(config, stopping, address=where, drain_s=_drain_s(settings)).serve(sockets)
         finally:
             await worker.stop()
             await parts.close()
+    _log.info("stopped")
 
 
 @contextlib.asynccontextmanager
@@ -140,6 +157,10 @@ async def _running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _components(url: str, settings: Settings) -> Components:
+    try:
+        make_discovery(url)
+    except ValueError as error:
+        raise ValueError(f"{setting('redis_url')}: {error}") from None
     return Components(
         url,
         window_ms=settings.idempotency_window_ms,
@@ -161,7 +182,10 @@ def _load_limits(settings: Settings) -> LoadLimits:
     """Give the configured limits, with no more connections than the limit of open files allows."""
     fit = raise_file_limit(settings.max_connections)
     if fit < settings.max_connections:
-        _log.warning("only %d of %d connections fit the limit of open files", fit, settings.max_connections)
+        _log.warning(
+            "only %d of %d connections fit the limit of open files: raise it (ulimit -n), or lower %s",
+            *(fit, settings.max_connections, setting("max_connections")),
+        )
     return dataclasses.replace(load_limits(settings), max_connections=fit)
 
 

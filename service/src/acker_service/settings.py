@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
+from acker_protocol.redis_url import read_redis_url
 from acker_protocol.wire.fields import nearest
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -20,9 +21,9 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from acker_service.delivery.egress import read_hosts, read_networks
 from acker_service.delivery.retry import read_schedule
 from acker_service.redis.durability import Mode, read_durability
+from acker_service.setting_errors import PREFIX, describe, named
 
 DAY_MS = 86_400_000
-PREFIX = "ACKER_"
 CLIENT_VARIABLES = frozenset({"ACKER_URL", "ACKER_API_KEY", "ACKER_TOPOLOGY", "ACKER_ANCHORS", "ACKER_CHILDREN"})
 """Variables of the client, which a process may have beside the settings."""
 
@@ -41,11 +42,12 @@ class Role(StrEnum):
     WORKER = "worker"
 
 
-def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:
-    """Make a validator that keeps the text, out of a parser of it."""
+def _checked(parse: Callable[[str], object]) -> Callable[[str | None], str | None]:
+    """Make a validator that keeps the text, out of a parser of it; None is the text of a setting left out."""
 
-    def check(text: str) -> str:
-        parse(text)
+    def check(text: str | None) -> str | None:
+        if text is not None:
+            parse(text)
         return text
 
     return check
@@ -60,7 +62,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
-    redis_url: str | None = Field(
+    redis_url: Annotated[str | None, AfterValidator(_checked(read_redis_url))] = Field(
         default=None,
         description="Redis or Valkey: redis://, redis+sentinel:// or redis+cluster://… [none: an embedded one]",
     )
@@ -164,8 +166,9 @@ class Settings(BaseSettings):
     def _closed_without_keys(self) -> "Settings":
         if self.keys_file is None and not self.open and not _is_loopback(self.host):
             raise ValueError(
-                f"anybody who reaches {self.host} could use the acker: listen on 127.0.0.1, "
-                "name the keys with ACKER_KEYS_FILE, or say ACKER_OPEN=true"
+                f"others reach {self.host or 'all addresses'} and could use the acker: listen on 127.0.0.1 with "
+                f"{setting('host')}, name a file of keys with {setting('keys_file')}, or allow it with "
+                f"--open ({PREFIX}OPEN=true)"
             )
         return self
 
@@ -174,15 +177,23 @@ class Settings(BaseSettings):
         if self.role is not Role.ALL and self.redis_url is None:
             raise ValueError(
                 f"a process of role {self.role.value} shares a store with others, and an embedded one is its own: "
-                "name a Redis with ACKER_REDIS_URL"
+                f"name a Redis with {setting('redis_url')}, or leave out {setting('role')}"
             )
         return self
 
     @model_validator(mode="after")
     def _replicas_exist(self) -> "Settings":
         if read_durability(self.durability).mode is Mode.REPLICA and self.redis_url is None:
-            raise ValueError("the embedded store has no replicas: name a Redis with ACKER_REDIS_URL")
+            raise ValueError(
+                f"{setting('durability')} is {self.durability}, and the embedded store has no replicas: "
+                f"name a Redis with {setting('redis_url')}"
+            )
         return self
+
+
+def setting(name: str) -> str:
+    """Name a setting by its option and its variable, for errors and logs."""
+    return named(name, Settings.model_fields)
 
 
 def read_settings(**options: Any) -> Settings:
@@ -191,7 +202,7 @@ def read_settings(**options: Any) -> Settings:
     try:
         settings = Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        errors += [_describe(detail) for detail in error.errors()]
+        errors += [describe(detail, Settings.model_fields) for detail in error.errors()]
     if errors:
         raise ValueError("\n".join(errors))
     return settings
@@ -237,12 +248,6 @@ def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
             meant = nearest(name[len(PREFIX) :], (each.removeprefix(PREFIX) for each in known))
             hint = "remove it" if meant is None else f"did you mean {PREFIX}{meant}?"
             yield f"{name}: no setting has this name; {hint}"
-
-
-def _describe(error: Any) -> str:
-    name = "_".join(str(part) for part in error["loc"])
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{name}: {message}" if name else message
 
 
 def _is_loopback(host: str) -> bool:

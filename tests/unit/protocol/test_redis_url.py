@@ -1,5 +1,5 @@
 import pytest
-from acker_protocol.redis_url import Kind, read_redis_url
+from acker_protocol.redis_url import Kind, read_redis_url, without_login
 from acker_service.redis.discovery import make_discovery
 
 
@@ -41,12 +41,33 @@ def test_sentinels_name_the_primary_and_may_have_a_login_of_their_own() -> None:
         ("redis://store:70000", "no port"),
         ("redis://store/abc", "no database"),
         ("redis+sentinel://one/main/abc", "no database"),
+        ("redis://:pw/x@store", "percent-encode"),
+        ("redis://:x/pw@store", "percent-encode"),
+        ("redis://:pw#x@store", "percent-encode"),
+        ("redis://:x@pw#x@store", "percent-encode"),
+        ("redis://:x@pw?x@store", "percent-encode"),
+        ("redis://:pw[x@store", "percent-encode"),
+        ("redis://store:pw", "no port"),
     ],
 )
 def test_an_address_that_is_none_is_refused_without_its_password(url: str, text: str) -> None:
     with pytest.raises(ValueError, match=text) as raised:
         read_redis_url(url)
     assert "pw" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://store", "redis://store"),
+        ("rediss://user:pw@store:6380/3?password=pw", "rediss://store:6380/3"),
+        ("redis+cluster://:pw@one:7000,two", "redis+cluster://one:7000,two"),
+        ("redis+sentinel://:pw@one,two/main?sentinel_password=pw", "redis+sentinel://one,two/main"),
+        ("unix://user:pw@/run/redis.sock?password=pw", "unix:///run/redis.sock"),
+    ],
+)
+def test_an_address_is_shown_without_user_password_and_options(url: str, shown: str) -> None:
+    assert without_login(url) == shown
 
 
 @pytest.mark.parametrize(

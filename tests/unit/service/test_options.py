@@ -39,7 +39,7 @@ def test_an_option_has_its_setting_s_description_and_says_its_default_once(
 ) -> None:
     assert field.description in options[name]
     if name in FLAGS:
-        assert options[name] == f"{FLAGS[name]} {field.description}"
+        assert options[name] == f"{FLAGS[name]} {field.description} [false]"
     elif name in WITHOUT_A_SHOWN_DEFAULT:
         assert options[name].endswith(field.description)
         assert field.description.endswith("]")

@@ -40,8 +40,6 @@ class WebhookWorker(DeliveryWorker):
             secrets = lease.callback.secrets_at(self.now_ms())
             result = await self._endpoint.post(message, secrets=secrets)
         self.metrics.posts[topology, result.kind.value].inc()
-        if result.error:
-            _log.info("the webhook of %s %s", self.name, result.error)
         return result
 
     async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Pause | None:
@@ -52,7 +50,7 @@ class WebhookWorker(DeliveryWorker):
         if result.kind is ResultKind.OFF:
             await self._deactivate(lease, CallbackStatus.OFF, result)
         success = succeeded(result, sum(len(entry.completions) for entry in claimed.entries))
-        self._failures = 0 if success else self._failures + 1
+        self._note(result, success=success)
         pause = await self._settle_entries(lease, claimed, result, success=success)
         if not success and self._is_pause_due(claimed):
             await self._deactivate(lease, CallbackStatus.PAUSED, result)
@@ -70,6 +68,16 @@ class WebhookWorker(DeliveryWorker):
             async with self.retry_while_unavailable("what the webhook of %s took is settled later: %s"):
                 await self.leases.settle(lease, claimed, settlements, success=success, error=error, pause=pause)
                 return pause
+
+    def _note(self, result: DeliveryResult, *, success: bool) -> None:
+        """Count failures in a row; log the first of them, and the success after the last."""
+        if success and self._failures:
+            _log.warning("the webhook of %s takes completions again, after %d failures", self.name, self._failures)
+        elif not success:
+            level = logging.DEBUG if self._failures else logging.WARNING
+            advice = "see what it answers; completions are sent again by ACKER_CALLBACK_SCHEDULE_S"
+            _log.log(level, "the webhook of %s %s; %s", self.name, result.error or "refused completions", advice)
+        self._failures = 0 if success else self._failures + 1
 
     def _is_pause_due(self, claimed: ClaimedBatch) -> bool:
         since_ms = claimed.failing_ms

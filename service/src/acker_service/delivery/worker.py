@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from acker_protocol.errors import NotFound, ServiceError
+from acker_protocol.errors import NotFound, ServiceError, StoreUnavailable
 
 from acker_service.background import Wakeup
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, LeaseStore, TopologyChanged
@@ -147,7 +147,8 @@ class DeliveryWorker:
         except (NotFound, TopologyRecreated):
             raise CallbackGone from None
         except ServiceError as error:
-            _log.warning(log_format, self.name, error.detail)
+            level = logging.DEBUG if isinstance(error, StoreUnavailable) else logging.WARNING  # the driver logs that
+            _log.log(level, log_format, self.name, error.detail)
             if self._stopping.is_set():
                 raise CallbackGone from None
             await self.sleep(DENIED_INTERVAL_S if isinstance(error, PermissionDenied) else RETRY_INTERVAL_S)

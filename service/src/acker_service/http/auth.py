@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from acker_protocol.errors import Unauthorized
 from acker_protocol.operations import Init
 from fastapi import FastAPI, Request, Security
 from fastapi.openapi.models import HTTPBearer
@@ -32,12 +33,25 @@ class Needs(SecurityBase):
 
     async def __call__(self, request: Request) -> None:
         """Check the key and keep it in the request's state."""
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        token = secret.strip() if scheme.lower() == "bearer" else None
-        request.state.key = authenticate(request.app.state.keys, token)
+        request.state.key = _key_of(request)
         authorize(request.state.key, self.scope, request.path_params.get("topology"))
         if request.scope["query_string"]:
             check_query(request)
+
+
+def has_key(request: Request) -> bool:
+    """Whether a request to a route that needs no key has a valid one; every request has, where none are configured."""
+    try:
+        _key_of(request)
+    except Unauthorized:
+        return False
+    return True
+
+
+def _key_of(request: Request) -> Key:
+    """Find the key that a request names. Raises `Unauthorized`."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return authenticate(request.app.state.keys, secret.strip() if scheme.lower() == "bearer" else None)
 
 
 def needs(scope: str) -> Any:

@@ -71,7 +71,7 @@ class EventStreams:
                     async for chunk in self._follow(follower, reading, limit):
                         yield chunk
                 except ServiceError as error:
-                    _log.info("a stream of %s ends: %s", topology.name, error.detail)
+                    _log.debug("a stream of %s ends: %s", topology.name, error.detail)
                 yield _RETRY
 
     async def _follow(self, follower: MailboxFollower, reading: ReadResult, limit: int) -> AsyncIterator[bytes]:

@@ -1,10 +1,18 @@
-"""Formats the log as text or as lines of JSON, and limits the rate of repeated warnings."""
+"""Formats the log as text or as lines of JSON, limits repeated warnings, and logs the begin and end of problems."""
 
 import json
 import logging
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any
 
 REPEAT_INTERVAL_S = 10.0
+SETTLE_S = 1.0
+"""Seconds without a failure after which a problem is over: one that comes and goes faster is one problem."""
+
+_ONCE = {"once": True}
+"""Marks the records of a `ProblemLog`, which repeats none: no filter drops them."""
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -36,8 +44,8 @@ class RateLimitFilter(logging.Filter):
         self._last: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Decide whether a record is written. Errors and records with a traceback always are."""
-        if record.levelno >= logging.ERROR or record.exc_info:
+        """Decide whether a record is written. Errors, tracebacks and the records of a `ProblemLog` always are."""
+        if record.levelno >= logging.ERROR or record.exc_info or hasattr(record, "once"):
             return True
         message = (record.name, record.getMessage())
         at, suppressed = self._last.get(message, (-self._every_s, 0))
@@ -52,9 +60,92 @@ class RateLimitFilter(logging.Filter):
         return True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """When a problem began, when it was seen last, both in seconds, and the level at which its begin was logged."""
+
+    began: float
+    seen: float
+    level: int
+
+
+class ProblemLog:
+    """Logs a problem once when it begins, and once when it is over.
+
+    Further failures of the same problem are logged at DEBUG. ``settle_s`` is how long none may come before it is over.
+    """
+
+    def __init__(
+        self, log: logging.Logger, *, settle_s: float = SETTLE_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log, self._settle_s, self._clock = log, settle_s, clock
+        self._open: dict[Hashable, _Span] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is a problem now."""
+        return bool(self._open)
+
+    def __contains__(self, problem: Hashable) -> bool:
+        return problem in self._open
+
+    def begin(
+        self,
+        problem: Hashable,
+        message: str,
+        *args: object,
+        level: int = logging.WARNING,
+        error: BaseException | None = None,
+    ) -> None:
+        """Note a failure: the first of a problem is logged at ``level``, with the traceback of ``error``."""
+        now, known = self._clock(), self._open.get(problem)
+        self._open[problem] = _Span(began=known.began if known else now, seen=now, level=level)
+        self._log.log(logging.DEBUG if known else level, message, *args, exc_info=error, extra=_ONCE)
+
+    def end(self, problem: Hashable, message: str, *args: object) -> None:
+        """Note a success: log that a problem is over, and how long it lasted, if it is one and has settled."""
+        now, known = self._clock(), self._open.get(problem)
+        if known is None or now - known.seen < self._settle_s:
+            return
+        del self._open[problem]
+        level = min(known.level, logging.WARNING)
+        self._log.log(level, f"{message}, after %.0f s", *args, now - known.began, extra=_ONCE)
+
+    def forget(self, problem: Hashable) -> None:
+        """Forget a problem without a line: another one has taken its place."""
+        self._open.pop(problem, None)
+
+    def succeeded(self, message: str, *args: object) -> None:
+        """Note a success that ends every problem: logged once, when all have settled."""
+        now, spans = self._clock(), self._open.values()
+        if not spans or any(now - span.seen < self._settle_s for span in spans):
+            return
+        level, began = max(span.level for span in spans), min(span.began for span in spans)
+        self._open = {}
+        self._log.log(min(level, logging.WARNING), f"{message}, after %.0f s", *args, now - began, extra=_ONCE)
+
+    def end_all(self, ended: Callable[[Hashable], bool], message: str) -> None:
+        """Log once, whether they have settled or not, that some problems are over."""
+        over = [problem for problem in self._open if ended(problem)]
+        for problem in over:
+            del self._open[problem]
+        if over:
+            self._log.warning("%s", message, extra=_ONCE)
+
+
+class _ServerLog(logging.Filter):
+    """Gives what uvicorn logs the name of our package that it serves."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.name = "acker_service.http"
+        return True
+
+
 def start_logging(*, level: str, style: str) -> None:
     """Log to standard error, as text or as lines of JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if style == "json" else logging.Formatter(_TEXT))
     handler.addFilter(RateLimitFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    server = logging.getLogger("uvicorn.error")
+    server.filters = [_ServerLog()]
+    server.setLevel(max(logging.WARNING, logging.getLogger().level))  # its start and stop, the acker logs itself

@@ -13,6 +13,7 @@ from acker_service.topologies.topology import Topology
 REFRESH_INTERVAL_S = 1.0
 FULL_RATIO = 0.9
 """Share of maxmemory from which new roots are refused, so that pending roots have the memory to finish."""
+ADVICE = "its memory is full; raise maxmemory, or read and release completions"
 
 _log = logging.getLogger(__name__)
 
@@ -61,8 +62,8 @@ class Backpressure:
         violation = await self._requirements.violation()
         is_full = violation is not None or memory_ratio(memory) >= FULL_RATIO
         if is_full != self.is_store_full:
-            state = "takes new roots again" if not is_full else violation or "is full"
-            _log.warning("the store %s: %s of %s bytes are used", state, *memory)
+            state = f"takes no new roots: {violation or ADVICE}" if is_full else "takes new roots again"
+            _log.warning("the store %s; %s of %s bytes are used", state, *memory)
         self.is_store_full = is_full
 
     def _full(self, snapshot: StoreSnapshot) -> Iterator[tuple[str, int]]:

@@ -17,6 +17,7 @@ from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import RELAXED, Durability
 from acker_service.redis.errors import to_problem
 from acker_service.redis.node import Node
+from acker_service.redis.outages import OutageLog
 from acker_service.redis.slot_map import SlotMap
 
 R = TypeVar("R")
@@ -44,7 +45,8 @@ class RedisClient:
         Raises `ValueError` for an address that cannot be used.
         """
         self.url, self._metrics = url, metrics
-        self._slot_map = SlotMap(make_discovery(url), connections=connections, timeout=timeout)
+        self._outages = OutageLog()
+        self._slot_map = SlotMap(make_discovery(url), self._outages, connections=connections, timeout=timeout)
         self._replicas = durability.replicas
         self._writes: set[asyncio.Task[bool]] = set()
         self._publish_command = "SPUBLISH" if read_redis_url(url).kind is Kind.CLUSTER else "PUBLISH"
@@ -118,6 +120,9 @@ class RedisClient:
         """
         nodes = await self._slot_map.all()
         loaded = await asyncio.gather(*(node.load() for node in nodes), return_exceptions=True)
+        for node, error in zip(nodes, loaded, strict=True):
+            if isinstance(error, ServiceError):
+                self._outages.failed(node.name, error)
         failed = [error for error in loaded if isinstance(error, ServiceError)]
         denied = [error for error in failed if errors.is_denied(error)]
         if denied or len(failed) == len(nodes):
@@ -234,19 +239,24 @@ class RedisClient:
         """Send calls to one server; an error of the connection is the reply to each of them."""
         with self._metrics.round_trip(calls[0].name, len(calls)):
             try:
-                return await node.run(calls, replicas=replicas)
+                replies = await node.run(calls, replicas=replicas)
             except (RedisError, OSError, errors.PermissionDenied) as error:
-                return [error] * len(calls)
+                replies = [error] * len(calls)
+        self._outages.note(node.name, calls, replies)
+        return replies
 
     async def _on_server(self, node: Node, *command: Argument) -> Any:
         try:
             with self._metrics.round_trip(str(command[0]), 1):
-                return await node.command(*command)
+                reply = await node.command(*command)
         except ServiceError as error:
+            self._outages.failed(node.name, error)
             self._metrics.faults[errors.label(error)].inc()
             if errors.suggests_moved_slots(error.__cause__):
                 self._slot_map.mark_stale()
             raise
+        self._outages.answered(node.name)
+        return reply
 
 
 async def _end_when(change: asyncio.Event) -> None:

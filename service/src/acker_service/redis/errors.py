@@ -23,6 +23,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from acker_service.redis import library
 
 _DENIED = re.compile(r"NOPERM|ACL failure|can't run this command|permissions? to (?:run|access)")
+_REFUSES_WRITES = re.compile(r"MISCONF|NOREPLICAS")
 _log = logging.getLogger(__name__)
 _SUGGESTS_MOVED_SLOTS = (
     *(RedisConnectionError, RedisTimeoutError, OSError),
@@ -48,6 +49,13 @@ def is_denied(error: object) -> bool:
 def is_moved(error: object) -> bool:
     """Whether a server refused a command, before it started, because another one has the key."""
     return isinstance(error, (MovedError, ReadOnlyError))
+
+
+def refuses_writes(error: object) -> bool:
+    """Whether a server takes no write at all now: it is a replica, its disk fails, or it has too few replicas."""
+    if isinstance(error, ReadOnlyError):
+        return True
+    return isinstance(error, ResponseError) and _REFUSES_WRITES.match(str(error)) is not None
 
 
 def was_not_started(error: object) -> bool:
@@ -82,8 +90,12 @@ def to_problem(error: BaseException) -> ServiceError:
         return StoreFull("Redis has no memory left for new roots")
     if is_denied(error):
         return PermissionDenied(f"the login of Redis lacks a right, see docs/redis.md: {error}")
-    _log.warning("Redis: %s", error)
-    return StoreUnavailable("the store did not answer as it should")
+    if isinstance(error, (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)):
+        return StoreUnavailable("the store does not answer")
+    if refuses_writes(error):
+        return StoreUnavailable("the store refuses writes")
+    _log.warning("Redis answers a command with an error: %s", error)
+    return StoreUnavailable("the store answered with an error")
 
 
 @contextlib.contextmanager
@@ -100,7 +112,7 @@ def normalized() -> Iterator[None]:
             raise
         raise RedisConnectionError("the connection was reset") from error
     except _UNREADABLE as error:
-        _log.warning("an answer of Redis cannot be read", exc_info=error)
+        _log.debug("an answer of Redis cannot be read", exc_info=error)
         raise InvalidResponse(f"an answer cannot be read: {error!r}") from error
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from acker_protocol.errors import StoreUnavailable
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -34,7 +35,7 @@ class Node:
 
     def __init__(self, url: str, *, connections: int = 64, timeout: float = 5.0) -> None:
         """Name the server; ``timeout`` in seconds bounds connecting, waiting for a connection, and every reply."""
-        self.url = url
+        self.url, self.name = url, server_name(url)
         self._redis = Redis(connection_pool=_pool(url, connections, timeout))
         self._is_loaded = False
         self._busy = 0
@@ -158,6 +159,12 @@ async def _published(redis: Redis, channels: Sequence[str]) -> AsyncGenerator[by
                 raise StoreUnavailable("a channel went to another server")
             if message["type"] == "smessage":
                 yield message["data"]
+
+
+def server_name(url: str) -> str:
+    """Name a server for logs: its host and port or its socket, without a login."""
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2] or parts.path
 
 
 def check(url: str) -> None:

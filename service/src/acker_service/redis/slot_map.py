@@ -7,7 +7,6 @@ addresses only, and sends every command to one `Node`.
 
 import asyncio
 import contextlib
-import logging
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,10 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from acker_service.background import cancel_and_wait
 from acker_service.redis.node import Node
+from acker_service.redis.outages import OutageLog
 
 MIN_INTERVAL_S = 0.1
 """Seconds between two discoveries at least."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +43,8 @@ def all_slots(url: str) -> list[SlotRange]:
 class SlotMap:
     """Gives the server that has a key, and discovers the servers again after errors."""
 
-    def __init__(self, discover: Discover, *, connections: int, timeout: float) -> None:
-        self._discover, self._connections, self._timeout = discover, connections, timeout
+    def __init__(self, discover: Discover, outages: OutageLog, *, connections: int, timeout: float) -> None:
+        self._discover, self._outages, self._connections, self._timeout = discover, outages, connections, timeout
         self._ranges: list[SlotRange] = []
         self._nodes: dict[str, Node] = {}
         self._discovery: asyncio.Task[None] | None = None
@@ -62,6 +60,7 @@ class SlotMap:
         slot = 0 if len(self._ranges) == 1 else _slot(key)
         url = self._ranges[bisect_left(self._ranges, slot, key=lambda slot_range: slot_range.last)].url
         if url is None:
+            self._outages.unserved()
             self.mark_stale()
             raise StoreUnavailable("no server serves this part of the cluster now")
         return self._nodes[url]
@@ -85,7 +84,7 @@ class SlotMap:
         """Start a discovery: an error suggests that the map is outdated."""
         if self._discovery is None or self._discovery.done():
             self._discovery = asyncio.create_task(self._discover_once())
-            self._discovery.add_done_callback(_log_failure)
+            self._discovery.add_done_callback(_retrieve)
 
     @property
     def change(self) -> asyncio.Event:
@@ -105,10 +104,14 @@ class SlotMap:
             await asyncio.sleep(wait)
         try:
             ranges = await self._discover(list(self._nodes))
+        except StoreUnavailable as error:
+            self._outages.undiscovered(error)
+            raise
         finally:
             self._last_discovery = asyncio.get_running_loop().time()
         if ranges != self._ranges:
             self._adopt(ranges)
+        self._outages.discovered([node.name for node in self._nodes.values()], complete=_is_complete(ranges))
 
     def _adopt(self, ranges: list[SlotRange]) -> None:
         """Use the ranges that were discovered, and retire servers without slots."""
@@ -125,11 +128,17 @@ class SlotMap:
         self._change = asyncio.Event()
 
 
-def _log_failure(discovery: "asyncio.Task[None]") -> None:
-    """Log the error of a discovery that no caller may wait for."""
+def _is_complete(ranges: Sequence[SlotRange]) -> bool:
+    """Whether a server has every slot; a range after the last slot has none."""
+    served = [slot_range for slot_range in ranges if slot_range.url is not None]
+    last = REDIS_CLUSTER_HASH_SLOTS - 1
+    return bool(served) and served[-1].last == last and all(each.url for each in ranges if each.last <= last)
+
+
+def _retrieve(discovery: "asyncio.Task[None]") -> None:
+    """Retrieve the error of a discovery that no caller may wait for: it is noted already."""
     with contextlib.suppress(asyncio.CancelledError):
-        if error := discovery.exception():
-            _log.warning("the store's servers were not found: %s", error)
+        discovery.exception()
 
 
 @lru_cache(maxsize=65_536)

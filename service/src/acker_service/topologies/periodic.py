@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from acker_protocol.errors import ServiceError, UnknownTopology
+from acker_protocol.errors import ServiceError, StoreUnavailable, UnknownTopology
 
 from acker_service.background import cancel_and_wait, periodically
+from acker_service.metrics.logs import ProblemLog
 from acker_service.metrics.registry import Metrics
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Topology
@@ -26,6 +27,7 @@ class PeriodicTask:
         self._task: asyncio.Task[None] | None = None
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._due_at: float | None = None
+        self._problems = ProblemLog(_log)
 
     async def run_for(self, topology: Topology) -> None:
         """Do the task for one topology."""
@@ -36,9 +38,7 @@ class PeriodicTask:
 
     def start(self) -> None:
         """Start the passes."""
-        loop = periodically(
-            self._pass, interval=self._interval, name=f"{self._label} pass", log=_log, level=logging.WARNING
-        )
+        loop = periodically(self._pass, interval=self._interval, name=f"{self._label} pass", log=_log)
         self._task = asyncio.create_task(loop)
 
     async def stop(self) -> None:
@@ -76,9 +76,12 @@ class PeriodicTask:
             _log.debug("topology %s was deleted before its run", name)
             return "waiting"
         except ServiceError as error:
-            _log.warning("%s of topology %s waits: %s", self._label, name, error.detail)
+            level = logging.DEBUG if isinstance(error, StoreUnavailable) else logging.WARNING  # the driver logs that
+            self._problems.begin(name, "%s of topology %s waits: %s", self._label, name, error.detail, level=level)
             return "waiting"
-        except Exception:  # noqa: BLE001 - an error in one topology does not end the passes
-            _log.exception("%s of topology %s failed", self._label, name)
+        except Exception as error:  # noqa: BLE001 - an error in one topology does not end the passes
+            message = "%s of topology %s failed"
+            self._problems.begin(name, message, self._label, name, level=logging.ERROR, error=error)
             return "failed"
+        self._problems.end(name, "%s of topology %s works again", self._label, name)
         return "done"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from acker_service.metrics.logs import JsonFormatter, RateLimitFilter, start_logging
+from acker_service.metrics.logs import JsonFormatter, ProblemLog, RateLimitFilter, start_logging
 
 
 def record(message: str, *args: object) -> logging.LogRecord:
@@ -133,3 +133,100 @@ def test_what_was_said_is_forgotten_before_it_is_much() -> None:
     for number in range(5):
         assert sparing.filter(logging.makeLogRecord({"levelno": logging.WARNING, "msg": f"{number}"}))
     assert len(sparing._last) <= 2
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def problems(clock: Clock, caplog: pytest.LogCaptureFixture) -> ProblemLog:
+    caplog.set_level(logging.INFO)
+    return ProblemLog(logging.getLogger("acker_service.somewhere"), clock=clock)
+
+
+def test_a_problem_is_logged_once_when_it_begins_and_once_when_it_is_over(
+    problems: ProblemLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    problems.end("store", "it is back")
+    for clock.now in (0.0, 5.0, 10.0):
+        problems.begin("store", "%s is away", "it")
+    clock.now = 12.0
+    for _ in range(3):
+        problems.end("store", "it is back")
+    problems.begin("store", "%s is away", "it")
+    assert caplog.messages == ["it is away", "it is back, after 12 s", "it is away"]
+
+
+def test_a_success_right_after_a_failure_does_not_end_a_problem(
+    problems: ProblemLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for step in range(20):
+        clock.now = step / 4
+        problems.begin("store", "it is away")
+        problems.end("store", "it is back")
+        problems.succeeded("all is well")
+    assert caplog.messages == ["it is away"]
+    clock.now += 1
+    problems.succeeded("all is well")
+    assert caplog.messages == ["it is away", "all is well, after 6 s"]
+    assert not problems
+
+
+def test_the_end_of_a_problem_is_logged_at_the_level_of_its_begin_but_never_as_an_error(
+    problems: ProblemLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+        problems.begin(level, "it fails", level=level)
+        clock.now += 2
+        problems.end(level, "it works")
+    assert [record.levelname for record in caplog.records] == [
+        *("DEBUG", "DEBUG", "INFO", "INFO", "WARNING", "WARNING", "ERROR", "WARNING")
+    ]
+
+
+def test_a_problem_that_another_replaces_is_forgotten_and_several_end_with_one_line(
+    problems: ProblemLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for problem in ("one", "two", "three"):
+        problems.begin(problem, "it fails: %s", problem)
+    problems.forget("one")
+    problems.end_all(lambda problem: problem != "three", "others work")
+    problems.end_all(lambda problem: problem != "three", "others work")
+    clock.now = 2.0
+    problems.end("one", "one works")
+    problems.end("three", "three works")
+    assert caplog.messages[3:] == ["others work", "three works, after 2 s"]
+
+
+def test_a_problem_that_returns_is_logged_however_soon(caplog: pytest.LogCaptureFixture) -> None:
+    problems = ProblemLog(logging.getLogger("acker_service.somewhere"), settle_s=0)
+    sparing = RateLimitFilter()
+    for _ in range(2):
+        problems.begin("store", "it is away")
+        problems.end("store", "it is back")
+    assert [sparing.filter(record) for record in caplog.records] == [True] * 4
+
+
+def test_what_the_server_logs_has_a_name_of_ours_and_its_start_is_not_logged(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("uvicorn", "uvicorn.error"):  # another test may have configured them as uvicorn does by default
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+    start_logging(level="info", style="json")
+    logging.getLogger("uvicorn.error").info("Started server process")
+    logging.getLogger("uvicorn.error").error("it failed")
+    assert [json.loads(line)["logger"] for line in capsys.readouterr().err.splitlines()] == ["acker_service.http"]

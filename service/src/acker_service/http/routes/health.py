@@ -1,4 +1,4 @@
-"""Routes of the probes and of the metrics."""
+"""Routes of the index, of the probes and of the metrics."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,6 +7,8 @@ from typing import Any
 from acker_protocol.errors import StoreUnavailable
 from fastapi import APIRouter, Request, Response
 
+from acker_service import VERSION
+from acker_service.http.auth import has_key
 from acker_service.metrics.registry import Metrics
 from acker_service.metrics.store_collector import StoreStats
 from acker_service.monitoring.backpressure import Backpressure
@@ -15,6 +17,25 @@ from acker_service.monitoring.snapshot import StoreMonitor
 from acker_service.roots.expiry import RootExpiry
 
 CHECK_TIMEOUT_S = 1.0
+
+
+LINKS = {"ready": "/readyz", "live": "/livez", "metrics": "/metrics"}
+"""The addresses that every process has; those of the contract, a worker has not."""
+CONTRACT_LINKS = {"openapi": "/openapi.json", "topologies": "/v1/topologies"}
+
+
+def make_index_router(*, serves_contract: bool) -> APIRouter:
+    """Build the route of the index."""
+    router = APIRouter(tags=["health"])
+    links = {**(CONTRACT_LINKS if serves_contract else {}), **LINKS}
+
+    @router.get("/", name="index")
+    async def index(request: Request) -> dict[str, str | dict[str, str]]:
+        """Name the service and what it serves; its version only with a key, or where no keys are configured."""
+        version = {"version": VERSION} if has_key(request) else {}
+        return {"name": "acker", **version, "links": links}
+
+    return router
 
 
 def make_router(*, readiness: Readiness, expiry: RootExpiry, stopping: asyncio.Event) -> APIRouter:

@@ -1,0 +1,145 @@
+"""Logs once that a server of the store does not answer or refuses writes, and once that it does so no more."""
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+from acker_protocol.errors import ServiceError, StoreFull, StoreUnavailable
+from redis.exceptions import AuthenticationError, BusyLoadingError, ClusterDownError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from acker_service.metrics.logs import ProblemLog
+from acker_service.redis.calls import Call
+from acker_service.redis.errors import PermissionDenied, is_denied, refuses_writes
+
+UNTIL = "until then requests are answered store_unavailable, and the acker tries again"
+CHECK = "start it, or check the address in ACKER_REDIS_URL (--redis-url)"
+
+_log = logging.getLogger(__name__)
+_CONNECTING = re.compile(r"Error -?\d+ connecting to \S+ (.*?)\.?")
+"""How redis-py words an error of the system."""
+
+
+class Trouble(Enum):
+    """What keeps a server from serving."""
+
+    AWAY = "away"
+    LOADING = "loading"
+    LOGIN = "login"
+    REFUSES_WRITES = "refuses writes"
+
+
+ANSWERS_NOTHING = (Trouble.AWAY, Trouble.LOADING, Trouble.LOGIN)
+
+
+DISCOVERY = "discovery"
+SLOTS = "slots"
+
+
+class OutageLog:
+    """Notes the replies of the servers of a store, each by its address without a login."""
+
+    def __init__(self, problems: ProblemLog | None = None) -> None:
+        self._problems = ProblemLog(_log) if problems is None else problems
+
+    def note(self, server: str, calls: Sequence[Call[Any]], replies: Sequence[object]) -> None:
+        """Note the replies to calls. One that writes and succeeds shows that the server takes writes again."""
+        errors = [reply for reply in replies if isinstance(reply, Exception)]
+        for error in errors:
+            self.failed(server, error)
+        if self._problems and not any(trouble_of(error) in ANSWERS_NOTHING for error in errors):
+            self.answered(server)
+            if not errors and any(call.confirm for call in calls):
+                self._problems.end((server, Trouble.REFUSES_WRITES), "the store at %s takes writes again", server)
+
+    def answered(self, server: str) -> None:
+        """Note that a server answers."""
+        for trouble in ANSWERS_NOTHING:
+            self._problems.end((server, trouble), "the store at %s answers again", server)
+
+    def failed(self, server: str, error: BaseException) -> None:
+        """Note an error, if it is one of the server and not of the command."""
+        trouble = trouble_of(error)
+        if trouble is None:
+            return
+        if trouble in ANSWERS_NOTHING:
+            for other in ANSWERS_NOTHING:
+                if other is not trouble:
+                    self._problems.forget((server, other))
+        self._problems.begin((server, trouble), "the store at %s %s", server, _describe(server, trouble, error))
+
+    def undiscovered(self, error: StoreUnavailable) -> None:
+        """Note that the servers of the store could not be discovered."""
+        self._problems.begin(
+            DISCOVERY, "the servers of the store are not found: %s; %s; %s", error.detail, CHECK, UNTIL
+        )
+
+    def discovered(self, servers: Iterable[str], *, complete: bool) -> None:
+        """Note the servers that are used from now on, and whether every key has one."""
+        if not self._problems:
+            return
+        self._problems.end(DISCOVERY, "the servers of the store are found again")
+        if complete:
+            self._problems.end(SLOTS, "every part of the cluster is served again")
+        self._problems.end_all(lambda problem: _server_of(problem) not in (None, *servers), _REPLACED)
+
+    def unserved(self) -> None:
+        """Note that a part of a cluster has no server."""
+        self._problems.begin(SLOTS, "no server serves a part of the cluster: start its servers; %s", UNTIL)
+
+
+_REPLACED = "other servers have the keys of the store now"
+
+
+def _server_of(problem: object) -> str | None:
+    return problem[0] if isinstance(problem, tuple) else None
+
+
+def trouble_of(error: object) -> Trouble | None:
+    """Say what trouble an error of redis-py or a `ServiceError` shows; None if it is one of the command."""
+    if isinstance(error, ServiceError) and error.__cause__ is not None:
+        error = error.__cause__
+    if is_denied(error):
+        return Trouble.REFUSES_WRITES
+    if isinstance(error, ServiceError):
+        return Trouble.REFUSES_WRITES if not isinstance(error, StoreFull) else None
+    if isinstance(error, BusyLoadingError):
+        return Trouble.LOADING
+    if isinstance(error, AuthenticationError):
+        return Trouble.LOGIN
+    if isinstance(error, (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)):
+        return Trouble.AWAY
+    return Trouble.REFUSES_WRITES if refuses_writes(error) else None
+
+
+def detail_of(error: BaseException) -> str:
+    """Give the text of an error of redis-py, or of the system's error behind it."""
+    if isinstance(error, (PermissionDenied, ServiceError)):
+        return error.detail
+    if isinstance(error, (RedisTimeoutError, TimeoutError)):
+        return "no reply in time"
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, OSError) and behind.strerror:
+            return behind.strerror.lower()
+        behind = behind.__cause__ or behind.__context__
+    found = _CONNECTING.fullmatch(str(error))
+    return found[1].lower() if found else str(error).rstrip(".")
+
+
+def _describe(server: str, trouble: Trouble, error: BaseException) -> str:
+    """Describe a trouble, and say what to do."""
+    what = detail_of(error.__cause__ if isinstance(error, ServiceError) and error.__cause__ is not None else error)
+    match trouble:
+        case Trouble.LOADING:
+            return f"loads its data; {UNTIL}"
+        case Trouble.LOGIN:
+            return f"refuses the login: {what}; check user and password in ACKER_REDIS_URL (--redis-url); {UNTIL}"
+        case Trouble.REFUSES_WRITES:
+            return f"refuses writes: {what}; {UNTIL}"
+        case Trouble.AWAY:
+            advice = "" if server.startswith("/") else f"{CHECK}; "
+            return f"does not answer: {what}; {advice}{UNTIL}"

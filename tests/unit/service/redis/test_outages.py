@@ -1,0 +1,135 @@
+"""Which errors are troubles of a server, and what is logged of them."""
+
+import logging
+
+import pytest
+from acker_protocol.errors import StoreFull, StoreUnavailable
+from acker_service.metrics.logs import ProblemLog
+from acker_service.redis import config_functions
+from acker_service.redis.calls import nothing, read
+from acker_service.redis.errors import PermissionDenied
+from acker_service.redis.node import server_name
+from acker_service.redis.outages import OutageLog, Trouble, trouble_of
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+SERVER = "store:6379"
+WRITE = config_functions.barrier("key")
+READ = read("GET", "key", decode=nothing)
+
+
+@pytest.fixture
+def outages(caplog: pytest.LogCaptureFixture) -> OutageLog:
+    caplog.set_level(logging.INFO)
+    return OutageLog(ProblemLog(logging.getLogger("acker_service.redis"), settle_s=0))
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (RedisConnectionError("refused"), Trouble.AWAY),
+        (RedisTimeoutError("late"), Trouble.AWAY),
+        (OSError(111, "Connection refused"), Trouble.AWAY),
+        (ClusterDownError("CLUSTERDOWN"), Trouble.AWAY),
+        (BusyLoadingError("LOADING"), Trouble.LOADING),
+        (AuthenticationError("WRONGPASS"), Trouble.LOGIN),
+        (NoPermissionError("NOPERM"), Trouble.REFUSES_WRITES),
+        (PermissionDenied("grant it"), Trouble.REFUSES_WRITES),
+        (StoreUnavailable("only 0 of 1 replicas have it"), Trouble.REFUSES_WRITES),
+        (ResponseError("MISCONF Redis is configured to save"), Trouble.REFUSES_WRITES),
+        (ResponseError("NOREPLICAS Not enough good replicas"), Trouble.REFUSES_WRITES),
+        (ReadOnlyError("You can't write against a read only replica."), Trouble.REFUSES_WRITES),
+        (OutOfMemoryError("OOM"), None),
+        (StoreFull("full"), None),
+        (MovedError("1 store:6380"), None),
+        (AskError("1 store:6380"), None),
+        (ResponseError("ERR Function not found"), None),
+        (b"stale", None),
+    ],
+)
+def test_an_error_is_a_trouble_of_the_server_or_one_of_the_command(error: object, trouble: Trouble | None) -> None:
+    assert trouble_of(error) is trouble
+
+
+def test_a_server_that_does_not_answer_is_logged_once_and_once_that_it_answers(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        outages.note(SERVER, [READ], [RedisConnectionError("Error 111 connecting to store:6379. Connection refused.")])
+    for _ in range(3):
+        outages.note(SERVER, [READ], [b"value"])
+    away, back = caplog.messages
+    assert away.startswith("the store at store:6379 does not answer: connection refused; start it, or check")
+    assert back.startswith("the store at store:6379 answers again, after ")
+
+
+def test_a_server_that_refuses_writes_takes_them_again_only_when_a_write_succeeds(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.note(SERVER, [WRITE], [StoreUnavailable("only 0 of 1 replicas have it")])
+    outages.note(SERVER, [READ], [b"value"])
+    outages.answered(SERVER)
+    assert len(caplog.messages) == 1
+    outages.note(SERVER, [WRITE], [b"1"])
+    assert [message.partition(";")[0].partition(", after")[0] for message in caplog.messages] == [
+        "the store at store:6379 refuses writes: only 0 of 1 replicas have it",
+        "the store at store:6379 takes writes again",
+    ]
+
+
+def test_a_cause_that_changes_is_logged_and_the_end_once(outages: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    for error in (RedisConnectionError("refused"), BusyLoadingError("LOADING"), AuthenticationError("WRONGPASS")):
+        outages.note(SERVER, [READ], [error])
+    outages.note(SERVER, [READ], [b"value"])
+    assert [message.split()[4] for message in caplog.messages] == ["does", "loads", "refuses", "answers"]
+
+
+def test_a_server_that_is_replaced_ends_its_trouble_and_one_that_is_not_keeps_it(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for server in ("one:1", "two:2"):
+        outages.failed(server, RedisConnectionError("refused"))
+    outages.discovered(["two:2", "three:3"], complete=True)
+    outages.discovered(["two:2", "three:3"], complete=True)
+    assert caplog.messages[2:] == ["other servers have the keys of the store now"]
+    outages.answered("two:2")
+    assert len(caplog.messages) == 4
+
+
+def test_servers_that_are_not_found_and_slots_without_one_are_logged_once_each(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        outages.undiscovered(StoreUnavailable("no server says where the store's primaries are"))
+        outages.unserved()
+    outages.discovered(["one:1"], complete=False)
+    outages.discovered(["one:1"], complete=True)
+    assert [message.partition(":")[0].partition(", after")[0] for message in caplog.messages] == [
+        "the servers of the store are not found",
+        "no server serves a part of the cluster",
+        "the servers of the store are found again",
+        "every part of the cluster is served again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("redis://user:hunter2@store:6379/0?password=hunter2", "store:6379"),
+        ("unix://user:hunter2@/run/redis.sock?password=hunter2", "/run/redis.sock"),
+        ("unix:///run/redis.sock", "/run/redis.sock"),
+    ],
+)
+def test_a_server_is_named_without_its_login(url: str, name: str) -> None:
+    assert server_name(url) == name
