@@ -212,7 +212,7 @@ async def test_a_stop_ends_streams_and_polls_at_once(tmp_path: Path) -> None:
 async def served(parts: Components, stopping: asyncio.Event) -> AsyncIterator[Caller]:
     """Speaks to a real server in this process, on a store that the test looks into."""
     config = uvicorn.Config(make_app(parts, Settings(), stopping), port=free_port(), log_config=None)
-    server = UvicornServer(config, stopping)
+    server = UvicornServer(config, stopping, address="")
     parts.start(stopping)
     serving = asyncio.create_task(server.serve())
     await true_soon(lambda: server.started)
