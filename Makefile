@@ -27,7 +27,7 @@ serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its emb
 test: $(VENV)/.dev ## Run all tests but those that have a target of their own (under ten minutes)
 	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART))
 
-faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, and see that nothing is lost
+faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood it, and see that nothing is lost
 	$(BIN)/python -m pytest tests/faults
 
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
