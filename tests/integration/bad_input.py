@@ -210,7 +210,8 @@ BATCHES = {
 }  # fmt: skip
 
 ADDRESSES = {
-    "nothing": Bad(path="/", method="GET", code="not_found"),
+    "nothing": Bad(path="/nothing", method="GET", code="not_found"),
+    "a wrong method at the root": Bad(path="/", method="POST", code="method_not_allowed"),
     "nothing under v1": Bad(path="/v1/nothing", method="GET", code="not_found"),
     "another version": Bad(path="/v2/topologies", method="GET", code="not_found"),
     "a trailing slash": Bad(path=f"{DEFAULT}/batch/", request=_json({"ops": [GOOD]}), code="not_found"),
