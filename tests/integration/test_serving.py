@@ -168,6 +168,9 @@ def test_an_acker_that_is_killed_leaves_its_address_and_its_data_to_the_next(tmp
         (["serve", "--port"], "--port"),
         (["serve", "now"], "acker serve --help"),
         (["srve"], "acker --help"),
+        (["serve", "redis://user:hunter2@store"], "acker serve --help"),
+        (["serve", "--redis-ur=redis://user:hunter2@store"], "--redis-url"),
+        (["redis://user:hunter2@store"], "acker --help"),
     ],
 )
 def test_a_command_line_that_cannot_be_read_ends_it_with_2_and_a_line(arguments: list[str], says: str) -> None:
@@ -175,6 +178,7 @@ def test_a_command_line_that_cannot_be_read_ends_it_with_2_and_a_line(arguments:
     assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
     assert ended.stderr.startswith("acker: ")
     assert says in ended.stderr
+    assert "hunter2" not in ended.stderr
 
 
 def test_the_version_is_an_option_and_a_command() -> None:
@@ -187,6 +191,14 @@ def test_a_redis_that_is_no_address_is_told(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert "redis" in ended.stderr.lower()
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("option", ["sockettimeout=3", "socket_timeout=soon", "protocol=9", "retry=3"])
+def test_an_option_of_a_redis_that_cannot_be_used_is_an_error_before_anything_starts(option: str) -> None:
+    ended = run_acker("serve", "--port", "0", "--redis-url", f"redis://user:hunter2@store?{option}")
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert ended.stderr.startswith("acker: --redis-url (ACKER_REDIS_URL): redis-py cannot use the store's address: ")
+    assert "hunter2" not in ended.stderr
 
 
 WRONG = {

@@ -23,7 +23,6 @@ from acker_service.http.connection import Connection, limited
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.metrics.instruments import HttpMetrics
-from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.settings import Role, Settings, setting
@@ -157,10 +156,6 @@ async def _running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _components(url: str, settings: Settings) -> Components:
-    try:
-        make_discovery(url)
-    except ValueError as error:
-        raise ValueError(f"{setting('redis_url')}: {error}") from None
     return Components(
         url,
         window_ms=settings.idempotency_window_ms,
