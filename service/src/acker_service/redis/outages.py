@@ -16,7 +16,7 @@ from acker_service.redis.calls import Call
 from acker_service.redis.errors import PermissionDenied, is_denied, refuses_writes
 
 UNTIL = "until then requests are answered store_unavailable, and the acker tries again"
-CHECK = "start it, or check the address in ACKER_REDIS_URL (--redis-url)"
+CHECK = "check the address in ACKER_REDIS_URL (--redis-url)"
 
 _log = logging.getLogger(__name__)
 _CONNECTING = re.compile(r"Error -?\d+ connecting to \S+ (.*?)\.?")
@@ -56,15 +56,18 @@ class OutageLog:
                 self._problems.end((server, Trouble.REFUSES_WRITES), "the store at %s takes writes again", server)
 
     def answered(self, server: str) -> None:
-        """Note that a server answers."""
+        """Note that a server answers. Servers that were looked for in vain need not be found then."""
         for trouble in ANSWERS_NOTHING:
-            self._problems.end((server, trouble), "the store at %s answers again", server)
+            if self._problems.end((server, trouble), "the store at %s answers again", server):
+                self._problems.forget(DISCOVERY)
 
     def failed(self, server: str, error: BaseException) -> None:
         """Note an error, if it is one of the server and not of the command."""
         trouble = trouble_of(error)
         if trouble is None:
             return
+        if trouble is Trouble.LOADING and (server, Trouble.AWAY) in self._problems:
+            trouble = Trouble.AWAY  # it has been started, and answers before long: no line between those two
         if trouble in ANSWERS_NOTHING:
             for other in ANSWERS_NOTHING:
                 if other is not trouble:
@@ -74,7 +77,9 @@ class OutageLog:
     def undiscovered(self, error: StoreUnavailable) -> None:
         """Note that the servers of the store could not be discovered."""
         self._problems.begin(
-            DISCOVERY, "the servers of the store are not found: %s; %s; %s", error.detail, CHECK, UNTIL
+            DISCOVERY,
+            "the servers of the store are not found: %s; start its sentinels or nodes, or %s; %s",
+            *(error.detail, CHECK, UNTIL),
         )
 
     def discovered(self, servers: Iterable[str], *, complete: bool) -> None:
@@ -137,9 +142,10 @@ def _describe(server: str, trouble: Trouble, error: BaseException) -> str:
         case Trouble.LOADING:
             return f"loads its data; {UNTIL}"
         case Trouble.LOGIN:
+            what = "it asks for a password" if what.startswith("HELLO must") else what
             return f"refuses the login: {what}; check user and password in ACKER_REDIS_URL (--redis-url); {UNTIL}"
         case Trouble.REFUSES_WRITES:
             return f"refuses writes: {what}; {UNTIL}"
         case Trouble.AWAY:
-            advice = "" if server.startswith("/") else f"{CHECK}; "
+            advice = "" if server.startswith("/") else f"start it, or {CHECK}; "
             return f"does not answer: {what}; {advice}{UNTIL}"

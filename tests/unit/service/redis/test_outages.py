@@ -89,10 +89,36 @@ def test_a_server_that_refuses_writes_takes_them_again_only_when_a_write_succeed
 
 
 def test_a_cause_that_changes_is_logged_and_the_end_once(outages: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
-    for error in (RedisConnectionError("refused"), BusyLoadingError("LOADING"), AuthenticationError("WRONGPASS")):
+    for error in (BusyLoadingError("LOADING"), RedisConnectionError("refused"), AuthenticationError("WRONGPASS")):
         outages.note(SERVER, [READ], [error])
     outages.note(SERVER, [READ], [b"value"])
-    assert [message.split()[4] for message in caplog.messages] == ["does", "loads", "refuses", "answers"]
+    assert [message.split()[4] for message in caplog.messages] == ["loads", "does", "refuses", "answers"]
+
+
+def test_a_server_that_was_away_and_loads_its_data_is_still_the_same_trouble(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for reply in (RedisConnectionError("refused"), BusyLoadingError("LOADING"), BusyLoadingError("LOADING"), b"value"):
+        outages.note(SERVER, [READ], [reply])
+    assert [message.split()[4] for message in caplog.messages] == ["does", "answers"]
+
+
+def test_a_login_without_a_password_is_described_in_our_words(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.note(SERVER, [READ], [AuthenticationError("HELLO must be called with the client already authenticated")])
+    assert "refuses the login: it asks for a password; check user and password" in caplog.messages[0]
+
+
+def test_a_server_that_answers_again_ends_the_search_for_servers_too(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.failed(SERVER, RedisConnectionError("refused"))
+    outages.undiscovered(StoreUnavailable("no server says where the store's primaries are"))
+    outages.answered(SERVER)
+    outages.discovered([SERVER], complete=True)
+    assert [message.split()[-1] for message in caplog.messages[2:]] == ["s"]
+    assert caplog.messages[2].startswith("the store at store:6379 answers again")
 
 
 def test_a_server_that_is_replaced_ends_its_trouble_and_one_that_is_not_keeps_it(
