@@ -149,6 +149,33 @@ def test_servers_that_are_not_found_and_slots_without_one_are_logged_once_each(
     ]
 
 
+def test_servers_and_slots_that_are_found_are_so_once_none_was_missing_for_a_second(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [0.0]
+    caplog.set_level(logging.INFO)
+    log = OutageLog(ProblemLog(logging.getLogger("acker_service.redis"), clock=lambda: now[0]))
+    for _ in range(2):
+        log.undiscovered(StoreUnavailable("no server says where the store's primaries are"))
+        log.unserved()
+        now[0] += 2
+        log.answered(SERVER)  # though others are missing
+        log.undiscovered(StoreUnavailable("no server says where the store's primaries are"))
+        log.unserved()
+        log.discovered([SERVER], complete=True)
+        now[0] += 2
+        log.answered(SERVER)
+    assert [message.rpartition(" after ")[2] for message in caplog.messages[2:4]] == ["4 s", "4 s"]
+    assert len(caplog.messages) == 8
+
+
+def test_a_cluster_that_is_down_is_no_server_to_be_started(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.note(SERVER, [READ], [ClusterDownError("The cluster is down")])
+    assert "store:6379 answers that its cluster is down: start the servers that are missing; " in caplog.messages[0]
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [
