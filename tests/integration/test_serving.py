@@ -1,5 +1,6 @@
 """`acker serve` as a process: how it begins, how it ends, what it says when it cannot."""
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -14,10 +15,15 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+import uvloop
 from acker_protocol.errors import MEDIA_TYPE
 from acker_service import VERSION
 from acker_service.__main__ import cli
+from acker_service.claims import bind
 from acker_service.redis.embedded import EmbeddedServer
+from acker_service.server import UvicornServer
+from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from tests.support.caller import ack, fail, init, reset_timeout
@@ -134,6 +140,21 @@ def test_a_port_that_is_taken_is_told_and_no_store_is_left(running: AckerProcess
         r"acker: .* address already in use; .* another port with --port \(ACKER_PORT\)\n", second.stderr
     )
     assert not (tmp_path / "data").exists()
+
+
+def test_of_two_ackers_that_bind_an_address_at_once_the_one_that_listens_later_ends() -> None:
+    [first] = bind("127.0.0.1", 0)
+    port = first.getsockname()[1]
+    [second] = bind("127.0.0.1", port)
+
+    async def start() -> None:
+        config = uvicorn.Config(FastAPI(), host="127.0.0.1", port=port, log_config=None)
+        await UvicornServer(config, asyncio.Event(), address="here").serve([second])
+
+    with first, second:
+        first.listen()
+        with pytest.raises(RuntimeError, match=r"already in use; .* with --port \(ACKER_PORT\)$"):
+            uvloop.run(asyncio.wait_for(start(), 5))
 
 
 def test_a_port_of_the_embedded_store_that_is_taken_is_told(running: AckerProcess, tmp_path: Path) -> None:

@@ -63,10 +63,12 @@ class UvicornServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. Raises ``RuntimeError`` if another program listens on the address by now."""
         try:
-            await super().startup(sockets)
-            _log.info("takes requests at %s", self._address)
+            for bound in sockets or ():
+                bound.listen(self.config.backlog)  # uvloop listens too, but hides that it cannot
         except OSError as error:
             raise RuntimeError(in_use(self.config.host, self.config.port)) from error
+        await super().startup(sockets)
+        _log.info("takes requests at %s", self._address)
 
     def _stop(self, number: int) -> None:
         drains = number == signal.SIGTERM and self._drain_s > 0 and not self._stopping.is_set()
