@@ -140,7 +140,7 @@ def _hadolint(dockerfile: str) -> str:
 
 
 def test_a_look_at_it_fits_a_small_node_beside_what_a_cluster_needs_itself(chart: Chart) -> None:
-    """Two cores and 2 GB, of which Kubernetes asks for 0.85; with the pods of a rollout and the test."""
+    """Two cores and 2 GB, 0.85 cores for Kubernetes itself; with the pods of a rollout and the test."""
     objects = chart.objects(*CASES["one-node"])
     asked = [(0.05, 64)]
     for some in objects:

@@ -88,8 +88,8 @@ def test_it_counts_the_replicas_that_the_values_ask_for(
 ) -> None:
     objects = chart.objects(*CASES[case], sets=sets)
     (pod,) = one(objects, "Pod", "acker-roundtrip")["spec"]["containers"]
-    (told,) = [variable["value"] for variable in pod["env"] if variable["name"] == "REPLICAS"]
-    assert dict(each.split("=") for each in told.split()) == wanted
+    (replicas,) = [variable["value"] for variable in pod["env"] if variable["name"] == "REPLICAS"]
+    assert dict(each.split("=") for each in replicas.split()) == wanted
     for name in wanted:
         service = one(objects, "Service", name)["spec"]
         assert (service["clusterIP"], service.get("publishNotReadyAddresses", False)) == ("None", False)

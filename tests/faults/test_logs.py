@@ -26,7 +26,7 @@ def test_at_the_start_one_line_says_what_runs_and_another_that_it_takes_requests
     with acker_serve(tmp_path, "--data-dir", str(data), "--keys-file", str(keys)) as acker:
         version = run_acker("--version").stdout.strip()
         [start] = lines(acker, " starts; ")
-        for told in (
+        for part in (
             f"acker {version} starts",
             f"address: {acker.url}",
             "role: all",
@@ -34,7 +34,7 @@ def test_at_the_start_one_line_says_what_runs_and_another_that_it_takes_requests
             "durability: relaxed",
             f"keys: 2 in {keys}",
         ):
-            assert told in start
+            assert part in start
         assert len(lines(acker, f"takes requests at {acker.url}")) == 1
 
 

@@ -1,5 +1,6 @@
 """`acker serve` as a process: how it begins, how it ends, what it says when it cannot."""
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -14,10 +15,15 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+import uvloop
 from acker_protocol.errors import MEDIA_TYPE
 from acker_service import VERSION
 from acker_service.__main__ import cli
+from acker_service.claims import bind
 from acker_service.redis.embedded import EmbeddedServer
+from acker_service.server import UvicornServer
+from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from tests.support.caller import ack, fail, init, reset_timeout
@@ -136,6 +142,21 @@ def test_a_port_that_is_taken_is_told_and_no_store_is_left(running: AckerProcess
     assert not (tmp_path / "data").exists()
 
 
+def test_of_two_ackers_that_bind_an_address_at_once_the_one_that_listens_later_ends() -> None:
+    [first] = bind("127.0.0.1", 0)
+    port = first.getsockname()[1]
+    [second] = bind("127.0.0.1", port)
+
+    async def start() -> None:
+        config = uvicorn.Config(FastAPI(), host="127.0.0.1", port=port, log_config=None)
+        await UvicornServer(config, asyncio.Event(), address="here").serve([second])
+
+    with first, second:
+        first.listen()
+        with pytest.raises(RuntimeError, match=r"already in use; .* with --port \(ACKER_PORT\)$"):
+            uvloop.run(asyncio.wait_for(start(), 5))
+
+
 def test_a_port_of_the_embedded_store_that_is_taken_is_told(running: AckerProcess, tmp_path: Path) -> None:
     port = running.url.rpartition(":")[2]
     options = ("--port", str(free_port()), "--data-dir", str(tmp_path / "data"), "--store-port", port)
@@ -168,6 +189,9 @@ def test_an_acker_that_is_killed_leaves_its_address_and_its_data_to_the_next(tmp
         (["serve", "--port"], "--port"),
         (["serve", "now"], "acker serve --help"),
         (["srve"], "acker --help"),
+        (["serve", "redis://user:hunter2@store"], "acker serve --help"),
+        (["serve", "--redis-ur=redis://user:hunter2@store"], "--redis-url"),
+        (["redis://user:hunter2@store"], "acker --help"),
     ],
 )
 def test_a_command_line_that_cannot_be_read_ends_it_with_2_and_a_line(arguments: list[str], says: str) -> None:
@@ -175,6 +199,7 @@ def test_a_command_line_that_cannot_be_read_ends_it_with_2_and_a_line(arguments:
     assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
     assert ended.stderr.startswith("acker: ")
     assert says in ended.stderr
+    assert "hunter2" not in ended.stderr
 
 
 def test_the_version_is_an_option_and_a_command() -> None:
@@ -187,6 +212,14 @@ def test_a_redis_that_is_no_address_is_told(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert "redis" in ended.stderr.lower()
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("option", ["sockettimeout=3", "socket_timeout=soon", "protocol=9", "retry=3"])
+def test_an_option_of_a_redis_that_cannot_be_used_is_an_error_before_anything_starts(option: str) -> None:
+    ended = run_acker("serve", "--port", "0", "--redis-url", f"redis://user:hunter2@store?{option}")
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert ended.stderr.startswith("acker: --redis-url (ACKER_REDIS_URL): redis-py cannot use the store's address: ")
+    assert "hunter2" not in ended.stderr
 
 
 WRONG = {

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -30,9 +31,12 @@ KEY_PREFIX = "acker_"
 _UsageError: Any = typer.BadParameter.__base__
 """What a command line raises that cannot be read; typer exports the errors derived from it only."""
 
+_ADDRESS = re.compile(r"\S+://\S+")
+"""An address in an error: it may hold a password."""
+
 
 class Commands(TyperGroup):
-    """The commands. A command line that cannot be read is told in one line, like every other error."""
+    """The commands. A command line that cannot be read is an error of one line, like every other."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command that the arguments name; exit 2 if they cannot be read."""
@@ -47,8 +51,8 @@ class Commands(TyperGroup):
 
 
 def _in_one_line(error: Any) -> str:
-    """Describe a usage error in one line; where no command is named at all, give the help."""
-    message = error.format_message().rstrip(".")
+    """Describe a usage error in one line, without addresses; where no command is named at all, give the help."""
+    message = _ADDRESS.sub("…", error.format_message().rstrip("."))
     if message.startswith("Usage:"):
         return str(message)
     advice = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
@@ -124,6 +128,7 @@ def serve(**options: Any) -> None:
     try:
         settings = read_settings(**options)
         _check_keys(settings)
+        _check_store_options(settings)
         start_logging(level=settings.log_level, style=settings.log_format)
         log_service_links()
         _serve(settings)
@@ -137,6 +142,18 @@ def _check_keys(settings: Settings) -> None:
         configured_keys(settings.keys_file)
     except ValueError as error:
         raise ValueError(f"{setting('keys_file')}: {error}; docs/access.md shows such a file") from None
+
+
+def _check_store_options(settings: Settings) -> None:
+    """Check the options in the store's address. Raises ``ValueError``."""
+    if settings.redis_url is None or "?" not in settings.redis_url:
+        return
+    from acker_service.redis.discovery import make_discovery  # noqa: PLC0415 - the driver takes half a second to import
+
+    try:
+        make_discovery(settings.redis_url)
+    except ValueError as error:
+        raise ValueError(f"{setting('redis_url')}: {error}") from None
 
 
 def _serve(settings: Settings) -> None:
@@ -156,10 +173,10 @@ def _start_line(settings: Settings, where: str) -> str:
     else:
         store = f"an embedded one, data folder {settings.data_dir.absolute()}"
     keys = configured_keys(settings.keys_file)
-    told = "none, every request is allowed" if keys is None else f"{len(keys)} in {settings.keys_file}"
+    named = "none, every request is allowed" if keys is None else f"{len(keys)} in {settings.keys_file}"
     return (
         f"acker {VERSION} starts; address: {where}; role: {settings.role.value}; store: {store}; "
-        f"durability: {settings.durability}; keys: {told}"
+        f"durability: {settings.durability}; keys: {named}"
     )
 
 

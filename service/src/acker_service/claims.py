@@ -1,6 +1,6 @@
 """Claims what only one acker can have, its address and its data folder, before anything else starts.
 
-The modules of the server take a second to import: this one imports none of them, so that an error is said at once.
+The modules of the server take a second to import: this one imports none of them, so that errors come at once.
 """
 
 import contextlib
@@ -48,7 +48,10 @@ def bind(host: str, port: int) -> list[socket.socket]:
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise RuntimeError(f"{setting('host')} is {host!r}, which is no address of this machine: {error}") from None
+        what = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise RuntimeError(
+            f"{setting('host')} is {host!r}, which names no address: {what.lower()}; name one of this machine"
+        ) from None
     bound: list[socket.socket] = []
     failure: OSError | None = None
     for family, kind, protocol, _, where in dict.fromkeys(found):
@@ -114,7 +117,8 @@ def _data_folder(folder: Path) -> Iterator[None]:
             ) from None
         except OSError as error:
             raise RuntimeError(
-                f"the data folder cannot be used: {error}; choose another with {setting('data_dir')}"
+                f"the data folder cannot be used: {folder}: {(error.strerror or str(error)).lower()}; choose another "
+                f"with {setting('data_dir')}"
             ) from None
         yield
 

@@ -23,7 +23,6 @@ from acker_service.http.connection import Connection, limited
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.metrics.instruments import HttpMetrics
-from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.settings import Role, Settings, setting
@@ -64,10 +63,12 @@ class UvicornServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. Raises ``RuntimeError`` if another program listens on the address by now."""
         try:
-            await super().startup(sockets)
-            _log.info("takes requests at %s", self._address)
+            for bound in sockets or ():
+                bound.listen(self.config.backlog)  # uvloop listens too, but hides that it cannot
         except OSError as error:
             raise RuntimeError(in_use(self.config.host, self.config.port)) from error
+        await super().startup(sockets)
+        _log.info("takes requests at %s", self._address)
 
     def _stop(self, number: int) -> None:
         drains = number == signal.SIGTERM and self._drain_s > 0 and not self._stopping.is_set()
@@ -157,10 +158,6 @@ async def _running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _components(url: str, settings: Settings) -> Components:
-    try:
-        make_discovery(url)
-    except ValueError as error:
-        raise ValueError(f"{setting('redis_url')}: {error}") from None
     return Components(
         url,
         window_ms=settings.idempotency_window_ms,

@@ -76,7 +76,10 @@ def test_an_address_is_shown_without_user_password_and_options(url: str, shown: 
         ("redis://store?bogus=1", "bogus"),
         ("rediss+cluster://store?bogus=1", "bogus"),
         ("redis://store?decode_responses=true", "decode_responses"),
-        ("unix:///s?bogus=1", "bogus"),
+        ("unix:///s?bogus=1", "it knows no option bogus$"),
+        ("redis://store?retry=3", "cannot use the store's address"),
+        ("redis://store?protocol=9", "cannot use the store's address"),
+        ("rediss://store?ssl_cert_reqs=bogus", "cannot use the store's address"),
     ],
 )
 def test_an_option_that_is_none_or_changes_the_answers_is_refused_before_it_is_used(url: str, text: str) -> None:

@@ -53,7 +53,7 @@ def wait_until_all_are_ready():
 
 
 def count_addresses(name):
-    """Count the addresses of a name; none where nobody knows it."""
+    """Count the addresses of a name; none if it is not known."""
     try:
         return len({found[4][0] for found in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
     except socket.gaierror:

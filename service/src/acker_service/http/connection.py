@@ -48,6 +48,7 @@ class Connection(HttpToolsProtocol):
         self._body_size = 0
         self._discarded = 0
         self._has_arrived = True
+        self._is_ending = False
         self._running: RequestResponseCycle | None = None
         self._closing: RequestResponseCycle | None = None
         self._refusal: ServiceError | None = None
@@ -100,7 +101,7 @@ class Connection(HttpToolsProtocol):
             raise HeadTooLargeError
         super().on_headers_complete()  # raises where the address cannot be read: there is no request then
         self._has_arrived, self._body_size, self._discarded = False, 0, 0
-        if self.stopping.is_set():
+        if self.stopping.is_set() and not self._is_ending:
             if self._closing is not None and not self._closing.response_started:
                 self._closing.keep_alive = True
             self.announce_close()
@@ -151,7 +152,8 @@ class Connection(HttpToolsProtocol):
             self._closing, self.cycle.keep_alive = self.cycle, False
 
     def shutdown(self) -> None:
-        """Close as soon as nothing is in flight."""
+        """Close as soon as the last request that has arrived is answered; what follows it is not begun."""
+        self._is_ending = True
         if self.transport.is_closing():
             self.transport.close_now()
         else:

@@ -165,7 +165,11 @@ class BoundedBody:
         self._complete = False
 
     async def receive(self) -> Message:
-        """Receive the next part. Raises `InvalidRequest` if it is late, `Overloaded` if it exceeds the memory limit."""
+        """Receive the next part.
+
+        Raises `InvalidRequest` if it is late, or has not arrived when the process ends, and `Overloaded` if it exceeds
+        the memory limit.
+        """
         if self._complete:
             return await self._receive()
         try:
@@ -173,6 +177,9 @@ class BoundedBody:
                 message = await self._receive()
         except TimeoutError:
             detail = f"the body did not arrive within {self._timeout_s:g} seconds; nothing was done"
+            raise InvalidRequest(detail, retryable=True) from None
+        except asyncio.CancelledError:  # the process ends; only uvicorn cancels a request
+            detail = "the acker ends, and the body has not arrived; nothing was done"
             raise InvalidRequest(detail, retryable=True) from None
         self._complete, size = not message.get("more_body", False), len(message.get("body", b""))
         try:

@@ -62,7 +62,7 @@ class RateLimitFilter(logging.Filter):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """When a problem began, when it was seen last, both in seconds, and the level at which its begin was logged."""
+    """When a problem began, when it was seen last, both in seconds, and the highest level of its failures."""
 
     began: float
     seen: float
@@ -96,19 +96,27 @@ class ProblemLog:
         level: int = logging.WARNING,
         error: BaseException | None = None,
     ) -> None:
-        """Note a failure: the first of a problem is logged at ``level``, with the traceback of ``error``."""
-        now, known = self._clock(), self._open.get(problem)
-        self._open[problem] = _Span(began=known.began if known else now, seen=now, level=level)
-        self._log.log(logging.DEBUG if known else level, message, *args, exc_info=error, extra=_ONCE)
+        """Note a failure: the first of a problem, or one that is worse, is logged at ``level``.
 
-    def end(self, problem: Hashable, message: str, *args: object) -> None:
-        """Note a success: log that a problem is over, and how long it lasted, if it is one and has settled."""
+        The traceback of ``error`` is logged with it.
+        """
+        now, known = self._clock(), self._open.get(problem)
+        began, before = (known.began, known.level) if known else (now, logging.NOTSET)
+        self._open[problem] = _Span(began=began, seen=now, level=max(level, before))
+        self._log.log(level if level > before else logging.DEBUG, message, *args, exc_info=error, extra=_ONCE)
+
+    def end(self, problem: Hashable, message: str, *args: object) -> bool:
+        """Note a success: log that a problem is over, and how long it lasted, if it is one and has settled.
+
+        Gives whether it has ended so.
+        """
         now, known = self._clock(), self._open.get(problem)
         if known is None or now - known.seen < self._settle_s:
-            return
+            return False
         del self._open[problem]
         level = min(known.level, logging.WARNING)
         self._log.log(level, f"{message}, after %.0f s", *args, now - known.began, extra=_ONCE)
+        return True
 
     def forget(self, problem: Hashable) -> None:
         """Forget a problem without a line: another one has taken its place."""

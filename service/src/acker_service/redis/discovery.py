@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 
 from acker_service.redis.errors import PermissionDenied, is_denied
 from acker_service.redis.node import check, probe
+from acker_service.redis.outages import detail_of
 from acker_service.redis.slot_map import Discover, SlotRange, all_slots
 
 
@@ -92,7 +93,7 @@ class _RoundRobin:
     async def ask(self, urls: Sequence[str], *command: str) -> tuple[Any, str]:
         """Give the first reply, and the URL of its server. Raises `StoreUnavailable`."""
         self._next += 1
-        last_error: Exception | None = None
+        last_error: Exception = StoreUnavailable("it has no address")
         for offset in range(len(urls)):
             url = urls[(self._next + offset) % len(urls)]
             try:
@@ -100,4 +101,4 @@ class _RoundRobin:
             except (RedisError, OSError) as error:
                 last_error = error
         kind = PermissionDenied if is_denied(last_error) else StoreUnavailable
-        raise kind(f"no server says where the store's primaries are: {last_error}") from last_error
+        raise kind(f"no server says where the store's primaries are: {detail_of(last_error)}") from last_error

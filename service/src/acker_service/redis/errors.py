@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from acker_protocol.errors import ServiceError, StoreFull, StoreUnavailable
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
+    BusyLoadingError,
     ClusterDownError,
     InvalidResponse,
     MovedError,
@@ -90,6 +92,10 @@ def to_problem(error: BaseException) -> ServiceError:
         return StoreFull("Redis has no memory left for new roots")
     if is_denied(error):
         return PermissionDenied(f"the login of Redis lacks a right, see docs/redis.md: {error}")
+    if isinstance(error, AuthenticationError):
+        return StoreUnavailable("the store refuses the login of the acker")
+    if isinstance(error, BusyLoadingError):
+        return StoreUnavailable("the store loads its data")
     if isinstance(error, (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)):
         return StoreUnavailable("the store does not answer")
     if refuses_writes(error):

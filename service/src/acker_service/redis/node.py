@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +26,8 @@ RETIRE_S = 10.0
 
 PROBE_S = 1.0
 """Seconds that a server has to answer a probe."""
+
+_UNKNOWN_OPTION = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 class Node:
@@ -172,8 +175,10 @@ def check(url: str) -> None:
     try:
         pool = _pool(url, 1, PROBE_S)
         pool.connection_class(**pool.connection_kwargs)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the store's address cannot be used: {error}") from None
+    except (AttributeError, TypeError, ValueError, RedisError) as error:
+        unknown = _UNKNOWN_OPTION.search(str(error))
+        what = f"it knows no option {unknown[1]}" if unknown else str(error).rstrip(".")
+        raise ValueError(f"redis-py cannot use the store's address: {what}") from None
     if pool.connection_kwargs.get("decode_responses"):
         raise ValueError("the store's address must not say decode_responses: what is kept is bytes")
 

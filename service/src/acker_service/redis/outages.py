@@ -16,7 +16,8 @@ from acker_service.redis.calls import Call
 from acker_service.redis.errors import PermissionDenied, is_denied, refuses_writes
 
 UNTIL = "until then requests are answered store_unavailable, and the acker tries again"
-CHECK = "start it, or check the address in ACKER_REDIS_URL (--redis-url)"
+REPLACED = "other servers have the keys of the store now"
+CHECK = "check the address in ACKER_REDIS_URL (--redis-url)"
 
 _log = logging.getLogger(__name__)
 _CONNECTING = re.compile(r"Error -?\d+ connecting to \S+ (.*?)\.?")
@@ -33,10 +34,9 @@ class Trouble(Enum):
 
 
 ANSWERS_NOTHING = (Trouble.AWAY, Trouble.LOADING, Trouble.LOGIN)
-
-
 DISCOVERY = "discovery"
 SLOTS = "slots"
+"""Problems of the whole store; those of a server are its name and its `Trouble`."""
 
 
 class OutageLog:
@@ -44,6 +44,7 @@ class OutageLog:
 
     def __init__(self, problems: ProblemLog | None = None) -> None:
         self._problems = ProblemLog(_log) if problems is None else problems
+        self._is_found = self._is_complete = True
 
     def note(self, server: str, calls: Sequence[Call[Any]], replies: Sequence[object]) -> None:
         """Note the replies to calls. One that writes and succeeds shows that the server takes writes again."""
@@ -56,15 +57,19 @@ class OutageLog:
                 self._problems.end((server, Trouble.REFUSES_WRITES), "the store at %s takes writes again", server)
 
     def answered(self, server: str) -> None:
-        """Note that a server answers."""
+        """Note that a server answers. Servers that were looked for in vain need not be found then."""
         for trouble in ANSWERS_NOTHING:
-            self._problems.end((server, trouble), "the store at %s answers again", server)
+            if self._problems.end((server, trouble), "the store at %s answers again", server):
+                self._problems.forget(DISCOVERY)
+        self._end_search()
 
     def failed(self, server: str, error: BaseException) -> None:
         """Note an error, if it is one of the server and not of the command."""
         trouble = trouble_of(error)
         if trouble is None:
             return
+        if trouble is Trouble.LOADING and (server, Trouble.AWAY) in self._problems:
+            trouble = Trouble.AWAY  # it has been started, and answers before long: no line between those two
         if trouble in ANSWERS_NOTHING:
             for other in ANSWERS_NOTHING:
                 if other is not trouble:
@@ -73,25 +78,30 @@ class OutageLog:
 
     def undiscovered(self, error: StoreUnavailable) -> None:
         """Note that the servers of the store could not be discovered."""
+        self._is_found = False
         self._problems.begin(
-            DISCOVERY, "the servers of the store are not found: %s; %s; %s", error.detail, CHECK, UNTIL
+            DISCOVERY,
+            "the servers of the store are not found: %s; start its sentinels or nodes, or %s; %s",
+            *(error.detail, CHECK, UNTIL),
         )
 
     def discovered(self, servers: Iterable[str], *, complete: bool) -> None:
         """Note the servers that are used from now on, and whether every key has one."""
-        if not self._problems:
-            return
-        self._problems.end(DISCOVERY, "the servers of the store are found again")
-        if complete:
-            self._problems.end(SLOTS, "every part of the cluster is served again")
-        self._problems.end_all(lambda problem: _server_of(problem) not in (None, *servers), _REPLACED)
+        self._is_found, self._is_complete = True, complete
+        self._end_search()
+        self._problems.end_all(lambda problem: _server_of(problem) not in (None, *servers), REPLACED)
 
     def unserved(self) -> None:
         """Note that a part of a cluster has no server."""
+        self._is_complete = False
         self._problems.begin(SLOTS, "no server serves a part of the cluster: start its servers; %s", UNTIL)
 
-
-_REPLACED = "other servers have the keys of the store now"
+    def _end_search(self) -> None:
+        """End the search for servers; no other discovery may come that could, so that replies do it as well."""
+        if self._is_found:
+            self._problems.end(DISCOVERY, "the servers of the store are found again")
+        if self._is_complete:
+            self._problems.end(SLOTS, "every part of the cluster is served again")
 
 
 def _server_of(problem: object) -> str | None:
@@ -132,14 +142,18 @@ def detail_of(error: BaseException) -> str:
 
 def _describe(server: str, trouble: Trouble, error: BaseException) -> str:
     """Describe a trouble, and say what to do."""
-    what = detail_of(error.__cause__ if isinstance(error, ServiceError) and error.__cause__ is not None else error)
+    cause = error.__cause__ if isinstance(error, ServiceError) and error.__cause__ is not None else error
+    what = detail_of(cause)
     match trouble:
         case Trouble.LOADING:
             return f"loads its data; {UNTIL}"
         case Trouble.LOGIN:
+            what = "it asks for a password" if what.startswith("HELLO must") else what
             return f"refuses the login: {what}; check user and password in ACKER_REDIS_URL (--redis-url); {UNTIL}"
         case Trouble.REFUSES_WRITES:
             return f"refuses writes: {what}; {UNTIL}"
+        case Trouble.AWAY if isinstance(cause, ClusterDownError):
+            return f"answers that its cluster is down: start the servers that are missing; {UNTIL}"
         case Trouble.AWAY:
-            advice = "" if server.startswith("/") else f"{CHECK}; "
+            advice = "" if server.startswith("/") else f"start it, or {CHECK}; "
             return f"does not answer: {what}; {advice}{UNTIL}"

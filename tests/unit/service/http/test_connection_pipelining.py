@@ -242,3 +242,18 @@ async def test_a_head_that_grows_while_the_process_stops_is_refused_as_ever(held
     held.connection.announce_close()
     await held.feed(b"GET / HTTP/1.1\r\nX: " + b"x" * 2_000)
     assert held.connection._refusal is not None
+
+
+async def test_once_the_drain_is_over_no_request_is_begun_behind_the_last_one(held):
+    await held.feed(REQUEST * 2)
+    held.stopping.set()
+    held.connection.announce_close()
+    held.connection.shutdown()
+    await held.feed(REQUEST * 200)
+    held.answer.set()
+    for _ in range(20):
+        await held.settle()
+    first, last = held.transport.written.split(b"HTTP/1.1 200")[1:]
+    assert (b"connection: close" in first, b"connection: close" in last) == (False, True)
+    assert held.asked == ["/livez"] * 2
+    assert held.transport.told[-2:] == ["eof", "resume"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from acker_protocol.errors import Overloaded
+from acker_protocol.errors import InvalidRequest, Overloaded
 from acker_service.http import errors, load_shedding
 from acker_service.http.client_transport import PipelineFlowControl
 from acker_service.http.load_shedding import FLOW, BoundedBody, Capacity, LoadLimits, waits
@@ -262,6 +262,19 @@ async def test_a_body_that_does_not_come_is_refused_and_may_be_sent_again():
     async with held(Busy(body_timeout_s=0.01)) as client:
         refused = await client.post("/work", content=endless())
         assert (refused.status_code, refused.json()["code"], refused.json()["retryable"]) == (422, "invalid", True)
+
+
+async def test_a_body_that_has_not_come_when_the_process_ends_is_refused_and_may_be_sent_again():
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    receiving = asyncio.create_task(BoundedBody(receive, Capacity(1, what="bytes"), 60.0, Metrics().http).receive())
+    await asyncio.sleep(0)
+    receiving.cancel()
+    with pytest.raises(InvalidRequest, match="nothing was done") as refusal:
+        await receiving
+    assert refusal.value.retryable
 
 
 @pytest.mark.parametrize(

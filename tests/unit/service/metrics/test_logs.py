@@ -197,6 +197,12 @@ def test_the_end_of_a_problem_is_logged_at_the_level_of_its_begin_but_never_as_a
     ]
 
 
+def test_a_problem_that_gets_worse_is_logged_again(problems: ProblemLog, caplog: pytest.LogCaptureFixture) -> None:
+    for level in (logging.DEBUG, logging.WARNING, logging.ERROR, logging.ERROR, logging.DEBUG):
+        problems.begin("task", "it fails at %s", level, level=level)
+    assert caplog.messages == ["it fails at 30", "it fails at 40"]
+
+
 def test_a_problem_that_another_replaces_is_forgotten_and_several_end_with_one_line(
     problems: ProblemLog, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,10 +89,36 @@ def test_a_server_that_refuses_writes_takes_them_again_only_when_a_write_succeed
 
 
 def test_a_cause_that_changes_is_logged_and_the_end_once(outages: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
-    for error in (RedisConnectionError("refused"), BusyLoadingError("LOADING"), AuthenticationError("WRONGPASS")):
+    for error in (BusyLoadingError("LOADING"), RedisConnectionError("refused"), AuthenticationError("WRONGPASS")):
         outages.note(SERVER, [READ], [error])
     outages.note(SERVER, [READ], [b"value"])
-    assert [message.split()[4] for message in caplog.messages] == ["does", "loads", "refuses", "answers"]
+    assert [message.split()[4] for message in caplog.messages] == ["loads", "does", "refuses", "answers"]
+
+
+def test_a_server_that_was_away_and_loads_its_data_is_still_the_same_trouble(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for reply in (RedisConnectionError("refused"), BusyLoadingError("LOADING"), BusyLoadingError("LOADING"), b"value"):
+        outages.note(SERVER, [READ], [reply])
+    assert [message.split()[4] for message in caplog.messages] == ["does", "answers"]
+
+
+def test_a_login_without_a_password_is_described_in_our_words(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.note(SERVER, [READ], [AuthenticationError("HELLO must be called with the client already authenticated")])
+    assert "refuses the login: it asks for a password; check user and password" in caplog.messages[0]
+
+
+def test_a_server_that_answers_again_ends_the_search_for_servers_too(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.failed(SERVER, RedisConnectionError("refused"))
+    outages.undiscovered(StoreUnavailable("no server says where the store's primaries are"))
+    outages.answered(SERVER)
+    outages.discovered([SERVER], complete=True)
+    assert [message.split()[-1] for message in caplog.messages[2:]] == ["s"]
+    assert caplog.messages[2].startswith("the store at store:6379 answers again")
 
 
 def test_a_server_that_is_replaced_ends_its_trouble_and_one_that_is_not_keeps_it(
@@ -121,6 +147,33 @@ def test_servers_that_are_not_found_and_slots_without_one_are_logged_once_each(
         "the servers of the store are found again",
         "every part of the cluster is served again",
     ]
+
+
+def test_servers_and_slots_that_are_found_are_so_once_none_was_missing_for_a_second(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [0.0]
+    caplog.set_level(logging.INFO)
+    log = OutageLog(ProblemLog(logging.getLogger("acker_service.redis"), clock=lambda: now[0]))
+    for _ in range(2):
+        log.undiscovered(StoreUnavailable("no server says where the store's primaries are"))
+        log.unserved()
+        now[0] += 2
+        log.answered(SERVER)  # though others are missing
+        log.undiscovered(StoreUnavailable("no server says where the store's primaries are"))
+        log.unserved()
+        log.discovered([SERVER], complete=True)
+        now[0] += 2
+        log.answered(SERVER)
+    assert [message.rpartition(" after ")[2] for message in caplog.messages[2:4]] == ["4 s", "4 s"]
+    assert len(caplog.messages) == 8
+
+
+def test_a_cluster_that_is_down_is_no_server_to_be_started(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.note(SERVER, [READ], [ClusterDownError("The cluster is down")])
+    assert "store:6379 answers that its cluster is down: start the servers that are missing; " in caplog.messages[0]
 
 
 @pytest.mark.parametrize(
