@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from acker_client import Unreachable
+from acker_client import RetriesExhausted
 from acker_client.testing import MemoryAcker
-from acker_client.testing.memory_acker import URL
+from acker_client.testing.memory import URL
 from acker_protocol.operations import Ack, Fail, OperationState
 from acker_protocol.states import TopologyRules
 from acker_spark.beginning import begin
@@ -92,7 +92,7 @@ def test_a_batch_that_is_cut_off_while_it_is_refused_is_refused_again(memory: Me
     begin(line, OPTIONS, FIRST, batch(FIRST, 20))
     leader, others, planted = None, None, None
     memory.faults.extend([leader, others, planted, *[httpx.ConnectError("cut off")] * 1_000])
-    with pytest.raises(Unreachable):
+    with pytest.raises(RetriesExhausted):
         begin(line, OPTIONS, OTHER, batch(OTHER, 10, 20, 30))
     assert not any(isinstance(message, Fail) for message in memory.applied)
     memory.faults.clear()

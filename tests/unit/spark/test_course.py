@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from acker_client.testing import MemoryAcker
-from acker_client.testing.memory_acker import URL
+from acker_client.testing.memory import URL
 from acker_protocol.operations import Ack, ResetTimeout
 from acker_protocol.states import TopologyRules
 from acker_spark import Acker, NoQueryId
