@@ -28,7 +28,7 @@ ROOMS = {
     "acker_client.sources.offsets": "OffsetTracker",
     "acker_spark": """
         Acker Ledger Shipped split_rows filter_rows fail_rows fork join_anchors gathered live
-        AckerSparkError UsageError WrongOptions NoQueryId NullMessageId NotOfThisBatch EqualKeys LedgerClosed
+        AckerSparkError Misuse WrongOptions NoQueryId NullMessageId NotOfThisBatch EqualKeys LedgerClosed
         UnfitTopology NoRoom AnotherQuery RowsChanged
     """,
     "acker_client.sources.rabbitmq": "Delivery RabbitSpout RejectMessage",

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-from acker_client.lowlevel import requests as calls
 from acker_client.errors import RetriesExhausted
+from acker_client.lowlevel import requests as calls
 from acker_protocol.operations import Ack
 from acker_spark import shipping
 from acker_spark.columns import EDGE, ROOT, unsigned

@@ -152,7 +152,10 @@ def test_an_address_that_is_none_of_redis_is_refused_in_words(acker: Acker) -> N
 def test_without_redis_one_sentence_says_what_to_install(acker: Acker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "acker_client.sync._redis", raising=False)
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ModuleNotFoundError, match=r"^pubsub\(\) needs redis: pip install 'acker-client\[redis\]'$"):
+    with pytest.raises(
+        ModuleNotFoundError,
+        match=r"^subscribe\(\) needs redis: install acker-client with its extra, acker-client\[redis\]$",
+    ):
         next(acker.pubsub("redis://127.0.0.1"))
 
 
