@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from acker_client import AsyncAcker, OperationState, Outcome, TupleClosed
+from acker_client import AckersFixed, AsyncAcker, OperationState, Outcome, TupleClosed, UnknownTopology
 from acker_client.config import SystemClock
 from acker_client.root import Root
 
@@ -99,3 +99,25 @@ async def test_a_stop_leaves_the_other_pages_unread(acker):
     rest = [message_id for message_id, _ in await told(spout)]
     assert len(first) == 2
     assert sorted([*first, *rest]) == list("abcd")
+
+
+async def test_topologies_and_roots_of_a_real_service_are_read_and_changed(acker):
+    made = await acker.topologies.create(
+        "fresh", ackers=2, message_timeout=90, max_spout_pending=5, dedupe_window=600.5, retention=700
+    )
+    assert (made.name, made.ackers, made.message_timeout, made.progress_timeout) == ("fresh", 2, 90.0, None)
+    assert (made.max_spout_pending, made.dedupe_window, made.retention) == (5, 600.5, 700.0)
+    changed = await acker.topologies.create("fresh", message_timeout=100)
+    assert (changed.ackers, changed.message_timeout, changed.dedupe_window) == (2, 100.0, 600.5)
+    assert await acker.topologies.get("fresh") == changed
+    with pytest.raises(AckersFixed):
+        await acker.topologies.create("fresh", ackers=3)
+    await acker.topologies.delete("fresh")
+    with pytest.raises(UnknownTopology):
+        await acker.topologies.get("fresh")
+    async with acker.spout("orders").emit("42", message_timeout=60) as root:
+        headers = root.headers()
+    found = await acker.roots.get(root.root_id)
+    assert (found.state, found.message_id, found.outstanding, found.outcome) == ("pending", "42", 1, None)
+    await acker.ack(acker.receive(headers, component="bill"))
+    assert (await acker.roots.get(root.root_id)).outcome is Outcome.ACKED
