@@ -67,7 +67,7 @@ class Authoriser:
 def main(task: Task) -> None:
     """Run the worker until SIGTERM."""
     wire = Wire(task.broker, task.authorise)
-    with Acker(task.acker, topology=task.topology) as acker:
+    with Acker(task.acker, topology=task.topology, startup_timeout=None) as acker:
         wire.work_off(Authoriser(task, acker, wire).authorise)
 
 

@@ -14,7 +14,7 @@ from examples.stage.statuses import Status
 def main(task: Task) -> None:
     """Run the worker until SIGTERM."""
     wire, notices = Wire(task.broker, task.notify), Notices(task.notices)
-    with Acker(task.acker, topology=task.topology) as acker:
+    with Acker(task.acker, topology=task.topology, startup_timeout=None) as acker:
 
         def notify(headers: Mapping[str, Any], body: bytes) -> None:
             with acker.receive(headers, component="notify"):

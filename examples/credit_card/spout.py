@@ -27,7 +27,7 @@ def main(task: Task) -> None:
     acking = task.guarantee != Guarantee.AT_MOST_ONCE
     ending = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
-    with Acker(task.acker, topology=task.topology) as acker:
+    with Acker(task.acker, topology=task.topology, startup_timeout=None) as acker:
         source = RabbitSpout(
             acker,
             spout="orders",

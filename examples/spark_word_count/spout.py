@@ -70,7 +70,7 @@ class SentenceSpout:
 
 def main(plan: Plan) -> None:
     """Run the spout."""
-    with Acker(plan.acker, topology=TOPOLOGY) as acker:
+    with Acker(plan.acker, topology=TOPOLOGY, startup_timeout=None) as acker:
         SentenceSpout(plan, acker).run()
 
 

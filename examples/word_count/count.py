@@ -50,7 +50,7 @@ class CountWorker:
 
 async def main(task: Task) -> None:
     """Run the worker."""
-    async with AsyncAcker(task.acker, topology=task.topology) as acker:
+    async with AsyncAcker(task.acker, topology=task.topology, startup_timeout=None) as acker:
         with closing(Tally(Path(task.tally))) as tally:
             await serve(task.listener, CountWorker(task, acker, tally).count_all)
 

@@ -66,7 +66,10 @@ class SplitWorker:
 
 async def main(task: Task) -> None:
     """Run the worker."""
-    async with AsyncAcker(task.acker, topology=task.topology) as acker, httpx.AsyncClient() as http:
+    async with (
+        AsyncAcker(task.acker, topology=task.topology, startup_timeout=None) as acker,
+        httpx.AsyncClient() as http,
+    ):
         await serve(task.listener, SplitWorker(task, acker, http).split_all)
 
 

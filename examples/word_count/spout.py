@@ -99,7 +99,7 @@ class LineSpout:
 
 def main(task: Task) -> None:
     """Run the spout."""
-    with Acker(task.acker, topology=task.topology) as acker, httpx.Client() as http:
+    with Acker(task.acker, topology=task.topology, startup_timeout=None) as acker, httpx.Client() as http:
         LineSpout(task, acker, http).run()
 
 

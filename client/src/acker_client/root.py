@@ -71,9 +71,10 @@ class Root:
         return self._options.message_id
 
     @property
-    def message_timeout_ms(self) -> int | None:
-        """Its message timeout in milliseconds, None for the topology's."""
-        return self._options.message_timeout_ms
+    def message_timeout(self) -> float | None:
+        """Its message timeout in seconds, None for the topology's."""
+        timeout_ms = self._options.message_timeout_ms
+        return None if timeout_ms is None else timeout_ms / 1000
 
     @property
     def tracked(self) -> bool:

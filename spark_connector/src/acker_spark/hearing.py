@@ -47,5 +47,7 @@ class Hearing:
     @contextmanager
     def _spout(self) -> "Iterator[Spout]":
         told = self._options
-        with client.Acker(told.url, topology=told.topology, api_key=told.token, retry_timeout=told.retry_for) as acker:
+        with client.Acker(
+            told.url, topology=told.topology, api_key=told.token, retry_timeout=told.retry_for, startup_timeout=None
+        ) as acker:
             yield acker.shared_spout(told.spout_task)

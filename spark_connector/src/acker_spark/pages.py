@@ -21,7 +21,7 @@ from acker_spark.source_options import SourceOptions
 PAGE = 5_000
 """So many are asked for at once: about a megabyte of JSON."""
 
-CONFIG = ClientConfig(retry_timeout=300.0, request_timeout=30.0)
+CONFIG = ClientConfig(retry_timeout=300.0, request_timeout=30.0, startup_timeout=None)
 """An acker that is away for some minutes does not end the query."""
 
 

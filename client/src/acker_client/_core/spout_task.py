@@ -72,7 +72,7 @@ class SpoutTask:
         info = self._session.cached_info
         assert info is not None, "register() has read it"
         if self.receives and root.tracked:
-            timeout_s = (root.message_timeout_ms or info.message_timeout_ms) / 1000
+            timeout_s = root.message_timeout or info.message_timeout_ms / 1000
             self.pending.add(root, now_s=self._clock.monotonic(), timeout_s=timeout_s)
 
     def release(self) -> None:
