@@ -14,16 +14,15 @@ The tree of errors (code, whether trying again helps)::
     ├── OperationsLost             operations_lost no: acks sent in the background could not be delivered
     ├── BufferFull                 buffer_full yes: too many operations are in flight
     ├── BatchError                 batch_error yes: the service did not accept some operations of a batch
-    └── ServiceError               what the service answers
-        ├── InvalidRequest         Unauthorized, Forbidden, MethodNotAllowed, TooLarge, UnsupportedMediaType
-        ├── NotFound               UnknownTopology, UnknownRoot, UnknownSpout
-        ├── Conflict               TopologyBusy, SpoutBusy, AckersFixed, MailboxOwned
-        ├── TooManySpouts
-        └── MaxSpoutPending        MailboxFull, StoreFull, Overloaded, StoreUnavailable: they help to be tried again
+    └── ServiceError               what the service answers; codes and statuses are drawn in ``acker_protocol.errors``
+        ├── NotFound               no: UnknownTopology, UnknownRoot, UnknownSpout
+        ├── Conflict               no: AckersFixed, MailboxOwned; yes: TopologyBusy, SpoutBusy
+        ├── for good               no: InvalidRequest, Unauthorized, Forbidden, MethodNotAllowed, TooLarge,
+        │                          UnsupportedMediaType, TooManySpouts
+        └── for now                yes: MaxSpoutPending, MailboxFull, StoreFull, Overloaded, StoreUnavailable
 
-Those of the service, with their codes and statuses, are drawn in ``acker_protocol.errors``.
-
-`FailTuple` and `DropTuple` are no errors: a bolt raises these signals (`TupleSignal`) to end its tuple.
+`FailTuple` and `DropTuple` are no errors: a bolt raises these signals (`TupleSignal`) to end its tuple. The rows "for
+good" and "for now" are no classes; they group classes right below `ServiceError`.
 """
 
 from typing import TYPE_CHECKING
