@@ -74,9 +74,9 @@ class RetrySession:
             assert response is not None, "a request is answered with a response"
             self._ever_answered = self._ever_answered or isinstance(response, Response)
             failure = classify(request, response)
+            self._failing = self._failing and failure is not None and failure.retryable
             if failure is None:
                 assert isinstance(response, Response)
-                self._failing = False
                 return response
             if not failure.retryable:
                 raise failure.error
