@@ -17,7 +17,7 @@ from bench.serving import Served
 from bench.spark_jobs import LEVELS, Job, counting, orders, timed
 
 if TYPE_CHECKING:
-    from acker_client.calls import Answer
+    from acker_client._core.requests import Answer
     from acker_protocol.operations import Operation
 
 WARM = 200

@@ -7,24 +7,24 @@ import pytest
 from acker_client import errors
 
 CLIENT = """
-    Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy GivenUp
-    Root Tuple Anchor Anchors Batch Answer Done Outcome OperationState Counts Reject Retry topology_of
-    AckerError Misuse TupleDone NameTaken TooManyAnchors Closed WrongHeader WrongAnswer Unreachable Refused
-    Undelivered BufferFull
+    Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy Exhausted
+    Root Tuple Anchor Anchors Batch Answer Completion Outcome OperationState Counts DropTuple Retry topology_of
+    AckerError UsageError TupleClosed DuplicateKey TooManyAnchors Closed InvalidHeader InvalidResponse RetriesExhausted Refused
+    OperationsLost BufferFull
     ServiceError InvalidRequest Conflict MaxSpoutPending TooManySpouts MailboxFull StoreFull
     webhook_app
 """
 
 ROOMS = {
-    "acker_client.asgi": "AckerMiddleware OPEN TUPLE",
-    "acker_client.hooks": "NAME add_anchors async_add_anchors carry",
-    "acker_client.offsets": "OffsetTracker",
+    "acker_client.integrations.asgi": "AckerMiddleware OPEN TUPLE",
+    "acker_client.integrations.httpx": "NAME inject_request ainject_request use",
+    "acker_client.sources.offsets": "OffsetTracker",
     "acker_spark": """
         Acker Ledger Shipped split_rows filter_rows fail_rows fork join_anchors gathered live
-        AckerSparkError Misuse WrongOptions NoQueryId NullMessageId NotOfThisBatch EqualKeys LedgerClosed
+        AckerSparkError UsageError WrongOptions NoQueryId NullMessageId NotOfThisBatch EqualKeys LedgerClosed
         UnfitTopology NoRoom AnotherQuery RowsChanged
     """,
-    "acker_client.sources.rabbitmq": "Delivery RabbitSource",
+    "acker_client.sources.rabbitmq": "Delivery RabbitSpout",
 }
 """What is imported from a room of its own."""
 

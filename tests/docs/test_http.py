@@ -2,7 +2,7 @@
 
 import re
 
-from acker_client.asgi import OPEN
+from acker_client.integrations.asgi import OPEN
 
 from tests.support.pages import DOCS
 

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
-from acker_client import AsyncAcker, Unreachable
-from acker_client.subscription import Away
-from acker_client.wires import AsyncWire, Wire
+from acker_client import AsyncAcker, RetriesExhausted
+from acker_client._core.subscription import Away
+from acker_client.sync._redis import AsyncWire, Wire
 from acker_protocol.errors import StoreUnavailable
 from acker_service.delivery.egress import EgressPolicy, read_hosts
 from acker_service.delivery.payload import WebhookMessage
@@ -85,13 +85,13 @@ async def test_a_subscription_at_it_hears_that_it_is_away(url: str) -> None:
 
 
 async def test_a_request_to_it_is_tried_as_long_as_the_terms_say(port: int) -> None:
-    async with AsyncAcker(f"http://127.0.0.1:{port}", linger_ms=0, retry_for_ms=0) as acker:
+    async with AsyncAcker(f"http://127.0.0.1:{port}", linger=0, retry_timeout=0) as acker:
 
         async def emit() -> None:
-            async with acker.spout("orders", shared=True).emit(message_id="1"):
+            async with acker.shared_spout("orders").emit(message_id="1"):
                 pass
 
-        await _always(Unreachable, emit)
+        await _always(RetriesExhausted, emit)
 
 
 async def test_a_post_to_it_is_one_to_be_made_again(port: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_client import Acker, AsyncAcker, Misuse, wires
+from acker_client import Acker, AsyncAcker, UsageError, wires
 from acker_protocol import routes
 from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_service.components import Components
@@ -56,14 +56,14 @@ class Listener:
         self.process, self.store, self.topology = process, parts, topology
         self.time, self.told, self.ended = Time(), list[str](), 0
         self.acker = AsyncAcker(process.url, topology, clock=self.time.clock, sleep=self.time.sleep)
-        self.spout = self.acker.spout(SPOUT, shared=True)
+        self.spout = self.acker.shared_spout(SPOUT)
         self.listening: asyncio.Task[None] | None = None
 
     async def listen(self) -> None:
         """Listen from now on; comes back when the mailbox was read to its end, and what ends is told live."""
 
         async def run() -> None:
-            async for done in self.spout.pubsub(self.store.redis.url):
+            async for done in self.spout.subscribe(self.store.redis.url):
                 self.told.append(str(done.message_id))
 
         async def live() -> bool:
@@ -224,7 +224,7 @@ async def test_a_completion_whose_loop_body_raises_is_not_released(listener: Lis
     await listener.end(3)
 
     async def fail() -> None:
-        async with contextlib.aclosing(listener.spout.pubsub(listener.store.redis.url)) as told:
+        async with contextlib.aclosing(listener.spout.subscribe(listener.store.redis.url)) as told:
             async for _ in told:
                 raise ZeroDivisionError
 
@@ -238,8 +238,8 @@ async def test_a_spout_task_with_a_webhook_has_no_subscriber(listener: Listener)
     callback = {"kind": "webhook", "url": "https://orders.example/acker"}
     path = routes.spout(listener.topology, SPOUT)
     assert (await asyncio.to_thread(listener.process.http.put, path, json={"callback": callback})).is_success
-    with pytest.raises(Misuse, match="webhook"):
-        await anext(listener.spout.pubsub(listener.store.redis.url))
+    with pytest.raises(UsageError, match="webhook"):
+        await anext(listener.spout.subscribe(listener.store.redis.url))
 
 
 def test_a_program_of_threads_listens_likewise(process: AckerProcess, valkey_url: str) -> None:
@@ -251,12 +251,12 @@ def test_a_program_of_threads_listens_likewise(process: AckerProcess, valkey_url
         spout = acker.spout(SPOUT)
 
         def listen() -> None:
-            told.extend(str(done.message_id) for done in spout.pubsub(valkey_url, stop=ended.is_set))
+            told.extend(str(done.message_id) for done in spout.subscribe(valkey_url, stop=ended.is_set))
 
         def emit(name: str) -> None:
             with spout.emit(message_id=name) as root:
-                headers = root.anchor().headers()
-            with acker.execute(headers, component="charge"):
+                headers = root.headers()
+            with acker.receive(headers, component="charge"):
                 pass
 
         listening = threading.Thread(target=listen)
@@ -290,11 +290,11 @@ def test_the_login_that_the_page_shows_may_listen_and_no_other_may(
     ended = {"root_id": f"{1:016x}", "spout_task": "shop-9", "edges": [], "message_id": "42"}
     assert own_process.http.post(path, json=ended).is_success
     with Acker(own_process.url, "orders") as acker:
-        spout, told = acker.spout("shop-9", shared=True), list[str]()
+        spout, told = acker.shared_spout("shop-9"), list[str]()
         for login in ("deaf:password", "shop:wrong"):
-            with pytest.raises(Misuse, match="does not let this login subscribe"):
-                next(spout.pubsub(f"redis://{login}@127.0.0.1:{port}"))
-        for done in spout.pubsub(f"redis://shop:password@127.0.0.1:{port}", stop=lambda: bool(told)):
+            with pytest.raises(UsageError, match="does not let this login subscribe"):
+                next(spout.subscribe(f"redis://{login}@127.0.0.1:{port}"))
+        for done in spout.subscribe(f"redis://shop:password@127.0.0.1:{port}", stop=lambda: bool(told)):
             told.append(str(done.message_id))
     assert told == ["42"]
 

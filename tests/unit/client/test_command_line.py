@@ -10,7 +10,7 @@ import pytest
 from acker_client._cli import main
 from acker_client._cli.main import BROUGHT_BY, GROUP, run
 
-HEAVY = {"asyncio", "click", "fastapi", "numpy", "pydantic", "redis", "typer", "uvicorn"}
+HEAVY = {"asyncio", "click", "fastapi", "httpx", "numpy", "pydantic", "redis", "typer", "uvicorn"}
 
 
 @pytest.fixture
