@@ -135,7 +135,7 @@ _LAZY = {
     "AsyncSpout": "asyncio.spout",
     "webhook_app": "webhook",
 }
-"""Imported at the first access: httpx and asyncio take four fifths of the time, and the command `acker` needs neither."""
+"""Imported at the first access: httpx and asyncio take most of the time, and the command ``acker`` needs neither."""
 
 
 def __getattr__(name: str) -> object:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import acker_client
 from acker_client._cli.parsing import Parser, print_line, usage_error
 
 Command = Callable[[Sequence[str]], int | None]
@@ -57,9 +58,7 @@ def run(arguments: Sequence[str]) -> int:
 def version(arguments: Sequence[str]) -> int:
     """Print the version."""
     Parser("version", version.__doc__).parse_args(arguments)
-    from importlib import metadata  # noqa: PLC0415 - takes longer than all else that the other commands need
-
-    print_line(metadata.version("acker-client"))
+    print_line(acker_client.__version__)
     return 0
 
 
