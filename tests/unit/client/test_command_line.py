@@ -104,3 +104,12 @@ def test_it_imports_nothing_that_is_slow(arguments: list[str]) -> None:
     program = f"import sys; from acker_client._cli.main import run; run({arguments}); print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert HEAVY.isdisjoint(printed.splitlines()[-1].split())
+
+
+def test_the_help_of_a_command_looks_like_that_of_the_service_s(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["version", "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == (
+        "Usage: acker version [OPTIONS]\n\n  Print the version.\n\nOptions:\n  --help  Show this message and exit.\n"
+    )
