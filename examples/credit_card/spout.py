@@ -3,8 +3,8 @@
 import signal
 import threading
 
-from acker_client import Acker, RejectMessage, Root
-from acker_client.sources.rabbitmq import Delivery, RabbitSpout
+from acker_client import Acker, Root
+from acker_client.sources.rabbitmq import Delivery, RabbitSpout, RejectMessage
 
 from examples.credit_card.plan import Guarantee
 from examples.credit_card.wires import Task, task_of_this_process
@@ -30,7 +30,7 @@ def main(task: Task) -> None:
     with Acker(task.acker, topology=task.topology) as acker:
         source = RabbitSpout(
             acker,
-            name="orders",
+            spout="orders",
             url=task.broker,
             queue=task.orders,
             send=send,

@@ -77,7 +77,7 @@ async def _run_round(plan: Plan, place: Place, console: Console) -> Proof:
     since = time.monotonic()
     with Screen(console, lines=len(lines)) as screen:
         round_ = await run_round(plan, lines, place, screen)
-    console.print(f"Completion in {time.monotonic() - since:.1f} s.")
+    console.print(f"Done in {time.monotonic() - since:.1f} s.")
     proof = prove(lines, round_)
     _show(proof, console)
     return proof

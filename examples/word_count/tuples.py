@@ -1,4 +1,4 @@
-"""Knows the tuples as they travel between the processes: JSON objects, each with the headers that use its anchors."""
+"""Knows the tuples as they travel between the processes: JSON objects, each with the headers that carry its anchors."""
 
 from collections.abc import Sequence
 from typing import TypedDict

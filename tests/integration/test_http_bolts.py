@@ -11,7 +11,8 @@ import uvicorn
 from acker_client import AsyncAcker, AsyncSpout, Outcome
 from acker_client.completions import Completion
 from acker_client.integrations.asgi import AckerMiddleware
-from acker_client.integrations.httpx import NAME, ainject_request, inject_request, use
+from acker_client.integrations.httpx import KEY, ainject_request, inject_request
+from acker_client.propagate import use
 from fastapi import BackgroundTasks, FastAPI, Request
 from starlette.responses import StreamingResponse
 
@@ -230,7 +231,7 @@ async def test_a_request_delivered_again_after_its_service_died_completes_the_tr
         return "sent"
 
     async def bill() -> str:
-        await http.post(mails, extensions={NAME: "mail"})
+        await http.post(mails, extensions={KEY: "mail"})
         if deaths:
             raise deaths.pop()
         return "billed"

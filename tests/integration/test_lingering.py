@@ -15,7 +15,7 @@ from acker_client.testing import Clock
 from tests.support.servers import AckerProcess, acker_serve
 from tests.support.waiting import eventually_true
 
-FOR_EVER_MS = 86_400_000
+FOR_EVER_S = 86_400
 
 BEGIN = """
 import asyncio, multiprocessing, os, sys
@@ -83,7 +83,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
 
 @pytest.fixture
 def acker(service: AckerProcess) -> Iterator[Acker]:
-    with Acker(service.url, linger=FOR_EVER_MS) as acker:
+    with Acker(service.url, linger=FOR_EVER_S) as acker:
         yield acker
 
 
@@ -169,16 +169,16 @@ class Counting(httpx.HTTPTransport):
 def test_a_thousand_acks_of_one_root_cost_one_operation_on_the_wire(acker: Acker, service: AckerProcess) -> None:
     headers = emit(acker, "1", edges=1_000)
     transport = Counting()
-    with Acker(service.url, linger=FOR_EVER_MS, transport=transport) as bolt:
+    with Acker(service.url, linger=FOR_EVER_S, transport=transport) as bolt:
         for header in headers:
-            bolt.ack(bolt.tuple({"Acker-Anchors": header}, component="count"))
+            bolt.ack(bolt.receive({"Acker-Anchors": header}, component="count"))
     assert transport.sent == 1
     assert told(acker, 1) == {"1": Outcome.ACKED}
 
 
 def test_on_a_topology_that_dedupes_a_redelivered_ack_changes_nothing(service: AckerProcess) -> None:
     service.http.put("/v1/topologies/deduping", json={"dedupe_window_ms": 60_000})
-    with Acker(service.url, topology="deduping", linger=FOR_EVER_MS) as acker:
+    with Acker(service.url, topology="deduping", linger=FOR_EVER_S) as acker:
         one, two = emit(acker, "1", edges=2)
         for header in (one, one, two, one):
             acker.ack(acker.receive({"Acker-Anchors": header}, component="count"))
@@ -218,7 +218,7 @@ def test_an_emit_waits_for_a_free_place_before_its_block(service: AckerProcess) 
 def test_roots_of_a_topology_that_was_discarded_are_told_as_timed_out(service: AckerProcess) -> None:
     time = Clock()
     service.http.put("/v1/topologies/gone", json={})
-    with Acker(service.url, topology="gone", clock=time.clock, linger=0) as acker:
+    with Acker(service.url, topology="gone", clock=time, linger=0) as acker:
         emit(acker, "1")
         service.http.delete("/v1/topologies/gone", params={"force": "true", "discard": "true"})
         time.advance(60)

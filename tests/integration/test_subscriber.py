@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_client import Acker, AsyncAcker, UsageError, wires
+from acker_client import Acker, AsyncAcker, UsageError
+from acker_client.asyncio._redis import AsyncRedisConnection
+from acker_client.config import SystemClock
 from acker_protocol import routes
 from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_service.components import Components
@@ -35,16 +37,16 @@ TIMEOUT_MS = 600_000
 _numbers = itertools.count(1)
 
 
-class Time:
+class Time(SystemClock):
     """A clock that passes only in sleeps, and when a test says so."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
 
-    def clock(self) -> float:
+    def monotonic(self) -> float:  # type: ignore[override]
         return self.now_s
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep_async(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self.now_s += seconds
 
@@ -55,7 +57,7 @@ class Listener:
     def __init__(self, process: AckerProcess, parts: Components, topology: str) -> None:
         self.process, self.store, self.topology = process, parts, topology
         self.time, self.told, self.ended = Time(), list[str](), 0
-        self.acker = AsyncAcker(process.url, topology, clock=self.time.clock, sleep=self.time.sleep)
+        self.acker = AsyncAcker(process.url, topology, clock=self.time)
         self.spout = self.acker.shared_spout(SPOUT)
         self.listening: asyncio.Task[None] | None = None
 
@@ -150,16 +152,16 @@ async def listener(process: AckerProcess, valkey_url: str) -> AsyncIterator[List
 def lost(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Put None here, and the next message is lost on its way from Redis, and found here."""
     lost: list[Any] = []
-    read = wires.AsyncWire.read
+    read = AsyncRedisConnection.read
 
-    async def read_some(self: wires.AsyncWire, seconds: float) -> Any:
+    async def read_some(self: AsyncRedisConnection, seconds: float) -> Any:
         found = await read(self, seconds)
         if lost == [None] and found and found[0] in (b"message", b"smessage"):
             lost[0] = found
             return None
         return found
 
-    monkeypatch.setattr(wires.AsyncWire, "read", read_some)
+    monkeypatch.setattr(AsyncRedisConnection, "read", read_some)
     return lost
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pika
 import pytest
-from acker_client import Acker, Completion, OperationsLost, RejectMessage, Root, TupleClosed
-from acker_client.sources.rabbitmq import Delivery, RabbitSpout
+from acker_client import Acker, Completion, OperationsLost, Root, TupleClosed
+from acker_client.sources.rabbitmq import Delivery, RabbitSpout, RejectMessage
 from acker_protocol.errors import UnknownTopology
 
 from examples.stage.acker import make_topology
@@ -65,7 +65,7 @@ def reading(acker: Acker, url: str, queue: str, *, drain_s: float = 0.0, **optio
         reader.sent.append((delivery, root.headers("work")))
 
     told: dict[str, object] = {"send": send, "requeue_after_s": 0.0, "on_done": lambda *pair: reader.done.append(pair)}
-    reader = Reader(RabbitSpout(acker, name="reader", url=url, queue=queue, **(told | options)))
+    reader = Reader(RabbitSpout(acker, spout="reader", url=url, queue=queue, **(told | options)))
     thread = threading.Thread(target=reader.run, args=[drain_s])
     thread.start()
     try:
@@ -147,7 +147,7 @@ def test_while_other_acks_could_not_be_delivered_nothing_that_was_delivered_is_f
         tell()
 
     put(broker, queue, "one", "two")
-    monkeypatch.setattr(acker._submitter.flusher.buffer, "tell", tell_once)
+    monkeypatch.setattr(acker._submitter.flusher.buffer, "raise_failures", tell_once)
     with reading(acker, broker.url, queue, drain_timeout=LONG) as reader:
         reader.wait_for(2)
         for sent in reader.sent[:2]:
@@ -164,7 +164,7 @@ def test_what_else_send_raises_ends_the_reading_and_everything_is_delivered_agai
         raise fault
 
     put(broker, queue, "one", "two")
-    source = RabbitSpout(acker, name="reader", url=broker.url, queue=queue, send=send)
+    source = RabbitSpout(acker, spout="reader", url=broker.url, queue=queue, send=send)
     with pytest.raises(type(fault)):
         source.run(stop=lambda: False)
     left(broker, queue, 2)
@@ -359,11 +359,11 @@ def test_while_the_acker_is_away_deliveries_wait(broker: Broker, queue: str, tmp
 
 
 def test_a_source_that_cannot_begin_says_so(acker: Acker, acker_url: str, broker: Broker, queue: str) -> None:
-    nowhere = RabbitSpout(acker, name="reader", url=broker.url, queue="no-such-queue", send=print)
+    nowhere = RabbitSpout(acker, spout="reader", url=broker.url, queue="no-such-queue", send=print)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="NOT_FOUND"):
         nowhere.run(stop=lambda: False)
     with Acker(acker_url, topology="no-such-topology") as other, pytest.raises(UnknownTopology):
-        RabbitSpout(other, name="reader", url=broker.url, queue=queue, send=print).run(stop=lambda: False)
+        RabbitSpout(other, spout="reader", url=broker.url, queue=queue, send=print).run(stop=lambda: False)
 
 
 def take(channel: object, queue: str, count: int) -> list[tuple[object, pika.BasicProperties, bytes]]:

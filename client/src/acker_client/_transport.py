@@ -84,7 +84,7 @@ def connection_reset(error: AttributeError) -> NoResponse:
 
 def closed_error(client: httpx.Client | httpx.AsyncClient, error: RuntimeError) -> Exception:
     """Give `ClientClosed` if the httpx client is closed, else the error itself."""
-    return ClientClosed("the client has been closed") if client.is_closed else error
+    return ClientClosed("the acker is closed") if client.is_closed else error
 
 
 def _origin(url: httpx.URL) -> str:

@@ -267,7 +267,7 @@ async def test_what_could_not_be_delivered_is_told_to_the_next_call(service):
 async def test_what_a_loop_leaves_behind_goes_out_at_the_end_of_the_interpreter(service):
     acker = await lingering(service)
     await acker.ack(tuples(acker, 1)[0])
-    await asyncio.to_thread(acker.leave)
+    await asyncio.to_thread(acker.flush_at_exit)
     assert len(service.applied) == 1
     await acker.close()
 
@@ -297,13 +297,13 @@ async def test_a_failed_message_is_sent_again(async_acker, spout):
     async def give_up(dead):
         given_up.append(dead.message_id)
 
-    replay = spout.replay(ReplayPolicy(send=send, attempts=2, give_up=give_up))
+    replay = spout.replay(send, ReplayPolicy(max_attempts=2), on_exhausted=give_up)
     await replay.emit("1", "good")
     await replay.emit("2", "bad")
-    assert len(replay) == 2
+    assert replay.pending == 2
     await replay.run(on_ack=acked.append, until=30, poll_timeout=1)
     assert sorted(sent) == [("bad", 1), ("bad", 2), ("good", 1), ("good", 2)]
-    assert (acked, given_up, len(replay)) == (["1"], ["2"], 0)
+    assert (acked, given_up, replay.pending) == (["1"], ["2"], 0)
 
 
 async def test_run_awaits_handlers_that_are_coroutines_and_calls_those_that_are_not(async_acker, spout):

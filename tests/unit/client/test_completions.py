@@ -159,7 +159,9 @@ def test_an_answer_without_completions_is_told(spout, service, item):
         list(spout.completions())
 
 
-@pytest.mark.parametrize("reading", [{"limit": 0}, {"limit": 10_001}, {"wait_ms": -1}, {"wait_ms": 60_001}])
+@pytest.mark.parametrize(
+    "reading", [{"page_size": 0}, {"page_size": 10_001}, {"poll_timeout": -1}, {"poll_timeout": 60.001}]
+)
 def test_limits_of_the_contract_are_told_at_once(spout, reading):
     with pytest.raises(UsageError, match=next(iter(reading))):
         list(spout.completions(**reading))

@@ -1,4 +1,4 @@
-"""What was wished of the connection before its end is done, however late it comes; and it makes connections ever slower."""
+"""Tests that commands sent before the end are run, however late they come, and that reconnecting slows down."""
 
 import threading
 from typing import Any
@@ -7,7 +7,7 @@ from acker_client.sources.rabbitmq.connection import STABLE_S, ChannelLost, Chan
 
 
 class Channel:
-    """An open channel, of which something is wished at the worst moment: behind the look for wishes."""
+    """An open channel, to which a command is sent at the worst moment: after the check for commands."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -36,7 +36,7 @@ class Pika:
         """Be closed."""
 
 
-def test_an_ack_that_is_wished_right_before_the_end_is_sent() -> None:
+def test_an_ack_that_is_commanded_right_before_the_end_is_sent() -> None:
     connection = Connection("amqp://127.0.0.1", "queue", on_delivery=print, on_lost=print)
     channel = Channel(connection)
     connection._channels = ChannelPair(number=1, connection=Pika(), consume_channel=channel, publish_channel=channel)

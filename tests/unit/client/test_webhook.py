@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 from acker_client import Completion, Outcome, UsageError, webhook_app
+from acker_client.testing import Clock
 from acker_protocol.signature import make_secret, signed_headers
 from standardwebhooks import Webhook
 
@@ -44,7 +45,7 @@ async def post(app, body: bytes, *, secret: str = SECRET, at: int = NOW, **heade
 
 
 def app_of(handler=None, **options):
-    return webhook_app(SECRET, handler, clock=lambda: NOW, **options)
+    return webhook_app(SECRET, handler, clock=Clock(now=NOW), **options)
 
 
 class Handler:
@@ -146,7 +147,7 @@ async def test_those_that_had_no_turn_in_time_are_asked_for_again_untold():
 
 
 async def test_any_of_several_secrets_is_good():
-    app = webhook_app([SECRET, FORMER], Handler(), clock=lambda: NOW)
+    app = webhook_app([SECRET, FORMER], Handler(), clock=Clock(now=NOW))
     assert [(await post(app, batch(), secret=secret)).status_code for secret in (SECRET, FORMER)] == [200, 200]
 
 

@@ -4,12 +4,12 @@
 class Clock:
     """A `acker_client.config.Clock` in which time passes only by `advance`, or when somebody sleeps.
 
-    ``slept`` lists the sleeps in seconds; they take no real time and move the clock. ``jitter_value`` is what jitter
-    gives, from 0 to 1.
+    ``now`` is the time in seconds, monotonic and Unix. ``slept`` lists the sleeps in seconds; they take no real time
+    and move the clock. ``jitter_value`` is what jitter gives, from 0 to 1.
     """
 
-    def __init__(self, *, jitter: float = 0.5) -> None:
-        self.now = 1_000.0
+    def __init__(self, *, now: float = 1_000.0, jitter: float = 0.5) -> None:
+        self.now = now
         self.jitter_value = jitter
         self.slept: list[float] = []
 
