@@ -100,7 +100,7 @@ def test_its_probes_and_its_health_check_find_it_well(container: Container, imag
 
 
 def test_it_does_not_serve_everybody_unless_told_to(engine: Engine, image: Built) -> None:
-    with pytest.raises(AssertionError, match=r"ended with 2\n.*anybody who reaches 0\.0\.0\.0 could use"):
+    with pytest.raises(AssertionError, match=r"ended with 2\n.*others reach 0\.0\.0\.0 and could use the acker"):
         engine.podman("run", "--rm", "--network=none", "--no-healthcheck", TAG)
 
 
