@@ -92,7 +92,7 @@ def test_an_empty_address_in_the_secret_ends_the_start_instead_of_starting_a_sto
     lonely = {**told, "ACKER_REDIS_URL": "", "ACKER_KEYS_FILE": "", "ACKER_OPEN": "true"}
     ran = run_acker("serve", **lonely)
     assert ran.returncode == 2
-    assert "name a Redis with ACKER_REDIS_URL" in ran.stderr
+    assert "name a Redis with --redis-url (ACKER_REDIS_URL)" in ran.stderr
     whole = run_acker("serve", **{**lonely, "ACKER_ROLE": "all"})
     assert whole.returncode == 2
     assert "/dev/null/no-store-in-a-pod" in whole.stderr
