@@ -5,7 +5,7 @@ import sys
 
 from examples.spark_credit_card.plan import Plan
 from examples.spark_credit_card.run import run
-from examples.stage.stopping import until_stopped
+from examples.support.stopping import until_stopped
 
 OPTIONS = {
     "--orders": (int, 100, "so many orders lie in the queue, at least four times as many as prefetch [100]"),

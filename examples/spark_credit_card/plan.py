@@ -1,4 +1,4 @@
-"""Knows what a run is asked to do, and where its parts find each other."""
+"""The options of a run, and the addresses of its parts."""
 
 from dataclasses import dataclass
 from pathlib import Path

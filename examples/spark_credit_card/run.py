@@ -14,16 +14,16 @@ from acker_protocol import routes
 
 from examples.spark_credit_card.plan import DEDUPE_MS, MESSAGE_TIMEOUT_MS, QUEUE, SPOUT, TOPOLOGY, Places, Plan
 from examples.spark_credit_card.proof import End, Story, prove
-from examples.stage import card_service
-from examples.stage.acker import make_topology, start_acker
-from examples.stage.broker import Broker, running_broker
-from examples.stage.cards import read_charges, start_card_service
-from examples.stage.notices import read_notices, start_notice_service
-from examples.stage.orders import make_orders, publish
-from examples.stage.processes import Child, Died, Processes, processes_in
-from examples.stage.reports import Reports
-from examples.stage.screen import Screen
-from examples.stage.statuses import Away, Statuses
+from examples.support import card_service
+from examples.support.acker import make_topology, start_acker
+from examples.support.broker import Broker, running_broker
+from examples.support.cards import read_charges, start_card_service
+from examples.support.notices import read_notices, start_notice_service
+from examples.support.orders import make_orders, publish
+from examples.support.processes import Child, Died, Processes, processes_in
+from examples.support.reports import Reports
+from examples.support.screen import Screen
+from examples.support.statuses import Away, Statuses
 
 LOOK_S = 0.03
 UNREADABLE = "no-order"
@@ -40,7 +40,7 @@ def run(plan: Plan) -> int:
             publish(broker.url, QUEUE, orders[:1])
             _publish_no_order(broker)
             publish(broker.url, QUEUE, orders[1:])
-            screen.tell(f"{len(orders)} orders lie in the queue; starting Spark")
+            screen.log(f"{len(orders)} orders lie in the queue; starting Spark")
             with _crew(_places(plan, folder, broker, processes), processes) as crew:
                 Supervisor(plan, crew, broker, screen).supervise()
                 return screen.conclude(prove(orders, UNREADABLE, crew.story, crew.end(broker)))
@@ -139,12 +139,12 @@ class Supervisor:
             self._crew.driver.kill_group()
             story.driver_killed_at = settled
             self._crew.driver = self._crew.start("driver")
-            self._screen.tell(f"{settled} orders are settled: the driver is killed with SIGKILL, and started again")
+            self._screen.log(f"{settled} orders are settled: the driver is killed with SIGKILL, and started again")
         if story.spout_killed_at is None and len(story.acked) >= self._plan.orders // 2:
             self._crew.spout.kill()
             story.spout_killed_at, story.spout_held = len(story.acked), story.pending
             self._crew.spout = self._crew.start("spout")
-            self._screen.tell(
+            self._screen.log(
                 f"{len(story.acked)} orders are acked: the spout is killed with SIGKILL, and started again"
             )
 

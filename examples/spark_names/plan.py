@@ -1,4 +1,4 @@
-"""Knows the messages, who is hard to greet, and where the parts of a run find each other."""
+"""The messages, the names that fail, and the addresses of the parts of a run."""
 
 from dataclasses import dataclass
 from pathlib import Path

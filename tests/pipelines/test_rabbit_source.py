@@ -13,8 +13,8 @@ from acker_client import Acker, Done, Reject, Root, TupleDone, Undelivered
 from acker_client.sources.rabbitmq import Delivery, RabbitSource
 from acker_protocol.errors import UnknownTopology
 
-from examples.stage.acker import make_topology
-from examples.stage.broker import Broker, running_broker
+from examples.support.acker import make_topology
+from examples.support.broker import Broker, running_broker
 from tests.support.broker import need_broker
 from tests.support.relay import Relay, relayed
 from tests.support.servers import acker_serve

@@ -1,4 +1,4 @@
-"""Knows an acker of one's own: ``acker serve`` with the embedded store, on a free port, its data in a folder."""
+"""Starts an acker: ``acker serve`` with the embedded store, on a free port, its data in a folder."""
 
 import contextlib
 import sys
@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 from acker_protocol import routes
 
-from examples.stage.ports import free_port
-from examples.stage.processes import Processes
+from examples.support.ports import free_port
+from examples.support.processes import Processes
 
 
 def start_acker(processes: Processes, data_dir: Path) -> str:

@@ -1,4 +1,4 @@
-"""Knows a replayable stream: a folder to which files of JSON lines are appended, and which Spark reads as they come."""
+"""A replayable stream: a folder to which files of JSON lines are appended, and which Spark reads."""
 
 import json
 import os

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from examples.stage import card_service
-from examples.stage.broker import Broker, running_broker
-from examples.stage.cards import CardFault, Cards, read_answers, read_charges, start_card_service
-from examples.stage.notices import Notices, read_notices, start_notice_service
-from examples.stage.orders import make_orders, publish, read_order
-from examples.stage.processes import Processes, processes_in
-from examples.stage.reports import Reports
-from examples.stage.statuses import Away, Status, Statuses, away
+from examples.support import card_service
+from examples.support.broker import Broker, running_broker
+from examples.support.cards import CardFault, Cards, read_answers, read_charges, start_card_service
+from examples.support.notices import Notices, read_notices, start_notice_service
+from examples.support.orders import make_orders, publish, read_order
+from examples.support.processes import Processes, processes_in
+from examples.support.reports import Reports
+from examples.support.statuses import Away, Status, Statuses, away
 from tests.support.broker import need_broker
 
 pytestmark = pytest.mark.timeout(400)
@@ -108,7 +108,7 @@ def test_the_notice_service_counts_what_it_is_told(processes: Processes) -> None
     url = start_notice_service(processes)
     notices = Notices(url)
     for status in (Status.AUTHORISED, Status.AUTHORISED):
-        notices.tell("1", status)
+        notices.send("1", status)
     notices.close()
     assert read_notices(url) == {"1": {"authorised": 2}}
 
@@ -117,7 +117,7 @@ def test_what_is_reported_is_read_though_somebody_else_is_in_the_middle_of_a_lin
     """As a JVM may be that writes into the same log. What a report cuts in two was no report."""
     telling = """
 import os
-from examples.stage.reports import report
+from examples.support.reports import report
 os.write(1, b"WARN of another ")
 report(greeting="a")
 os.write(2, b'program {"greet')

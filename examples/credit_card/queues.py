@@ -1,4 +1,4 @@
-"""Knows the queues between the processes, and how a worker takes tuples off one.
+"""The queues between the processes, and how a worker consumes one.
 
 A tuple is acked to RabbitMQ as soon as a worker takes it, so what a worker holds when it dies is lost, as in Storm:
 that the order comes again is the acker's doing.
@@ -22,7 +22,7 @@ THREADS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a worker is started with; queues are those of the run, and ``doomed`` says at which order it dies."""
+    """What a worker is started with; queues are those of the run, and ``crash_at`` says at which order it dies."""
 
     broker: str
     acker: str
@@ -36,7 +36,7 @@ class Task:
     cards: str
     notices: str
     folder: str
-    doomed: dict[str, str]
+    crash_at: dict[str, str]
 
 
 def task_of_this_process() -> Task:
@@ -48,8 +48,8 @@ Work = Callable[[Mapping[str, Any], bytes], None]
 """Works on one tuple: its headers and what it says."""
 
 
-class Wire:
-    """One worker's end of a wire: takes tuples off a queue, several at a time, and sends others on."""
+class TupleQueue:
+    """One worker's connection to a queue: consumes tuples, several at a time, and sends others on."""
 
     def __init__(self, broker: str, queue: str) -> None:
         self._queue = queue
@@ -57,7 +57,7 @@ class Wire:
         self._channel = self._connection.channel()
         self._channel.basic_qos(prefetch_count=THREADS)
         self._pool = ThreadPoolExecutor(THREADS)
-        self._in_hand = 0
+        self._in_progress = 0
         self._ending = False
 
     def send(self, queue: str, said: Mapping[str, Any], anchors: Anchors) -> None:
@@ -66,14 +66,14 @@ class Wire:
         publish = partial(self._channel.basic_publish, "", queue, json.dumps(said).encode(), properties)
         self._connection.add_callback_threadsafe(publish)
 
-    def work_off(self, work: Work) -> None:
-        """Work until SIGTERM; then take no more, and finish what is in the hand."""
+    def work(self, work: Work) -> None:
+        """Work until SIGTERM; then take no more, and finish what was taken."""
         signal.signal(signal.SIGTERM, self._end)
-        consumer = self._channel.basic_consume(self._queue, partial(self._take, work))
+        consumer = self._channel.basic_consume(self._queue, partial(self._on_message, work))
         while not self._ending:
             self._connection.process_data_events(time_limit=1.0)
         self._channel.basic_cancel(consumer)
-        while self._in_hand:
+        while self._in_progress:
             self._connection.process_data_events(time_limit=1.0)
         self._pool.shutdown()
         self._connection.close()
@@ -82,8 +82,8 @@ class Wire:
         self._ending = True
         self._connection.add_callback_threadsafe(lambda: None)
 
-    def _take(self, work: Work, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
-        self._in_hand += 1
+    def _on_message(self, work: Work, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+        self._in_progress += 1
         channel.basic_ack(method.delivery_tag)
         self._pool.submit(self._work, work, properties.headers or {}, body)
 
@@ -93,7 +93,7 @@ class Wire:
         except Exception:
             logging.getLogger(__name__).exception("a tuple was not worked off")
         finally:
-            self._connection.add_callback_threadsafe(self._put_down)
+            self._connection.add_callback_threadsafe(self._count_down)
 
-    def _put_down(self) -> None:
-        self._in_hand -= 1
+    def _count_down(self) -> None:
+        self._in_progress -= 1

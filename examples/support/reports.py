@@ -1,4 +1,4 @@
-"""Knows how a process tells its starter something: as lines of JSON in its log, beside whatever else it says there."""
+"""Reports from a process to its starter: lines of JSON in its log, beside its other output."""
 
 import json
 import os

@@ -1,14 +1,14 @@
-"""Knows how the card service is asked, and what its answers mean for an order."""
+"""Client of the card service: charges an order and maps the answer to a status."""
 
 from typing import Any
 
 import httpx
 
-from examples.stage import card_service
-from examples.stage.http_service import read_ledger, start_service
-from examples.stage.orders import Order
-from examples.stage.processes import Processes
-from examples.stage.statuses import Status
+from examples.support import card_service
+from examples.support.http_service import read_ledger, start_service
+from examples.support.orders import Order
+from examples.support.processes import Processes
+from examples.support.statuses import Status
 
 TIMEOUT_S = 1.0
 
@@ -35,8 +35,8 @@ class Cards:
         """Charge an order; one transaction is charged once, however often it is sent. Raises `CardFault`."""
         try:
             answer = self._http.post("/charges", json=_wanted(order, transaction))
-        except httpx.TransportError as fault:
-            raise CardFault(f"the card service did not answer: {type(fault).__name__}") from fault
+        except httpx.TransportError as error:
+            raise CardFault(f"the card service did not answer: {type(error).__name__}") from error
         if answer.status_code not in _MEANS:
             raise CardFault(f"the card service answered {answer.status_code}")
         return _MEANS[answer.status_code]

@@ -1,4 +1,4 @@
-"""Knows the final status of every order, in a SQLite file that all workers share."""
+"""The final status of every order, in a SQLite file that all workers share."""
 
 import contextlib
 import enum

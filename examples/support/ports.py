@@ -1,4 +1,4 @@
-"""Knows which ports of this machine are free."""
+"""Finds free ports of this machine."""
 
 import contextlib
 import secrets

@@ -1,4 +1,4 @@
-"""Knows the orders: what one says, how they are written as JSON, and how a day's worth of them is made up."""
+"""The orders: their fields, their JSON, and how a list of them is made up."""
 
 import contextlib
 import json
@@ -42,8 +42,8 @@ def read_order(body: bytes) -> Order:
     try:
         found = json.loads(body)
         return Order(**{field: found[name] for name, field in _NAMES.items()})
-    except (KeyError, TypeError, ValueError) as fault:
-        raise ValueError(f"no order: {fault!r}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"no order: {error!r}") from None
 
 
 def make_orders(count: int, *, seed: int = 1) -> list[Order]:

@@ -1,4 +1,4 @@
-"""Knows who works in a run: starts the outside world and the workers, kills a worker and puts another in its place."""
+"""The processes of a run: starts services and workers, kills a worker and replaces it."""
 
 import json
 import secrets
@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pika
 
-from examples.credit_card.plan import Plan, choose_dooms
-from examples.credit_card.wires import Task
-from examples.stage.acker import make_topology, start_acker
-from examples.stage.card_service import Task as CardTask
-from examples.stage.cards import start_card_service
-from examples.stage.notices import start_notice_service
-from examples.stage.processes import Child, Died, Processes
-from examples.stage.statuses import Statuses
+from examples.credit_card.plan import Plan, choose_crash_points
+from examples.credit_card.queues import Task
+from examples.support.acker import make_topology, start_acker
+from examples.support.card_service import Task as CardTask
+from examples.support.cards import start_card_service
+from examples.support.notices import start_notice_service
+from examples.support.processes import Child, Died, Processes
+from examples.support.statuses import Statuses
 
 SUDDEN = -signal.SIGKILL
 END_S = 180.0
 
 
-class Crew:
-    """The workers of a run, each under its name; ``fallen`` are those that died by SIGKILL and were replaced."""
+class Workers:
+    """The workers of a run, each under its name; ``killed`` are those that died by SIGKILL and were replaced."""
 
     def __init__(self, plan: Plan, processes: Processes, broker: str) -> None:
         self._plan, self._processes = plan, processes
         self._children: dict[str, Child] = {}
         self._connection = pika.BlockingConnection(pika.URLParameters(broker))
         self._channel = self._connection.channel()
-        self.fallen: list[str] = []
+        self.killed: list[str] = []
         self.task = _make_task(plan, processes, broker)
         self._channel.queue_declare(self.task.orders, durable=True)
         for queue in (self.task.authorise, self.task.notify):
@@ -47,7 +47,7 @@ class Crew:
         return int(self._channel.queue_declare(queue, passive=True).method.message_count)
 
     def start(self, worker: str) -> None:
-        """Start a worker, also in the place of one that is gone."""
+        """Start a worker, also to replace one that is gone."""
         module = f"examples.credit_card.{worker.partition('-')[0]}"
         self._children[worker] = self._processes.start_module(worker, module, json.dumps(asdict(self.task)))
 
@@ -57,17 +57,17 @@ class Crew:
             self.start(worker)
 
     def kill(self, worker: str) -> None:
-        """Kill a worker, of which it learns nothing; `replace` puts another in its place."""
+        """Kill a worker with SIGKILL; `replace` starts another."""
         self._children[worker].kill()
 
     def replace(self) -> list[str]:
-        """Start another in the place of each worker that was killed; gives who. Raises `Died` for any other end."""
+        """Replace each worker that was killed; gives their names. Raises `Died` for any other end."""
         gone = [(worker, child) for worker, child in self._children.items() if not child.runs]
         for worker, child in gone:
             if child.process.returncode != SUDDEN:
                 raise Died(f"{worker} ended with code {child.process.returncode}:\n{child.tail()}")
             self.start(worker)
-            self.fallen.append(worker)
+            self.killed.append(worker)
         return [worker for worker, _ in gone]
 
     def end(self, kind: str) -> None:
@@ -79,20 +79,20 @@ class Crew:
             self._await(worker, self._children.pop(worker))
 
     def _await(self, worker: str, child: Child) -> None:
-        """Wait for one that was told to end; its doom may come first, what it held then waits for another again."""
+        """Wait for a worker that ends; it may be killed first, and its tuples wait for another worker then."""
         try:
             code = child.process.wait(END_S)
         except subprocess.TimeoutExpired:
             child.kill()
             raise Died(f"{worker} did not end within {END_S:.0f} s:\n{child.tail()}") from None
         if code == SUDDEN:
-            self.fallen.append(worker)
+            self.killed.append(worker)
         elif code not in (0, -signal.SIGTERM):  # the latter is one that had not begun yet
             raise Died(f"{worker} did not end well, but with code {code}:\n{child.tail()}")
 
 
 def _make_task(plan: Plan, processes: Processes, broker: str) -> Task:
-    """Start the acker and the outside world, and say where everything is."""
+    """Start the acker and the services; gives their addresses."""
     run = f"credit-card-{secrets.token_hex(4)}"
     acker = start_acker(processes, processes.folder / "data")
     make_topology(acker, run, message_timeout_ms=plan.message_timeout_ms)
@@ -111,5 +111,5 @@ def _make_task(plan: Plan, processes: Processes, broker: str) -> Task:
         cards=start_card_service(processes, CardTask(fails=plan.fails, hangs=plan.hangs, seed=plan.seed)),
         notices=start_notice_service(processes),
         folder=str(Path(processes.folder)),
-        doomed=choose_dooms(plan),
+        crash_at=choose_crash_points(plan),
     )

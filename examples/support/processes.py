@@ -1,4 +1,4 @@
-"""Knows the processes that a run has started: starts them with their logs in a folder, and ends them by their pid."""
+"""Starts the processes of a run, with their logs in a folder, and ends them by their pid."""
 
 import contextlib
 import os

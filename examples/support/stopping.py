@@ -1,4 +1,4 @@
-"""Knows how a program of the stage ends when it is told to, with all that it has started."""
+"""Ends a program and everything that it has started at SIGTERM, SIGINT and SIGHUP."""
 
 import signal
 import sys

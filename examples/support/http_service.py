@@ -1,4 +1,4 @@
-"""Knows how a small HTTP service of the stage is served: on a socket that its starter has opened."""
+"""Serves a small HTTP service on a socket that its starter has opened."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import uvicorn
 
-from examples.stage.processes import Processes
+from examples.support.processes import Processes
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Scope]]
@@ -31,7 +31,7 @@ def start_service(processes: Processes, name: str, task: Any) -> str:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     with listener:
         told = json.dumps({"listener": listener.fileno(), **asdict(task)})
-        processes.start_module(name, f"examples.stage.{name}", told, inherited=(listener.fileno(),))
+        processes.start_module(name, f"examples.support.{name}", told, inherited=(listener.fileno(),))
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 

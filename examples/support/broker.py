@@ -1,4 +1,4 @@
-"""Knows a RabbitMQ of one's own: a node with its own epmd, on free ports, its data and its cookie in a folder.
+"""Starts a RabbitMQ: a node with its own epmd, on free ports, its data and its cookie in a folder.
 
 The operating system's package has to be installed (Debian: ``apt-get install rabbitmq-server``); its own service is not
 touched and need not run. Any user may start a node this way, root too.
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pika
 
-from examples.stage.ports import free_port
-from examples.stage.processes import Child, Processes, processes_in
+from examples.support.ports import free_port
+from examples.support.processes import Child, Processes, processes_in
 
 PROGRAMS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
 """Debian's one on the PATH changes to the user of its service, so what it starts in the end is looked for first."""

@@ -1,6 +1,6 @@
-"""Knows a worker: it takes tuples in over HTTP and answers at once; what it has not worked off when it dies is lost.
+"""Receives tuples over HTTP and answers at once; tuples that wait in memory are lost when the worker dies.
 
-That is how queues in memory are, and why there is an acker.
+The acker notices: nobody acks their edges.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import uvicorn
 from examples.word_count.reports import report
 
 MOST = 200
-"""Tuples worked off together: one write, one request to the acker."""
+"""Tuples processed together: one write, one request to the acker."""
 
 Inbox = asyncio.Queue[Any]
 Work = Callable[[list[Any]], Awaitable[None]]
@@ -26,12 +26,12 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 async def serve(listener: int, work: Work) -> None:
-    """Serve on a socket that the supervisor has opened, until SIGTERM. What the work raises ends the worker."""
+    """Serve on a socket that the supervisor has opened, until SIGTERM. An exception of ``work`` ends the worker."""
     inbox: Inbox = asyncio.Queue()
     config = uvicorn.Config(_make_app(inbox), log_level="warning", access_log=False, lifespan="off")
     server = uvicorn.Server(config)
 
-    async def work_off() -> None:
+    async def work_loop() -> None:
         try:
             while True:
                 await work(await _take(inbox))
@@ -39,7 +39,7 @@ async def serve(listener: int, work: Work) -> None:
             server.should_exit = True
 
     report(ready=True)
-    working = asyncio.create_task(work_off())
+    working = asyncio.create_task(work_loop())
     await server.serve(sockets=[socket.socket(fileno=listener)])
     working.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -47,7 +47,7 @@ async def serve(listener: int, work: Work) -> None:
 
 
 def _make_app(inbox: Inbox) -> Application:
-    """Make an ASGI application that takes in every list of tuples it is sent."""
+    """Make an ASGI application that queues every list of tuples that it receives."""
 
     async def take_in(_: Scope, receive: Receive, send: Send) -> None:
         for tuple_ in json.loads(await _read(receive)):
@@ -59,7 +59,7 @@ def _make_app(inbox: Inbox) -> Application:
 
 
 async def _read(receive: Receive) -> bytes:
-    """Read a body; one of which the sender dies half-way holds no tuples."""
+    """Read a body; a body whose sender dies half-way holds no tuples."""
     body = bytearray()
     while (message := await receive())["type"] == "http.request":
         body += message["body"]
@@ -69,7 +69,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 async def _take(inbox: Inbox) -> list[Any]:
-    """Wait for a tuple, and take those that stand behind it along."""
+    """Wait for a tuple, and take those that wait behind it."""
     taken = [await inbox.get()]
     while len(taken) < MOST and not inbox.empty():
         taken.append(inbox.get_nowait())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from examples.stage.http_service import Answer, serve, task_of_this_process
+from examples.support.http_service import Answer, serve, task_of_this_process
 
 APPROVED, DECLINED, DUPLICATE, INVALID, FAULT = 200, 402, 409, 422, 503
 

@@ -1,4 +1,4 @@
-"""Knows how a run is shown: a line that lives, events that stay, and what is proven at the end."""
+"""Shows a run: a live line, events, and the claims of the proof."""
 
 import sys
 import time
@@ -34,7 +34,7 @@ class Screen:
             print(text, flush=True)
             self._shown, self._next_s = text, now + EVERY_S
 
-    def tell(self, event: str) -> None:
+    def log(self, event: str) -> None:
         """Tell something that stays on the screen."""
         start = f"\r{'':{WIDE}}\r" if self._live else ""
         print(f"{start}{event}", flush=True)
@@ -42,7 +42,7 @@ class Screen:
     def conclude(self, claims: Sequence[Claim]) -> int:
         """Tell what is proven; gives the exit code."""
         for claim in claims:
-            self.tell(f"  {'proven' if claim.holds else 'WRONG '}  {claim.says}")
+            self.log(f"  {'proven' if claim.holds else 'WRONG '}  {claim.says}")
         holds = all(claim.holds for claim in claims)
-        self.tell("All of it is proven." if holds else "Not all of it is true.")
+        self.log("All of it is proven." if holds else "Not all of it is true.")
         return 0 if holds else 1

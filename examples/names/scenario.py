@@ -1,4 +1,4 @@
-"""The play: a message is split into lines, the lines into names, the names are greeted; at one the greeter throws."""
+"""The scenario: a message is split into lines, lines into names, names are greeted; the greeter raises at one."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -15,41 +15,41 @@ Tuples = Iterator[tuple[Any, pika.BasicProperties, bytes]]
 
 
 class CannotGreet(Exception):
-    """The greeter throws at this name, the first time."""
+    """The greeter raises this at one name, the first time."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Seen:
-    """What happened, in its order."""
+class Observed:
+    """What happened, in order."""
 
     lines: list[str] = field(default_factory=list)
     deliveries: list[tuple[str, bool]] = field(default_factory=list)
     greeted: list[str] = field(default_factory=list)
     edges: set[str] = field(default_factory=set)
-    told_at_throw: list[str] = field(default_factory=list)
+    completions_at_error: list[str] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
 
 
-class Play:
+class Scenario:
     """All parts in one thread, one after the other, with a queue of RabbitMQ before each."""
 
     def __init__(self, acker: Acker, connection: pika.BlockingConnection, *, hard_name: str) -> None:
         self._acker, self._channel, self._hard_name = acker, connection.channel(), hard_name
         self._spout = acker.spout("messages")
-        self.seen = Seen()
+        self.observed = Observed()
         for queue in (LINES, NAMES):
             self._channel.queue_delete(queue)
             self._channel.queue_declare(queue)
 
-    def run(self) -> Seen:
-        """Play it to the end: until the tree's completion has come."""
+    def run(self) -> Observed:
+        """Run it until the completion of the tree has come."""
         self._emit()
         self._split()
         self._greet_all()
-        for done in self._spout.completions(timeout_s=30, stop=lambda: bool(self.seen.done)):
-            self.seen.done.append(done)
+        for done in self._spout.completions(timeout_s=30, stop=lambda: bool(self.observed.done)):
+            self.observed.done.append(done)
             print(f"spout    {done.message_id} {done.outcome}")
-        return self.seen
+        return self.observed
 
     def _emit(self) -> None:
         """The spout: one root, an edge for each line."""
@@ -65,36 +65,36 @@ class Play:
                 for name in body.decode().split():
                     self._send(NAMES, name, tuple_.anchor(name))
             self._channel.basic_ack(method.delivery_tag)
-            self.seen.lines.append(body.decode())
+            self.observed.lines.append(body.decode())
             print(f"split    {body.decode()}")
         self._channel.cancel()
 
     def _greet_all(self) -> None:
-        """The bolt that greets. Where it throws, its queue delivers that one tuple again, and nothing else."""
+        """The bolt that greets. When it raises, its queue delivers that one tuple again, and nothing else."""
         for method, properties, body in self._consume(NAMES):
             name = body.decode()
-            self.seen.deliveries.append((name, bool(method.redelivered)))
+            self.observed.deliveries.append((name, bool(method.redelivered)))
             try:
                 with self._acker.execute(_headers(properties), component="greet", on_error="redeliver"):
                     self._greet(name, again=method.redelivered)
-            except CannotGreet as fault:
-                print(f"greet    {fault}: back to the queue")
-                self.seen.told_at_throw += [done.outcome for done in self._spout.completions(timeout_s=0)]
+            except CannotGreet as error:
+                print(f"greet    {error}: back to the queue")
+                self.observed.completions_at_error += [done.outcome for done in self._spout.completions(timeout_s=0)]
                 self._channel.basic_nack(method.delivery_tag, requeue=True)
             else:
                 self._channel.basic_ack(method.delivery_tag)
-            if len(self.seen.greeted) == len(MESSAGE.split()):
+            if len(self.observed.greeted) == len(MESSAGE.split()):
                 break
         self._channel.cancel()
 
     def _greet(self, name: str, *, again: bool) -> None:
         if name == self._hard_name and not again:
             raise CannotGreet(f"{name} is not to be greeted the first time")
-        self.seen.greeted.append(name)
+        self.observed.greeted.append(name)
         print(f"greet    hello {name}")
 
     def _send(self, queue: str, said: str, anchors: Anchors) -> None:
-        self.seen.edges |= {str(anchor) for anchor in anchors.anchors}
+        self.observed.edges |= {str(anchor) for anchor in anchors.anchors}
         self._channel.basic_publish("", queue, said.encode(), pika.BasicProperties(headers=anchors.amqp_headers()))
 
     def _consume(self, queue: str) -> Tuples:

@@ -1,4 +1,4 @@
-"""Knows the demo's own acker: ``acker serve`` with the embedded store, on a free port, its data in a folder."""
+"""The demo's own acker: ``acker serve`` with the embedded store, on a free port, its data in a folder."""
 
 import asyncio
 import contextlib
@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 from acker_protocol import routes
 
-from examples.stage.ports import free_port
-from examples.word_count.crew import Place
+from examples.support.ports import free_port
 from examples.word_count.plan import Plan
 from examples.word_count.processes import Died, Processes
+from examples.word_count.workers import Location
 
 TRIES, EVERY_S = 600, 0.05
 """How often, and how often in a second, a starting acker is asked whether it is ready."""
@@ -29,10 +29,10 @@ async def start_acker(processes: Processes, data_dir: Path) -> str:
     raise Died(f"the acker was not ready within {TRIES * EVERY_S:.0f} s")
 
 
-def make_topology(plan: Plan, place: Place) -> None:
+def make_topology(plan: Plan, location: Location) -> None:
     """Make a topology with the short message timeout of the plan."""
     terms = {"message_timeout_ms": plan.message_timeout_ms, "max_spout_pending": plan.max_pending}
-    url = place.acker + routes.topology(place.topology)
+    url = location.acker + routes.topology(location.topology)
     httpx.put(url, json=terms, trust_env=False).raise_for_status()
 
 

@@ -1,4 +1,4 @@
-"""Knows a Spark for one machine: small, with all that it leaves behind in a folder, and quiet."""
+"""A small, quiet Spark for one machine; everything that it writes lies in one folder."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from examples.stage.reports import report
+from examples.support.reports import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,11 +1,11 @@
-"""Knows how the notice service is told what became of an order."""
+"""Client of the notice service: sends the status of an order."""
 
 import httpx
 
-from examples.stage import notice_service
-from examples.stage.http_service import read_ledger, start_service
-from examples.stage.processes import Processes
-from examples.stage.statuses import Status
+from examples.support import notice_service
+from examples.support.http_service import read_ledger, start_service
+from examples.support.processes import Processes
+from examples.support.statuses import Status
 
 
 class NoticeFault(Exception):
@@ -18,12 +18,12 @@ class Notices:
     def __init__(self, url: str) -> None:
         self._http = httpx.Client(base_url=url, timeout=5.0, trust_env=False)
 
-    def tell(self, order_id: str, status: Status) -> None:
+    def send(self, order_id: str, status: Status) -> None:
         """Tell what became of an order. Raises `NoticeFault`."""
         try:
             self._http.post("/notices", json={"orderId": order_id, "status": status}).raise_for_status()
-        except httpx.HTTPError as fault:
-            raise NoticeFault(f"the notice service did not take note: {type(fault).__name__}") from fault
+        except httpx.HTTPError as error:
+            raise NoticeFault(f"the notice service did not take note: {type(error).__name__}") from error
 
     def close(self) -> None:
         """Close the connections."""

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from examples.stage.http_service import Answer, serve, task_of_this_process
+from examples.support.http_service import Answer, serve, task_of_this_process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
