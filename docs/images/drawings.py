@@ -30,8 +30,8 @@ def tree() -> Drawing:
     for place, (what, sent, number, kind) in enumerate(steps):
         y = 50 + 50 * place
         drawing.text(500, y + 25, what)
-        drawing.text(590, y + 25, sent, style="m s")
-        drawing.arrow((722, y + 20), (746, y + 20))
+        drawing.text(582, y + 25, sent, style="m s")
+        drawing.arrow((728, y + 20), (748, y + 20))
         drawing.box(750, y, 86, 40, number, kind=kind)
     drawing.text(500, 274, "Zero: nothing is left. The spout gets the completion", style="s d")
     drawing.text(500, 292, "of this message: acked.", style="s d")
@@ -43,7 +43,7 @@ def root_life() -> Drawing:
     drawing = Drawing(width=860, height=392, title="The states of a root from init to release")
     drawing.box(30, 40, 120, 54, "early", "ack before init", kind="quiet")
     drawing.box(30, 160, 120, 54, "no root", kind="quiet")
-    drawing.box(270, 148, 130, 78, "pending", "ack val, deadline;", "each ack is XORed in", kind="acker")
+    drawing.box(270, 148, 130, 78, "pending", "ack val, deadline;", "acks are XORed in", kind="acker")
     drawing.arrow((150, 187), (268, 187), label="init")
     drawing.arrow((90, 160), (90, 96), label="ack or fail", at=(132, 132))
     drawing.arrow((150, 67), (335, 67), (335, 146), label="init")
