@@ -17,7 +17,7 @@ from bench.serving import Served
 from bench.spark_jobs import LEVELS, Job, counting, orders, timed
 
 if TYPE_CHECKING:
-    from acker_client.calls import Answer
+    from acker_client import OperationResult
     from acker_protocol.operations import Operation
 
 WARM = 200
@@ -93,9 +93,9 @@ class _Sent:
 
     def watch(self, acker: Acker) -> None:
         """Put a watch before the line of an acker."""
-        send: Callable[[Sequence[Operation]], list[Answer]] = acker.line.send
+        send: Callable[[Sequence[Operation]], list[OperationResult]] = acker.line.send
 
-        def watched(messages: "Sequence[Operation]") -> "list[Answer]":
+        def watched(messages: "Sequence[Operation]") -> "list[OperationResult]":
             since = time.monotonic()
             try:
                 return send(messages)

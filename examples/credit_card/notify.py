@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from acker_client import Acker, Retry
+from acker_client import Acker, FailTuple
 
 from examples.credit_card.queues import Task, TupleQueue, task_of_this_process
 from examples.support.notices import NoticeFault, Notices
@@ -17,12 +17,12 @@ def main(task: Task) -> None:
     with Acker(task.acker, topology=task.topology) as acker:
 
         def notify(headers: Mapping[str, Any], body: bytes) -> None:
-            with acker.execute(headers, component="notify"):
+            with acker.receive(headers, component="notify"):
                 notice = json.loads(body)
                 try:
                     notices.send(notice["orderId"], Status(notice["status"]))
                 except NoticeFault as error:
-                    raise Retry(str(error)) from error
+                    raise FailTuple(str(error)) from error
 
         tuples.work(notify)
     notices.close()

@@ -17,7 +17,7 @@ def main(plan: Plan) -> None:
     for message in MESSAGES:
         stream.append([_row(message, 1)])
     acker = Acker(url=plan.acker, topology=TOPOLOGY, spout_task=SPOUT)
-    for done in acker.completions(wait_ms=1_000, stop=lambda: not pending):
+    for done in acker.completions(poll_timeout=1, stop=lambda: not pending):
         message = done.message_id or ""
         if message not in pending:
             continue  # told a second time

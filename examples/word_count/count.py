@@ -40,7 +40,7 @@ class CountWorker:
             await self._pause_until_killed(words)
         async with self._acker.batch():
             for word in words:
-                await self._acker.ack(self._acker.tuple(word["headers"], component="count"))
+                await self._acker.ack(self._acker.receive(word["headers"], component="count"))
 
     async def _pause_until_killed(self, words: list[Word]) -> None:
         """Report the pause and wait: the supervisor kills this worker while it holds unacked words."""

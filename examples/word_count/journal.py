@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from acker_client import Done
+    from acker_client import Completion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class Journal:
         self._failures: dict[int, list[FailedAttempt]] = {}
         self._recovered: list[FailedAttempt] = []
 
-    def note(self, done: "Done", *, line: int, attempt: int) -> None:
-        """Take note of a completion; a line that is acked is recovered of what befell it before."""
+    def note(self, done: "Completion", *, line: int, attempt: int) -> None:
+        """Count a completion; when a line is acked, its earlier failed attempts have recovered."""
         self._told[done.outcome.value] += 1
         if done.acked:
             self._recovered += self._failures.pop(line, [])

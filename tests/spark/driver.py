@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from acker_client import calls
+from acker_client.lowlevel import requests as calls
 from acker_spark import Acker
 from acker_spark.line import World
 from pyspark.sql import functions as F

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-from acker_client import calls
-from acker_client.errors import Unreachable
+from acker_client.errors import RetriesExhausted
+from acker_client.lowlevel import requests as calls
 from acker_protocol.operations import Ack
 from acker_spark import shipping
 from acker_spark.columns import EDGE, ROOT, unsigned
@@ -208,7 +208,7 @@ def test_an_acker_that_is_down_for_a_minute_is_waited_for(lines: Any, tmp_path: 
         elsewhere = Elsewhere(lines, tracked)
         world = World(clock=outage.clock, sleep=outage.sleep)
         hasty = tracked.acker(query_id="q", world=world, retry_for=30.0)
-        with pytest.raises(Unreachable):
+        with pytest.raises(RetriesExhausted):
             hasty.batch(outage.begin)(hasty.root(lines, "id"), 0)
         outage.sleep(60)
         acker = tracked.acker(query_id="q", world=world)

@@ -10,7 +10,7 @@ from typing import Any
 import pyspark
 import pyspark_acker
 import pytest
-from acker_client.errors import Misuse
+from acker_client import UsageError
 from acker_protocol import routes
 from acker_protocol.errors import MailboxOwned, UnknownTopology
 from acker_protocol.ids import format_id
@@ -143,7 +143,7 @@ def test_a_query_that_goes_on_releases_what_spark_has_committed(
     mailbox: Mailbox, completions: Source, sink: Sink
 ) -> None:
     mailbox.complete(1, 2, 3)
-    query = sink.start(completions(wait_ms=100))
+    query = sink.start(completions(poll_timeout=0.1))
     try:
         eventually_true(lambda: mailbox.unread() == 0, within=120)
         mailbox.complete(4)
@@ -229,7 +229,7 @@ def test_every_fault_in_the_options_is_told_at_load(spark: SparkSession) -> None
 
 
 def test_the_columns_cannot_be_chosen(options: dict[str, str]) -> None:
-    with pytest.raises(Misuse, match=r"leave \.schema\(…\) out"):
+    with pytest.raises(UsageError, match=r"leave \.schema\(…\) out"):
         CompletionsSource(options).simpleStreamReader(StructType([StructField("word", StringType())]))
 
 

@@ -20,9 +20,8 @@ from acker_spark.rows import every, gone
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from acker_client.asgi import Application
-    from acker_client.completions import Done
-    from acker_client.mailbox import Pages, Reading
+    from acker_client import Completion
+    from acker_client.integrations.asgi import Application
     from pyspark.sql import Column, DataFrame
 
     from acker_spark import row_batch
@@ -135,7 +134,7 @@ class Acker(Connected):
         windows.refuse_long(duration, delay, message_timeout=timeout)
         return windows.windowed(frame, time, duration, slide, delay)
 
-    def completions(self, **reading: "Unpack[Reading]") -> "Iterator[Done]":
+    def completions(self, **reading: "Any") -> "Iterator[Completion]":
         """Hear what became of the roots of this spout task, in any program, as with `acker_client.Spout.completions`.
 
         One is released when the loop body for it has ended. A spout task has one reader: this, `pubsub`, `webhook`,
@@ -143,8 +142,8 @@ class Acker(Connected):
         """
         return self.hearing.asked(reading)
 
-    def pubsub(self, redis_url: str, **pages: "Unpack[Pages]") -> "Iterator[Done]":
-        """As `completions`, told by the acker's Redis as they come, none missed: see `acker_client.Spout.pubsub`.
+    def pubsub(self, redis_url: str, **pages: "Any") -> "Iterator[Completion]":
+        """As `completions`, told by the acker's Redis as they come, none missed: see `acker_client.Spout.subscribe`.
 
         Needs ``acker-client[redis]``. After `close` the loop ends within a second.
         """
@@ -153,7 +152,7 @@ class Acker(Connected):
     def webhook(
         self,
         url: str,
-        handler: "Callable[[Done], Any] | None" = None,
+        handler: "Callable[[Completion], Any] | None" = None,
         *,
         secret: str | None = None,
         **receiving: Any,

@@ -16,7 +16,7 @@ from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_spark.errors import AnotherQuery, NoRoom
 
 if TYPE_CHECKING:
-    from acker_client.calls import Answer
+    from acker_client import OperationResult
 
     from acker_spark.deliveries import Claim, Delivery
     from acker_spark.line import Line
@@ -33,10 +33,10 @@ def begin(line: "Line", options: "Options", claim: "Claim", deliveries: Sequence
     ours = _begin_leader(line, claim, leader)
     answers = line.send(others)
     _refuse_unplaced(answers)
-    if not ours and (held := [one for one in answers if one.word is OperationState.DUPLICATE]):
-        _refuse(line, claim, (answer.message for answer in answers if answer.word is OperationState.PENDING), leader)
-        raise _another(held[0].message)
-    return sum(1 for answer in answers if answer.word is OperationState.PENDING) + (not ours)
+    if not ours and (held := [one for one in answers if one.state is OperationState.DUPLICATE]):
+        _refuse(line, claim, (answer.operation for answer in answers if answer.state is OperationState.PENDING), leader)
+        raise _another(held[0].operation)
+    return sum(1 for answer in answers if answer.state is OperationState.PENDING) + (not ours)
 
 
 def _begin_leader(line: "Line", claim: "Claim", leader: Init) -> bool:
@@ -45,13 +45,13 @@ def _begin_leader(line: "Line", claim: "Claim", leader: Init) -> bool:
     first = replace(leader, ack_val=leader.ack_val ^ edge)
     begun, claimed = line.send([first, Ack(root_id=leader.root_id, ack_val=edge, edge_id=edge)])
     if (
-        begun.word in (OperationState.DUPLICATE, OperationState.CONFLICT)
-        and claimed.word is not OperationState.DUPLICATE
+        begun.state in (OperationState.DUPLICATE, OperationState.CONFLICT)
+        and claimed.state is not OperationState.DUPLICATE
     ):
         line.send([Ack(root_id=leader.root_id, ack_val=edge, edge_id=draw_id()), *_planted(claim, leader)])
         raise _another(leader)
     _refuse_unplaced([begun])
-    if begun.word is OperationState.PENDING:
+    if begun.state is OperationState.PENDING:
         return False
     if line.root_is_known(_flag(claim, leader)):
         raise _another(leader)
@@ -91,12 +91,12 @@ def _init(one: "Delivery", options: "Options") -> Init:
     )
 
 
-def _refuse_unplaced(answers: Iterable["Answer"]) -> None:
+def _refuse_unplaced(answers: Iterable["OperationResult"]) -> None:
     for answer in answers:
-        if answer.word in (OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL):
-            raise NoRoom(f"the roots of this batch found no place, up to the end of their time: {answer.word}")
-        if answer.word is OperationState.CONFLICT:
-            raise _another(answer.message)
+        if answer.state in (OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL):
+            raise NoRoom(f"the roots of this batch found no place, up to the end of their time: {answer.state}")
+        if answer.state is OperationState.CONFLICT:
+            raise _another(answer.operation)
 
 
 def _another(message: Operation) -> AnotherQuery:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, MutableMapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from acker_client.errors import Misuse
+from acker_client import UsageError
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -16,7 +16,7 @@ from acker_spark.pages import Pages
 from acker_spark.source_options import SourceOptions, read_options
 
 if TYPE_CHECKING:
-    from acker_client.completions import Done
+    from acker_client import Completion
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 else:
     try:
@@ -55,7 +55,7 @@ class CompletionsSource(DataSource):
     def simpleStreamReader(self, schema: StructType) -> "CompletionsReader":  # noqa: N802 - Spark's name
         """Read the columns, which nobody may choose otherwise."""
         if schema.simpleString() != SCHEMA.simpleString():
-            raise Misuse(f"the columns of completions are {SCHEMA.simpleString()}: leave .schema(…) out")
+            raise UsageError(f"the columns of completions are {SCHEMA.simpleString()}: leave .schema(…) out")
         return CompletionsReader(self._options)
 
 
@@ -90,10 +90,10 @@ class CompletionsReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
         wait_ms = self._options.wait_ms if self._target is None else 0
         while left > 0:
             page = self._pages.read(end, limit=left, until=self._target, wait_ms=0 if rows else wait_ms)
-            if not page.done or page.cursor is None:
+            if not page.completions or page.cursor is None:
                 break
-            rows += map(_row, page.done)
-            end, left = page.cursor, left - len(page.done)
+            rows += map(_row, page.completions)
+            end, left = page.cursor, left - len(page.completions)
         return iter(rows), {"cursor": end}
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[Row]:  # noqa: N802
@@ -101,8 +101,8 @@ class CompletionsReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
         cursor: str | None = start["cursor"]
         while cursor is not None and cursor != end["cursor"]:
             page = self._pages.read(cursor, limit=self._options.max_per_batch, until=end["cursor"])
-            yield from map(_row, page.done)
-            cursor = page.cursor if page.done else None
+            yield from map(_row, page.completions)
+            cursor = page.cursor if page.completions else None
 
     def commit(self, end: Offset) -> None:
         """Release what Spark has dealt with."""
@@ -116,6 +116,6 @@ class CompletionsReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
         return Pages(self._options)
 
 
-def _row(done: "Done") -> Row:
+def _row(done: "Completion") -> Row:
     said = (done.message_id, done.reason, done.component)
     return (done.id, done.root_id, done.outcome.value, *said, done.complete_latency_ms, done.at_ms)

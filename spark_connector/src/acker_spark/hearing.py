@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import acker_client as client
-from acker_client import arguments
+from acker_client.lowlevel import validate
 
 if TYPE_CHECKING:
-    from acker_client.completions import Done
-    from acker_client.mailbox import Pages, Reading
-    from acker_client.thread_spouts import Spout
+    from typing import Any
+
+    from acker_client import Completion, Spout
 
     from acker_spark.options import Options
 
@@ -23,30 +23,29 @@ class Hearing:
         self._options = options
         self._over = threading.Event()
 
-    def asked(self, reading: "Reading") -> "Iterator[Done]":
+    def asked(self, reading: "dict[str, Any]") -> "Iterator[Completion]":
         """Read completions over HTTP."""
         self._bound(reading)
         with self._spout() as spout:
             yield from spout.completions(**reading)
 
-    def published(self, redis_url: str, pages: "Pages") -> "Iterator[Done]":
+    def published(self, redis_url: str, pages: "dict[str, Any]") -> "Iterator[Completion]":
         """Hear completions from Redis, and read what it lost."""
         self._bound(pages)
         with self._spout() as spout:
-            yield from spout.pubsub(redis_url, **pages)
+            yield from spout.subscribe(redis_url, **pages)
 
     def close(self) -> None:
         """End all loops."""
         self._over.set()
 
-    def _bound(self, pages: "Pages") -> None:
+    def _bound(self, pages: "dict[str, Any]") -> None:
         stop: Callable[[], bool] = pages.get("stop", lambda: False)
-        arguments.function("stop", stop)
+        validate.function("stop", stop)
         pages["stop"] = lambda: self._over.is_set() or stop()
 
     @contextmanager
     def _spout(self) -> "Iterator[Spout]":
         told = self._options
-        patience_ms = round(told.retry_for * 1000)
-        with client.Acker(told.url, topology=told.topology, api_key=told.token, retry_for_ms=patience_ms) as acker:
-            yield acker.spout(told.spout_task, shared=True)
+        with client.Acker(told.url, topology=told.topology, api_key=told.token, retry_timeout=told.retry_for) as acker:
+            yield acker.shared_spout(told.spout_task)

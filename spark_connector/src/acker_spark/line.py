@@ -9,13 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from acker_client import calls
-from acker_client.calls import Answer
-from acker_client.connection import Reach
-from acker_client.exchange import Exchange
-from acker_client.placing import place
-from acker_client.terms import Terms
-from acker_client.thread_driver import Driver
+from acker_client.config import SystemClock
+from acker_client.lowlevel import (
+    ClientConfig,
+    Driver,
+    Endpoint,
+    OperationResult,
+    RetrySession,
+    deliver,
+    requests,
+)
 from acker_protocol.errors import Conflict, UnknownRoot
 from acker_protocol.ids import format_id
 from acker_protocol.operations import NOT_ADMITTED, Init, OperationState
@@ -25,7 +28,7 @@ from acker_spark.topology import Topology, learn
 
 if TYPE_CHECKING:
     import httpx
-    from acker_client.steps import Flow
+    from acker_client.lowlevel import Flow
     from acker_protocol.operations import Operation
 
     from acker_spark.options import Options
@@ -44,21 +47,33 @@ class World:
     sleep: Callable[[float], object] = time.sleep
 
 
+class _Clock(SystemClock):
+    """The system's clock, with the time of a world."""
+
+    def __init__(self, world: World) -> None:
+        self.monotonic = world.clock
+
+
 class Line:
     """The line from a driver to one topology, for any number of threads."""
 
     def __init__(self, options: "Options", *, retry_for: float, world: World) -> None:
-        terms = Terms(retry_for_ms=round(retry_for * 1000), place_for_ms=round(retry_for * 1000), clock=world.clock)
-        reach = Reach(url=options.url, api_key=options.token, transport=world.transport)
-        self.exchange = Exchange(topology=options.topology, terms=terms)
+        config = ClientConfig(
+            retry_timeout=retry_for,
+            emit_timeout=retry_for,
+            startup_timeout=None,
+            clock=_Clock(world),
+        )
+        endpoint = Endpoint(url=options.url, api_key=options.token, transport=world.transport)
+        self.exchange = RetrySession(topology=options.topology, config=config, address=options.url)
         self._options = options
-        self._driver = Driver(reach.connector(terms), sleep=world.sleep)
+        self._driver = Driver(endpoint.client_factory(config), sleep=world.sleep)
 
     def topology(self) -> Topology:
         """Ask for the topology, which is made if it is not there. Raises `UnfitTopology`."""
         return self._driver.run(learn(self.exchange, self._options))
 
-    def send(self, messages: Sequence["Operation"]) -> "list[Answer]":
+    def send(self, messages: Sequence["Operation"]) -> "list[OperationResult]":
         """Apply operations and give their answers, in order; those that find no place wait for one.
 
         Only the first `PART` are applied in order: of more than these none may depend on another. Raises `NoRoom` for
@@ -76,17 +91,17 @@ class Line:
 
     def post_to(self, url: str, secret: str) -> None:
         """Have the completions of the spout task posted to a webhook. Raises the `Problem` that refuses it."""
-        call = calls.post_to(self.exchange.topology, self._options.spout_task, url=url, secret=secret)
-        self._driver.run(self.exchange.send(call))
+        request = requests.set_webhook(self.exchange.topology, self._options.spout_task, url=url, secret=secret)
+        self._driver.run(self.exchange.send(request))
 
-    def _placed(self, messages: Sequence["Operation"]) -> "list[Answer]":
+    def _placed(self, messages: Sequence["Operation"]) -> "list[OperationResult]":
         try:
-            answers = self._driver.run(place(self.exchange, messages))
+            answers = self._driver.run(deliver(self.exchange, messages))
         except Conflict as fault:
             if len(messages) > 1 or fault.code != OperationState.CONFLICT:
                 raise
             return [
-                Answer(message=messages[0], word=OperationState.CONFLICT)
+                OperationResult(operation=messages[0], state=OperationState.CONFLICT)
             ]  # alone it is raised, among others a word
         _refuse_lost(answers)
         return answers
@@ -96,19 +111,19 @@ class Line:
         self._driver.close()
 
 
-def _refuse_lost(answers: Sequence[Answer]) -> None:
+def _refuse_lost(answers: Sequence[OperationResult]) -> None:
     for answer in answers:
-        if answer.word in NOT_ADMITTED and not isinstance(answer.message, Init):
+        if answer.state in NOT_ADMITTED and not isinstance(answer.operation, Init):
             raise NoRoom(
                 f"the store is full, or the topology has as many roots without their init as it may: an operation on "
-                f"root {answer.message.root_id:016x} was refused, up to the end of its time. Nothing is lost: when the "
-                "query is started again it runs this batch again"
+                f"root {answer.operation.root_id:016x} was refused, up to the end of its time. Nothing is lost: when "
+                "the query is started again it runs this batch again"
             )
 
 
-def _is_known(exchange: Exchange, root_id: int) -> "Flow[bool]":
+def _is_known(exchange: RetrySession, root_id: int) -> "Flow[bool]":
     try:
-        yield from exchange.send(calls.read_root(exchange.topology, format_id(root_id)))
+        yield from exchange.send(requests.read_root(exchange.topology, format_id(root_id)))
     except UnknownRoot:
         return False
     return True

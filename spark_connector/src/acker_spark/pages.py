@@ -2,12 +2,18 @@
 
 import time
 
-from acker_client import calls, replies
-from acker_client.completions import Page, read_page
-from acker_client.connection import Reach
-from acker_client.exchange import Exchange
-from acker_client.terms import Terms
-from acker_client.thread_driver import Driver
+from acker_client.lowlevel import (
+    ClientConfig,
+    Driver,
+    Endpoint,
+    Page,
+    Request,
+    Response,
+    RetrySession,
+    read_page,
+    requests,
+    responses,
+)
 from acker_protocol.errors import UnknownSpout
 
 from acker_spark.source_options import SourceOptions
@@ -15,7 +21,7 @@ from acker_spark.source_options import SourceOptions
 PAGE = 5_000
 """So many are asked for at once: about a megabyte of JSON."""
 
-TERMS = Terms(retry_for_ms=300_000, timeout_s=30.0)
+CONFIG = ClientConfig(retry_timeout=300.0, request_timeout=30.0)
 """An acker that is away for some minutes does not end the query."""
 
 
@@ -23,22 +29,22 @@ class Pages:
     """One mailbox. A spout task that nobody has named yet has nothing to read.
 
     Raises the `Problem` that ends a request (no such topology, no right to read it, a webhook owns the mailbox), or
-    `Unreachable`.
+    `RetriesExhausted`.
     """
 
     def __init__(self, options: SourceOptions) -> None:
-        reach = Reach(url=options.url, api_key=options.token)
+        endpoint = Endpoint(url=options.url, api_key=options.token)
         self._names = (options.topology, options.spout_task)
-        self._driver = Driver(reach.connector(TERMS), sleep=time.sleep)
-        self._exchange = Exchange(topology=options.topology, terms=TERMS)
+        self._driver = Driver(endpoint.client_factory(CONFIG), sleep=time.sleep)
+        self._session = RetrySession(topology=options.topology, config=CONFIG, address=options.url)
 
     def read(self, after: str, *, limit: int, until: str | None = None, wait_ms: int = 0) -> Page:
         """Read on after a cursor ("" is the beginning), up to another; ``limit`` at most, and at most a page."""
-        call = calls.read_completions(
+        request = requests.read_completions(
             *self._names, after=after or None, until=until, limit=min(limit, PAGE), wait_ms=wait_ms
         )
         try:
-            return read_page(self._answer(call))
+            return read_page(self._answer(request))
         except UnknownSpout:
             time.sleep(wait_ms / 1000)
             return Page()
@@ -46,14 +52,14 @@ class Pages:
     def end(self) -> str:
         """Give the cursor behind all that is there now, "" if nothing is."""
         cursor, left = "", self._unread()
-        while left > 0 and (page := self.read(cursor, limit=left)).done:
-            cursor, left = page.cursor or "", left - len(page.done)
+        while left > 0 and (page := self.read(cursor, limit=left)).completions:
+            cursor, left = page.cursor or "", left - len(page.completions)
         return cursor
 
     def release(self, cursor: str) -> None:
         """Forget all up to a cursor; what is gone already is no fault."""
         try:
-            self._answer(calls.release(*self._names, cursor=cursor))
+            self._answer(requests.release(*self._names, cursor=cursor))
         except UnknownSpout:
             return
 
@@ -63,9 +69,9 @@ class Pages:
 
     def _unread(self) -> int:
         try:
-            return int(replies.document(self._answer(calls.read_spout(*self._names)))["unread"])
+            return int(responses.document(self._answer(requests.read_spout(*self._names)))["unread"])
         except UnknownSpout:
             return 0
 
-    def _answer(self, call: calls.Call) -> replies.Reply:
-        return self._driver.run(self._exchange.send(call))
+    def _answer(self, request: Request) -> Response:
+        return self._driver.run(self._session.send(request))

@@ -8,7 +8,7 @@ from acker_protocol.operations import Ack, Fail, Operation, OperationState
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from acker_client.calls import Answer
+    from acker_client import OperationResult
 
     from acker_spark.ledger import Book
 
@@ -41,10 +41,10 @@ def deltas(book: "Book") -> list[Operation]:
     return [*fails, *acks]
 
 
-def late(answers: "Iterable[Answer]") -> int:
+def late(answers: "Iterable[OperationResult]") -> int:
     """Count the deltas that came too late: their root was done.
 
     Only this batch can end its trees well, so the root had timed out or failed elsewhere; or the message came again,
     within the retention, when its tree was done.
     """
-    return sum(1 for answer in answers if answer.word is OperationState.FINISHED)
+    return sum(1 for answer in answers if answer.state is OperationState.FINISHED)

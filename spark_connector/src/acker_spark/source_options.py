@@ -6,7 +6,8 @@ from difflib import get_close_matches
 from typing import Any
 
 import httpx
-from acker_client.errors import Misuse, checked
+from acker_client import UsageError
+from acker_client.lowlevel import checked
 from acker_protocol.wire import fields
 
 OPTIONS: dict[str, str] = {
@@ -34,7 +35,7 @@ class SourceOptions:
 
 
 def read_options(options: Mapping[str, str]) -> SourceOptions:
-    """Read what Spark was given; the case of a name does not matter. Raises `Misuse` with all faults at once."""
+    """Read what Spark was given; the case of a name does not matter. Raises `UsageError` with all faults at once."""
     given = {name.lower(): value for name, value in options.items()}
     read: dict[str, Any] = {}
     faults = [_unknown(name) for name in given if name not in OPTIONS]
@@ -42,10 +43,10 @@ def read_options(options: Mapping[str, str]) -> SourceOptions:
     for name, value in given.items():
         try:
             read[name] = checked(name, _CHECKS.get(name, str), value)
-        except Misuse as fault:
+        except UsageError as fault:
             faults.append(str(fault))
     if faults:
-        raise Misuse(f'format("acker"): {"; ".join(faults)}')
+        raise UsageError(f'format("acker"): {"; ".join(faults)}')
     return SourceOptions(**read)
 
 

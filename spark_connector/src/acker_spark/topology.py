@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from acker_client import calls, replies
+from acker_client.lowlevel import Request, Response, requests, responses
 from acker_protocol import routes
 from acker_protocol.errors import Forbidden, UnknownTopology
 
@@ -13,8 +13,7 @@ from acker_spark.errors import NoRoom, UnfitTopology
 from acker_spark.options import HOUR_S
 
 if TYPE_CHECKING:
-    from acker_client.exchange import Exchange
-    from acker_client.steps import Flow
+    from acker_client.lowlevel import Flow, RetrySession
 
     from acker_spark.options import Options
 
@@ -74,13 +73,13 @@ class Topology:
             )
 
 
-def learn(exchange: "Exchange", options: "Options") -> "Flow[Topology]":
+def learn(exchange: "RetrySession", options: "Options") -> "Flow[Topology]":
     """Ask for the topology, and make it if it is not there. Raises `UnfitTopology`."""
     try:
-        reply = yield from exchange.send(calls.read_topology(exchange.topology))
+        reply = yield from exchange.send(requests.read_topology(exchange.topology))
     except UnknownTopology:
         reply = yield from _made(exchange, options)
-    found = read(exchange.topology, replies.document(reply))
+    found = read(exchange.topology, responses.document(reply))
     found.refuse_unfit(options)
     found.warn_of_others(options)
     return found
@@ -97,7 +96,7 @@ def read(name: str, found: dict[str, Any]) -> Topology:
     )
 
 
-def _made(exchange: "Exchange", options: "Options") -> "Flow[replies.Reply]":
+def _made(exchange: "RetrySession", options: "Options") -> "Flow[Response]":
     wanted = {
         "message_timeout_ms": round(options.made_timeout * 1000),
         "dedupe_window_ms": round(options.dedupe_window * 1000),
@@ -105,7 +104,7 @@ def _made(exchange: "Exchange", options: "Options") -> "Flow[replies.Reply]":
     }
     path = routes.topology(exchange.topology)
     try:
-        return (yield from exchange.send(calls.Call(method="PUT", path=path, body=json.dumps(wanted).encode())))
+        return (yield from exchange.send(Request(method="PUT", path=path, body=json.dumps(wanted).encode())))
     except Forbidden as fault:
         raise UnfitTopology(
             f"there is no topology {exchange.topology!r}, and this key may not make one (scope admin): "

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from acker_client.testing import MemoryAcker
-from acker_client.testing.memory_acker import URL
+from acker_client.testing.memory import URL
 from acker_protocol.operations import Ack, ResetTimeout
 from acker_protocol.states import TopologyRules
 from acker_spark import Acker, NoQueryId
@@ -67,7 +67,7 @@ class Standing:
     def __init__(self, memory: MemoryAcker) -> None:
         self.shipped: list[Shipped] = []
         self.memory = memory
-        world = World(transport=memory.transport(), clock=memory.time.clock, sleep=memory.time.sleep)
+        world = World(transport=memory.transport(), clock=memory.clock.monotonic, sleep=memory.clock.sleep)
         options = {"topology": "orders", "spout_task": "reader", "message_timeout": 60}
         self.acker = Acker(url=URL, world=world, on_batch=self.shipped.append, **options)
         self.course = Course(acker=self.acker, claim=CLAIM)
@@ -75,7 +75,7 @@ class Standing:
     def run(self, *, here: bool, lasting: float) -> None:
         """Run the batch, with a function that takes so long."""
         with self.course.attended(taken(), here=here) as begun:
-            self.memory.time.advance(lasting)
+            self.memory.clock.advance(lasting)
             deltas = [Ack(root_id=one.root_id, ack_val=one.edge_id, edge_id=one.edge_id) for one in taken()]
             self.course.ship(deltas, begun=begun, sent=0)
 
@@ -97,7 +97,7 @@ def test_roots_that_were_begun_before_do_not_time_out_before_the_first_heartbeat
 ) -> None:
     with pytest.raises(OSError, match="cut off"), standing.course.attended(taken(), here=True):
         raise OSError("cut off")
-    memory.time.advance(50)
+    memory.clock.advance(50)
     standing.run(here=here, lasting=15)
     [shipped] = standing.shipped
     assert (shipped.begun, shipped.acked, shipped.late) == (0, 3, 0)
