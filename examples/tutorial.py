@@ -106,7 +106,7 @@ def send(root, line):
 
 replay = spout.replay(send, ReplayPolicy(max_attempts=5, wait_initial=0.1))
 replay.emit("line-4", "twice or once")
-replay.listen(on_ack=print, stop=lambda: not replay.pending)
+replay.run(on_ack=print, stop=lambda: not replay.pending)
 print(counted["once"])
 
 for tuples in (lines, words):

@@ -74,7 +74,7 @@ def main() -> None:
             url=RABBITMQ_URL,
             queue="lines",
             send=send,
-            requeue_after=0.1,
+            requeue_delay=0.1,
             on_completed=lambda completion, line: done.add(line.message_id) if completion.acked else None,
         )
         spout.run(stop=lambda: len(done) == len(LINES))
