@@ -11,7 +11,7 @@ import pika
 
 from examples.credit_card.plan import Plan, choose_crash_points
 from examples.credit_card.queues import Task
-from examples.support.acker import make_topology, start_acker
+from examples.support.acker import create_topology, start_acker
 from examples.support.card_service import Task as CardTask
 from examples.support.cards import start_card_service
 from examples.support.notices import start_notice_service
@@ -95,7 +95,7 @@ def _make_task(plan: Plan, processes: Processes, broker: str) -> Task:
     """Start the acker and the services; gives their addresses."""
     run = f"credit-card-{secrets.token_hex(4)}"
     acker = start_acker(processes, processes.folder / "data")
-    make_topology(acker, run, message_timeout_ms=plan.message_timeout_ms)
+    create_topology(acker, run, message_timeout=plan.message_timeout_ms / 1000)
     statuses = processes.folder / "statuses.db"
     Statuses(statuses).create()
     return Task(

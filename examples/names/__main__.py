@@ -11,7 +11,7 @@ from acker_client import Acker
 from pika.exceptions import AMQPConnectionError
 
 from examples.names.scenario import MESSAGE, Observed, Scenario
-from examples.support.acker import make_topology, start_acker
+from examples.support.acker import create_topology, start_acker
 from examples.support.broker import NoBroker, running_broker
 from examples.support.processes import Died, processes_in
 from examples.support.stopping import until_stopped
@@ -53,7 +53,7 @@ def main(options: argparse.Namespace) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="acker-names-")))
         broker = options.broker or stack.enter_context(running_broker(folder / "rabbitmq")).url
         url = start_acker(stack.enter_context(processes_in(folder / "run")), folder / "data")
-        make_topology(url, TOPOLOGY, dedupe_window_ms=60_000)
+        create_topology(url, TOPOLOGY, dedupe_window=60)
         acker = stack.enter_context(Acker(url, topology=TOPOLOGY))
         connection = stack.enter_context(contextlib.closing(pika.BlockingConnection(pika.URLParameters(broker))))
         observed = Scenario(acker, connection, hard_name=options.hard_name).run()

@@ -11,9 +11,9 @@ import httpx
 from acker_protocol import routes
 
 from examples.spark_names.plan import (
-    DEDUPE_MS,
+    DEDUPE_S,
     FAILS,
-    MESSAGE_TIMEOUT_MS,
+    MESSAGE_TIMEOUT_S,
     MESSAGES,
     SPOUT,
     THROWS_AT,
@@ -22,7 +22,7 @@ from examples.spark_names.plan import (
     edges_of,
     names_of,
 )
-from examples.support.acker import make_topology, start_acker
+from examples.support.acker import create_topology, start_acker
 from examples.support.processes import Child, Died, Processes, processes_in
 from examples.support.reports import Reports
 from examples.support.screen import Claim, Screen
@@ -38,8 +38,9 @@ def run(plan: Plan) -> int:
         with processes_in(folder) as processes:
             plan = replace(plan, acker=start_acker(processes, folder / "data"), folder=str(folder / "run"))
             Path(plan.folder).mkdir()
-            terms = {"message_timeout_ms": MESSAGE_TIMEOUT_MS, "dedupe_window_ms": DEDUPE_MS, "retention_ms": DEDUPE_MS}
-            make_topology(plan.acker, TOPOLOGY, **terms)
+            create_topology(
+                plan.acker, TOPOLOGY, message_timeout=MESSAGE_TIMEOUT_S, dedupe_window=DEDUPE_S, retention=DEDUPE_S
+            )
             for message in MESSAGES:
                 screen.log(f"{message}: {' '.join(names_of(message))}, a tree of {edges_of(message)} edges")
             round_ = Round(plan, processes, screen)

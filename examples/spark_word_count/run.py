@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 from acker_protocol import routes
 
-from examples.spark_word_count.plan import DEDUPE_MS, MESSAGE_TIMEOUT_MS, SPOUT, TOPOLOGY, Plan
-from examples.support.acker import make_topology, start_acker
+from examples.spark_word_count.plan import DEDUPE_S, MESSAGE_TIMEOUT_S, SPOUT, TOPOLOGY, Plan
+from examples.support.acker import create_topology, start_acker
 from examples.support.processes import Child, Died, Processes, processes_in
 from examples.support.reports import Reports
 from examples.support.screen import Claim, Screen
@@ -28,7 +28,9 @@ def run(plan: Plan) -> int:
         with processes_in(folder) as processes:
             plan = replace(plan, acker=start_acker(processes, folder / "data"), folder=str(folder / "run"))
             Path(plan.folder).mkdir()
-            _make_topology(plan)
+            create_topology(
+                plan.acker, TOPOLOGY, message_timeout=MESSAGE_TIMEOUT_S, dedupe_window=DEDUPE_S, retention=DEDUPE_S
+            )
             screen.log(f"Counting the words of {plan.lines} lines of Newton's Opticks; starting Spark")
             round_ = Round(plan, processes, screen)
             try:
@@ -146,8 +148,3 @@ def _saved(folder: Path) -> Counter[str]:
 def _pending(plan: Plan) -> int:
     answer = httpx.get(plan.acker + routes.spout(TOPOLOGY, SPOUT), trust_env=False)
     return int(answer.raise_for_status().json()["pending"])
-
-
-def _make_topology(plan: Plan) -> None:
-    terms = {"message_timeout_ms": MESSAGE_TIMEOUT_MS, "dedupe_window_ms": DEDUPE_MS, "retention_ms": DEDUPE_MS}
-    make_topology(plan.acker, TOPOLOGY, **terms)

@@ -4,7 +4,7 @@
 `processes`           programs started in a folder and ended by their pid; `Processes.start`, `Child.kill` (SIGKILL)
 `ports`               a port that nobody listens on: ``free_port()``
 `broker`              starts a RabbitMQ on free ports, its data in a folder: ``with running_broker(folder)``
-`acker`               starts an acker, likewise: ``start_acker(processes, folder)``, ``make_topology``
+`acker`               starts an acker, likewise: ``start_acker(processes, folder)``, ``create_topology``
 `orders`              the orders: ``make_orders(count)``, as JSON and back, ``publish(url, queue, orders)``
 `card_service`        the HTTP card service, a process: fails, hangs, declines, knows a transaction it has charged
 `cards`               its client: ``Cards(url).charge(order, transaction=…)``; ``start_card_service`` and its ledger

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import httpx
-from acker_protocol import routes
+from acker_client import Acker
 
 from examples.support.ports import free_port
 from examples.support.processes import Processes
@@ -23,9 +23,24 @@ def start_acker(processes: Processes, data_dir: Path) -> str:
     return url
 
 
-def make_topology(acker: str, topology: str, **terms: int) -> None:
-    """Make a topology with these terms, such as ``message_timeout_ms``."""
-    httpx.put(acker + routes.topology(topology), json=terms, trust_env=False).raise_for_status()
+def create_topology(
+    acker: str,
+    topology: str,
+    *,
+    message_timeout: float | None = None,
+    dedupe_window: float | None = None,
+    retention: float | None = None,
+    max_spout_pending: int | None = None,
+) -> None:
+    """Create a topology; times are in seconds, and None keeps the default."""
+    with Acker(acker) as client:
+        client.topologies.create(
+            topology,
+            message_timeout=message_timeout,
+            dedupe_window=dedupe_window,
+            retention=retention,
+            max_spout_pending=max_spout_pending,
+        )
 
 
 def _is_ready(url: str) -> bool:

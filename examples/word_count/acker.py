@@ -5,7 +5,7 @@ import contextlib
 from pathlib import Path
 
 import httpx
-from acker_protocol import routes
+from acker_client import Acker
 
 from examples.support.ports import free_port
 from examples.word_count.plan import Plan
@@ -29,11 +29,12 @@ async def start_acker(processes: Processes, data_dir: Path) -> str:
     raise Died(f"the acker was not ready within {TRIES * EVERY_S:.0f} s")
 
 
-def make_topology(plan: Plan, location: Location) -> None:
-    """Make a topology with the short message timeout of the plan."""
-    terms = {"message_timeout_ms": plan.message_timeout_ms, "max_spout_pending": plan.max_pending}
-    url = location.acker + routes.topology(location.topology)
-    httpx.put(url, json=terms, trust_env=False).raise_for_status()
+def create_topology(plan: Plan, location: Location) -> None:
+    """Create a topology with the short message timeout of the plan."""
+    with Acker(location.acker) as acker:
+        acker.topologies.create(
+            location.topology, message_timeout=plan.message_timeout_ms / 1000, max_spout_pending=plan.max_pending
+        )
 
 
 async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from examples.word_count.acker import make_topology, start_acker
+from examples.word_count.acker import create_topology, start_acker
 from examples.word_count.plan import Plan
 from examples.word_count.processes import processes_in
 from examples.word_count.proof import Proof, prove
@@ -72,7 +72,7 @@ async def _run(plan: Plan, console: Console) -> int:
 async def _run_round(plan: Plan, location: Location, console: Console) -> Proof:
     lines = plan.read_lines()
     location.folder.mkdir()
-    make_topology(plan, location)
+    create_topology(plan, location)
     console.print(f"Counting the words of {len(lines)} lines of Newton's Opticks, with the acker at {location.acker}")
     since = time.monotonic()
     with Screen(console, lines=len(lines)) as screen:
