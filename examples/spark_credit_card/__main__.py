@@ -1,4 +1,4 @@
-"""Knows the command line of the card payments: ``python -m examples.spark_credit_card --help``."""
+"""The command line of the card payments: ``python -m examples.spark_credit_card --help``."""
 
 import argparse
 import sys
