@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from acker_client import AsyncAcker, OperationState, Outcome, TupleClosed
+from acker_client.config import SystemClock
 from acker_client.root import Root
 
 pytestmark = pytest.mark.anyio
@@ -72,11 +73,12 @@ async def test_a_refused_init_is_placed_once_there_is_room(acker, api):
         tup = acker.receive(root.headers(), component="split")
     waited: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        waited.append(seconds)
-        await acker.ack(tup)
+    class Acking(SystemClock):
+        async def sleep_async(self, seconds: float) -> None:
+            waited.append(seconds)
+            await acker.ack(tup)
 
-    other = AsyncAcker("http://acker", transport=api._transport, sleep=sleep)
+    other = AsyncAcker("http://acker", transport=api._transport, clock=Acking())
     async with other, other.spout("orders").emit(message_id="2") as root:
         root.anchor()
     assert len(waited) == 1

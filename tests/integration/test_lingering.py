@@ -171,7 +171,7 @@ def test_a_thousand_acks_of_one_root_cost_one_operation_on_the_wire(acker: Acker
     transport = Counting()
     with Acker(service.url, linger=FOR_EVER_S, transport=transport) as bolt:
         for header in headers:
-            bolt.ack(bolt.tuple({"Acker-Anchors": header}, component="count"))
+            bolt.ack(bolt.receive({"Acker-Anchors": header}, component="count"))
     assert transport.sent == 1
     assert told(acker, 1) == {"1": Outcome.ACKED}
 

@@ -10,7 +10,6 @@ from acker_client._client_base import Stats
 from acker_client._core.batch import Batch
 from acker_client._core.replay import Exhausted, ReplayMessage, ReplayPolicy
 from acker_client._core.requests import OperationResult
-from acker_client.admin import RootInfo, Topology
 from acker_client.completions import Completion
 from acker_client.errors import (
     AckerError,
@@ -57,6 +56,7 @@ from acker_client.sync.spout import Replay, Spout
 from acker_client.tuple import AsyncTuple, Tuple
 
 if TYPE_CHECKING:
+    from acker_client.admin import RootInfo, Topology
     from acker_client.asyncio.client import AsyncAcker
     from acker_client.asyncio.spout import AsyncReplay, AsyncSpout
     from acker_client.webhook import webhook_app
@@ -132,9 +132,11 @@ _LAZY = {
     "AsyncAcker": "asyncio.client",
     "AsyncReplay": "asyncio.spout",
     "AsyncSpout": "asyncio.spout",
+    "RootInfo": "admin",
+    "Topology": "admin",
     "webhook_app": "webhook",
 }
-"""Imported at the first access: asyncio is a third of what there would be to import."""
+"""Imported at the first access: asyncio is a third of all imports, and few programs need the others."""
 
 
 def __getattr__(name: str) -> object:

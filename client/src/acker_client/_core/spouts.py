@@ -4,15 +4,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from acker_protocol.operations import REFUSED, Init
-from acker_protocol.redis_url import read_redis_url
-from acker_protocol.routes import channel
 
 from acker_client._core.batch import open_batch
 from acker_client._core.mailbox import MailboxReader, ReadOptions
-from acker_client._core.pubsub_reader import PubSubReader
 from acker_client._core.spout_task import SpoutTask
-from acker_client._core.subscription import Channel, Connect, Subscription
-from acker_client.errors import UsageError
 from acker_client.root import EmitOptions, Root
 
 if TYPE_CHECKING:
@@ -22,8 +17,10 @@ if TYPE_CHECKING:
 
     from acker_client._core.batch import Batch
     from acker_client._core.effects import Flow
+    from acker_client._core.pubsub_reader import PubSubReader
     from acker_client._core.requests import OperationResult
     from acker_client._core.submitter import Submitter
+    from acker_client._core.subscription import Connect
     from acker_client.config import ClientConfig
 
 
@@ -97,20 +94,21 @@ class Spouts:
         task.check_not_forked()
         return MailboxReader(self._session, task=task, options=options)
 
-    def pubsub_reader(self, task: SpoutTask, redis_url: str, connect: "Connect", options: ReadOptions) -> PubSubReader:
+    def pubsub_reader(
+        self, task: SpoutTask, redis_url: str, connect: "Connect", options: ReadOptions
+    ) -> "PubSubReader":
         """Begin to read a spout task's completions as Redis publishes them. Raises `UsageError`."""
+        from acker_client._core.pubsub_reader import PubSubReader  # noqa: PLC0415 - few programs subscribe
+        from acker_client._core.subscription import Subscription, spout_channel  # noqa: PLC0415
+
         task.check_not_forked()
-        try:
-            location = read_redis_url(redis_url)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        source = Channel(
-            url=redis_url,
-            location=location,
-            name=channel(self._session.topology, task.name),
+        channel = spout_channel(
+            redis_url,
+            topology=self._session.topology,
+            spout_task=task.name,
             timeout_s=self._session.config.request_timeout,
         )
-        return PubSubReader(self._session, task=task, subscription=Subscription(source, connect), options=options)
+        return PubSubReader(self._session, task=task, subscription=Subscription(channel, connect), options=options)
 
     def _drop_refused(self, results: "Iterable[OperationResult]") -> None:
         for result in results:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from acker_protocol.redis_url import Kind, RedisUrl
+from acker_protocol.redis_url import Kind, RedisUrl, read_redis_url
+from acker_protocol.routes import channel
 
 from acker_client._core.effects import Flow, RunBlocking
+from acker_client.errors import UsageError
 
 if TYPE_CHECKING:
     from acker_protocol.redis_url import Address
@@ -64,11 +66,20 @@ class Channel:
         return "SSUBSCRIBE" if self.location.kind is Kind.CLUSTER else "SUBSCRIBE"
 
 
+def spout_channel(redis_url: str, *, topology: str, spout_task: str, timeout_s: float) -> Channel:
+    """Give the channel on which a Redis publishes the completions of a spout task. Raises `UsageError`."""
+    try:
+        location = read_redis_url(redis_url)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return Channel(url=redis_url, location=location, name=channel(topology, spout_task), timeout_s=timeout_s)
+
+
 class Subscription:
     """A subscription to one channel. `confirm` makes it, and makes it again; a loss ends it until then."""
 
-    def __init__(self, channel: Channel, connect: Connect) -> None:
-        self._channel, self._open = channel, connect
+    def __init__(self, source: Channel, connect: Connect) -> None:
+        self._channel, self._open = source, connect
         self._connection: PubSubConnection | None = None
         self._early: deque[bytes] = deque()
 

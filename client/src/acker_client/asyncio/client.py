@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from acker_protocol.anchors import Headers, read_anchors
@@ -9,7 +10,6 @@ from acker_protocol.anchors import Headers, read_anchors
 from acker_client import _transport, _validate
 from acker_client._client_base import BaseClient
 from acker_client._core import batch as batches
-from acker_client.admin import AsyncRoots, AsyncTopologies
 from acker_client.asyncio.driver import AsyncDriver
 from acker_client.asyncio.spout import AsyncSpout
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from acker_protocol.operations import OperationState
 
     from acker_client._core.submitter import OnDrop
+    from acker_client.admin import AsyncRoots, AsyncTopologies
     from acker_client.config import Clock, OnError, OnFull
 
 
@@ -70,8 +71,6 @@ class AsyncAcker(BaseClient):
         self._endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
         self._driver = AsyncDriver(self._endpoint.async_client_factory(self._config), sleep=clock.sleep_async)
         super().__init__(topology, endpoint=self._endpoint, config=self._config, on_drop=on_drop)
-        self.topologies = AsyncTopologies(self._session, self._driver.run)
-        self.roots = AsyncRoots(self._session, self._driver.run)
 
     async def __aenter__(self) -> Self:
         return self
@@ -90,6 +89,20 @@ class AsyncAcker(BaseClient):
             await self.flush()
         finally:
             await self._driver.close()
+
+    @cached_property
+    def topologies(self) -> "AsyncTopologies":
+        """The topologies of the service: create, get, delete."""
+        from acker_client.admin import AsyncTopologies  # noqa: PLC0415 - few programs need it
+
+        return AsyncTopologies(self._session, self._driver.run)
+
+    @cached_property
+    def roots(self) -> "AsyncRoots":
+        """The roots of the topology: get."""
+        from acker_client.admin import AsyncRoots  # noqa: PLC0415 - few programs need it
+
+        return AsyncRoots(self._session, self._driver.run)
 
     def spout(self, name: str) -> AsyncSpout:
         """Give a spout task of this process alone; the service removes it some time after the process has ended."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from acker_protocol.anchors import Headers, read_anchors
@@ -10,7 +11,6 @@ from acker_client import _validate
 from acker_client._client_base import BaseClient
 from acker_client._core.batch import Batch, collecting
 from acker_client._transport import Endpoint
-from acker_client.admin import Roots, Topologies
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
 from acker_client.sync.driver import Driver
 from acker_client.sync.spout import Spout
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from acker_protocol.operations import OperationState
 
     from acker_client._core.submitter import OnDrop
+    from acker_client.admin import Roots, Topologies
     from acker_client.config import Clock, OnError, OnFull
 
 
@@ -74,8 +75,6 @@ class Acker(BaseClient):
         endpoint = Endpoint(url=url, api_key=api_key, transport=transport)
         self._endpoint, self._driver = endpoint, Driver(endpoint.client_factory(config), sleep=clock.sleep)
         super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
-        self.topologies = Topologies(self._session, self._driver.run)
-        self.roots = Roots(self._session, self._driver.run)
 
     def __enter__(self) -> Self:
         return self
@@ -94,6 +93,20 @@ class Acker(BaseClient):
             self.flush()
         finally:
             self._driver.close()
+
+    @cached_property
+    def topologies(self) -> "Topologies":
+        """The topologies of the service: create, get, delete."""
+        from acker_client.admin import Topologies  # noqa: PLC0415 - few programs need it
+
+        return Topologies(self._session, self._driver.run)
+
+    @cached_property
+    def roots(self) -> "Roots":
+        """The roots of the topology: get."""
+        from acker_client.admin import Roots  # noqa: PLC0415 - few programs need it
+
+        return Roots(self._session, self._driver.run)
 
     def spout(self, name: str) -> Spout:
         """Give a spout task of this process alone: its name is ``name`` with the host and the process added.
