@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DEMO = ("-m", "examples.word_count")
 LINE_PX, CHARACTER_PX, MARGIN_PX = 19, 7.85, 16
-COLUMNS = 120
+COLUMNS = 108
 """Longer lines are cut here."""
 
 MAX_LINES = 30
