@@ -34,9 +34,9 @@ class Reader:
     done: list[tuple[Completion, Delivery]] = field(default_factory=list)
     fault: BaseException | None = None
 
-    def run(self, drain_s: float) -> None:
+    def run(self, drain_timeout: float) -> None:
         try:
-            self.source.run(stop=self.stop.is_set, drain_timeout=drain_s)
+            self.source.run(stop=self.stop.is_set, drain_timeout=drain_timeout)
         except BaseException as fault:  # noqa: BLE001 - the test looks at it
             self.fault = fault
 
@@ -58,15 +58,19 @@ def acker(acker_url: str, topology: str) -> Iterator[Acker]:
 
 
 @contextmanager
-def reading(acker: Acker, url: str, queue: str, *, drain_s: float = 0.0, **options: object) -> Iterator[Reader]:
+def reading(acker: Acker, url: str, queue: str, *, drain_timeout: float = 0.0, **options: object) -> Iterator[Reader]:
     """Read a queue until the block is left. What is sent stays in the reader's hand."""
 
     def send(root: Root, delivery: Delivery) -> None:
         reader.sent.append((delivery, root.headers("work")))
 
-    told: dict[str, object] = {"send": send, "requeue_after_s": 0.0, "on_done": lambda *pair: reader.done.append(pair)}
+    told: dict[str, object] = {
+        "send": send,
+        "requeue_delay": 0.0,
+        "on_completed": lambda *pair: reader.done.append(pair),
+    }
     reader = Reader(RabbitSpout(acker, spout="reader", url=url, queue=queue, **(told | options)))
-    thread = threading.Thread(target=reader.run, args=[drain_s])
+    thread = threading.Thread(target=reader.run, args=[drain_timeout])
     thread.start()
     try:
         yield reader
@@ -170,13 +174,13 @@ def test_what_else_send_raises_ends_the_reading_and_everything_is_delivered_agai
     left(broker, queue, 2)
 
 
-@pytest.mark.parametrize("otherwise", ["reject", lambda *_: "reject"])
+@pytest.mark.parametrize("on_failed", ["reject", lambda *_: "reject"])
 def test_a_failed_one_may_be_rejected_and_become_a_dead_letter(
-    acker: Acker, broker: Broker, queue: str, otherwise: object
+    acker: Acker, broker: Broker, queue: str, on_failed: object
 ) -> None:
     put(broker, f"{queue}-dead")
     put(broker, queue, "one", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{queue}-dead"})
-    with reading(acker, broker.url, queue, on_failed=otherwise) as reader:
+    with reading(acker, broker.url, queue, on_failed=on_failed) as reader:
         reader.wait_for(1)
         acker.fail(acker.receive(reader.sent[0][1], component="work"))
         eventually_true(lambda: broker.ready(f"{queue}-dead") == 1, within=LONG)

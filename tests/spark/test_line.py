@@ -39,7 +39,9 @@ def test_requests_of_a_large_batch_are_on_their_way_together_and_answered_in_ord
     inits = [Init(root_id=at, spout_task="reader", ack_val=at, message_id=str(at)) for at in range(1, 9)]
     found = tracked.acker(world=World(transport=Together(2))).line
     found.topology()
-    assert [(one.message, one.state) for one in found.send(inits)] == [(init, OperationState.PENDING) for init in inits]
+    assert [(one.operation, one.state) for one in found.send(inits)] == [
+        (init, OperationState.PENDING) for init in inits
+    ]
     assert tracked.pending() == {str(at) for at in range(1, 9)}
 
 

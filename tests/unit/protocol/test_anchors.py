@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from acker_client import Anchor, Anchors, InvalidHeader, TooManyAnchors, topology_of
+from acker_client import Anchor, Anchors, InvalidHeader, TooManyAnchors, UsageError, topology_of
 from acker_protocol.anchors import parse_anchors, read_anchors
 
 ONE = "00 default 00000000000000aa-00000000000000bb"
@@ -135,7 +135,7 @@ def test_more_than_64_anchors_are_refused_with_advice():
         Anchors(topology="default", anchors=many(65))
 
 
-def test_a_received_header_of_more_than_64_anchors_is_a_wrong_header():
+def test_a_received_header_of_more_than_64_anchors_is_an_invalid_header():
     listed = ",".join(map(str, many(65)))
     with pytest.raises(InvalidHeader, match="at most 64"):
         parse_anchors(f"00 default {listed}")
@@ -147,3 +147,9 @@ def test_the_topology_of_a_message_can_be_asked_before_there_is_an_acker_for_it(
     assert topology_of({}) is None
     with pytest.raises(InvalidHeader):
         topology_of({"Acker-Anchors": "orders"})
+
+
+@pytest.mark.parametrize("headers", [5, "Acker-Anchors", [1]])
+def test_what_are_no_headers_is_refused(headers):
+    with pytest.raises(UsageError, match="must be a mapping or pairs"):
+        topology_of(headers)
