@@ -8,7 +8,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores coverage mutations contract-fuzz test-generated java spark \
-        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench check format lock dist test-dist clean
+        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench images check format lock dist \
+        test-dist clean
 APART := faults spark deploy image cluster pipelines generated dist   # folders of tests/ with a target of their own
 
 help: ## List these targets
@@ -19,8 +20,8 @@ setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it;
 
 dev: $(VENV)/.dev ## As setup, with RabbitMQ's and Spark's Python for the examples, and all that developers use
 
-demo: $(VENV)/.runtime ## Count the words of a book through the acker, with workers that fail and die
-	$(BIN)/python -m examples.word_count
+demo: $(VENV)/.runtime ## Count the words of a book through the acker, with workers that fail and die (half a minute)
+	@$(BIN)/python -m examples.word_count
 
 serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its embedded store
 	$(BIN)/acker serve
@@ -77,6 +78,9 @@ faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts 
 bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=memory for one group
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY))
 
+images: $(VENV)/.dev ## Draw the documentation's pictures again, and record the demo (a minute)
+	$(BIN)/python -m docs.images demo
+
 check: $(VENV)/.dev ## Lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -109,16 +113,19 @@ clean: ## Remove .venv and what the tools left
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Acker needs Python 3.11 or later; say which with: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
+	@echo "Making a virtual environment in $(VENV): some seconds"
 	@$(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "This Python cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
 
 # Editable, built by the uv_build of the lock (it looks for its program on the PATH), so nothing unhashed is fetched.
 $(VENV)/.runtime: requirements.lock client/pyproject.toml service/pyproject.toml | $(BIN)/python
-	$(PIP) --require-hashes --requirement requirements.lock
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable client --editable service
+	@echo "Installing the acker and its packages into $(VENV): about a minute, once"
+	@$(PIP) --require-hashes --requirement requirements.lock
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable client --editable service
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock spark_connector/pyproject.toml $(VENV)/.runtime
-	$(PIP) --require-hashes --requirement requirements-dev.lock
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable spark_connector
+	@echo "Installing PySpark, RabbitMQ's client and the tools of developers into $(VENV): some minutes, once"
+	@$(PIP) --require-hashes --requirement requirements-dev.lock
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable spark_connector
 	@touch $@

@@ -1,4 +1,4 @@
-"""Knows the machine that something was measured on, as far as a reader needs to know it."""
+"""Describes the machine of a measurement for its readers."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Knows a measurement: the values of several rounds, and how those of one thing stand to those of another."""
+"""A measurement: the values of several rounds, and the ratio of two of them."""
 
 import statistics
 from collections.abc import Iterable

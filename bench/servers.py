@@ -12,7 +12,7 @@ from typing import Any
 import redis
 from acker_service.redis.embedded import find_program
 
-from examples.stage.ports import free_port
+from examples.support.ports import free_port
 
 NODE_TIMEOUT_MS = 3_000
 """After so long without a word a node is taken for gone; less, and one that gets no processor is."""

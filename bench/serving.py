@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from bench.servers import until
-from examples.stage.ports import free_port
+from examples.support.ports import free_port
 
 _SCHED = 2
 

@@ -1,4 +1,4 @@
-"""Knows how much is measured: in a whole run, and in one that only shows that every figure can be had."""
+"""The sizes of a run: of a whole one, and of one that only checks that every figure can be measured."""
 
 from dataclasses import dataclass
 

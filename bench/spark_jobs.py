@@ -1,4 +1,4 @@
-"""Knows the jobs that acking is measured on, at each level: no acks, batch level, row level.
+"""The jobs on which acking is measured, at each level: no acks, batch level, row level.
 
 *counting*: sentences of eight words are split and counted; next to no work for a message. *orders*: JSON is parsed, its
 twenty items are joined with their products, summed by customer and product group, and written as Parquet.

@@ -1,4 +1,4 @@
-"""Knows the table of what was measured: its lines, and how they are written for people, pages and programs."""
+"""The table of results: its lines, written for people, pages and programs."""
 
 import json
 from collections.abc import Sequence

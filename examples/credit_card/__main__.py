@@ -1,11 +1,11 @@
-"""Knows the command line of the credit cards: ``python -m examples.credit_card --help``."""
+"""The command line of the credit cards: ``python -m examples.credit_card --help``."""
 
 import argparse
 import sys
 
 from examples.credit_card.demo import run_demo
 from examples.credit_card.plan import Guarantee, Plan
-from examples.stage.stopping import until_stopped
+from examples.support.stopping import until_stopped
 
 OPTIONS = {
     "--orders": (int, 2000, "orders [2000]"),
@@ -39,8 +39,8 @@ def parse(arguments: list[str]) -> Plan:
     plan = Plan(**vars(parser.parse_args(arguments)))
     try:
         plan.check()
-    except ValueError as fault:
-        parser.error(str(fault))
+    except ValueError as error:
+        parser.error(str(error))
     return plan
 
 

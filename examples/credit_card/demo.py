@@ -1,4 +1,4 @@
-"""The demo from start to end: a broker unless one is there, the run, and what it proves; then all is gone again."""
+"""Runs the demo: starts a broker unless one is named, runs the orders, prints the proof, and removes everything."""
 
 import contextlib
 import tempfile
@@ -12,10 +12,10 @@ from examples.credit_card.plan import Plan
 from examples.credit_card.proof import count, prove
 from examples.credit_card.screen import Screen
 from examples.credit_card.supervisor import Outcome, run_orders
-from examples.stage.broker import NoBroker, running_broker
-from examples.stage.orders import Order, make_orders
-from examples.stage.processes import Died, processes_in
-from examples.stage.statuses import Status
+from examples.support.broker import NoBroker, running_broker
+from examples.support.orders import Order, make_orders
+from examples.support.processes import Died, processes_in
+from examples.support.statuses import Status
 
 PROVEN, FAILED = 0, 1
 
@@ -26,18 +26,18 @@ def run_demo(plan: Plan) -> int:
     orders = make_orders(plan.orders, seed=plan.seed)
     try:
         outcome = _run(plan, orders, screen)
-    except (NoBroker, Died, TimeoutError) as fault:
-        screen.tell(f"{type(fault).__name__}: {fault}")
+    except (NoBroker, Died, TimeoutError) as error:
+        screen.log(f"{type(error).__name__}: {error}")
         return FAILED
     except AMQPConnectionError:
-        screen.tell(f"NoBroker: no RabbitMQ answers at {plan.broker}")
+        screen.log(f"NoBroker: no RabbitMQ answers at {plan.broker}")
         return FAILED
     return _judge(plan, orders, outcome, screen)
 
 
 def _run(plan: Plan, orders: list[Order], screen: Screen) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="acker-cards-") as name, _broker(plan, Path(name)) as broker:
-        screen.tell(f"{plan.orders} orders, {plan.guarantee}")
+        screen.log(f"{plan.orders} orders, {plan.guarantee}")
         with processes_in(Path(name) / "run") as processes:
             return run_orders(plan, orders, processes, broker, screen)
 
@@ -59,7 +59,7 @@ def _judge(plan: Plan, orders: list[Order], outcome: Outcome, screen: Screen) ->
         "charged twice": counted.charged_twice,
         "status set twice": counted.status_set_twice,
         "notified more than once": counted.notified_again,
-        "processes killed": len(outcome.fallen),
+        "processes killed": len(outcome.killed),
     }
     screen.table(f"{plan.orders} orders, {plan.guarantee}, {outcome.seconds:.0f} s", ended | losses)
     screen.table("answers of the card service", dict(sorted(outcome.answers.items())))

@@ -1,4 +1,4 @@
-"""The notifying worker: tells the second system what became of an order."""
+"""The notifying worker: sends the status of an order to the second system."""
 
 import json
 from collections.abc import Mapping
@@ -6,25 +6,25 @@ from typing import Any
 
 from acker_client import Acker, FailTuple
 
-from examples.credit_card.wires import Task, Wire, task_of_this_process
-from examples.stage.notices import NoticeFault, Notices
-from examples.stage.statuses import Status
+from examples.credit_card.queues import Task, TupleQueue, task_of_this_process
+from examples.support.notices import NoticeFault, Notices
+from examples.support.statuses import Status
 
 
 def main(task: Task) -> None:
     """Run the worker until SIGTERM."""
-    wire, notices = Wire(task.broker, task.notify), Notices(task.notices)
+    tuples, notices = TupleQueue(task.broker, task.notify), Notices(task.notices)
     with Acker(task.acker, topology=task.topology, startup_timeout=None) as acker:
 
         def notify(headers: Mapping[str, Any], body: bytes) -> None:
             with acker.receive(headers, component="notify"):
                 notice = json.loads(body)
                 try:
-                    notices.tell(notice["orderId"], Status(notice["status"]))
-                except NoticeFault as fault:
-                    raise FailTuple(str(fault)) from fault
+                    notices.send(notice["orderId"], Status(notice["status"]))
+                except NoticeFault as error:
+                    raise FailTuple(str(error)) from error
 
-        wire.work_off(notify)
+        tuples.work(notify)
     notices.close()
 
 

@@ -1,10 +1,10 @@
-"""Knows what a run is asked to do, and decides who will be killed, when, and at which orders."""
+"""The options of a run, and which process is killed when."""
 
 import enum
 import random
 from dataclasses import dataclass
 
-from examples.stage.orders import DECLINED_EVERY, INVALID_EVERY
+from examples.support.orders import DECLINED_EVERY, INVALID_EVERY
 
 
 class Guarantee(enum.StrEnum):
@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Killing:
-    """Who is killed once so many orders are done."""
+    """A process to kill once ``done`` orders are done."""
 
     done: int
     worker: str
@@ -69,7 +69,7 @@ def choose_killings(plan: Plan) -> list[Killing]:
     return [Killing(done=at, worker=workers[turn % len(workers)]) for turn, at in enumerate(done)]
 
 
-def choose_dooms(plan: Plan) -> dict[str, str]:
+def choose_crash_points(plan: Plan) -> dict[str, str]:
     """Choose two orders at which an authoriser kills itself, each at one of the two worst moments."""
     if not plan.kills:
         return {}

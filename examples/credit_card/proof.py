@@ -1,11 +1,11 @@
-"""Knows what has to be true at the end of a run, by its guarantee, and whether it is."""
+"""The claims that have to hold at the end of a run, by its guarantee."""
 
 from dataclasses import dataclass
 
-from examples.credit_card.plan import Guarantee, Plan, choose_dooms
+from examples.credit_card.plan import Guarantee, Plan, choose_crash_points
 from examples.credit_card.supervisor import Outcome
-from examples.stage.orders import DECLINED_EVERY, INVALID_EVERY, Order
-from examples.stage.statuses import Status
+from examples.support.orders import DECLINED_EVERY, INVALID_EVERY, Order
+from examples.support.statuses import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +27,10 @@ class Count:
 
 
 def count(orders: list[Order], outcome: Outcome) -> Count:
-    """Count. Lost is an order of which nobody was told, or that has no status."""
-    told = {order for order, notices in outcome.notices.items() if notices}
+    """Count. An order is lost if no notice was sent, or if it has no status."""
+    notified = {order for order, notices in outcome.notices.items() if notices}
     return Count(
-        lost=sum(order.id not in outcome.statuses or order.id not in told for order in orders),
+        lost=sum(order.id not in outcome.statuses or order.id not in notified for order in orders),
         charged_twice=sum(times > 1 for times in outcome.charges.values()),
         status_set_twice=sum(times > 1 for times in outcome.times_set.values()),
         notified_again=sum(sum(notices.values()) > 1 for notices in outcome.notices.values()),
@@ -38,7 +38,7 @@ def count(orders: list[Order], outcome: Outcome) -> Count:
 
 
 def prove(plan: Plan, orders: list[Order], outcome: Outcome) -> list[Claim]:
-    """Hold what a run has left behind against what its guarantee promises."""
+    """Compare the result of a run with what its guarantee promises."""
     counted = count(orders, outcome)
     claims = {
         Guarantee.AT_MOST_ONCE: [_none_twice(counted)],
@@ -51,7 +51,7 @@ def prove(plan: Plan, orders: list[Order], outcome: Outcome) -> list[Claim]:
             _charged(outcome),
             _all_told(orders, outcome),
             _killed(plan, outcome),
-            _fallen(plan, outcome),
+            _crashed(plan, outcome),
         ],
     }
     return [*claims[plan.guarantee], _empty(outcome)]
@@ -99,14 +99,14 @@ def _all_told(orders: list[Order], outcome: Outcome) -> Claim:
 
 
 def _killed(plan: Plan, outcome: Outcome) -> Claim:
-    spouts = outcome.fallen.count("spout")
-    says = f"{len(outcome.fallen)} processes were killed with SIGKILL, {spouts} times the spout"
-    return Claim(says=says, holds=len(outcome.fallen) >= plan.kills and (spouts > 0 or not plan.kills))
+    spouts = outcome.killed.count("spout")
+    says = f"{len(outcome.killed)} processes were killed with SIGKILL, {spouts} times the spout"
+    return Claim(says=says, holds=len(outcome.killed) >= plan.kills and (spouts > 0 or not plan.kills))
 
 
-def _fallen(plan: Plan, outcome: Outcome) -> Claim:
+def _crashed(plan: Plan, outcome: Outcome) -> Claim:
     says = "one worker died between charge and status, and one between status and notice"
-    return Claim(says=says, holds=outcome.moments == sorted(choose_dooms(plan).values()))
+    return Claim(says=says, holds=outcome.crash_points == sorted(choose_crash_points(plan).values()))
 
 
 def _empty(outcome: Outcome) -> Claim:

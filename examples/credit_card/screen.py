@@ -1,4 +1,4 @@
-"""Knows how a run is shown: a line a second, and a table at the end."""
+"""Shows a run: one line a second, and a table at the end."""
 
 import time
 
@@ -9,21 +9,21 @@ EVERY_S = 1.0
 
 
 class Screen:
-    """Shows how far a run of so many orders is, and tells what happens."""
+    """Shows how far a run of so many orders is, and prints events."""
 
     def __init__(self, console: Console, *, orders: int) -> None:
         self.console, self._orders = console, orders
         self._shown = 0.0
 
-    def tell(self, event: str) -> None:
-        """Tell something."""
+    def log(self, event: str) -> None:
+        """Print an event."""
         self.console.print(event, style="yellow", markup=False)
 
-    def show(self, *, done: int, waiting: int, fallen: int) -> None:
+    def show(self, *, done: int, waiting: int, killed: int) -> None:
         """Show the figures of the moment, if the last ones are a second old."""
         if time.monotonic() - self._shown >= EVERY_S:
             self._shown = time.monotonic()
-            self.console.print(f"{done} of {self._orders} orders done, {waiting} waiting; {fallen} processes fallen")
+            self.console.print(f"{done} of {self._orders} orders done, {waiting} waiting; {killed} processes killed")
 
     def table(self, title: str, rows: dict[str, int]) -> None:
         """Show figures at the end."""

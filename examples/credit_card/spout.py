@@ -1,4 +1,4 @@
-"""The spout: reads the orders from RabbitMQ, sends each on, and acks it there when all that grew out of it is done."""
+"""The spout: reads the orders from RabbitMQ, sends each on, and acks it there when its tree is done."""
 
 import signal
 import threading
@@ -7,8 +7,8 @@ from acker_client import Acker, Root
 from acker_client.sources.rabbitmq import Delivery, RabbitSpout, RejectMessage
 
 from examples.credit_card.plan import Guarantee
-from examples.credit_card.wires import Task, task_of_this_process
-from examples.stage.orders import read_order
+from examples.credit_card.queues import Task, task_of_this_process
+from examples.support.orders import read_order
 
 REQUEUE_AFTER_S = 0.5
 DRAIN_S = 120.0
@@ -20,8 +20,8 @@ def main(task: Task) -> None:
     def send(root: Root, delivery: Delivery) -> None:
         try:
             read_order(delivery.body)
-        except ValueError as fault:
-            raise RejectMessage(str(fault)) from fault
+        except ValueError as error:
+            raise RejectMessage(str(error)) from error
         delivery.publish(task.authorise, delivery.body, root.anchor("authorise"))
 
     acking = task.guarantee != Guarantee.AT_MOST_ONCE

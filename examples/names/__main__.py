@@ -10,11 +10,11 @@ import pika
 from acker_client import Acker
 from pika.exceptions import AMQPConnectionError
 
-from examples.names.play import MESSAGE, Play, Seen
-from examples.stage.acker import make_topology, start_acker
-from examples.stage.broker import NoBroker, running_broker
-from examples.stage.processes import Died, processes_in
-from examples.stage.stopping import until_stopped
+from examples.names.scenario import MESSAGE, Observed, Scenario
+from examples.support.acker import create_topology, start_acker
+from examples.support.broker import NoBroker, running_broker
+from examples.support.processes import Died, processes_in
+from examples.support.stopping import until_stopped
 
 TOPOLOGY = "names"
 
@@ -31,17 +31,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def prove(seen: Seen, hard_name: str) -> dict[str, bool]:
+def prove(observed: Observed, hard_name: str) -> dict[str, bool]:
     """Say what has to be true at the end, and whether it is."""
     names = MESSAGE.split()
-    again = [name for name, redelivered in seen.deliveries if redelivered]
+    again = [name for name, redelivered in observed.deliveries if redelivered]
     return {
-        "two line tuples and six name tuples: one tree of eight edges": len(seen.edges) == len(seen.lines) + len(names),
-        "each name was greeted once": sorted(seen.greeted) == sorted(names),
+        "two line tuples and six name tuples: one tree of eight edges": len(observed.edges)
+        == len(observed.lines) + len(names),
+        "each name was greeted once": sorted(observed.greeted) == sorted(names),
         f"RabbitMQ delivered {hard_name} again, and nothing else": again == [hard_name]
-        and len(seen.deliveries) == len(names) + 1,
-        "when the greeter threw, nothing was told: the tree was not failed": seen.told_at_throw == [],
-        "the tree was acked, once, as the same root": [(done.message_id, done.acked) for done in seen.done]
+        and len(observed.deliveries) == len(names) + 1,
+        "when the greeter threw, nothing was told: the tree was not failed": observed.completions_at_error == [],
+        "the tree was acked, once, as the same root": [(done.message_id, done.acked) for done in observed.done]
         == [("the-six", True)],
     }
 
@@ -52,11 +53,11 @@ def main(options: argparse.Namespace) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="acker-names-")))
         broker = options.broker or stack.enter_context(running_broker(folder / "rabbitmq")).url
         url = start_acker(stack.enter_context(processes_in(folder / "run")), folder / "data")
-        make_topology(url, TOPOLOGY, dedupe_window_ms=60_000)
+        create_topology(url, TOPOLOGY, dedupe_window=60)
         acker = stack.enter_context(Acker(url, topology=TOPOLOGY))
         connection = stack.enter_context(contextlib.closing(pika.BlockingConnection(pika.URLParameters(broker))))
-        seen = Play(acker, connection, hard_name=options.hard_name).run()
-    claims = prove(seen, options.hard_name)
+        observed = Scenario(acker, connection, hard_name=options.hard_name).run()
+    claims = prove(observed, options.hard_name)
     for says, holds in claims.items():
         print("  proven" if holds else "  WRONG ", says, sep="  ")
     return 0 if all(claims.values()) else 1
@@ -66,7 +67,7 @@ if __name__ == "__main__":
     options = parse(sys.argv[1:])
     try:
         sys.exit(until_stopped(lambda: main(options)))
-    except (NoBroker, Died) as fault:
-        sys.exit(f"{type(fault).__name__}: {fault}")
+    except (NoBroker, Died) as error:
+        sys.exit(f"{type(error).__name__}: {error}")
     except AMQPConnectionError:
         sys.exit(f"NoBroker: no RabbitMQ answers at {options.broker}")

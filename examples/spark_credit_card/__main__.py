@@ -1,11 +1,11 @@
-"""Knows the command line of the card payments: ``python -m examples.spark_credit_card --help``."""
+"""The command line of the card payments: ``python -m examples.spark_credit_card --help``."""
 
 import argparse
 import sys
 
 from examples.spark_credit_card.plan import Plan
 from examples.spark_credit_card.run import run
-from examples.stage.stopping import until_stopped
+from examples.support.stopping import until_stopped
 
 OPTIONS = {
     "--orders": (int, 100, "so many orders lie in the queue, at least four times as many as prefetch [100]"),

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from examples.spark_credit_card import steps
 from examples.spark_credit_card.plan import SPOUT, TOPOLOGY, Places
-from examples.stage.reports import report
-from examples.stage.session import run_queries, start_session
+from examples.support.reports import report
+from examples.support.session import run_queries, start_session
 
 if TYPE_CHECKING:
     from acker_spark.batch import Function

@@ -1,10 +1,10 @@
-"""Knows what a run is asked to do, and where its parts find each other."""
+"""The options of a run, and the addresses of its parts."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 TOPOLOGY, SPOUT, QUEUE = "orders", "orders", "orders"
-MESSAGE_TIMEOUT_MS, DEDUPE_MS = 600_000, 1_200_000
+MESSAGE_TIMEOUT_S, DEDUPE_S = 600, 1_200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

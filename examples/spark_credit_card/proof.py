@@ -1,11 +1,11 @@
-"""Knows what has to be true at the end, and whether it is."""
+"""The claims that have to hold at the end of a run."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from examples.stage.orders import Order
-from examples.stage.screen import Claim
-from examples.stage.statuses import Status
+from examples.support.orders import Order
+from examples.support.screen import Claim
+from examples.support.statuses import Status
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,18 +12,18 @@ import httpx
 import pika
 from acker_protocol import routes
 
-from examples.spark_credit_card.plan import DEDUPE_MS, MESSAGE_TIMEOUT_MS, QUEUE, SPOUT, TOPOLOGY, Places, Plan
+from examples.spark_credit_card.plan import DEDUPE_S, MESSAGE_TIMEOUT_S, QUEUE, SPOUT, TOPOLOGY, Places, Plan
 from examples.spark_credit_card.proof import End, Story, prove
-from examples.stage import card_service
-from examples.stage.acker import make_topology, start_acker
-from examples.stage.broker import Broker, running_broker
-from examples.stage.cards import read_charges, start_card_service
-from examples.stage.notices import read_notices, start_notice_service
-from examples.stage.orders import make_orders, publish
-from examples.stage.processes import Child, Died, Processes, processes_in
-from examples.stage.reports import Reports
-from examples.stage.screen import Screen
-from examples.stage.statuses import Away, Statuses
+from examples.support import card_service
+from examples.support.acker import create_topology, start_acker
+from examples.support.broker import Broker, running_broker
+from examples.support.cards import read_charges, start_card_service
+from examples.support.notices import read_notices, start_notice_service
+from examples.support.orders import make_orders, publish
+from examples.support.processes import Child, Died, Processes, processes_in
+from examples.support.reports import Reports
+from examples.support.screen import Screen
+from examples.support.statuses import Away, Statuses
 
 LOOK_S = 0.03
 UNREADABLE = "no-order"
@@ -40,13 +40,13 @@ def run(plan: Plan) -> int:
             publish(broker.url, QUEUE, orders[:1])
             _publish_no_order(broker)
             publish(broker.url, QUEUE, orders[1:])
-            screen.tell(f"{len(orders)} orders lie in the queue; starting Spark")
-            with _crew(_places(plan, folder, broker, processes), processes) as crew:
-                Supervisor(plan, crew, broker, screen).supervise()
-                return screen.conclude(prove(orders, UNREADABLE, crew.story, crew.end(broker)))
+            screen.log(f"{len(orders)} orders lie in the queue; starting Spark")
+            with _pipeline(_places(plan, folder, broker, processes), processes) as pipeline:
+                Supervisor(plan, pipeline, broker, screen).supervise()
+                return screen.conclude(prove(orders, UNREADABLE, pipeline.story, pipeline.end(broker)))
 
 
-class Crew:
+class Pipeline:
     """The spout and the driver, what they have told, and what they have done."""
 
     def __init__(self, places: Places, processes: Processes) -> None:
@@ -106,27 +106,29 @@ class Crew:
 class Supervisor:
     """Kills driver and spout when so much is done, starts them again, and ends the spout when all orders are acked."""
 
-    def __init__(self, plan: Plan, crew: Crew, broker: Broker, screen: Screen) -> None:
-        self._plan, self._crew, self._broker, self._screen = plan, crew, broker, screen
+    def __init__(self, plan: Plan, pipeline: Pipeline, broker: Broker, screen: Screen) -> None:
+        self._plan, self._pipeline, self._broker, self._screen = plan, pipeline, broker, screen
         self._until = time.monotonic() + plan.within_s
 
     def supervise(self) -> None:
         """Go on until everything is acked and the queue is empty. Raises `Died`, ``TimeoutError``."""
         while True:
             self._until_all_is_acked()
-            if self._crew.spout.end(within=self._plan.within_s) != 0:
-                raise Died(f"the spout ended badly:\n{self._crew.spout.tail()}")
+            if self._pipeline.spout.end(within=self._plan.within_s) != 0:
+                raise Died(f"the spout ended badly:\n{self._pipeline.spout.tail()}")
             if not self._broker.ready(QUEUE):
                 return
-            self._crew.spout = self._crew.start("spout")  # it held some that it had not emitted yet
+            self._pipeline.spout = self._pipeline.start("spout")  # it held some that it had not emitted yet
 
     def _until_all_is_acked(self) -> None:
-        story = self._crew.story
+        story = self._pipeline.story
         while len(story.acked) <= self._plan.orders or story.pending:
             if time.monotonic() > self._until:
-                raise TimeoutError(f"not all was acked within {self._plan.within_s:.0f} s:\n{self._crew.driver.tail()}")
-            self._crew.listen()
-            settled = self._crew.settled()
+                raise TimeoutError(
+                    f"not all was acked within {self._plan.within_s:.0f} s:\n{self._pipeline.driver.tail()}"
+                )
+            self._pipeline.listen()
+            settled = self._pipeline.settled()
             if settled is not None:
                 self._kill_in_time(settled)
                 self._show(settled)
@@ -134,22 +136,22 @@ class Supervisor:
 
     def _kill_in_time(self, settled: int) -> None:
         """Kill by what is done, not by the clock: the driver after a third, the spout after half of all orders."""
-        story = self._crew.story
+        story = self._pipeline.story
         if story.driver_killed_at is None and settled >= self._plan.orders // 3:
-            self._crew.driver.kill_group()
+            self._pipeline.driver.kill_group()
             story.driver_killed_at = settled
-            self._crew.driver = self._crew.start("driver")
-            self._screen.tell(f"{settled} orders are settled: the driver is killed with SIGKILL, and started again")
+            self._pipeline.driver = self._pipeline.start("driver")
+            self._screen.log(f"{settled} orders are settled: the driver is killed with SIGKILL, and started again")
         if story.spout_killed_at is None and len(story.acked) >= self._plan.orders // 2:
-            self._crew.spout.kill()
+            self._pipeline.spout.kill()
             story.spout_killed_at, story.spout_held = len(story.acked), story.pending
-            self._crew.spout = self._crew.start("spout")
-            self._screen.tell(
+            self._pipeline.spout = self._pipeline.start("spout")
+            self._screen.log(
                 f"{len(story.acked)} orders are acked: the spout is killed with SIGKILL, and started again"
             )
 
     def _show(self, settled: int) -> None:
-        story = self._crew.story
+        story = self._pipeline.story
         self._screen.show(
             settled=settled,
             acked=len(story.acked),
@@ -160,19 +162,15 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def _crew(places: Places, processes: Processes) -> Iterator[Crew]:
-    make_topology(
-        places.acker,
-        TOPOLOGY,
-        message_timeout_ms=MESSAGE_TIMEOUT_MS,
-        dedupe_window_ms=DEDUPE_MS,
-        retention_ms=DEDUPE_MS,
+def _pipeline(places: Places, processes: Processes) -> Iterator[Pipeline]:
+    create_topology(
+        places.acker, TOPOLOGY, message_timeout=MESSAGE_TIMEOUT_S, dedupe_window=DEDUPE_S, retention=DEDUPE_S
     )
-    crew = Crew(places, processes)
+    pipeline = Pipeline(places, processes)
     try:
-        yield crew
+        yield pipeline
     finally:
-        crew.driver.kill_group()
+        pipeline.driver.kill_group()
 
 
 def _places(plan: Plan, folder: Path, broker: Broker, processes: Processes) -> Places:

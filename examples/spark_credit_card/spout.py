@@ -17,8 +17,8 @@ from acker_client import Acker, Completion
 from acker_protocol.ids import format_id
 
 from examples.spark_credit_card.plan import QUEUE, SPOUT, TOPOLOGY, Places
-from examples.stage.reports import report
-from examples.stage.streams import Stream
+from examples.support.reports import report
+from examples.support.streams import Stream
 
 LISTEN_S = 0.05
 

@@ -1,13 +1,13 @@
-"""Knows what is done for one order, wherever Spark has it done; each step may be done again."""
+"""The steps for one order, as Spark runs them; each may be repeated."""
 
 import uuid
 from functools import cache
 from pathlib import Path
 
-from examples.stage.cards import CardFault, Cards
-from examples.stage.notices import NoticeFault, Notices
-from examples.stage.orders import read_order
-from examples.stage.statuses import Away, Status, Statuses
+from examples.support.cards import CardFault, Cards
+from examples.support.notices import NoticeFault, Notices
+from examples.support.orders import read_order
+from examples.support.statuses import Away, Status, Statuses
 
 Said = tuple[str | None, str | None, str | None, str | None]
 SAID = "id string, status string, fault string, error string"
@@ -47,7 +47,7 @@ def authorise_carelessly(body: str, cards: str, statuses: str) -> Said:
 def notify(order_id: str, status: str, notices: str) -> str | None:
     """Tell the second system; gives the fault, if there was one."""
     try:
-        _notices(notices).tell(order_id, Status(status))
+        _notices(notices).send(order_id, Status(status))
     except NoticeFault as fault:
         return str(fault)
     return None

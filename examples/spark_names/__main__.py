@@ -1,11 +1,11 @@
-"""Knows the command line of the names: ``python -m examples.spark_names --help``."""
+"""The command line of the names: ``python -m examples.spark_names --help``."""
 
 import argparse
 import sys
 
 from examples.spark_names.plan import Plan
 from examples.spark_names.run import run
-from examples.stage.stopping import until_stopped
+from examples.support.stopping import until_stopped
 
 
 def parse(arguments: list[str]) -> Plan:

@@ -14,8 +14,8 @@ from acker_spark.columns import EDGE, ROOT
 from pyspark.sql import functions as F
 
 from examples.spark_names.plan import FAILS, SPOUT, THROWS_AT, TOPOLOGY, Plan
-from examples.stage.reports import report
-from examples.stage.session import run_queries, start_session
+from examples.support.reports import report
+from examples.support.session import run_queries, start_session
 
 if TYPE_CHECKING:
     from acker_spark.batch import Function

@@ -1,10 +1,10 @@
-"""Knows the messages, who is hard to greet, and where the parts of a run find each other."""
+"""The messages, the names that fail, and the addresses of the parts of a run."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 TOPOLOGY, SPOUT = "names", "reader"
-MESSAGE_TIMEOUT_MS, DEDUPE_MS = 600_000, 1_200_000
+MESSAGE_TIMEOUT_S, DEDUPE_S = 600, 1_200
 
 MESSAGES = {
     "heroes": "刘备 关羽 张飞\n曹操 郭嘉 荀彧",

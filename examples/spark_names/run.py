@@ -11,9 +11,9 @@ import httpx
 from acker_protocol import routes
 
 from examples.spark_names.plan import (
-    DEDUPE_MS,
+    DEDUPE_S,
     FAILS,
-    MESSAGE_TIMEOUT_MS,
+    MESSAGE_TIMEOUT_S,
     MESSAGES,
     SPOUT,
     THROWS_AT,
@@ -22,10 +22,10 @@ from examples.spark_names.plan import (
     edges_of,
     names_of,
 )
-from examples.stage.acker import make_topology, start_acker
-from examples.stage.processes import Child, Died, Processes, processes_in
-from examples.stage.reports import Reports
-from examples.stage.screen import Claim, Screen
+from examples.support.acker import create_topology, start_acker
+from examples.support.processes import Child, Died, Processes, processes_in
+from examples.support.reports import Reports
+from examples.support.screen import Claim, Screen
 
 LOOK_S = 0.1
 
@@ -38,10 +38,11 @@ def run(plan: Plan) -> int:
         with processes_in(folder) as processes:
             plan = replace(plan, acker=start_acker(processes, folder / "data"), folder=str(folder / "run"))
             Path(plan.folder).mkdir()
-            terms = {"message_timeout_ms": MESSAGE_TIMEOUT_MS, "dedupe_window_ms": DEDUPE_MS, "retention_ms": DEDUPE_MS}
-            make_topology(plan.acker, TOPOLOGY, **terms)
+            create_topology(
+                plan.acker, TOPOLOGY, message_timeout=MESSAGE_TIMEOUT_S, dedupe_window=DEDUPE_S, retention=DEDUPE_S
+            )
             for message in MESSAGES:
-                screen.tell(f"{message}: {' '.join(names_of(message))}, a tree of {edges_of(message)} edges")
+                screen.log(f"{message}: {' '.join(names_of(message))}, a tree of {edges_of(message)} edges")
             round_ = Round(plan, processes, screen)
             try:
                 round_.follow()
@@ -121,12 +122,12 @@ class Round:
             case {"message": str(message), "attempt": int(attempt), "outcome": str(outcome), "reason": reason}:
                 self.story.outcomes[message, attempt] = outcome
                 why = f" ({reason}): it is replayed" if reason else ""
-                self._screen.tell(f"{message}, attempt {attempt}: {outcome}{why}")
+                self._screen.log(f"{message}, attempt {attempt}: {outcome}{why}")
             case {"stage": str(stage), "texts": list(texts)}:
-                self._screen.tell(f"{stage}: {', '.join(texts)}")
+                self._screen.log(f"{stage}: {', '.join(texts)}")
             case {"failed": str(cause)}:
                 self.story.thrown.append(cause)
-                self._screen.tell(f"the query ended ({cause}) and goes on from its checkpoint")
+                self._screen.log(f"the query ended ({cause}) and goes on from its checkpoint")
             case {"finished": True}:
                 self.story.finished = True
 

@@ -6,8 +6,8 @@ import sys
 from acker_spark import Acker
 
 from examples.spark_names.plan import MESSAGES, SPOUT, TOPOLOGY, Plan
-from examples.stage.reports import report
-from examples.stage.streams import Stream
+from examples.support.reports import report
+from examples.support.streams import Stream
 
 
 def main(plan: Plan) -> None:

@@ -1,11 +1,11 @@
-"""Knows the command line of the word count on Spark: ``python -m examples.spark_word_count --help``."""
+"""The command line of the word count on Spark: ``python -m examples.spark_word_count --help``."""
 
 import argparse
 import sys
 
 from examples.spark_word_count.plan import Plan
 from examples.spark_word_count.run import run
-from examples.stage.stopping import until_stopped
+from examples.support.stopping import until_stopped
 
 OPTIONS = {
     "--lines": (int, 300, "count so many lines of the book [300]"),

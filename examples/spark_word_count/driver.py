@@ -9,8 +9,8 @@ from acker_spark import Acker, Ledger
 from pyspark.sql import functions as F
 
 from examples.spark_word_count.plan import SPOUT, TOPOLOGY, Plan
-from examples.stage.reports import report
-from examples.stage.session import run_queries, start_session
+from examples.support.reports import report
+from examples.support.session import run_queries, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

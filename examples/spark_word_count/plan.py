@@ -1,4 +1,4 @@
-"""Knows what a run is asked to do, and where its parts find each other."""
+"""The options of a run, and the addresses of its parts."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -7,7 +7,7 @@ from pathlib import Path
 from examples.word_count import text
 
 TOPOLOGY, SPOUT = "sentences", "reader"
-MESSAGE_TIMEOUT_MS, DEDUPE_MS = 600_000, 1_200_000
+MESSAGE_TIMEOUT_S, DEDUPE_S = 600, 1_200
 TOGETHER = 20
 """So many sentences are a file of the stream."""
 

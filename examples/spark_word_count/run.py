@@ -10,11 +10,11 @@ from pathlib import Path
 import httpx
 from acker_protocol import routes
 
-from examples.spark_word_count.plan import DEDUPE_MS, MESSAGE_TIMEOUT_MS, SPOUT, TOPOLOGY, Plan
-from examples.stage.acker import make_topology, start_acker
-from examples.stage.processes import Child, Died, Processes, processes_in
-from examples.stage.reports import Reports
-from examples.stage.screen import Claim, Screen
+from examples.spark_word_count.plan import DEDUPE_S, MESSAGE_TIMEOUT_S, SPOUT, TOPOLOGY, Plan
+from examples.support.acker import create_topology, start_acker
+from examples.support.processes import Child, Died, Processes, processes_in
+from examples.support.reports import Reports
+from examples.support.screen import Claim, Screen
 from examples.word_count import text
 
 LOOK_S = 0.1
@@ -28,8 +28,10 @@ def run(plan: Plan) -> int:
         with processes_in(folder) as processes:
             plan = replace(plan, acker=start_acker(processes, folder / "data"), folder=str(folder / "run"))
             Path(plan.folder).mkdir()
-            _make_topology(plan)
-            screen.tell(f"Counting the words of {plan.lines} lines of Newton's Opticks; starting Spark")
+            create_topology(
+                plan.acker, TOPOLOGY, message_timeout=MESSAGE_TIMEOUT_S, dedupe_window=DEDUPE_S, retention=DEDUPE_S
+            )
+            screen.log(f"Counting the words of {plan.lines} lines of Newton's Opticks; starting Spark")
             round_ = Round(plan, processes, screen)
             try:
                 round_.follow()
@@ -103,15 +105,15 @@ class Round:
                 self.story.acked.add(number)
                 self.story.pending = pending
                 if attempt > 1:
-                    self._screen.tell(f"sentence {number}, attempt {attempt}: acked")
+                    self._screen.log(f"sentence {number}, attempt {attempt}: acked")
             case {"outcome": str(outcome), "sentence": str(number), "attempt": int(attempt), "reason": reason}:
                 self.story.failed[number] = str(reason)
                 line = self._plan.sentences()[int(number)].strip()
-                self._screen.tell(f"sentence {number}, attempt {attempt}: {outcome} ({reason}), replayed: {line!r}")
+                self._screen.log(f"sentence {number}, attempt {attempt}: {outcome} ({reason}), replayed: {line!r}")
             case {"batch": int(batch)}:
                 self.story.batches[batch] += 1
             case {"failed": str(cause)}:
-                self._screen.tell(f"the query ended ({cause}) and goes on from its checkpoint")
+                self._screen.log(f"the query ended ({cause}) and goes on from its checkpoint")
             case {"finished": True}:
                 self.story.finished = True
 
@@ -146,8 +148,3 @@ def _saved(folder: Path) -> Counter[str]:
 def _pending(plan: Plan) -> int:
     answer = httpx.get(plan.acker + routes.spout(TOPOLOGY, SPOUT), trust_env=False)
     return int(answer.raise_for_status().json()["pending"])
-
-
-def _make_topology(plan: Plan) -> None:
-    terms = {"message_timeout_ms": MESSAGE_TIMEOUT_MS, "dedupe_window_ms": DEDUPE_MS, "retention_ms": DEDUPE_MS}
-    make_topology(plan.acker, TOPOLOGY, **terms)

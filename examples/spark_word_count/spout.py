@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from acker_client import Acker, Completion
 
 from examples.spark_word_count.plan import SPOUT, TOGETHER, TOPOLOGY, Plan
-from examples.stage.reports import report
-from examples.stage.streams import Stream
+from examples.support.reports import report
+from examples.support.streams import Stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

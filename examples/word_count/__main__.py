@@ -1,4 +1,4 @@
-"""Knows the command line of the word count: ``python -m examples.word_count --help``."""
+"""The command line of the word count: ``python -m examples.word_count --help``."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ OPTIONS = {
     "--within-s": (float, 180.0, "give up after so many seconds [180]"),
     "--seed": (int, 1730, "chooses the line at which a worker dies, and which split worker gets which line [1730]"),
     "--hard-word": (str, "prism", "split workers fail a line that says this the first time they see it [prism]"),
-    "--drop-word": (str, None, "make the count workers forget this word and ack it all the same: the proof must fail"),
+    "--drop-word": (str, None, "make the count workers ack this word without counting it: the proof must fail"),
 }
 
 
@@ -27,12 +27,12 @@ def parse(arguments: list[str]) -> Plan:
     )
     for name, (kind, default, help_) in OPTIONS.items():
         parser.add_argument(name, type=kind, default=default, help=help_)
-    parser.add_argument("--keep-going", action="store_true", help="begin anew after each round, until Ctrl-C")
+    parser.add_argument("--keep-going", action="store_true", help="begin again after each round, until Ctrl-C")
     plan = Plan(**vars(parser.parse_args(arguments)))
     try:
         plan.check()
-    except ValueError as fault:
-        parser.error(str(fault))
+    except ValueError as error:
+        parser.error(str(error))
     return plan
 
 

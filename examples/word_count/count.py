@@ -11,19 +11,19 @@ from acker_client import AsyncAcker
 
 from examples.word_count.reports import report
 from examples.word_count.tally import Tally
+from examples.word_count.tuple_server import serve
 from examples.word_count.tuples import Word
-from examples.word_count.worker import serve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What this worker is started with; with words of line ``stand_still_at`` in its hand it waits to be killed."""
+    """What this worker is started with; when it holds words of line ``pause_at`` it waits to be killed."""
 
     acker: str
     topology: str
     listener: int
     tally: str
-    stand_still_at: int | None
+    pause_at: int | None
     drop_word: str | None
 
 
@@ -34,17 +34,17 @@ class CountWorker:
         self._task, self._acker, self._tally = task, acker, tally
 
     async def count_all(self, words: list[Word]) -> None:
-        """Count some words and ack them. Dying in between is the worst moment: all come again, and are there."""
+        """Count some words, then ack them. If the worker dies in between, all words come again."""
         self._tally.add(word for word in words if word["word"] != self._task.drop_word)
-        if any(word["line"] == self._task.stand_still_at for word in words):
-            await self._stand_still(words)
+        if any(word["line"] == self._task.pause_at for word in words):
+            await self._pause_until_killed(words)
         async with self._acker.batch():
             for word in words:
                 await self._acker.ack(self._acker.receive(word["headers"], component="count"))
 
-    async def _stand_still(self, words: list[Word]) -> None:
-        """Say so and never go on, so that whoever kills this worker is sure to lose something."""
-        report(stands_still=True, line=self._task.stand_still_at, holds=len(words))
+    async def _pause_until_killed(self, words: list[Word]) -> None:
+        """Report the pause and wait: the supervisor kills this worker while it holds unacked words."""
+        report(paused=True, line=self._task.pause_at, holds=len(words))
         await asyncio.Event().wait()
 
 

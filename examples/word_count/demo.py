@@ -1,4 +1,4 @@
-"""The demo from start to end: an acker of its own, rounds on it, what they prove; then all is gone again."""
+"""Runs the demo: starts an acker, runs rounds on it, prints the proof, and removes everything."""
 
 import asyncio
 import itertools
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from examples.word_count.crew import Place
+from examples.word_count.acker import create_topology, start_acker
 from examples.word_count.plan import Plan
 from examples.word_count.processes import processes_in
 from examples.word_count.proof import Proof, prove
 from examples.word_count.screen import Screen
-from examples.word_count.service import make_topology, start_acker
 from examples.word_count.supervisor import run_round
+from examples.word_count.workers import Location
 
 PROVEN, FAILED = 0, 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -35,14 +35,14 @@ async def _run_until_signal(plan: Plan, console: Console) -> int:
     except asyncio.CancelledError:
         console.print("Stopped; every process has ended, and the temporary data are gone.")
         return 128 + ended_by[0]
-    except Exception as fault:  # noqa: BLE001 - whatever went wrong is told, and all has ended
-        for leaf in _leaves(fault):
+    except Exception as error:  # noqa: BLE001 - every error is printed; all processes have ended
+        for leaf in _leaves(error):
             console.print(f"{type(leaf).__name__}: {leaf}", style="red", markup=False)
         return FAILED
 
 
 def _end_on_signal(running: "asyncio.Task[int]") -> list[int]:
-    """Let the first signal end the run in good order, and further ones not disturb that; gives what came."""
+    """Cancel the run at the first signal and ignore later ones; gives the signals that came."""
     came: list[int] = []
 
     def end(number: int) -> None:
@@ -62,21 +62,21 @@ async def _run(plan: Plan, console: Console) -> int:
         async with processes_in(folder) as processes:
             acker = await start_acker(processes, folder / "data")
             for number in itertools.count(1):
-                place = Place(acker=acker, topology=f"word-count-{number}", folder=folder / str(number))
-                proof = await _run_round(plan, place, console)
+                location = Location(acker=acker, topology=f"word-count-{number}", folder=folder / str(number))
+                proof = await _run_round(plan, location, console)
                 if not proof.holds or not plan.keep_going:
                     return PROVEN if proof.holds else FAILED
     raise AssertionError("count never ends")
 
 
-async def _run_round(plan: Plan, place: Place, console: Console) -> Proof:
+async def _run_round(plan: Plan, location: Location, console: Console) -> Proof:
     lines = plan.read_lines()
-    place.folder.mkdir()
-    make_topology(plan, place)
-    console.print(f"Counting the words of {len(lines)} lines of Newton's Opticks, with the acker at {place.acker}")
+    location.folder.mkdir()
+    create_topology(plan, location)
+    console.print(f"Counting the words of {len(lines)} lines of Newton's Opticks, with the acker at {location.acker}")
     since = time.monotonic()
     with Screen(console, lines=len(lines)) as screen:
-        round_ = await run_round(plan, lines, place, screen)
+        round_ = await run_round(plan, lines, location, screen)
     console.print(f"Done in {time.monotonic() - since:.1f} s.")
     proof = prove(lines, round_)
     _show(proof, console)
@@ -92,9 +92,9 @@ def _show(proof: Proof, console: Console) -> None:
     console.print("All of it is proven." if proof.holds else "Not all of it is true.")
 
 
-def _leaves(fault: BaseException) -> Iterator[BaseException]:
-    if not isinstance(fault, BaseExceptionGroup):
-        yield fault
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
         return
-    for part in fault.exceptions:
+    for part in error.exceptions:
         yield from _leaves(part)

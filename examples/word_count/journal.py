@@ -1,4 +1,4 @@
-"""Knows what the spout was told: how many roots were acked, failed and timed out, and an example of each replay."""
+"""Counts the outcomes of a run, and keeps which lines failed or timed out and were acked later."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ill:
-    """What once became of a line other than being acked."""
+class FailedAttempt:
+    """An attempt at a line that failed or timed out."""
 
     line: int
     attempt: int
@@ -23,23 +23,25 @@ class Journal:
 
     def __init__(self) -> None:
         self._told = dict.fromkeys(("acked", "failed", "timed_out"), 0)
-        self._ills: dict[int, list[Ill]] = {}
-        self._cured: list[Ill] = []
+        self._failures: dict[int, list[FailedAttempt]] = {}
+        self._recovered: list[FailedAttempt] = []
 
     def note(self, done: "Completion", *, line: int, attempt: int) -> None:
-        """Take note of a completion; a line that is acked is cured of what befell it before."""
+        """Count a completion; when a line is acked, its earlier failed attempts have recovered."""
         self._told[done.outcome.value] += 1
         if done.acked:
-            self._cured += self._ills.pop(line, [])
+            self._recovered += self._failures.pop(line, [])
             return
-        ill = Ill(line=line, attempt=attempt, outcome=done.outcome.value, reason=done.reason, component=done.component)
-        self._ills.setdefault(line, []).append(ill)
+        failure = FailedAttempt(
+            line=line, attempt=attempt, outcome=done.outcome.value, reason=done.reason, component=done.component
+        )
+        self._failures.setdefault(line, []).append(failure)
 
     def progress(self, *, pending: int, waiting: int) -> dict[str, int]:
         """Give the figures of the moment."""
         replayed = self._told["failed"] + self._told["timed_out"]
         return {**self._told, "replayed": replayed, "pending": pending, "waiting": waiting}
 
-    def story(self) -> dict[str, Any]:
-        """Give what the proof needs: how many lines were acked, and what those that were replayed had been through."""
-        return {"acked": self._told["acked"], "cured": [asdict(ill) for ill in self._cured]}
+    def summary(self) -> dict[str, Any]:
+        """Give what the proof needs: how many lines were acked, and the failed attempts that were replayed."""
+        return {"acked": self._told["acked"], "recovered": [asdict(failure) for failure in self._recovered]}

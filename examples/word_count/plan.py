@@ -1,4 +1,4 @@
-"""Knows what a run is asked to do, and decides who will fail and who will die."""
+"""The options of a run, and which worker is killed at which line."""
 
 import random
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class Plan:
         numbers = (self.split_workers, self.count_workers, self.max_pending, self.message_timeout_ms, self.within_s)
         if self.lines < 0 or min(numbers) <= 0:
             raise ValueError("numbers of workers, lines and milliseconds have to be more than 0")
-        choose_doom(self, self.read_lines(), ["count-1"])
+        choose_kill_point(self, self.read_lines(), ["count-1"])
 
     def read_lines(self) -> dict[int, str]:
         """Read the lines to count, by number. Raises ``ValueError`` if none of them would fail."""
         book = text.read_lines()
-        hard = [place for place, line in enumerate(book.values(), start=1) if self.hard_word in text.words(line)]
+        hard = [number for number, line in enumerate(book.values(), start=1) if self.hard_word in text.words(line)]
         most = self.lines or len(book)
         if not hard or most < hard[0]:
             asked = f"take at least {hard[0]} lines" if hard else "choose another word"
@@ -41,14 +41,14 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doom:
-    """Where a worker dies: the count worker of this name, with words of this line in its hand."""
+class KillPoint:
+    """When a worker is killed: the count worker of this name, while it holds words of this line."""
 
     line: int
     count_worker: str
 
 
-def choose_doom(plan: Plan, lines: dict[int, str], count_workers: list[str]) -> Doom:
+def choose_kill_point(plan: Plan, lines: dict[int, str], count_workers: list[str]) -> KillPoint:
     """Choose a line in the middle third, and the count worker of its first word.
 
     A line with the hard word is left out: it would fail, and what has failed does not time out any more.
@@ -58,6 +58,6 @@ def choose_doom(plan: Plan, lines: dict[int, str], count_workers: list[str]) -> 
     said = {number: text.words(lines[number]) for number in middle}
     fit = [number for number, words in said.items() if words and plan.hard_word not in words]
     if not fit:
-        raise ValueError("no line in the middle is fit to die at: take more lines")
+        raise ValueError("no line in the middle can be the kill point: take more lines")
     line = random.Random(plan.seed).choice(fit)
-    return Doom(line=line, count_worker=group_by_word(said[line][0], count_workers))
+    return KillPoint(line=line, count_worker=group_by_word(said[line][0], count_workers))

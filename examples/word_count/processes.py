@@ -1,4 +1,4 @@
-"""Knows the processes that a run has started: starts them, listens to their reports, and ends them by their pid."""
+"""The processes of a run: starts them, reads their reports, ends them by their pid."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class Died(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Child:
-    """One process; ``may_end`` once it has been told to, or has told so itself."""
+    """One process; ``may_end`` once it was asked to end, or has reported that it ends."""
 
     name: str
     process: asyncio.subprocess.Process
@@ -46,15 +46,15 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ProcessReport:
     """What a process has reported."""
 
     child: Child
-    told: dict[str, Any]
+    fields: dict[str, Any]
 
 
 class Processes:
-    """The children, each watched in a task of ``group``, with their logs in ``folder``; their reports are in ``heard``.
+    """The children, each watched in a task of ``group``, with their logs in ``folder``; reports arrive in ``reports``.
 
     They are sessions of their own: a Ctrl-C reaches them through the supervisor only.
     """
@@ -62,7 +62,7 @@ class Processes:
     def __init__(self, group: asyncio.TaskGroup, folder: Path) -> None:
         self._group, self._folder = group, folder
         self._children: list[Child] = []
-        self.heard: asyncio.Queue[Heard] = asyncio.Queue()
+        self.reports: asyncio.Queue[ProcessReport] = asyncio.Queue()
 
     async def start_module(self, name: str, task: dict[str, Any], *, listener: int | None = None) -> Child:
         """Start the program of this package that a name like count-1 begins with; its task is its one argument.
@@ -108,12 +108,12 @@ class Processes:
         return child
 
     async def _watch(self, child: Child) -> None:
-        """Listen to a process until it ends. Raises `Died`, which ends the run, where that is a fault."""
+        """Listen to a process until it ends. Raises `Died`, which ends the run, if it should not have ended."""
         if child.process.stdout is not None:
             async for line in child.process.stdout:
-                told = read_report(line)
-                child.may_end = child.may_end or "end" in told
-                self.heard.put_nowait(Heard(child=child, told=told))
+                fields = read_report(line)
+                child.may_end = child.may_end or "end" in fields
+                self.reports.put_nowait(ProcessReport(child=child, fields=fields))
         code = await child.process.wait()
         if not child.may_end:
             tail = "\n".join(child.log.read_text(errors="replace").splitlines()[-15:])

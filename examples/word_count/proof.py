@@ -1,4 +1,4 @@
-"""Knows what has to be true at the end of a round, and whether it is."""
+"""The claims that have to hold at the end of a round."""
 
 from collections import Counter
 from contextlib import closing
@@ -32,18 +32,18 @@ class Proof:
 
 
 def prove(lines: dict[int, str], round_: Round) -> Proof:
-    """Hold what a round has left behind against the text."""
+    """Compare the result of a round with the text."""
     counts: Counter[str] = Counter()
     again = 0
     for path in round_.tallies:
         with closing(Tally(path)) as tally:
             counts.update(tally.counts())
-            again += tally.came_again()
+            again += tally.duplicates()
     claims = (
         _equal(counts, text.plain_count(lines.values())),
-        _all_acked(lines, round_.story["acked"]),
-        _replayed(lines, round_.story["cured"], "failed"),
-        _replayed(lines, round_.story["cured"], "timed_out"),
+        _all_acked(lines, round_.summary["acked"]),
+        _replayed(lines, round_.summary["recovered"], "failed"),
+        _replayed(lines, round_.summary["recovered"], "timed_out"),
         _killed(round_),
         Claim(says=f"{again} words came again in a replay, and none was counted twice", holds=again > 0),
     )
@@ -64,15 +64,15 @@ def _all_acked(lines: dict[int, str], acked: int) -> Claim:
     return Claim(says=f"{acked} of {len(lines)} lines were acked", holds=acked == len(lines))
 
 
-def _replayed(lines: dict[int, str], cured: list[dict[str, Any]], outcome: str) -> Claim:
-    told = [ill for ill in cured if ill["outcome"] == outcome]
+def _replayed(lines: dict[int, str], recovered: list[dict[str, Any]], outcome: str) -> Claim:
+    told = [failure for failure in recovered if failure["outcome"] == outcome]
     said = outcome.replace("_", " ")
     if not told:
         return Claim(says=f"no line {said} and was replayed", holds=False)
     first = told[0]
     by = f" by {first['component']}: {first['reason']}" if first["component"] else ""
     example = f"line {first['line']}, {lines[first['line']].strip()!r}, attempt {first['attempt']}{by}"
-    count = len({ill["line"] for ill in told})
+    count = len({failure["line"] for failure in told})
     return Claim(says=f"{count} lines {said}, were replayed and then acked, e.g. {example}", holds=True)
 
 
@@ -81,7 +81,7 @@ def _killed(round_: Round) -> Claim:
     if len(round_.killings) != 1:
         return Claim(says=f"{len(round_.killings)} workers were killed instead of one", holds=False)
     killing = round_.killings[0]
-    timed_out = {ill["line"] for ill in round_.story["cured"] if ill["outcome"] == "timed_out"}
+    timed_out = {failure["line"] for failure in round_.summary["recovered"] if failure["outcome"] == "timed_out"}
     says = (
         f"{killing.worker} was killed with SIGKILL between counting {killing.held} words and acking them; "
         f"line {killing.line}, of which it held some, timed out and was replayed"

@@ -1,16 +1,16 @@
-"""Knows how a process tells its supervisor something: one JSON object per line, on its standard output."""
+"""Reports from a process to its supervisor: one JSON object per line of standard output."""
 
 import json
 from typing import Any
 
 
-def report(**told: Any) -> None:
-    """Tell the supervisor."""
-    print(json.dumps(told), flush=True)
+def report(**fields: Any) -> None:
+    """Send a report to the supervisor."""
+    print(json.dumps(fields), flush=True)
 
 
 def read_report(line: bytes) -> dict[str, Any]:
-    """Read what a process told."""
-    told = json.loads(line)
-    assert isinstance(told, dict), told
-    return told
+    """Read a report."""
+    fields = json.loads(line)
+    assert isinstance(fields, dict), fields
+    return fields

@@ -1,4 +1,4 @@
-"""Knows how a run is shown: live on a terminal, else as a line a second."""
+"""Shows a run: live on a terminal, else as one line a second."""
 
 import time
 from typing import Self
@@ -14,7 +14,7 @@ EVERY_S = 1.0
 
 
 class Screen:
-    """Shows the figures of a round of so many lines, and tells what happens."""
+    """Shows the figures of a round of so many lines, and prints events."""
 
     def __init__(self, console: Console, *, lines: int) -> None:
         self._console, self._lines = console, lines
@@ -31,8 +31,8 @@ class Screen:
         if self._live is not None:
             self._live.stop()
 
-    def tell(self, event: str) -> None:
-        """Tell something that stays on the screen."""
+    def log(self, event: str) -> None:
+        """Print an event that stays on the screen."""
         self._console.print(event, style="yellow")
 
     def show(self, figures: Figures) -> None:

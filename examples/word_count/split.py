@@ -11,8 +11,8 @@ import httpx
 from acker_client import AsyncAcker
 
 from examples.word_count.text import words
+from examples.word_count.tuple_server import serve
 from examples.word_count.tuples import Sentence, Word, group_by_word
-from examples.word_count.worker import serve
 
 Outbox = defaultdict[str, list[Word]]
 
@@ -59,7 +59,7 @@ class SplitWorker:
                 )
 
     async def _send(self, url: str, part: list[Word]) -> None:
-        """Send words, and do not ask what became of them: their edges stay open until somebody acks them."""
+        """Send words and ignore lost connections: the edge of a lost word stays open, and its root times out."""
         with contextlib.suppress(httpx.TransportError):
             (await self._http.post(f"{url}/tuples", json=part)).raise_for_status()
 

@@ -57,13 +57,13 @@ class LineSpout:
             self._settle(done)
             self._emit_what_fits()
             report(progress=self._journal.progress(pending=len(self._pending), waiting=len(self._waiting)))
-        report(end=self._journal.story())
+        report(end=self._journal.summary())
 
     def _is_finished(self) -> bool:
         return not self._pending and not self._waiting
 
     def _settle(self, done: Completion) -> None:
-        """Take note of what became of a root. One that is told a second time is not pending any more."""
+        """Count a completion. A completion that comes a second time is not pending any more."""
         attempt = self._pending.pop(done.root_id, None)
         if attempt is None:
             return
@@ -72,7 +72,7 @@ class LineSpout:
             self._waiting.appendleft(replace(attempt, number=attempt.number + 1))
 
     def _emit_what_fits(self) -> None:
-        """Emit in lots of ``TOGETHER``, the rest when nothing else is pending."""
+        """Emit ``TOGETHER`` lines at a time, the rest when nothing else is pending."""
         while self._waiting:
             lot = min(TOGETHER, len(self._waiting), self._max_pending)
             if len(self._pending) + lot > self._max_pending:
@@ -91,7 +91,7 @@ class LineSpout:
         return Sentence(headers=headers, line=attempt.line, attempt=attempt.number, text=attempt.text)
 
     def _send(self, sentences: list[Sentence]) -> None:
-        """Send to any split worker (Storm's shuffle grouping), the acker will tell what became of it."""
+        """Send to any split worker (Storm's shuffle grouping); if they are lost, their roots time out."""
         url = self._random.choice(self._split_workers)
         with contextlib.suppress(httpx.TransportError):
             self._http.post(f"{url}/tuples", json=sentences).raise_for_status()
@@ -104,5 +104,5 @@ def main(task: Task) -> None:
 
 
 if __name__ == "__main__":
-    told = json.loads(sys.argv[1])
-    main(Task(**told | {"plan": Plan(**told["plan"])}))
+    task = json.loads(sys.argv[1])
+    main(Task(**task | {"plan": Plan(**task["plan"])}))

@@ -1,4 +1,4 @@
-"""The supervisor of a round: listens to the crew, kills the worker that stands still, and replaces it."""
+"""Supervises a round: reads the reports, kills the worker that pauses, and replaces it."""
 
 import asyncio
 import signal
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from examples.word_count.crew import Crew, Place
-from examples.word_count.plan import Plan, choose_doom
+from examples.word_count.plan import Plan, choose_kill_point
 from examples.word_count.processes import Child, Processes, processes_in
 from examples.word_count.screen import Screen
+from examples.word_count.workers import Location, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,73 +24,73 @@ class Killing:
 
     @property
     def sudden(self) -> bool:
-        """Whether SIGKILL ended it, of which a process learns nothing."""
+        """Whether SIGKILL ended it: the process cannot react to that."""
         return self.code == -signal.SIGKILL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What a round leaves behind: the spout's story, who was killed, and the tallies."""
+    """The result of a round: the spout's summary, the killed workers, and the tallies."""
 
-    story: dict[str, Any]
+    summary: dict[str, Any]
     killings: list[Killing]
     tallies: list[Path]
 
 
 class Supervisor:
-    """Runs one round and listens to what is reported."""
+    """Runs one round and acts on its reports."""
 
-    def __init__(self, crew: Crew, processes: Processes, screen: Screen) -> None:
-        self._crew, self._processes, self._screen = crew, processes, screen
-        self._awaited = set(crew.workers)
+    def __init__(self, workers: Workers, processes: Processes, screen: Screen) -> None:
+        self._workers, self._processes, self._screen = workers, processes, screen
+        self._awaited = set(workers.names)
         self.killings: list[Killing] = []
 
     async def listen(self) -> dict[str, Any]:
-        """Listen until the spout has ended; gives its story."""
+        """Listen until the spout has ended; gives its summary."""
         while True:
-            heard = await self._processes.heard.get()
-            if "end" in heard.told:
-                story: dict[str, Any] = heard.told["end"]
-                return story
-            if "ready" in heard.told:
-                await self._admit(heard.child)
-            elif "stands_still" in heard.told:
-                await self._replace(heard.child, heard.told)
+            received = await self._processes.reports.get()
+            if "end" in received.fields:
+                summary: dict[str, Any] = received.fields["end"]
+                return summary
+            if "ready" in received.fields:
+                await self._admit(received.child)
+            elif "paused" in received.fields:
+                await self._replace(received.child, received.fields)
             else:
-                self._screen.show(heard.told["progress"])
+                self._screen.show(received.fields["progress"])
 
     async def _admit(self, child: Child) -> None:
         """Start the spout when the last worker that is waited for is ready; one that replaces another is not."""
         if child.name in self._awaited:
             self._awaited.remove(child.name)
             if not self._awaited:
-                await self._crew.start_spout()
+                await self._workers.start_spout()
 
-    async def _replace(self, child: Child, told: dict[str, Any]) -> None:
+    async def _replace(self, child: Child, fields: dict[str, Any]) -> None:
         """Kill a worker. Its successor has the same socket and tally, but nothing that it held."""
         code = await child.kill()
-        killing = Killing(worker=child.name, line=told["line"], held=told["holds"], code=code)
+        killing = Killing(worker=child.name, line=fields["line"], held=fields["holds"], code=code)
         self.killings.append(killing)
-        await self._crew.start_count_worker(child.name)
-        self._screen.tell(
-            f"{child.name} stood still at line {killing.line} with {killing.held} words counted and not acked: "
+        await self._workers.start_count_worker(child.name)
+        self._screen.log(
+            f"{child.name} paused at line {killing.line} with {killing.held} words counted and not acked: "
             "killed with SIGKILL and replaced"
         )
 
 
-async def run_round(plan: Plan, lines: dict[int, str], place: Place, screen: Screen) -> Round:
+async def run_round(plan: Plan, lines: dict[int, str], location: Location, screen: Screen) -> Round:
     """Run a round to its end; all its processes are gone then. Raises an ``ExceptionGroup`` with what went wrong."""
-    async with processes_in(place.folder) as processes:
-        with Crew(plan, place, processes) as crew:
-            supervisor = Supervisor(crew, processes, screen)
-            await crew.start_workers(choose_doom(plan, lines, crew.count_workers))
-            story = await _within(plan.within_s, supervisor.listen())
-            tallies = [crew.tally(name) for name in crew.count_workers]
-    return Round(story=story, killings=supervisor.killings, tallies=tallies)
+    async with processes_in(location.folder) as processes:
+        with Workers(plan, location, processes) as workers:
+            supervisor = Supervisor(workers, processes, screen)
+            await workers.start_workers(choose_kill_point(plan, lines, workers.count_workers))
+            summary = await _within(plan.within_s, supervisor.listen())
+            tallies = [workers.tally(name) for name in workers.count_workers]
+    return Round(summary=summary, killings=supervisor.killings, tallies=tallies)
 
 
-async def _within(seconds: float, story: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+async def _within(seconds: float, summary: Awaitable[dict[str, Any]]) -> dict[str, Any]:
     try:
-        return await asyncio.wait_for(story, seconds)
+        return await asyncio.wait_for(summary, seconds)
     except TimeoutError:
         raise TimeoutError(f"the round did not end within {seconds} s") from None

@@ -1,4 +1,4 @@
-"""Knows which words were counted, in a file that outlives its worker; the same word of the same line counts once."""
+"""Stores counted words in a file that outlives its worker; the same word of the same line counts once."""
 
 import sqlite3
 from collections import Counter
@@ -36,6 +36,6 @@ class Tally:
         """Give how often each word was counted."""
         return Counter(dict(self._file.execute("SELECT word, count(*) FROM counted GROUP BY word")))
 
-    def came_again(self) -> int:
+    def duplicates(self) -> int:
         """Give how many words came again, in a replay, and were not counted twice."""
         return int(self._file.execute("SELECT coalesce(sum(words), 0) FROM again").fetchone()[0])

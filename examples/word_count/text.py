@@ -1,4 +1,4 @@
-"""Knows the book: its lines, their words, and the plain count that every other way to count has to equal."""
+"""The book: its lines, their words, and the plain count that the workers have to equal."""
 
 import re
 from collections import Counter
@@ -21,5 +21,5 @@ def words(line: str) -> list[str]:
 
 
 def plain_count(lines: Iterable[str]) -> Counter[str]:
-    """Count the words in one loop, with nobody failing."""
+    """Count the words in one loop."""
     return Counter(word for line in lines for word in words(line))

@@ -1,4 +1,4 @@
-"""Knows the tuples as they travel between the processes: JSON objects, each with the headers that carry its anchors."""
+"""The tuples between the processes: JSON objects, each with the headers that carry its anchors."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -6,7 +6,7 @@ from zlib import crc32
 
 
 class Sentence(TypedDict):
-    """From the spout to a split worker: one line of the book, and the how-manieth attempt at it this is."""
+    """From the spout to a split worker: one line of the book, and the number of the attempt."""
 
     headers: dict[str, str]
     line: int
@@ -15,7 +15,7 @@ class Sentence(TypedDict):
 
 
 class Word(TypedDict):
-    """From a split worker to a count worker: one word, and where it stands."""
+    """From a split worker to a count worker: one word, and its position."""
 
     headers: dict[str, str]
     line: int

@@ -38,7 +38,7 @@ def test_every_root_of_the_page_is_told_once_as_acked(acker: AckerProcess, tmp_p
     assert left.keys() == {"default", "orders-8"}
     assert left["orders-8"]["acked"] == 90
     emitted = (tmp_path / "emitted.txt").read_text().splitlines()
-    told = Counter((tmp_path / "told.txt").read_text().splitlines())
+    told = Counter((tmp_path / "completed.txt").read_text().splitlines())
     assert emitted == [f"order-{number}" for number in range(150)]
     assert told == {f"{order} acked": 1 for order in emitted}
 

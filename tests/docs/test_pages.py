@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.examples import run
-from tests.support.pages import MARK, PAGES, ROOT, groups, languages, own_tests
+from tests.support.pages import MARK, PAGES, ROOT, fences, groups, languages, own_tests
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -24,6 +24,28 @@ def test_every_link_of_the_documentation_leads_to_a_page() -> None:
     links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())]
     assert len(links) > 50
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_link_to_a_section_leads_to_one() -> None:
+    links = [
+        (page, path or page.name, section)
+        for page in PAGES
+        for path, section in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+    ]
+    assert len(links) > 40
+    assert [(page.name, path, at) for page, path, at in links if at not in sections(page.parent / path)] == []
+
+
+def sections(page: Path) -> set[str]:
+    """The names by which links find the sections of a page, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_the_program_of_the_tutorial_is_the_blocks_of_its_page() -> None:
+    page, program = ((ROOT / path).read_text() for path in ("docs/tutorial.md", "examples/tutorial.py"))
+    shown = [line for fence in fences(page) if fence.language == "python" for line in fence.code.splitlines() if line]
+    assert [line for line in program.splitlines() if line][1:] == shown
 
 
 @pytest.mark.parametrize(

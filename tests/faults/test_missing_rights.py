@@ -10,7 +10,7 @@ import anyio
 import httpx
 import pytest
 
-from examples.stage.ports import free_port
+from examples.support.ports import free_port
 from tests.faults.test_rights import PAGE
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.receivers import Receiver, served

@@ -10,7 +10,7 @@ import yaml
 from acker_service.redis.embedded import find_program
 from acker_service.settings import Settings
 
-from examples.stage.ports import free_port
+from examples.support.ports import free_port
 from tests.support.servers import acker_serve
 
 COMPOSE = Path(__file__).parents[2] / "compose.yaml"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from examples.stage.broker import Broker, running_broker
+from examples.support.broker import Broker, running_broker
 from tests.support.broker import need_broker
 from tests.support.servers import acker_serve
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from examples.credit_card.__main__ import parse
-from examples.credit_card.plan import Guarantee, Plan, choose_dooms, choose_killings
+from examples.credit_card.plan import Guarantee, Plan, choose_crash_points, choose_killings
 from examples.credit_card.proof import expected, prove
 from examples.credit_card.supervisor import Outcome
-from examples.stage.broker import Broker
-from examples.stage.orders import make_orders
-from examples.stage.statuses import Status
+from examples.support.broker import Broker
+from examples.support.orders import make_orders
+from examples.support.statuses import Status
 from tests.support.pages import ROOT
 
 
@@ -102,8 +102,8 @@ def perfect(plan: Plan) -> Outcome:
         charges={order: 1 for order, status in statuses.items() if status is Status.AUTHORISED},
         answers={},
         notices={order: {status.value: 1} for order, status in statuses.items()},
-        fallen=[killing.worker for killing in choose_killings(plan)],
-        moments=sorted(choose_dooms(plan).values()),
+        killed=[killing.worker for killing in choose_killings(plan)],
+        crash_points=sorted(choose_crash_points(plan).values()),
         left={"orders": 0},
         seconds=1.0,
     )
@@ -130,8 +130,8 @@ SECOND = "order-00002"
         ("effectively-once", {"charges": {"order-00010": 1}}),
         ("effectively-once", {"notices": {SECOND: {}}}),
         ("effectively-once", {"notices": {SECOND: {"authorised": 1, "declined": 1}}}),
-        ("effectively-once", {"fallen": ["notify-1"]}),
-        ("effectively-once", {"moments": ["charged"]}),
+        ("effectively-once", {"killed": ["notify-1"]}),
+        ("effectively-once", {"crash_points": ["charged"]}),
         ("effectively-once", {"left": {"orders": 1}}),
     ],
 )

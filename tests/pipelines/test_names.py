@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from examples.stage.broker import Broker
+from examples.support.broker import Broker
 from tests.support.pages import ROOT
 
 pytestmark = pytest.mark.timeout(400)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.stage.broker import Broker
+from examples.support.broker import Broker
 from tests.support.examples import run
 from tests.support.pages import DOCS
 

@@ -13,8 +13,8 @@ from acker_client import Acker, Completion, OperationsLost, Root, TupleClosed
 from acker_client.sources.rabbitmq import Delivery, RabbitSpout, RejectMessage
 from acker_protocol.errors import UnknownTopology
 
-from examples.stage.acker import make_topology
-from examples.stage.broker import Broker, running_broker
+from examples.support.acker import create_topology
+from examples.support.broker import Broker, running_broker
 from tests.support.broker import need_broker
 from tests.support.relay import Relay, relayed
 from tests.support.servers import acker_serve
@@ -47,7 +47,7 @@ class Reader:
 @pytest.fixture
 def topology(acker_url: str) -> str:
     name = f"orders-{secrets.token_hex(4)}"
-    make_topology(acker_url, name, message_timeout_ms=60_000)
+    create_topology(acker_url, name, message_timeout=60)
     return name
 
 
@@ -132,7 +132,7 @@ def test_a_failed_one_is_requeued_and_delivered_again(acker: Acker, broker: Brok
 
 
 def test_one_that_timed_out_is_requeued(acker: Acker, acker_url: str, broker: Broker, queue: str) -> None:
-    make_topology(acker_url, acker.topology, message_timeout_ms=1_000)
+    create_topology(acker_url, acker.topology, message_timeout=1)
     put(broker, queue, "one")
     with reading(acker, broker.url, queue) as reader:
         reader.wait_for(2)
@@ -213,7 +213,7 @@ def test_no_more_is_delivered_than_may_be_pending(acker: Acker, broker: Broker, 
 def test_no_more_is_delivered_than_the_topology_lets_be_pending(
     acker: Acker, acker_url: str, broker: Broker, queue: str
 ) -> None:
-    make_topology(acker_url, acker.topology, max_spout_pending=3)
+    create_topology(acker_url, acker.topology, max_spout_pending=3)
     put(broker, queue, *map(str, range(20)))
     with reading(acker, broker.url, queue) as reader:
         reader.wait_for(3)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from examples.stage.broker import NoBroker, find_program
+from examples.support.broker import NoBroker, find_program
 
 
 def need_broker() -> None:

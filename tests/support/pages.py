@@ -1,4 +1,4 @@
-"""Knows a page of the documentation: its examples by language, and the answers it shows.
+"""Reads a page of the documentation: its examples by language, and the answers it shows.
 
 A page is groups: examples, then the answer that all of them are shown to give. A block that is not run like that says
 so in the line above: ``<!-- tested by PATH -->`` names the test that reads it, ``<!-- not run: REASON -->`` why there

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 from acker_service.redis.embedded import EmbeddedServer
 
-from examples.stage.ports import free_port
+from examples.support.ports import free_port
 
 PROGRAM = ("-m", "acker_service")
 

@@ -23,7 +23,7 @@ from bench.servers import (
     form_cluster,
     until,
 )
-from examples.stage.ports import free_port
+from examples.support.ports import free_port
 from tests.support.proxy import Proxy, proxied
 
 NAME = "acker"

@@ -1,0 +1,100 @@
+"""The comparison's programs run, or compile; what its table says of redelivered and lost pieces is shown."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import GroupCallbacks
+from dramatiq.rate_limits.backends import StubBackend
+
+from examples.support.broker import Broker
+from tests.support.examples import needed
+from tests.support.pages import DOCS, ROOT
+from tests.support.servers import AckerProcess, acker_serve, free_port
+
+pytestmark = pytest.mark.timeout(400)
+
+PROGRAMS = ("with_acker", "with_dramatiq", "with_faststream")
+COUNTS = {"and": 1, "dog": 1, "fox": 1, "free": 1, "is": 1, "room": 1, "the": 2}
+
+
+@pytest.fixture(scope="module")
+def store_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def acker(tmp_path_factory: pytest.TempPathFactory, store_port: int) -> Iterator[AckerProcess]:
+    """An acker whose store the other programs use as their Redis."""
+    folder = tmp_path_factory.mktemp("comparison")
+    with acker_serve(folder, "--data-dir", str(folder / "data"), "--store-port", str(store_port)) as acker:
+        yield acker
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_counts_each_word_once_though_the_store_is_away_and_reports_what_is_not_a_word(
+    program: str, broker: Broker, acker: AckerProcess, store_port: int
+) -> None:
+    addresses = {
+        "ACKER_URL": acker.url,
+        "RABBITMQ_URL": broker.url,
+        "REDIS_URL": f"redis://127.0.0.1:{store_port}",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-m", f"examples.comparison.{program}"],
+        cwd=ROOT,
+        env=os.environ | addresses,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines()[-2:] == ["done line-1 line-2", str(COUNTS)]
+    assert "'2' is not a word" in ran.stdout + ran.stderr
+
+
+def test_the_topology_of_storm_compiles(tmp_path: Path) -> None:
+    project = ROOT / "examples/comparison/storm/pom.xml"
+    command = [needed("mvn"), "--quiet", "--batch-mode", "--file", project, f"-DbuildDirectory={tmp_path}", "compile"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=360, check=False)
+    assert ran.returncode == 0, ran.stdout
+    assert (tmp_path / "classes/LineCount.class").exists()
+
+
+def test_the_page_shows_each_program_as_it_is() -> None:
+    page = (DOCS / "comparison.md").read_text()
+    for program in PROGRAMS:
+        source = (ROOT / f"examples/comparison/{program}.py").read_text()
+        assert source.partition('"""\n\n')[2].strip() in page, f"docs/comparison.md shows another {program}.py"
+    assert (ROOT / "examples/comparison/storm/src/main/java/LineCount.java").read_text().strip() in page
+
+
+@pytest.fixture
+def stub() -> Iterator[StubBroker]:
+    """A broker of Dramatiq in memory, with callbacks of groups."""
+    broker = StubBroker()
+    broker.add_middleware(GroupCallbacks(StubBackend()))
+    broker.emit_after("process_boot")
+    yield broker
+    broker.close()
+
+
+def test_a_group_of_dramatiq_calls_back_too_early_when_a_piece_is_delivered_twice_and_another_is_lost(
+    stub: StubBroker,
+) -> None:
+    piece = dramatiq.actor(broker=stub, actor_name="piece")(lambda _name: None)
+    done = dramatiq.actor(broker=stub, actor_name="done")(lambda _name: None)
+    group = dramatiq.group([piece.message("a"), piece.message("b")], broker=stub)
+    group.add_completion_callback(done.message("both"))
+    group.run()
+    queue = stub.queues["default"]
+    first, _lost = (dramatiq.Message.decode(queue.get(timeout=5)) for _ in range(2))
+    for _ in range(2):  # a worker dies after the group's count and before its ack: the broker delivers the piece again
+        stub.emit_after("process_message", first)
+    assert dramatiq.Message.decode(queue.get(timeout=5)).actor_name == "done"
