@@ -6,7 +6,7 @@ Without it a delta that is applied twice would not be seen, since the first alre
 from collections import Counter
 from typing import Any
 
-from acker_spark.columns import ROOT, unsigned
+from acker_spark._batch.columns import ROOT, unsigned
 
 from tests.spark.tracked import Tracked
 

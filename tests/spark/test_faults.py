@@ -14,9 +14,8 @@ import pytest
 from acker_client import calls
 from acker_client.errors import Unreachable
 from acker_protocol.operations import Ack
-from acker_spark import shipping
-from acker_spark.columns import EDGE, ROOT, unsigned
-from acker_spark.line import World
+from acker_spark._batch.collector import BatchState
+from acker_spark._batch.columns import EDGE, ROOT, unsigned
 from pyspark.sql import functions as F
 
 from tests.spark.driver import OPS_A_REQUEST, SCHEMA
@@ -47,13 +46,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deltas do not name their edges, so that nobody can see that one is applied again."""
 
-    def unnamed(book: Any) -> Any:
-        return [Ack(root_id=root, ack_val=value) for (root, _), value in book.edges.items()]
+    def unnamed(state: Any) -> Any:
+        return [Ack(root_id=root, ack_val=value) for (root, _), value in state.edges.items()]
 
-    monkeypatch.setattr(shipping, "deltas", unnamed)
+    monkeypatch.setattr(BatchState, "deltas", unnamed)
 
 
-def nothing(batch: Any, batch_id: int, ledger: Any) -> None:
+def nothing(batch: Any, batch_id: int, collector: Any) -> None:
     """Do nothing."""
 
 
@@ -76,10 +75,10 @@ class Broken(httpx.BaseTransport):
 
 def dies_and_comes_back(lines: Any, tracked: Tracked, at: int) -> None:
     """Run a batch that dies before a request, and again with its rows in another number of partitions."""
-    dying, whole = tracked.acker(query_id="q", world=World(transport=Broken(at))), tracked.acker(query_id="q")
+    dying, whole = tracked.acker(query_id="q", transport=Broken(at)), tracked.acker(query_id="q")
     with pytest.raises(RuntimeError, match="the driver dies"):
-        dying.batch(nothing)(dying.root(lines.repartition(3, "sentence"), "id"), 0)
-    whole.batch(nothing)(whole.root(lines.repartition(5, "id"), "id"), 0)
+        dying.foreach_batch(nothing)(dying.root(lines.repartition(3, "sentence"), "id"), 0)
+    whole.foreach_batch(nothing)(whole.root(lines.repartition(5, "id"), "id"), 0)
 
 
 @pytest.mark.parametrize("at", range(1, REQUESTS + 1))
@@ -117,7 +116,7 @@ def test_a_task_that_is_tried_again_counts_once(lines: Any, tracked: Tracked, tm
     acker = tracked.acker(query_id="q")
     passed = F.udf(fails_once(str(tmp_path / "once")), "long", useArrow=False)
     rows = acker.root(lines, "id").withColumn("id", passed("id"))
-    acker.ack_rows(lambda out, _: out.collect())(rows, 0)
+    acker.foreach_rows(lambda out, _: out.collect())(rows, 0)
     assert (tmp_path / "once").exists()
     assert elsewhere.let_go() == {"acked": MESSAGES}
 
@@ -173,7 +172,7 @@ def lose_a_reply(lines: Any, tracked: Tracked, lost: int) -> None:
     with proxied(int(tracked.process.url.rpartition(":")[2])) as proxy:
         proxy.once(Fate.DROP, lambda sent: b"POST /v1" in sent and next(left) == lost)
         acker = tracked.acker(query_id="q", url=f"http://127.0.0.1:{proxy.port}")
-        acker.batch(nothing)(acker.root(lines, "id"), 0)
+        acker.foreach_batch(nothing)(acker.root(lines, "id"), 0)
         acker.close()
     assert proxy.fallen == [Fate.DROP]
 
@@ -206,13 +205,12 @@ def test_an_acker_that_is_down_for_a_minute_is_waited_for(lines: Any, tmp_path: 
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as process:
         tracked, outage = Tracked(process=process), Outage(process)
         elsewhere = Elsewhere(lines, tracked)
-        world = World(clock=outage.clock, sleep=outage.sleep)
-        hasty = tracked.acker(query_id="q", world=world, retry_for=30.0)
+        hasty = tracked.acker(query_id="q", clock=outage, retry_timeout=30.0)
         with pytest.raises(Unreachable):
-            hasty.batch(outage.begin)(hasty.root(lines, "id"), 0)
+            hasty.foreach_batch(outage.begin)(hasty.root(lines, "id"), 0)
         outage.sleep(60)
-        acker = tracked.acker(query_id="q", world=world)
-        acker.batch(outage.begin)(acker.root(lines, "id"), 0)
+        acker = tracked.acker(query_id="q", clock=outage)
+        acker.foreach_batch(outage.begin)(acker.root(lines, "id"), 0)
         assert elsewhere.let_go() == {"acked": MESSAGES}
         tracked.close()
 
@@ -221,16 +219,18 @@ def test_a_message_that_failed_and_comes_again_does_not_come_alive(lines: Any, t
     """Its root was failed by a row that was received; another row of it is acked by a later batch."""
     acker = tracked.acker(query_id="emitter")
     sent: list[Any] = []
-    emit = acker.batch(
-        lambda batch, _, ledger: sent.extend(ledger.emit(batch, "topic", key=["copy"]).select(ROOT, EDGE).collect())
+    emit = acker.foreach_batch(
+        lambda batch, _, collector: sent.extend(
+            collector.emit(batch, "topic", key=["copy"]).select(ROOT, EDGE).collect()
+        )
     )
     emit(acker.root(lines.where("id = 1"), "id").withColumn("copy", F.explode(F.array(F.lit(1), F.lit(2)))), 0)
     second = tracked.acker(query_id="second")
     rows = lines.sparkSession.createDataFrame([tuple(row) for row in sent], f"{ROOT} long, {EDGE} long")
     one = min(row[EDGE] for row in sent)
-    failing = second.batch(lambda batch, _, ledger: ledger.fail(batch.where(f"{EDGE} = {one}"), "no"))
+    failing = second.foreach_batch(lambda batch, _, collector: collector.fail(batch.where(f"{EDGE} = {one}"), "no"))
     failing(second.received(rows), 0)
     told(tracked, {"1": "failed"})
-    second.batch(nothing)(second.received(rows), 1)
+    second.foreach_batch(nothing)(second.received(rows), 1)
     assert tracked.outcomes() == {"1": "failed"}
     assert tracked.pending() == set()

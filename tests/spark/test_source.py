@@ -10,12 +10,12 @@ from typing import Any
 import pyspark
 import pyspark_acker
 import pytest
-from acker_client.errors import Misuse
 from acker_protocol import routes
 from acker_protocol.errors import MailboxOwned, UnknownTopology
 from acker_protocol.ids import format_id
-from acker_spark.datasource import CompletionsReader, CompletionsSource
-from acker_spark.source_options import read_options
+from acker_spark.errors import UsageError
+from acker_spark.source.datasource import CompletionsSource, CompletionsStreamReader
+from acker_spark.source.options import read_options
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StringType, StructField, StructType
@@ -66,7 +66,7 @@ def mailbox(acker_process: AckerProcess) -> Mailbox:
 
 @pytest.fixture
 def options(mailbox: Mailbox) -> dict[str, str]:
-    return {"url": mailbox.acker.url, "topology": mailbox.topology, "spout_task": SPOUT}
+    return {"url": mailbox.acker.url, "topology": mailbox.topology, "spoutTask": SPOUT}
 
 
 @pytest.fixture
@@ -113,11 +113,11 @@ def sink(tmp_path: Path) -> Sink:
 
 
 @pytest.fixture
-def reader(options: dict[str, str]) -> Iterator[CompletionsReader]:
+def reader(options: dict[str, str]) -> Iterator[CompletionsStreamReader]:
     """A reader as Spark holds one on its driver, but without a Spark."""
-    reader = CompletionsReader(read_options(options | {"wait_ms": "60000"}))
+    reader = CompletionsStreamReader(read_options(options | {"pollTimeoutMs": "60000"}))
     yield reader
-    reader._pages.close()
+    reader._mailbox.close()
 
 
 def roots(rows: Iterable[tuple[Any, ...]]) -> list[int]:
@@ -131,7 +131,7 @@ def test_available_now_takes_what_is_there_in_batches_of_the_bound_and_releases_
     mailbox.complete(*range(1, 25))
     mailbox.fail(25, "no such card")
     page = mailbox.acker.http.get(routes.completions(mailbox.topology, SPOUT)).json()["completions"]
-    sink.run(completions(max_per_batch=10))
+    sink.run(completions(maxCompletionsPerTrigger=10))
     assert sink.sizes() == [10, 10, 5]
     rows = [row for _, rows in sink.batches for row in rows]
     assert sorted(rows, key=str) == sorted(page, key=str)
@@ -143,7 +143,7 @@ def test_a_query_that_goes_on_releases_what_spark_has_committed(
     mailbox: Mailbox, completions: Source, sink: Sink
 ) -> None:
     mailbox.complete(1, 2, 3)
-    query = sink.start(completions(wait_ms=100))
+    query = sink.start(completions(pollTimeoutMs=100))
     try:
         eventually_true(lambda: mailbox.unread() == 0, within=120)
         mailbox.complete(4)
@@ -159,13 +159,13 @@ def test_a_batch_that_was_not_committed_comes_again_the_same_from_the_checkpoint
     mailbox.complete(*range(1, 11))
     sink.failing = {0}
     with pytest.raises(Exception, match="the driver dies"):
-        sink.run(completions(max_per_batch=7))
+        sink.run(completions(maxCompletionsPerTrigger=7))
     mailbox.complete(*range(11, 31))
     assert mailbox.unread() == 30
     [*_, offset] = (Path(sink.checkpoint) / "offsets" / "0").read_text().splitlines()
     assert json.loads(offset).keys() == {"cursor"}
     sink.failing = set()
-    sink.run(completions(max_per_batch=100))
+    sink.run(completions(maxCompletionsPerTrigger=100))
     (_, first), (number, again), (_, rest) = sink.batches
     assert number == 0
     assert len(first) == 7
@@ -173,7 +173,9 @@ def test_a_batch_that_was_not_committed_comes_again_the_same_from_the_checkpoint
     assert sorted(int(row["message_id"]) for row in again + rest) == list(range(1, 31))
 
 
-def test_available_now_leaves_what_comes_later_to_the_next_run(mailbox: Mailbox, reader: CompletionsReader) -> None:
+def test_available_now_leaves_what_comes_later_to_the_next_run(
+    mailbox: Mailbox, reader: CompletionsStreamReader
+) -> None:
     mailbox.complete(1, 2)
     reader.prepareForTriggerAvailableNow()
     mailbox.complete(3, 4)
@@ -183,14 +185,14 @@ def test_available_now_leaves_what_comes_later_to_the_next_run(mailbox: Mailbox,
     assert ([*rows], last) == ([], end)
 
 
-def test_available_now_ends_where_nobody_has_emitted_yet(reader: CompletionsReader) -> None:
+def test_available_now_ends_where_nobody_has_emitted_yet(reader: CompletionsStreamReader) -> None:
     reader.prepareForTriggerAvailableNow()
     rows, end = reader.read(reader.initialOffset())
     assert ([*rows], end) == ([], reader.initialOffset())
 
 
 def test_an_idle_reader_waits_at_the_acker_for_the_first_completion(
-    mailbox: Mailbox, reader: CompletionsReader
+    mailbox: Mailbox, reader: CompletionsStreamReader
 ) -> None:
     """It reads on in one call, and would in vain if that did not wait until there is something."""
     mailbox.complete(1)
@@ -202,7 +204,7 @@ def test_an_idle_reader_waits_at_the_acker_for_the_first_completion(
     assert roots(rows) == [2]
 
 
-def test_what_was_read_on_from_is_released(mailbox: Mailbox, reader: CompletionsReader) -> None:
+def test_what_was_read_on_from_is_released(mailbox: Mailbox, reader: CompletionsStreamReader) -> None:
     mailbox.complete(1, 2)
     _, end = reader.read(reader.initialOffset())
     assert mailbox.unread() == 2
@@ -213,23 +215,23 @@ def test_what_was_read_on_from_is_released(mailbox: Mailbox, reader: Completions
 
 
 def test_every_fault_in_the_options_is_told_at_load(spark: SparkSession) -> None:
-    wrong = {"url": "ftp://acker", "spout_taks": "orders", "max_per_batch": "0", "token": "a-secret-key"}
+    wrong = {"url": "ftp://acker", "spoutTaks": "orders", "maxCompletionsPerTrigger": "0", "token": "a-secret-key"}
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as told:
         spark.readStream.format("acker").options(**wrong).load()
     said = str(told.value)
     for fault in (
         "url must be an http or https URL, not 'ftp://acker'",
-        "there is no option spout_taks, did you mean spout_task?",
+        ", did you mean spoutTask?",
         "topology is missing",
-        "spout_task is missing",
-        "max_per_batch must be a whole number from 1 to 1000000, not '0'",
+        "spoutTask is missing",
+        "maxCompletionsPerTrigger must be a whole number from 1 to 1000000, not '0'",
     ):
         assert fault in said
     assert "a-secret-key" not in said
 
 
 def test_the_columns_cannot_be_chosen(options: dict[str, str]) -> None:
-    with pytest.raises(Misuse, match=r"leave \.schema\(…\) out"):
+    with pytest.raises(UsageError, match=r"leave \.schema\(…\) out"):
         CompletionsSource(options).simpleStreamReader(StructType([StructField("word", StringType())]))
 
 
@@ -242,13 +244,13 @@ def test_the_key_is_shown_nowhere(options: dict[str, str], completions: Source) 
 
 
 def test_a_topology_that_is_not_there_is_told(options: dict[str, str]) -> None:
-    reader = CompletionsReader(read_options(options | {"topology": "nowhere"}))
+    reader = CompletionsStreamReader(read_options(options | {"topology": "nowhere"}))
     with pytest.raises(UnknownTopology, match="nowhere"):
         reader.read(reader.initialOffset())
-    reader._pages.close()
+    reader._mailbox.close()
 
 
-def test_a_webhook_that_owns_the_mailbox_is_told(mailbox: Mailbox, reader: CompletionsReader) -> None:
+def test_a_webhook_that_owns_the_mailbox_is_told(mailbox: Mailbox, reader: CompletionsStreamReader) -> None:
     mailbox.complete(1)
     callback = {"kind": "webhook", "url": "http://127.0.0.1:9/"}
     path = routes.spout(mailbox.topology, SPOUT)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acker_spark import Acker
-from acker_spark.columns import unsigned
+from acker_spark import SparkAcker
+from acker_spark._batch.columns import unsigned
 
 from tests.support.servers import AckerProcess
 from tests.support.waiting import eventually_true
@@ -25,12 +25,12 @@ class Tracked:
     process: AckerProcess
     topology: str = field(default_factory=lambda: f"t-{uuid.uuid4().hex[:12]}")
     spout_task: str = "reader"
-    ackers: list[Acker] = field(default_factory=list)
+    ackers: list[SparkAcker] = field(default_factory=list)
 
-    def acker(self, **options: Any) -> Acker:
+    def acker(self, **options: Any) -> SparkAcker:
         """An acker for this topology."""
         wanted = {"url": self.process.url, "topology": self.topology, "spout_task": self.spout_task, **options}
-        self.ackers.append(Acker(**wanted))
+        self.ackers.append(SparkAcker(**wanted))
         return self.ackers[-1]
 
     def close(self) -> None:

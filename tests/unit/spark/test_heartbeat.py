@@ -4,7 +4,7 @@ import queue
 import threading
 
 import pytest
-from acker_spark.heartbeat import Heartbeat
+from acker_spark._batch.heartbeat import Heartbeat
 
 
 class Waits:

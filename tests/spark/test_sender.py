@@ -6,10 +6,10 @@ import httpx
 import pytest
 from acker_client.testing import MemoryAcker
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
-from acker_spark import line
-from acker_spark.errors import NoRoom
-from acker_spark.line import Line, World
-from acker_spark.options import Options
+from acker_spark._batch import sender
+from acker_spark._batch.sender import OperationSender
+from acker_spark.errors import PendingLimit
+from acker_spark.options import SparkAckerOptions
 
 from tests.spark.tracked import Tracked
 
@@ -35,9 +35,9 @@ class Together(httpx.BaseTransport):
 def test_requests_of_a_large_batch_are_on_their_way_together_and_answered_in_order(
     tracked: Tracked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "PART", 2)
+    monkeypatch.setattr(sender, "REQUEST_SIZE", 2)
     inits = [Init(root_id=at, spout_task="reader", ack_val=at, message_id=str(at)) for at in range(1, 9)]
-    found = tracked.acker(world=World(transport=Together(2))).line
+    found = tracked.acker(transport=Together(2)).sender
     found.topology()
     assert [(one.message, one.word) for one in found.send(inits)] == [(init, OperationState.PENDING) for init in inits]
     assert tracked.pending() == {str(at) for at in range(1, 9)}
@@ -46,13 +46,13 @@ def test_requests_of_a_large_batch_are_on_their_way_together_and_answered_in_ord
 @pytest.mark.parametrize("message", [Ack(root_id=1, ack_val=1, edge_id=1), Fail(root_id=1)], ids=["ack", "fail"])
 def test_an_ack_or_a_fail_that_a_full_store_refuses_waits_for_room_and_then_ends_the_batch(message: Operation) -> None:
     memory = MemoryAcker()
-    world = World(transport=memory.transport(), clock=memory.time.clock, sleep=memory.time.sleep)
-    found = Line(Options(url="http://acker.test", topology="default", spout_task="s"), retry_for=30, world=world)
+    options = SparkAckerOptions(url="http://acker.test", topology="default", spout_task="s")
+    found = OperationSender(options, retry_timeout=30, transport=memory.transport(), clock=memory.time)
     init = Init(root_id=2, spout_task="s", ack_val=2)
     memory.store.is_full = True
     for messages in ([message], [message, message]):
         began = memory.time.clock()
-        with pytest.raises(NoRoom, match="root 0000000000000001 was refused"):
+        with pytest.raises(PendingLimit, match="root 0000000000000001 was refused"):
             found.send(messages)
         assert 20 < memory.time.clock() - began <= 40
     memory.store.is_full = False

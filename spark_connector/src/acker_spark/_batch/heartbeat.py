@@ -1,4 +1,4 @@
-"""Knows how roots are kept from timing out while a function works on them."""
+"""Resets the message timeouts of roots while a function works on them."""
 
 import logging
 import threading
@@ -10,10 +10,10 @@ log = logging.getLogger("acker_spark")
 
 
 class Heartbeat:
-    """Beats while a block runs, every ``every`` seconds and for ``lasting`` at most.
+    """Calls ``beat`` while a block runs, every ``every`` seconds and for ``lasting`` seconds at most.
 
-    A function that hangs is let go then: its roots time out. What a beat raises is logged, and the next one comes.
-    ``wait`` waits that long for the end of the block, and says whether it has come.
+    After that a function that hangs loses its roots: they time out. An exception of ``beat`` is logged, and the next
+    call comes in its turn. ``wait`` waits some seconds for the end of the block, and returns whether it has come.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Heartbeat:
         self._thread.join()
 
     def beat(self) -> None:
-        """Beat now; one that beats for no time at all does not."""
+        """Beat now, unless ``lasting`` is 0."""
         if self._lasting > 0:
             self._try()
 
@@ -47,10 +47,12 @@ class Heartbeat:
                 return
             self._try()
         if not self._wait(self._over, self._every):
-            log.warning("a batch has run for so long that its roots are no longer kept from timing out")
+            log.warning(
+                "a batch has run for so long that the timeouts of its roots are no longer reset (heartbeat_for)"
+            )
 
     def _try(self) -> None:
         try:
             self._beat()
         except Exception:
-            log.exception("the message timeout of a batch's roots could not be reset; it is tried again")
+            log.exception("the message timeouts of a batch's roots could not be reset; the next heartbeat tries again")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from acker_client import Done, Misuse, Unreachable
-from acker_spark import Acker
+from acker_spark import SparkAcker
 from redis import Redis
 
 from tests.spark.tracked import Tracked
@@ -35,7 +35,7 @@ def acker_process(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> I
 
 
 @pytest.fixture
-def acker(tracked: Tracked) -> Acker:
+def acker(tracked: Tracked) -> SparkAcker:
     """An acker whose topology is there."""
     acker = tracked.acker()
     assert acker.topology.dedupe_window_ms
@@ -88,10 +88,10 @@ def subscribers(redis_url: str, tracked: Tracked) -> int:
 
 
 def test_redis_tells_what_ended_before_and_what_ends_and_misses_none_when_it_is_cut_off(
-    acker: Acker, tracked: Tracked, redis_url: str
+    acker: SparkAcker, tracked: Tracked, redis_url: str
 ) -> None:
     end(tracked, "1", "2", number=1)
-    listener = Listener(lambda: acker.pubsub(redis_url))
+    listener = Listener(lambda: acker.subscribe(redis_url))
     try:
         listener.hears("1", "2")
         eventually_true(lambda: subscribers(redis_url, tracked) == 1, within=90)
@@ -109,26 +109,26 @@ def test_redis_tells_what_ended_before_and_what_ends_and_misses_none_when_it_is_
 
 
 def test_a_loop_that_asks_ends_when_its_acker_is_closed_and_a_new_one_begins_where_it_was(
-    acker: Acker, tracked: Tracked
+    acker: SparkAcker, tracked: Tracked
 ) -> None:
     end(tracked, "1", number=1)
-    listener = Listener(lambda: acker.completions(wait_ms=100))
+    listener = Listener(lambda: acker.completions(poll_timeout=0.1))
     try:
         listener.hears("1")
     finally:
         acker.close()
     listener.ends()
     end(tracked, "2", number=2)
-    [done] = acker.completions(timeout_s=0)
+    [done] = acker.completions(until=0)
     assert (done.message_id, done.acked) == ("2", True)
 
 
 def test_a_stop_of_ones_own_ends_a_loop_too_and_one_that_is_no_function_is_refused(
-    acker: Acker, tracked: Tracked, redis_url: str
+    acker: SparkAcker, tracked: Tracked, redis_url: str
 ) -> None:
     end(tracked, "1", number=1)
     told: list[Done] = []
-    told.extend(acker.pubsub(redis_url, stop=lambda: bool(told)))
+    told.extend(acker.subscribe(redis_url, stop=lambda: bool(told)))
     assert [done.message_id for done in told] == ["1"]
     with pytest.raises(Misuse, match="stop must be a function"):
         next(acker.completions(stop=True))  # type: ignore[arg-type]
@@ -138,22 +138,22 @@ def test_an_acker_that_does_not_answer_is_asked_for_as_long_as_the_options_say()
     away = Receiver()
     away.plan += [Planned(status=503)] * 1_000
     with served(away) as port:
-        acker = Acker(url=f"http://127.0.0.1:{port}", topology="t", spout_task="reader", retry_for=0)
+        acker = SparkAcker(url=f"http://127.0.0.1:{port}", topology="t", spout_task="reader", retry_timeout=0)
         with acker, pytest.raises(Unreachable):
-            next(acker.completions(timeout_s=1))
+            next(acker.completions(until=1))
     assert len(away.received) == 1
 
 
-def test_an_address_that_is_none_of_redis_is_refused_in_words(acker: Acker) -> None:
+def test_an_address_that_is_none_of_redis_is_refused_in_words(acker: SparkAcker) -> None:
     with pytest.raises(Misuse, match="redis"):
-        next(acker.pubsub("http://127.0.0.1"))
+        next(acker.subscribe("http://127.0.0.1"))
 
 
-def test_without_redis_one_sentence_says_what_to_install(acker: Acker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_redis_one_sentence_says_what_to_install(acker: SparkAcker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "acker_client.wires", raising=False)
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(ModuleNotFoundError, match=r"^pubsub\(\) needs redis: pip install 'acker-client\[redis\]'$"):
-        next(acker.pubsub("redis://127.0.0.1"))
+        next(acker.subscribe("redis://127.0.0.1"))
 
 
 class Door:
@@ -202,4 +202,4 @@ def test_a_webhook_owns_the_completions(tracked: Tracked, redis_url: str) -> Non
     acker = tracked.acker()
     acker.webhook("http://127.0.0.1:1/", print)
     with pytest.raises(Misuse, match="go to a webhook"):
-        next(acker.pubsub(redis_url))
+        next(acker.subscribe(redis_url))

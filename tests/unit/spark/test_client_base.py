@@ -9,27 +9,26 @@ import pytest
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
 from acker_protocol.states import TopologyRules
-from acker_spark import Acker, connected
-from acker_spark.line import Line, World
+from acker_spark import SparkAcker
+from acker_spark._batch import client_base
+from acker_spark._batch.sender import OperationSender
 
 MEETING_S = 0.5
 
 
-@pytest.mark.parametrize("name", ["line", "pulse"])
-def test_two_queries_that_speak_first_at_once_share_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["sender", "heartbeat_client"])
+def test_two_queries_that_speak_first_at_once_share_one_sender(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second one would never be closed."""
     memory = MemoryAcker("orders", rules=TopologyRules(dedupe_window_ms=60_000, retention_ms=60_000))
-    acker = Acker(
-        url=URL, topology="orders", spout_task="r", message_timeout=30, world=World(transport=memory.transport())
-    )
+    acker = SparkAcker(url=URL, topology="orders", spout_task="r", message_timeout=30, transport=memory.transport())
     meeting = threading.Barrier(2, timeout=MEETING_S)
 
-    def slow(*arguments: Any, **options: Any) -> Line:
+    def slow(*arguments: Any, **options: Any) -> OperationSender:
         with contextlib.suppress(threading.BrokenBarrierError):
             meeting.wait()  # both are here only where nothing keeps the second out
-        return Line(*arguments, **options)
+        return OperationSender(*arguments, **options)
 
-    monkeypatch.setattr(connected, "Line", slow)
+    monkeypatch.setattr(client_base, "OperationSender", slow)
     with acker, ThreadPoolExecutor(2) as pool:
         first, second = (pool.submit(getattr, acker, name) for _ in range(2))
         assert first.result() is second.result()

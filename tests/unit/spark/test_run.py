@@ -1,4 +1,4 @@
-"""Tests the course of a batch, on an acker in memory."""
+"""Tests the run of a batch, on an acker in memory."""
 
 import logging
 import threading
@@ -10,19 +10,17 @@ from acker_client.testing import MemoryAcker
 from acker_client.testing.memory_acker import URL
 from acker_protocol.operations import Ack, ResetTimeout
 from acker_protocol.states import TopologyRules
-from acker_spark import Acker, NoQueryId
-from acker_spark.course import Course, refuse_nameless
-from acker_spark.deliveries import Claim, Delivery
-from acker_spark.line import World
-from acker_spark.shipping import Shipped
+from acker_spark import QueryIdRequired, SparkAcker
+from acker_spark._batch.edges import BatchEdge, BatchId
+from acker_spark._batch.run import BatchReport, BatchRun, check_query_id
 
 PATIENCE_S = 60
-CLAIM = Claim(query_id="q", batch_id=0)
+BATCH = BatchId(query_id="q", batch_id=0)
 
 
-def taken() -> list[Delivery]:
+def taken() -> list[BatchEdge]:
     """What the batch takes on itself: three roots."""
-    return [Delivery(root_id=one, edge_id=one, message_id=str(one), ack_val=one) for one in (1, 2, 3)]
+    return [BatchEdge(root_id=one, edge_id=one, message_id=str(one), ack_val=one) for one in (1, 2, 3)]
 
 
 class Slow(httpx.BaseTransport):
@@ -48,36 +46,36 @@ def memory() -> MemoryAcker:
 
 
 @pytest.fixture
-def acker(memory: MemoryAcker) -> Iterator[Acker]:
-    world = World(transport=Slow(memory.transport()))
+def acker(memory: MemoryAcker) -> Iterator[SparkAcker]:
     options = {"topology": "orders", "spout_task": "reader", "message_timeout": 0.3}
-    with Acker(url=URL, world=world, **options) as acker:
+    with SparkAcker(url=URL, transport=Slow(memory.transport()), **options) as acker:
         yield acker
 
 
 @pytest.mark.timeout(3 * PATIENCE_S)
-def test_roots_are_kept_from_timing_out_while_the_others_are_begun(memory: MemoryAcker, acker: Acker) -> None:
-    with Course(acker=acker, claim=CLAIM).attended(taken(), here=True) as begun:
-        assert begun == 3
+def test_roots_are_kept_from_timing_out_while_the_others_are_begun(memory: MemoryAcker, acker: SparkAcker) -> None:
+    with BatchRun(acker=acker, batch=BATCH).keep_alive(taken(), begins=True) as emitted:
+        assert emitted == 3
 
 
 class Standing:
     """An acker whose time stands still: no beat comes but at once."""
 
     def __init__(self, memory: MemoryAcker) -> None:
-        self.shipped: list[Shipped] = []
+        self.shipped: list[BatchReport] = []
         self.memory = memory
-        world = World(transport=memory.transport(), clock=memory.time.clock, sleep=memory.time.sleep)
         options = {"topology": "orders", "spout_task": "reader", "message_timeout": 60}
-        self.acker = Acker(url=URL, world=world, on_batch=self.shipped.append, **options)
-        self.course = Course(acker=self.acker, claim=CLAIM)
+        self.acker = SparkAcker(
+            url=URL, transport=memory.transport(), clock=memory.time, on_batch=self.shipped.append, **options
+        )
+        self.batch_run = BatchRun(acker=self.acker, batch=BATCH)
 
     def run(self, *, here: bool, lasting: float) -> None:
         """Run the batch, with a function that takes so long."""
-        with self.course.attended(taken(), here=here) as begun:
+        with self.batch_run.keep_alive(taken(), begins=here) as emitted:
             self.memory.time.advance(lasting)
             deltas = [Ack(root_id=one.root_id, ack_val=one.edge_id, edge_id=one.edge_id) for one in taken()]
-            self.course.ship(deltas, begun=begun, sent=0)
+            self.batch_run.ship(deltas, emitted=emitted, forwarded=0)
 
     def resets(self) -> int:
         """How many timeouts were reset."""
@@ -95,18 +93,18 @@ def standing(memory: MemoryAcker) -> Iterator[Standing]:
 def test_roots_that_were_begun_before_do_not_time_out_before_the_first_heartbeat(
     standing: Standing, memory: MemoryAcker, *, here: bool
 ) -> None:
-    with pytest.raises(OSError, match="cut off"), standing.course.attended(taken(), here=True):
+    with pytest.raises(OSError, match="cut off"), standing.batch_run.keep_alive(taken(), begins=True):
         raise OSError("cut off")
     memory.time.advance(50)
     standing.run(here=here, lasting=15)
     [shipped] = standing.shipped
-    assert (shipped.begun, shipped.acked, shipped.late) == (0, 3, 0)
+    assert (shipped.emitted, shipped.acked, shipped.late) == (0, 3, 0)
     assert standing.resets() == 3
 
 
 def test_new_roots_cost_no_heartbeat(standing: Standing) -> None:
     standing.run(here=True, lasting=0)
-    assert standing.shipped[0].begun == 3
+    assert standing.shipped[0].emitted == 3
     assert standing.resets() == 0
 
 
@@ -114,15 +112,15 @@ def test_a_first_heartbeat_that_fails_is_told_and_the_batch_runs(
     standing: Standing, memory: MemoryAcker, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory.faults.extend([None, *[httpx.ConnectError("no route")] * 1_000])  # the topology is asked for first
-    with caplog.at_level(logging.ERROR), standing.course.attended(taken(), here=False) as begun:
-        assert begun == 0
+    with caplog.at_level(logging.ERROR), standing.batch_run.keep_alive(taken(), begins=False) as emitted:
+        assert emitted == 0
     assert "could not be reset" in caplog.text
 
 
-def test_a_frame_of_spark_connect_needs_a_query_id_before_its_query_starts(acker: Acker) -> None:
+def test_a_frame_of_spark_connect_needs_a_query_id_before_its_query_starts(acker: SparkAcker) -> None:
     frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
-    with pytest.raises(NoQueryId, match="query_id="):
+    with pytest.raises(QueryIdRequired, match="query_id="):
         acker.root(frame, "id")
-    with pytest.raises(NoQueryId, match="query_id="):
+    with pytest.raises(QueryIdRequired, match="query_id="):
         acker.received(frame)
-    refuse_nameless(frame, "counts-1")
+    check_query_id(frame, "counts-1")
