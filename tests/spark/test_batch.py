@@ -7,7 +7,7 @@ import pytest
 from acker_spark._batch.columns import EDGE, ROOT
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Source, Tracked, run, told
+from tests.spark.tracked import Source, Tracked, expect_outcomes, run
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_a_root_is_acked_when_its_function_returns(source: Source, tracked: Trac
     source.put({"id": 3, "sentence": "d"})
     acker = tracked.acker()
     run(acker.root(source.stream(), "id"), acker.foreach_batch(nothing), tmp_path / "checkpoint")
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked"})
 
 
 def test_a_querys_progress_and_what_each_batch_shipped_can_be_joined(
@@ -52,7 +52,7 @@ def test_what_is_failed_fails_with_its_reason_and_the_rest_is_acked(
     source.put({"id": 1, "sentence": "a cow"}, {"id": 2, "sentence": "c"}, {"id": 3, "sentence": "d"})
     acker = tracked.acker()
     run(acker.root(source.stream(), "id"), acker.foreach_batch(cows), tmp_path / "checkpoint")
-    told(tracked, {"1": "failed", "2": "acked", "3": "failed"})
+    expect_outcomes(tracked, {"1": "failed", "2": "acked", "3": "failed"})
     assert tracked.reasons() == {"1": "no cows", "2": None, "3": "not d"}
 
 
@@ -71,9 +71,9 @@ def test_what_is_emitted_is_waited_for_until_it_is_acked_elsewhere(
     assert tracked.pending() == {"1", "2"}
     *first, last = sorted(sent, key=lambda row: row.id)
     assert [tracked.ack(row[ROOT], row[EDGE]) for row in first] == ["pending", "acked"]
-    told(tracked, {"1": "acked"})
+    expect_outcomes(tracked, {"1": "acked"})
     assert tracked.ack(last[ROOT], last[EDGE]) == "acked"
-    told(tracked, {"1": "acked", "2": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
 
 
 def test_a_second_query_acks_what_the_first_has_emitted(source: Source, tracked: Tracked, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_second_query_acks_what_the_first_has_emitted(source: Source, tracked:
     assert tracked.pending() == {"1", "2"}
     rows = source.spark.readStream.schema(f"id long, {ROOT} long, {EDGE} long").json(str(topic))
     run(acker.received(rows), acker.foreach_batch(nothing), tmp_path / "two")
-    told(tracked, {"1": "acked", "2": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
 
 
 def test_rows_made_of_one_message_before_its_batch_are_no_doubles(
@@ -103,7 +103,7 @@ def test_rows_made_of_one_message_before_its_batch_are_no_doubles(
         acker.foreach_batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())),
         tmp_path / "c",
     )
-    told(tracked, {"1": "acked", "2": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
     assert sorted(seen) == ["a", "b", "c", "d"]
 
 
@@ -119,7 +119,7 @@ def test_of_a_message_that_comes_twice_in_a_batch_the_rows_of_one_are_kept(
         acker.foreach_batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())),
         tmp_path / "c",
     )
-    told(tracked, {"1": "acked", "2": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
     assert sorted(seen) == ["a", "b", "c"]
 
 
@@ -150,7 +150,7 @@ def test_what_the_ledger_was_given_is_computed_once_and_stays_as_it_was(
     source.put(*({"id": one, "sentence": "a"} for one in (1, 2, 3)))
     acker = tracked.acker()
     run(acker.root(source.stream(), "id"), acker.foreach_batch(run_once), tmp_path / "checkpoint")
-    told(tracked, {"1": "failed"})
+    expect_outcomes(tracked, {"1": "failed"})
     assert tracked.pending() == {"2", "3"}
     assert sorted(charges.read_text().split()) == ["2", "3"]
 
@@ -176,7 +176,7 @@ def test_a_row_that_is_delivered_twice_is_acked_once(source: Source, tracked: Tr
     arrive(1, one)
     assert tracked.pending() == {"1"}
     arrive(2, one, other)
-    told(tracked, {"1": "acked"})
+    expect_outcomes(tracked, {"1": "acked"})
     assert seen == [1, 1, 2]
 
 
@@ -192,4 +192,4 @@ def test_anchors_come_as_text_too(source: Source, tracked: Tracked) -> None:
     arrived = source.spark.createDataFrame([tuple(pair) for pair in headers], "r string, e string")
     acker = tracked.acker(query_id="second")
     acker.foreach_batch(nothing)(acker.received(arrived, root="r", edge="e"), 0)
-    told(tracked, {str(one): "acked" for one in range(8)})
+    expect_outcomes(tracked, {str(one): "acked" for one in range(8)})

@@ -12,7 +12,7 @@ from acker_spark._batch.columns import EDGE, ROOT
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tests.spark.tracked import Tracked, told
+from tests.spark.tracked import Tracked, expect_outcomes
 
 
 @pytest.fixture
@@ -70,5 +70,5 @@ def test_a_batch_whose_function_lets_its_rows_go_is_not_computed_again(
     called = rows.withColumn("called", F.udf(call, "long", useArrow=False)("id"))
     acker = tracked.acker(query_id="q")
     acker.foreach_batch(work)(acker.root(called, "id"), 0)
-    told(tracked, {"1": "acked", "2": "failed", "3": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "failed", "3": "acked"})
     assert sorted(calls.read_text().split()) == ["1", "2", "3"]

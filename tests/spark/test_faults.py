@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from tests.spark.driver import OPS_A_REQUEST, SCHEMA
 from tests.spark.elsewhere import MESSAGES, Elsewhere, sentences
-from tests.spark.tracked import Tracked, told
+from tests.spark.tracked import Tracked, expect_outcomes
 from tests.support.proxy import Fate, proxied
 from tests.support.servers import AckerProcess, acker_serve
 
@@ -230,7 +230,7 @@ def test_a_message_that_failed_and_comes_again_does_not_come_alive(lines: Any, t
     one = min(row[EDGE] for row in sent)
     failing = second.foreach_batch(lambda batch, _, collector: collector.fail(batch.where(f"{EDGE} = {one}"), "no"))
     failing(second.received(rows), 0)
-    told(tracked, {"1": "failed"})
+    expect_outcomes(tracked, {"1": "failed"})
     second.foreach_batch(nothing)(second.received(rows), 1)
     assert tracked.outcomes() == {"1": "failed"}
     assert tracked.pending() == set()

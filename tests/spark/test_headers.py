@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from tests.docs import test_anchors as page
-from tests.spark.tracked import Tracked, told
+from tests.spark.tracked import Tracked, expect_outcomes
 
 NAME = "Acker-Anchors"
 
@@ -133,7 +133,7 @@ def test_every_anchor_of_a_header_is_acked_and_a_message_without_one_is_not_trac
     acker.foreach_batch(lambda batch, _, __: seen.extend(row.id for row in batch.collect()))(
         acker.received(arrived, headers="headers"), 0
     )
-    told(tracked, {"a": "acked", "b": "acked", "c": "acked"})
+    expect_outcomes(tracked, {"a": "acked", "b": "acked", "c": "acked"})
     assert sorted(seen) == [1, 2, 3]
 
 
@@ -160,7 +160,7 @@ def test_failing_a_row_fails_the_roots_of_all_its_anchors(spark: Any, tracked: T
     arrived = messages(spark, (1, header(tracked, 10, 20)), (2, header(tracked, 30)), (3, None))
     failing = acker.foreach_batch(lambda batch, _, collector: collector.fail(batch.where("id != 2"), "no"))
     failing(acker.received(arrived, headers="headers"), 0)
-    told(tracked, {"a": "failed", "b": "failed", "c": "acked"})
+    expect_outcomes(tracked, {"a": "failed", "b": "failed", "c": "acked"})
 
 
 def test_what_is_emitted_to_kafka_carries_a_new_edge_for_each_anchor(spark: Any, tracked: Tracked) -> None:
@@ -185,7 +185,7 @@ def test_what_is_emitted_to_kafka_carries_a_new_edge_for_each_anchor(spark: Any,
         assert [root for root, _ in anchors] == [10, 20]
         for root, edge in anchors:
             tracked.ack(root, edge)
-    told(tracked, {"a": "acked", "b": "acked"})
+    expect_outcomes(tracked, {"a": "acked", "b": "acked"})
 
 
 def test_equal_keys_of_rows_with_a_header_are_refused(spark: Any, tracked: Tracked) -> None:
@@ -222,7 +222,7 @@ def test_at_row_level_too_every_anchor_of_a_header_is_split_forwarded_and_acked(
         [(row.id, dict(row.headers)[NAME].decode()) for row in sent if row.id == 1], "id long, h string"
     )
     again.foreach_rows(lambda _, __: None)(again.received(rows, headers="h"), 0)
-    told(tracked, {"a": "acked", "b": "acked"})
+    expect_outcomes(tracked, {"a": "acked", "b": "acked"})
 
 
 def test_a_frame_that_kept_only_the_first_of_its_anchors_is_refused(spark: Any, tracked: Tracked) -> None:

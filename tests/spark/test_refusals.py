@@ -10,7 +10,7 @@ from acker_spark._batch.columns import EDGE, MESSAGE, ROOT, unsigned
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Source, Tracked, messages, run, told
+from tests.spark.tracked import Source, Tracked, expect_outcomes, messages, run
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_roots_of_another_spout_task_are_refused(spark: Any, tracked: Tracked, t
         with pytest.raises(StreamingQueryException, match="of an acker for spout task 'reader'"):
             run(ours.root(source.stream(), "id"), function, tmp_path / str(level))
     run(ours.root(source.stream(), "id"), ours.foreach_batch(nothing), tmp_path / "ours")
-    told(tracked, {"1": "acked"})
+    expect_outcomes(tracked, {"1": "acked"})
 
 
 def test_times_that_a_topology_has_otherwise_are_warned_of(tracked: Tracked, caplog: pytest.LogCaptureFixture) -> None:
@@ -161,7 +161,7 @@ def test_roots_that_another_query_tracks_are_refused_each_time_and_stay_as_they_
             second.foreach_batch(nothing)(second.root(rows, "id"), 0)
     emit(first.root(rows, "id"), 0)
     assert [tracked.ack(row[ROOT], row[EDGE]) for row in sent[:3]] == ["acked"] * 3
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked"})
 
 
 def test_a_batch_refused_behind_its_first_root_lets_go_what_it_has_begun(
@@ -177,7 +177,7 @@ def test_a_batch_refused_behind_its_first_root_lets_go_what_it_has_begun(
     for _ in range(2):
         with pytest.raises(errors.ConcurrentQuery):
             second.foreach_batch(nothing)(second.root(rows, "id"), 0)
-    told(tracked, {str(leader): "failed"})
+    expect_outcomes(tracked, {str(leader): "failed"})
     assert tracked.pending() == others
 
 

@@ -8,7 +8,7 @@ from acker_spark import functions as af
 from acker_spark._batch.columns import EDGE, MESSAGE, ROOT
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Tracked, told
+from tests.spark.tracked import Tracked, expect_outcomes
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_split_filtered_and_failed_rows_end_their_roots(rows: Any, tracked: Trac
     words = words_of(acker.root(rows, "id"))
     words = af.fail(af.filter(words, "word != 'b'"), "word = 'f'", F.concat(F.lit("no "), "word"))
     acker.foreach_rows(lambda live_rows, _: seen.extend(row.word for row in live_rows.collect()))(words, 0)
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "failed"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "failed"})
     assert sorted(seen) == ["", "a", "c", "d", "e"]
     assert tracked.reasons()["4"] == "no f"
 
@@ -48,7 +48,7 @@ def test_a_root_waits_for_its_rows_in_other_batches(rows: Any, tracked: Tracked)
         )
         for _ in range(2):
             second.foreach_rows(lambda _, __: None)(arrived, batch_id)
-    told(tracked, {"1": "acked"})
+    expect_outcomes(tracked, {"1": "acked"})
 
 
 def test_one_frame_in_two_sinks_is_done_when_both_are(rows: Any, tracked: Tracked) -> None:
@@ -57,7 +57,7 @@ def test_one_frame_in_two_sinks_is_done_when_both_are(rows: Any, tracked: Tracke
     one.foreach_rows(lambda _, __: None)(left, 0)
     assert tracked.pending() == {"1", "2", "3", "4"}
     two.foreach_rows(lambda _, __: None)(right, 0)
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "acked"})
 
 
 def test_of_a_message_that_comes_twice_all_ways_of_a_branch_keep_the_same_rows(spark: Any, tracked: Tracked) -> None:
@@ -69,7 +69,7 @@ def test_of_a_message_that_comes_twice_all_ways_of_a_branch_keep_the_same_rows(s
         frame = af.branch(words_of(acker.root(rows, "id")), 2)[way]
         ends = tracked.acker(query_id=f"way-{way}")
         ends.foreach_rows(lambda out, way: seen.update({way: sorted(out.select("id", "word").collect())}))(frame, way)
-    told(tracked, {str(one): "acked" for one in range(8)})
+    expect_outcomes(tracked, {str(one): "acked" for one in range(8)})
     assert seen[0] == seen[1]
 
 
@@ -90,7 +90,7 @@ def test_copies_of_the_rows_of_a_message_count_once(rows: Any, tracked: Tracked,
     acker = tracked.acker(query_id="q")
     words = words_of(acker.root(rows, "id")).withColumn("copy", F.explode(F.sequence(F.lit(1), F.lit(copies))))
     acker.foreach_rows(lambda _, __: None)(words, 0)
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked", "4": "acked"})
 
 
 def test_one_frame_in_two_sinks_without_a_branch_is_refused(rows: Any, tracked: Tracked) -> None:
@@ -108,7 +108,7 @@ def test_a_message_that_comes_twice_counts_once_though_its_rows_differ(spark: An
     acker.foreach_rows(lambda out, _: seen.extend(row.word for row in out.collect()))(
         words_of(acker.root(rows, "id")), 0
     )
-    told(tracked, {"1": "acked", "2": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
     assert sorted(seen) in (["a", "b", "d"], ["a", "b", "c", "d"])
 
 
@@ -134,5 +134,5 @@ def test_a_long_reason_is_cut(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(query_id="q")
     failed = af.fail(acker.root(rows.where("id = 1"), "id"), "true", F.repeat("sentence", 1_000))
     acker.foreach_rows(lambda _, __: None)(failed, 0)
-    told(tracked, {"1": "failed"})
+    expect_outcomes(tracked, {"1": "failed"})
     assert tracked.reasons()["1"] == ("a b c" * 1_000)[:1_024]

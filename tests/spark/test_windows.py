@@ -9,7 +9,7 @@ from acker_spark import functions as af
 from acker_spark._batch.columns import EDGE, ROOT
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Source, Tracked, run, told
+from tests.spark.tracked import Source, Tracked, expect_outcomes, run
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_join_that_multiplies_rows_counts_each_anchor_once(spark: Any, tracked
     seen: list[Any] = []
     joined = af.explode(af.join(left, right, "k", "full_outer"), F.array(F.lit("p"), F.lit("q")), "part", stage="parts")
     acker.foreach_rows(lambda out, _: seen.extend(out.collect()))(joined, 0)
-    told(tracked, {"1": "acked", "2": "acked", "11": "acked", "12": "acked", "13": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "11": "acked", "12": "acked", "13": "acked"})
     pairs = sorted((row.k, row.id, row.card) for row in seen if row.id and row.part == "p")
     assert pairs == [("x", 1, 11), ("x", 1, 12), ("y", 2, None)]
 
@@ -64,7 +64,7 @@ def test_a_window_acks_its_rows_when_it_is_emitted_each_copy_with_its_share(
     )
     seen: list[int] = []
     run(counts, acker.foreach_rows(lambda out, _: seen.extend(row.n for row in out.collect())), tmp_path / "c")
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked"})
     assert tracked.pending() == {"4"}
     assert sorted(seen) == [0, 1, 1, 1, 1]
 

@@ -117,18 +117,15 @@ class SparkAcker(_ClientBase):
         ``edge``, each ``bigint`` or 16 hex digits. Raises `QueryIdRequired` under Spark Connect, `UsageError`.
         """
         check_query_id(frame, self.options.query_id)
-        received = frame.withColumn(TAG, columns.tag(frame))
         if headers is not None:
-            if (root, edge) != (ROOT, EDGE):
-                raise UsageError("received() takes either headers= or root= and edge=")
-            first = F.get(F.col(ANCHORS), F.lit(0))
-            several = received.withColumn(ANCHORS, read_header(frame, headers, self.options.topology))
-            message = F.lit(None).cast(SEVERAL)
-            return several.withColumns({ROOT: first["root"], EDGE: first["edge"], MESSAGE: message})
-        return received.withColumns(
+            if isinstance(root, str) and isinstance(edge, str) and (root, edge) == (ROOT, EDGE):
+                return self._received_with_headers(frame, headers)
+            raise UsageError("received() takes either headers= or root= and edge=")
+        return frame.withColumns(
             {
                 ROOT: columns.identity(columns.column(root), is_text=columns.type_of(frame, root) == "string"),
                 EDGE: columns.identity(columns.column(edge), is_text=columns.type_of(frame, edge) == "string"),
+                TAG: columns.tag(frame),
                 MESSAGE: F.lit(None).cast("boolean"),
             }
         )
@@ -233,6 +230,18 @@ class SparkAcker(_ClientBase):
         _ = self.topology
         self.sender.set_webhook(url, key)
         return application
+
+    def _received_with_headers(self, frame: "DataFrame", headers: "str | Column") -> "DataFrame":
+        first = F.get(F.col(ANCHORS), F.lit(0))
+        anchored = frame.withColumn(ANCHORS, read_header(frame, headers, self.options.topology))
+        return anchored.withColumns(
+            {
+                ROOT: first["root"],
+                EDGE: first["edge"],
+                TAG: columns.tag(frame),
+                MESSAGE: F.lit(None).cast(SEVERAL),
+            }
+        )
 
     def _observation(self) -> str:
         """Return a name for the metrics of a frame: two frames of one query need two names."""

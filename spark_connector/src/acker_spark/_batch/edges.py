@@ -109,7 +109,7 @@ def batch_edge(
     """Check one edge of a batch. Raises `NullMessageId`, `UsageError`."""
     if begins and message is None:
         raise NullMessageId(
-            "a row has no message id: nobody could learn its outcome. Filter such rows out before root()"
+            "a row has no message id: its outcome would belong to no message. Filter such rows out before root()"
         )
     if root is None or edge is None:
         raise NullMessageId("a row has no root id or no edge id, or one that is not 16 lowercase hex digits")

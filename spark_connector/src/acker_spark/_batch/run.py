@@ -74,7 +74,7 @@ class BatchRun:
         with _guard:
             if name in _running:
                 raise ConcurrentQuery(
-                    f"another query runs with the query id {name!r}, and their batches could not be told apart: "
+                    f"another query runs with the query id {name!r}, and their batches could not be distinguished: "
                     "give each query a query_id of its own"
                 )
             _running.add(name)
