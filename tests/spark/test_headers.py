@@ -154,6 +154,13 @@ def test_a_message_with_a_header_that_is_delivered_twice_is_acked_once(spark: An
         assert tracked.post("/ack", last)["state"] == "acked"
 
 
+def test_deduplicating_rows_by_their_anchors_keeps_every_message_without_a_header(spark: Any, tracked: Tracked) -> None:
+    value = header(tracked, 10, 20)
+    rows = messages(spark, (1, value), (1, value), (2, None), (2, None))
+    arrived = tracked.acker().received(rows, headers="headers").dropDuplicates([ROOT_COLUMN, EDGE_COLUMN])
+    assert sorted(row.id for row in arrived.collect()) == [1, 2, 2]
+
+
 def test_failing_a_row_fails_the_roots_of_all_its_anchors(spark: Any, tracked: Tracked) -> None:
     begin(tracked, a=10, b=20, c=30)
     acker = tracked.acker(query_id="q")

@@ -204,7 +204,7 @@ class SparkAcker(_ClientBase):
         *,
         until: float | None = None,
         stop: "Callable[[], bool] | None" = None,
-        page_size: int = 100,
+        page_size: int = 1_000,
     ) -> "Iterator[Completion]":
         """As `completions`, as the acker's Redis publishes them; those that pub/sub loses are read from the mailbox.
 
@@ -217,27 +217,40 @@ class SparkAcker(_ClientBase):
         url: str,
         handler: "Callable[[Completion], Any] | None" = None,
         *,
+        on_ack: "Callable[[str], Any] | None" = None,
+        on_fail: "Callable[[str], Any] | None" = None,
         secret: str | None = None,
-        **receiving: Any,
+        timeout: float = 20.0,
+        tolerance: float = 300.0,
+        max_body_bytes: int = 16_777_216,
     ) -> Any:
         """Register ``url`` as the webhook of this spout task, and return the ASGI application to serve there.
 
-        ``handler`` and the further arguments are those of `acker_client.webhook_app`; without ``secret`` a new one is
-        drawn. The topology is created if it does not exist. Raises `UsageError` of the client, `ServiceError`.
+        The arguments are those of `acker_client.webhook_app`; without ``secret`` a new one is drawn at each start. The
+        topology is created if it does not exist. Raises `UsageError` of the client, `ServiceError`.
         """
         key = make_secret() if secret is None else secret
-        application = client.webhook_app(key, handler, **receiving)
+        application = client.webhook_app(
+            key,
+            handler,
+            on_ack=on_ack,
+            on_fail=on_fail,
+            within_s=timeout,
+            tolerance_s=tolerance,
+            max_body_bytes=max_body_bytes,
+        )
         _ = self.topology
         self.sender.set_webhook(url, key)
         return application
 
     def _received_with_headers(self, frame: "DataFrame", headers: "str | Column") -> "DataFrame":
+        """Add the anchors; a row without any has a random edge, so that ``dropDuplicates`` by anchor keeps it."""
         first = F.get(F.col(ANCHORS), F.lit(0))
         anchored = frame.withColumn(ANCHORS, read_header(frame, headers, self.options.topology))
         return anchored.withColumns(
             {
                 ROOT: first["root"],
-                EDGE: first["edge"],
+                EDGE: F.coalesce(first["edge"], columns.tag(frame)),
                 TAG: columns.tag(frame),
                 MESSAGE: F.lit(None).cast(SEVERAL),
             }
