@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,8 +18,21 @@ from tests.spark.mailboxes import Mailbox, Sink, Source, roots
 pytestmark = pytest.mark.timeout(600)
 
 
-def stream_reader(options: dict[str, str], **more: str) -> CompletionsStreamReader:
-    return CompletionsStreamReader(read_options(options | more))
+MakeReader = Callable[..., CompletionsStreamReader]
+
+
+@pytest.fixture
+def stream_reader(options: dict[str, str]) -> Iterator[MakeReader]:
+    """Makes readers, as Spark holds them on its driver, with further options."""
+    made: list[CompletionsStreamReader] = []
+
+    def make(**more: str) -> CompletionsStreamReader:
+        made.append(CompletionsStreamReader(read_options(options | more)))
+        return made[-1]
+
+    yield make
+    for reader in made:
+        reader._mailbox.close()
 
 
 def batch(spark: SparkSession, options: dict[str, str], **more: str) -> DataFrame:
@@ -30,9 +44,9 @@ def ids(frame: DataFrame) -> list[int]:
 
 
 def test_an_offset_counts_the_completions_and_does_not_change_while_there_are_none(
-    mailbox: Mailbox, options: dict[str, str]
+    mailbox: Mailbox, stream_reader: MakeReader
 ) -> None:
-    reader = stream_reader(options, pollTimeoutMs="0")
+    reader = stream_reader(pollTimeoutMs="0")
     mailbox.complete(1, 2)
     _, two = reader.read(reader.initialOffset())
     mailbox.complete(3)
@@ -41,9 +55,9 @@ def test_an_offset_counts_the_completions_and_does_not_change_while_there_are_no
     assert reader.read(three)[1] == three
 
 
-def test_the_latest_offset_skips_and_releases_what_is_there(mailbox: Mailbox, options: dict[str, str]) -> None:
+def test_the_latest_offset_skips_and_releases_what_is_there(mailbox: Mailbox, stream_reader: MakeReader) -> None:
     mailbox.complete(1, 2)
-    reader = stream_reader(options, startingOffsets="latest")
+    reader = stream_reader(startingOffsets="latest")
     start = reader.initialOffset()
     assert start["count"] == 0
     mailbox.complete(3)
@@ -52,42 +66,42 @@ def test_the_latest_offset_skips_and_releases_what_is_there(mailbox: Mailbox, op
     assert mailbox.unread() == 1
 
 
-def test_a_query_begins_at_the_cursor_that_it_is_given(mailbox: Mailbox, options: dict[str, str]) -> None:
+def test_a_query_begins_at_the_cursor_that_it_is_given(mailbox: Mailbox, stream_reader: MakeReader) -> None:
     mailbox.complete(1, 2)
-    first = stream_reader(options)
+    first = stream_reader()
     _, end = first.read(first.initialOffset())
     mailbox.complete(3)
-    reader = stream_reader(options, startingOffsets=json.dumps(end))
+    reader = stream_reader(startingOffsets=json.dumps(end))
     rows, _ = reader.read(reader.initialOffset())
     assert roots(rows) == [3]
 
 
 def test_a_batch_that_is_read_again_without_some_of_its_completions_is_an_error(
-    mailbox: Mailbox, options: dict[str, str], caplog: pytest.LogCaptureFixture
+    mailbox: Mailbox, stream_reader: MakeReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     mailbox.complete(1, 2, 3)
-    reader = stream_reader(options, maxCompletionsPerTrigger="2")
+    reader = stream_reader(maxCompletionsPerTrigger="2")
     start = reader.initialOffset()
     _, two = reader.read(start)
-    _, end = stream_reader(options).read(start)
+    _, end = stream_reader().read(start)
     mailbox.release(two["cursor"])
     with pytest.raises(DataLoss, match=r"2 of 3 completions .* Set failOnDataLoss to false"):
         list(reader.readBetweenOffsets(start, end))
-    lenient = stream_reader(options, failOnDataLoss="false")
+    lenient = stream_reader(failOnDataLoss="false")
     with caplog.at_level(logging.WARNING, logger="acker_spark"):
         assert len(list(lenient.readBetweenOffsets(start, end))) == 1
     assert "2 of 3 completions of spout task 'orders' are gone" in caplog.text
 
 
 def test_a_query_ends_when_completions_of_its_batch_are_lost_and_goes_on_if_it_is_told_to(
-    mailbox: Mailbox, completions: Source, sink: Sink, options: dict[str, str]
+    mailbox: Mailbox, completions: Source, sink: Sink, stream_reader: MakeReader
 ) -> None:
     mailbox.complete(1, 2, 3)
     sink.failing = {0}
     with pytest.raises(Exception, match="the driver dies"):
         sink.run(completions())
     sink.failing = set()
-    reader = stream_reader(options)
+    reader = stream_reader()
     mailbox.release(reader.read(reader.initialOffset())[1]["cursor"])
     with pytest.raises(Exception, match="3 of 3 completions of spout task 'orders' are gone"):
         sink.run(completions())
@@ -100,7 +114,7 @@ def test_a_query_ends_when_completions_of_its_batch_are_lost_and_goes_on_if_it_i
 
 
 def test_completions_are_read_as_a_batch_which_releases_none(
-    mailbox: Mailbox, spark: SparkSession, options: dict[str, str]
+    mailbox: Mailbox, spark: SparkSession, options: dict[str, str], stream_reader: MakeReader
 ) -> None:
     assert ids(batch(spark, options)) == []
     mailbox.complete(1, 2)
@@ -109,7 +123,7 @@ def test_completions_are_read_as_a_batch_which_releases_none(
     assert ids(frame) == [1, 2, 3]
     assert [row.reason for row in frame.where("outcome = 'failed'").collect()] == ["no such card"]
     assert mailbox.unread() == 3
-    reader = stream_reader(options)
+    reader = stream_reader()
     _, end = reader.read(reader.initialOffset())
     mailbox.complete(4)
     assert ids(batch(spark, options, startingOffsets=json.dumps(end))) == [4]
