@@ -86,7 +86,7 @@ def _offer(hand: Acker, headers: list[Header], began: float) -> None:
     for at in range(0, len(headers), STEP):
         time.sleep(max(0.0, began + at / OFFERED - time.perf_counter()))
         for header in headers[at : at + STEP]:
-            hand.ack(hand.tuple(header, component="bench"))
+            hand.ack(hand.receive(header, component="bench"))
 
 
 def _import(taken: Taken) -> None:

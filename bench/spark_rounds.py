@@ -17,7 +17,7 @@ from bench.serving import Served
 from bench.spark_jobs import LEVELS, Job, counting, orders, timed
 
 if TYPE_CHECKING:
-    from acker_client.calls import Answer
+    from acker_client import OperationResult
     from acker_protocol.operations import Operation
 
 WARM = 200
@@ -93,9 +93,9 @@ class _Sent:
 
     def watch(self, acker: SparkAcker) -> None:
         """Measure what the sender of an acker sends."""
-        send: Callable[[Sequence[Operation]], list[Answer]] = acker.sender.send
+        send: Callable[[Sequence[Operation]], list[OperationResult]] = acker.sender.send
 
-        def watched(operations: "Sequence[Operation]") -> "list[Answer]":
+        def watched(operations: "Sequence[Operation]") -> "list[OperationResult]":
             since = time.monotonic()
             try:
                 return send(operations)

@@ -2,37 +2,59 @@
 
 import re
 from importlib import import_module
+from importlib.metadata import version
 
 import acker_client
 import pytest
 from acker_client import errors
+from acker_protocol.errors import known
 
 CLIENT = """
-    Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy GivenUp
-    Root Tuple Anchor Anchors Batch Answer Done Outcome OperationState Counts Reject Retry topology_of
-    AckerError Misuse TupleDone NameTaken TooManyAnchors Closed WrongHeader WrongAnswer Unreachable Refused
-    Undelivered BufferFull
-    ServiceError InvalidRequest Conflict MaxSpoutPending TooManySpouts MailboxFull StoreFull
-    webhook_app
+    Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy ReplayMessage Exhausted
+    Root Tuple AsyncTuple Anchor Anchors Batch OperationResult Completion Outcome OperationState Stats Topology RootInfo
+    DropTuple FailTuple TupleSignal topology_of
+    AckerError UsageError TupleClosed DuplicateKey TooManyAnchors ClientClosed InvalidHeader InvalidResponse
+    RetriesExhausted BatchError OperationsLost BufferFull
+    ServiceError InvalidRequest Unauthorized Forbidden NotFound UnknownTopology UnknownRoot UnknownSpout
+    MethodNotAllowed Conflict TopologyBusy SpoutBusy AckersFixed MailboxOwned TooLarge UnsupportedMediaType
+    TooManySpouts MaxSpoutPending MailboxFull StoreFull Overloaded StoreUnavailable
+    webhook_app __version__
 """
 
 ROOMS = {
-    "acker_client.asgi": "AckerMiddleware OPEN TUPLE",
-    "acker_client.hooks": "NAME add_anchors async_add_anchors carry",
-    "acker_client.offsets": "OffsetTracker",
+    "acker_client.integrations.asgi": "AckerMiddleware RETRY_STATUSES SCOPE_KEY",
+    "acker_client.integrations.httpx": "KEY ainject_request inject_request",
+    "acker_client.propagate": "AnchorParent current extract inject use",
+    "acker_client.sources.offsets": "OffsetTracker",
     "acker_spark": """
         SparkAcker SparkAckerOptions BatchCollector BatchReport functions ANCHORS_COLUMN EDGE_COLUMN ROOT_COLUMN
         AckerError UsageError InvalidOptions QueryIdRequired NullMessageId MissingAnchors DuplicateKey BatchClosed
         IncompatibleTopology PendingLimit ConcurrentQuery NondeterministicBatch DataLoss
     """,
     "acker_spark.functions": "branch collect_anchors explode fail filter is_active join",
-    "acker_client.sources.rabbitmq": "Delivery RabbitSource",
+    "acker_client.sources.rabbitmq": "Delivery RabbitSpout RejectMessage",
 }
 """What is imported from a room of its own."""
 
 
 def test_the_client_offers_these_names_and_no_others():
     assert set(acker_client.__all__) == set(CLIENT.split())
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert acker_client.__version__ == version("acker-client")
+
+
+def test_one_except_clause_catches_every_error_of_the_client_and_of_the_service():
+    found = [getattr(acker_client, name) for name in errors.__all__ if "Tuple" not in name or name == "TupleClosed"]
+    assert all(issubclass(error, acker_client.AckerError) for error in found)
+    assert {error.__name__ for error in known().values()} - {"InvalidBatch"} <= set(errors.__all__)
+
+
+def test_the_codes_of_the_clients_errors_follow_their_names():
+    own = [getattr(errors, name) for name in errors.__all__ if getattr(errors, name).__module__ == errors.__name__]
+    named = {error.__name__: error.code for error in own if issubclass(error, acker_client.AckerError)}
+    assert named == {name: re.sub("(?<!^)(?=[A-Z])", "_", name).lower() for name in named}
 
 
 def test_every_name_the_client_offers_is_there():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from acker_client import Acker, Reject, Retry
+from acker_client import Acker, DropTuple, FailTuple
 
 from examples.credit_card.plan import Guarantee
 from examples.credit_card.wires import Task, Wire, task_of_this_process
@@ -29,16 +29,16 @@ class Authoriser:
 
         A declined card is a result like any other. A card that cannot be is reported, and not tried again.
         """
-        with self._acker.execute(headers, component="authorise") as tuple_:
+        with self._acker.receive(headers, component="authorise") as tup:
             order = read_order(body)
             try:
                 status = self._settle_once(order) if self._once else self._settle(order)
             except (CardFault, Away) as fault:
-                raise Retry(str(fault)) from fault
+                raise FailTuple(str(fault)) from fault
             self._fall(order, "settled")
-            self._wire.send(self._task.notify, {"orderId": order.id, "status": status}, tuple_.anchor("notify"))
+            self._wire.send(self._task.notify, {"orderId": order.id, "status": status}, tup.anchor("notify"))
             if status is Status.INVALID:
-                raise Reject(f"the card of {order.id} cannot be")
+                raise DropTuple(f"the card of {order.id} cannot be")
 
     def _settle_once(self, order: Order) -> Status:
         """Charge an order unless its status is known; the card service knows its transaction if it was charged."""

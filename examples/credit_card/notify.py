@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from acker_client import Acker, Retry
+from acker_client import Acker, FailTuple
 
 from examples.credit_card.wires import Task, Wire, task_of_this_process
 from examples.stage.notices import NoticeFault, Notices
@@ -17,12 +17,12 @@ def main(task: Task) -> None:
     with Acker(task.acker, topology=task.topology) as acker:
 
         def notify(headers: Mapping[str, Any], body: bytes) -> None:
-            with acker.execute(headers, component="notify"):
+            with acker.receive(headers, component="notify"):
                 notice = json.loads(body)
                 try:
                     notices.tell(notice["orderId"], Status(notice["status"]))
                 except NoticeFault as fault:
-                    raise Retry(str(fault)) from fault
+                    raise FailTuple(str(fault)) from fault
 
         wire.work_off(notify)
     notices.close()

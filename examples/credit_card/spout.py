@@ -3,8 +3,8 @@
 import signal
 import threading
 
-from acker_client import Acker, Reject, Root
-from acker_client.sources.rabbitmq import Delivery, RabbitSource
+from acker_client import Acker, Root
+from acker_client.sources.rabbitmq import Delivery, RabbitSpout, RejectMessage
 
 from examples.credit_card.plan import Guarantee
 from examples.credit_card.wires import Task, task_of_this_process
@@ -21,24 +21,24 @@ def main(task: Task) -> None:
         try:
             read_order(delivery.body)
         except ValueError as fault:
-            raise Reject(str(fault)) from fault
+            raise RejectMessage(str(fault)) from fault
         delivery.publish(task.authorise, delivery.body, root.anchor("authorise"))
 
     acking = task.guarantee != Guarantee.AT_MOST_ONCE
     ending = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
     with Acker(task.acker, topology=task.topology) as acker:
-        source = RabbitSource(
+        source = RabbitSpout(
             acker,
-            name="orders",
+            spout="orders",
             url=task.broker,
             queue=task.orders,
             send=send,
             max_pending=task.max_pending,
-            requeue_after_s=REQUEUE_AFTER_S,
+            requeue_delay=REQUEUE_AFTER_S,
             message_id=lambda delivery: delivery.message_id if acking else None,
         )
-        source.run(stop=ending.is_set, drain_s=DRAIN_S)
+        source.run(stop=ending.is_set, drain_timeout=DRAIN_S)
 
 
 if __name__ == "__main__":

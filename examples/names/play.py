@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pika
-from acker_client import Acker, Anchors, Done
+from acker_client import Acker, Anchors, Completion
 
 MESSAGE = "刘备 关羽 张飞\n曹操 郭嘉 荀彧"
 LINES, NAMES = "names-example-lines", "names-example-names"
@@ -27,7 +27,7 @@ class Seen:
     greeted: list[str] = field(default_factory=list)
     edges: set[str] = field(default_factory=set)
     told_at_throw: list[str] = field(default_factory=list)
-    done: list[Done] = field(default_factory=list)
+    done: list[Completion] = field(default_factory=list)
 
 
 class Play:
@@ -46,7 +46,7 @@ class Play:
         self._emit()
         self._split()
         self._greet_all()
-        for done in self._spout.completions(timeout_s=30, stop=lambda: bool(self.seen.done)):
+        for done in self._spout.completions(until=30, stop=lambda: bool(self.seen.done)):
             self.seen.done.append(done)
             print(f"spout    {done.message_id} {done.outcome}")
         return self.seen
@@ -61,9 +61,9 @@ class Play:
     def _split(self) -> None:
         """The bolt that splits: a line in, its names out, each anchored to the line under its own name."""
         for method, properties, body in itertools.islice(self._consume(LINES), MESSAGE.count("\n") + 1):
-            with self._acker.execute(_headers(properties), component="split") as tuple_:
+            with self._acker.receive(_headers(properties), component="split") as tup:
                 for name in body.decode().split():
-                    self._send(NAMES, name, tuple_.anchor(name))
+                    self._send(NAMES, name, tup.anchor(name))
             self._channel.basic_ack(method.delivery_tag)
             self.seen.lines.append(body.decode())
             print(f"split    {body.decode()}")
@@ -75,11 +75,11 @@ class Play:
             name = body.decode()
             self.seen.deliveries.append((name, bool(method.redelivered)))
             try:
-                with self._acker.execute(_headers(properties), component="greet", on_error="redeliver"):
+                with self._acker.receive(_headers(properties), component="greet", on_error="leave_open"):
                     self._greet(name, again=method.redelivered)
             except CannotGreet as fault:
                 print(f"greet    {fault}: back to the queue")
-                self.seen.told_at_throw += [done.outcome for done in self._spout.completions(timeout_s=0)]
+                self.seen.told_at_throw += [done.outcome for done in self._spout.completions(until=0)]
                 self._channel.basic_nack(method.delivery_tag, requeue=True)
             else:
                 self._channel.basic_ack(method.delivery_tag)

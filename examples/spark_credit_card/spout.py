@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pika
-from acker_client import Acker, Done
+from acker_client import Acker, Completion
 from acker_protocol.ids import format_id
 
 from examples.spark_credit_card.plan import QUEUE, SPOUT, TOPOLOGY, Places
@@ -38,7 +38,7 @@ class OrderSpout:
     def __init__(self, places: Places, acker: Acker, connection: "pika.BlockingConnection") -> None:
         self._connection, self._acker = connection, acker
         self._channel: Any = connection.channel()
-        self._spout = acker.spout(SPOUT, shared=True)
+        self._spout = acker.shared_spout(SPOUT)
         self._stream = Stream(places.stream)
         self._taken: list[Delivery] = []
         self._pending: dict[str, Delivery] = {}
@@ -58,7 +58,7 @@ class OrderSpout:
                 self._consumer = None
             self._connection.process_data_events(time_limit=LISTEN_S)
             self._emit()
-            for done in self._spout.completions(wait_ms=0, timeout_s=0):
+            for done in self._spout.completions(poll_timeout=0, until=0):
                 self._settle(done)
 
     def _take(self, _channel: Any, method: Any, properties: Any, body: bytes) -> None:
@@ -83,7 +83,7 @@ class OrderSpout:
         self._pending[root.root_id] = delivery
         return {"body": delivery.body, "root": root.root_id, "edge": format_id(anchor.edge_id)}
 
-    def _settle(self, done: Done) -> None:
+    def _settle(self, done: Completion) -> None:
         """Ack or give back. A root of a spout that was killed is unknown here: its delivery has come again already."""
         delivery = self._pending.pop(done.root_id, None)
         if delivery is None:

@@ -5,7 +5,7 @@ import sys
 from collections import deque
 from dataclasses import dataclass, replace
 
-from acker_client import Acker, Done
+from acker_client import Acker, Completion
 
 from examples.spark_word_count.plan import SPOUT, TOGETHER, TOPOLOGY, Plan
 from examples.stage.reports import report
@@ -25,7 +25,7 @@ class SentenceSpout:
     """Keeps what waits to be sent, and the pending map: which attempt of which sentence."""
 
     def __init__(self, plan: Plan, acker: Acker) -> None:
-        self._spout = acker.spout(SPOUT, shared=True)
+        self._spout = acker.shared_spout(SPOUT)
         self._stream = Stream(plan.stream)
         self._waiting = deque(Attempt(id=str(number), sentence=line) for number, line in plan.sentences().items())
         self._pending: dict[str, Attempt] = {}
@@ -34,7 +34,7 @@ class SentenceSpout:
     def run(self) -> None:
         """Send until every sentence is acked."""
         self._send_what_fits()
-        for done in self._spout.completions(wait_ms=1_000, stop=self._is_finished):
+        for done in self._spout.completions(poll_timeout=1, stop=self._is_finished):
             self._settle(done)
             self._send_what_fits()
         report(finished=True)
@@ -42,7 +42,7 @@ class SentenceSpout:
     def _is_finished(self) -> bool:
         return not self._pending and not self._waiting
 
-    def _settle(self, done: Done) -> None:
+    def _settle(self, done: Completion) -> None:
         """Take note of what became of a sentence. What is told a second time is not pending any more."""
         attempt = self._pending.pop(done.message_id or "", None)
         if attempt is None:

@@ -40,7 +40,7 @@ class CountWorker:
             await self._stand_still(words)
         async with self._acker.batch():
             for word in words:
-                await self._acker.ack(self._acker.tuple(word["headers"], component="count"))
+                await self._acker.ack(self._acker.receive(word["headers"], component="count"))
 
     async def _stand_still(self, words: list[Word]) -> None:
         """Say so and never go on, so that whoever kills this worker is sure to lose something."""

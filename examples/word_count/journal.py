@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from acker_client import Done
+    from acker_client import Completion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Journal:
         self._ills: dict[int, list[Ill]] = {}
         self._cured: list[Ill] = []
 
-    def note(self, done: "Done", *, line: int, attempt: int) -> None:
+    def note(self, done: "Completion", *, line: int, attempt: int) -> None:
         """Take note of a completion; a line that is acked is cured of what befell it before."""
         self._told[done.outcome.value] += 1
         if done.acked:

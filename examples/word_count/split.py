@@ -49,11 +49,11 @@ class SplitWorker:
 
     async def _split(self, sentence: Sentence, outbox: Outbox) -> None:
         """Anchor the words; leaving the block acks the sentence, or fails it if a word was too hard."""
-        async with self._acker.execute(sentence["headers"], component="split") as tuple_:
+        async with self._acker.receive(sentence["headers"], component="split") as tup:
             for position, word in enumerate(words(sentence["text"])):
                 if word == self._task.hard_word and sentence["attempt"] == 1:
                     raise HardWord(f"{word!r} is too hard the first time")
-                headers = tuple_.anchor(str(position)).headers()
+                headers = tup.headers(str(position))
                 outbox[group_by_word(word, self._task.count_workers)].append(
                     Word(headers=headers, line=sentence["line"], position=position, word=word)
                 )

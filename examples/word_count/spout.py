@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 import httpx
-from acker_client import Acker, Done, Spout
+from acker_client import Acker, Completion, Spout
 
 from examples.word_count.journal import Journal
 from examples.word_count.plan import Plan
@@ -53,7 +53,7 @@ class LineSpout:
     def run(self) -> None:
         """Emit until every line is acked."""
         self._emit_what_fits()
-        for done in self._spout.completions(limit=100, stop=self._is_finished):
+        for done in self._spout.completions(page_size=100, stop=self._is_finished):
             self._settle(done)
             self._emit_what_fits()
             report(progress=self._journal.progress(pending=len(self._pending), waiting=len(self._waiting)))
@@ -62,7 +62,7 @@ class LineSpout:
     def _is_finished(self) -> bool:
         return not self._pending and not self._waiting
 
-    def _settle(self, done: Done) -> None:
+    def _settle(self, done: Completion) -> None:
         """Take note of what became of a root. One that is told a second time is not pending any more."""
         attempt = self._pending.pop(done.root_id, None)
         if attempt is None:
@@ -86,7 +86,7 @@ class LineSpout:
 
     def _emit_one(self, attempt: Attempt) -> Sentence:
         with self._spout.emit(message_id=str(attempt.line)) as root:
-            headers = root.anchor("sentence").headers()
+            headers = root.headers("sentence")
         self._pending[root.root_id] = attempt
         return Sentence(headers=headers, line=attempt.line, attempt=attempt.number, text=attempt.text)
 

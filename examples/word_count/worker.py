@@ -50,8 +50,8 @@ def _make_app(inbox: Inbox) -> Application:
     """Make an ASGI application that takes in every list of tuples it is sent."""
 
     async def take_in(_: Scope, receive: Receive, send: Send) -> None:
-        for tuple_ in json.loads(await _read(receive)):
-            inbox.put_nowait(tuple_)
+        for tup in json.loads(await _read(receive)):
+            inbox.put_nowait(tup)
         await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body"})
 

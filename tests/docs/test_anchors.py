@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from acker_client import WrongHeader
-from acker_client.anchoring import MAX_ANCHORS, parse_anchors
+from acker_client import InvalidHeader
 from acker_protocol import ids
+from acker_protocol.anchors import MAX_ANCHORS, parse_anchors
 
 from tests.support.examples import needed
 from tests.support.pages import DOCS, LANGUAGES, languages
@@ -44,7 +44,7 @@ def test_a_header_is_read_as_its_vector_says(value: str, topology: str, anchors:
 
 @pytest.mark.parametrize(("value", "because"), rows("value | because"))
 def test_a_header_is_refused_as_its_vector_says(value: str, because: str) -> None:
-    with pytest.raises(WrongHeader):
+    with pytest.raises(InvalidHeader):
         parse_anchors(code(value))
 
 

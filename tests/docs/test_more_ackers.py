@@ -56,21 +56,21 @@ class Move:
     def spout(self, number: int) -> None:
         for message in range(EACH):
             hand = self.new if self.moved.is_set() else self.old
-            with hand.spout("shop", shared=True).emit(message_id=f"{number}-{message}") as root:
-                self.tuples.put(root.anchor("charge").headers())
+            with hand.shared_spout("shop").emit(message_id=f"{number}-{message}") as root:
+                self.tuples.put(root.headers("charge"))
             self.emitted.append((hand.topology, f"{number}-{message}"))
 
     def bolt(self, tuples: int) -> None:
         hands = {hand.topology: hand for hand in (self.old, self.new)}
         for _ in range(tuples):
             headers = self.tuples.get(timeout=60)
-            with hands[topology_of(headers) or ""].execute(headers, component="charge"):
+            with hands[topology_of(headers) or ""].receive(headers, component="charge"):
                 pass
 
     def read(self, hand: Acker) -> str:
         """Read until all is over; gives the code of the problem that ended it before."""
         try:
-            for done in hand.spout("shop", shared=True).completions(wait_ms=500, stop=self.over.is_set):
+            for done in hand.shared_spout("shop").completions(poll_timeout=0.5, stop=self.over.is_set):
                 self.told[hand.topology, str(done.message_id), done.outcome] += 1
         except ServiceError as problem:
             return problem.code

@@ -4,30 +4,30 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from acker_client import AsyncAcker, OperationState, Outcome, TupleDone
-from acker_client.roots import Root
+from acker_client import AsyncAcker, OperationState, Outcome, TupleClosed
+from acker_client.root import Root
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def acker(api: httpx.AsyncClient) -> AsyncIterator[AsyncAcker]:
-    async with AsyncAcker("http://acker", transport=api._transport, place_for_ms=2_000, linger_ms=0) as acker:
+    async with AsyncAcker("http://acker", transport=api._transport, emit_timeout=2, linger=0) as acker:
         yield acker
 
 
 async def told(spout, **reading):
-    return [(done.message_id, done.outcome) async for done in spout.completions(timeout_s=0.2, wait_ms=100, **reading)]
+    return [(done.message_id, done.outcome) async for done in spout.completions(until=0.2, poll_timeout=0.1, **reading)]
 
 
 async def test_a_tree_is_acked_and_told_once(acker):
     spout = acker.spout("orders")
-    async with spout.emit(message_id="42", message_timeout_ms=60_000) as root:
-        headers = root.anchor("split").headers()
-    async with acker.execute(headers, component="split") as tuple_:
-        children = [tuple_.anchor(word).headers() for word in ("liu", "guan")]
+    async with spout.emit(message_id="42", message_timeout=60) as root:
+        headers = root.headers("split")
+    async with acker.receive(headers, component="split") as tup:
+        children = [tup.headers(word) for word in ("liu", "guan")]
     for child in children:
-        async with acker.execute(child, component="count"):
+        async with acker.receive(child, component="count"):
             pass
     assert await told(spout) == [("42", Outcome.ACKED)]
     assert await told(spout) == []
@@ -36,31 +36,31 @@ async def test_a_tree_is_acked_and_told_once(acker):
 async def test_a_failure_is_told_with_reason_and_component(acker):
     spout = acker.spout("orders")
     async with spout.emit(message_id="42") as root:
-        tuple_ = acker.tuple(root.anchor("split").headers(), component="split")
-    assert await acker.reset_timeout(tuple_) == [OperationState.PENDING]
-    assert await acker.fail(tuple_, reason="no such word") == [OperationState.FAILED]
-    [done] = [done async for done in spout.completions(timeout_s=0)]
+        tup = acker.receive(root.headers("split"), component="split")
+    assert await acker.reset_timeout(tup) == [OperationState.PENDING]
+    assert await acker.fail(tup, reason="no such word") == [OperationState.FAILED]
+    [done] = [done async for done in spout.completions(until=0)]
     assert (done.root_id, done.reason, done.component) == (root.root_id, "no such word", "split")
-    with pytest.raises(TupleDone):
-        await acker.ack(tuple_)
+    with pytest.raises(TupleClosed):
+        await acker.ack(tup)
 
 
 async def test_a_batch_is_answered_word_by_word(acker):
-    spout = acker.spout("orders", shared=True)
+    spout = acker.shared_spout("orders")
     roots: list[Root] = []
     async with acker.batch() as batch:
         for message_id in ("1", "2"):
             async with spout.emit(message_id=message_id) as root:
-                await acker.ack(acker.tuple(root.anchor().headers(), component="split"))
+                await acker.ack(acker.receive(root.headers(), component="split"))
             roots.append(root)
-    assert [answer.word for answer in batch.answers] == [
+    assert [answer.state for answer in batch.results] == [
         OperationState.EARLY,
         OperationState.ACKED,
         OperationState.EARLY,
         OperationState.ACKED,
     ]
     found: list[str | None] = []
-    async for done in spout.completions(limit=1, timeout_s=60, stop=lambda: len(found) == 2):
+    async for done in spout.completions(page_size=1, until=60, stop=lambda: len(found) == 2):
         found.append(done.message_id)  # noqa: PERF401 - stop looks at it meanwhile
     assert sorted(found) == ["1", "2"]
 
@@ -69,12 +69,12 @@ async def test_a_refused_init_is_placed_once_there_is_room(acker, api):
     await api.put("/v1/topologies/default", json={"max_spout_pending": 1})
     spout = acker.spout("orders")
     async with spout.emit(message_id="1") as root:
-        tuple_ = acker.tuple(root.anchor().headers(), component="split")
+        tup = acker.receive(root.headers(), component="split")
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
-        await acker.ack(tuple_)
+        await acker.ack(tup)
 
     other = AsyncAcker("http://acker", transport=api._transport, sleep=sleep)
     async with other, other.spout("orders").emit(message_id="2") as root:
@@ -92,7 +92,7 @@ async def test_a_stop_leaves_the_other_pages_unread(acker):
         async with spout.emit(message_id=message_id):
             pass
     first: list[str | None] = []
-    async for done in spout.completions(stop=lambda: len(first) > 0, limit=2):
+    async for done in spout.completions(stop=lambda: len(first) > 0, page_size=2):
         first.append(done.message_id)  # noqa: PERF401 - stop looks at it meanwhile
     rest = [message_id for message_id, _ in await told(spout)]
     assert len(first) == 2

@@ -9,9 +9,10 @@ import httpx
 import pytest
 import uvicorn
 from acker_client import AsyncAcker, AsyncSpout, Outcome
-from acker_client.asgi import AckerMiddleware
-from acker_client.completions import Done
-from acker_client.hooks import NAME, add_anchors, async_add_anchors, carry
+from acker_client.completions import Completion
+from acker_client.integrations.asgi import AckerMiddleware
+from acker_client.integrations.httpx import KEY, ainject_request, inject_request
+from acker_client.propagate import use
 from fastapi import BackgroundTasks, FastAPI, Request
 from starlette.responses import StreamingResponse
 
@@ -37,7 +38,7 @@ async def acker(process: AckerProcess) -> AsyncIterator[AsyncAcker]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(event_hooks={"request": [async_add_anchors]}, timeout=20) as http:
+    async with httpx.AsyncClient(event_hooks={"request": [ainject_request]}, timeout=20) as http:
         yield http
 
 
@@ -79,20 +80,20 @@ async def services(acker: AsyncAcker) -> AsyncIterator[Services]:
         yield services
 
 
-async def emit(acker: AsyncAcker, send: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[Done]]:
+async def emit(acker: AsyncAcker, send: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[Completion]]:
     """Emit a root with the requests that are sent meanwhile; gives what waits for its completion."""
     spout = acker.spout("shop")
-    async with spout.emit(message_id="42", message_timeout_ms=60_000) as root:
-        with carry(root):
+    async with spout.emit(message_id="42", message_timeout=60) as root:
+        with use(root):
             await send()
 
     return partial(only, spout)
 
 
-async def only(spout: AsyncSpout) -> Done:
+async def only(spout: AsyncSpout) -> Completion:
     """Give the one completion of a spout."""
-    found = list[Done]()
-    async for done in spout.completions(timeout_s=20, stop=lambda: bool(found)):
+    found = list[Completion]()
+    async for done in spout.completions(until=20, stop=lambda: bool(found)):
         found.append(done)
     [done] = found
     return done
@@ -114,7 +115,7 @@ async def test_a_tree_over_three_services_is_acked_when_the_last_has_answered(
 
     def bill(request: Request) -> str:  # not async, so in a thread
         asked.append(request.headers["Acker-Anchors"])
-        with httpx.Client(event_hooks={"request": [add_anchors]}, timeout=20) as client:
+        with httpx.Client(event_hooks={"request": [inject_request]}, timeout=20) as client:
             client.post(mails).raise_for_status()
         return "billed"
 
@@ -188,8 +189,8 @@ async def test_a_streamed_answer_is_part_of_the_work_with_the_requests_it_sends(
     mails = await services.serve("mail", mail)
     reports = await services.serve("report", report)
     spout = acker.spout("shop")
-    async with spout.emit(message_id="42", message_timeout_ms=60_000) as root:
-        headers = root.anchor().headers()
+    async with spout.emit(message_id="42", message_timeout=60) as root:
+        headers = root.headers()
     async with http.stream("POST", reports, headers=headers) as answer:
         parts = answer.aiter_raw()
         assert await anext(parts) == b"one"
@@ -230,13 +231,13 @@ async def test_a_request_delivered_again_after_its_service_died_completes_the_tr
         return "sent"
 
     async def bill() -> str:
-        await http.post(mails, extensions={NAME: "mail"})
+        await http.post(mails, extensions={KEY: "mail"})
         if deaths:
             raise deaths.pop()
         return "billed"
 
     async with AsyncAcker(process.url, topology="again") as acker:
-        services = Services(acker, on_error="redeliver")
+        services = Services(acker, on_error="leave_open")
         async with services.stack:
             mails = await services.serve("mail", mail)
             bills = await services.serve("bill", bill)

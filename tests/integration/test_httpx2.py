@@ -11,7 +11,7 @@ PROGRAM = """
 import httpx2
 httpx2.alias_httpx()
 import asyncio, json, sys
-from acker_client import Acker, AsyncAcker, Unreachable
+from acker_client import Acker, AsyncAcker, RetriesExhausted
 import httpx
 assert httpx is httpx2
 
@@ -19,26 +19,26 @@ def threads():
     with Acker(url) as acker:
         spout = acker.spout("orders")
         with spout.emit(message_id="1") as root:
-            headers = root.anchor("bill").headers()
-        with acker.execute(headers, component="bill"):
+            headers = root.headers("bill")
+        with acker.receive(headers, component="bill"):
             pass
-        return next(spout.completions(timeout_s=20)).outcome
+        return next(spout.completions(until=20)).outcome
 
 async def tasks():
     async with AsyncAcker(url) as acker:
         spout = acker.spout("orders")
         async with spout.emit(message_id="1") as root:
-            headers = root.anchor("bill").headers()
-        async with acker.execute(headers, component="bill"):
+            headers = root.headers("bill")
+        async with acker.receive(headers, component="bill"):
             pass
-        async for done in spout.completions(timeout_s=20):
+        async for done in spout.completions(until=20):
             return done.outcome
 
 def unreachable():
     try:
-        with Acker("http://127.0.0.1:1", retry_for_ms=0, linger_ms=0) as acker:
-            acker.ack(acker.tuple({"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}, component="c"))
-    except Unreachable as error:
+        with Acker("http://127.0.0.1:1", retry_timeout=0, linger=0) as acker:
+            acker.ack(acker.receive({"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}, component="c"))
+    except RetriesExhausted as error:
         return type(error.__cause__).__module__.partition(".")[0]
 
 url = sys.argv[1]

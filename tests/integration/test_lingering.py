@@ -15,7 +15,7 @@ from acker_client.testing import Clock
 from tests.support.servers import AckerProcess, acker_serve
 from tests.support.waiting import eventually_true
 
-FOR_EVER_MS = 86_400_000
+FOR_EVER_S = 86_400
 
 BEGIN = """
 import asyncio, multiprocessing, os, sys
@@ -23,8 +23,8 @@ from acker_client import Acker, AsyncAcker
 url, *headers = sys.argv[1:]
 def ack(acker, *numbers):
     for number in numbers:
-        acker.ack(acker.tuple({"Acker-Anchors": headers[number]}, component="count"))
-acker = Acker(url, linger_ms=86_400_000)
+        acker.ack(acker.receive({"Acker-Anchors": headers[number]}, component="count"))
+acker = Acker(url, linger=86400)
 """
 
 ENDS = {
@@ -35,9 +35,9 @@ ENDS = {
     "with its block": "\nwith acker: ack(acker, 0, 1)",
     "with a loop that leaves acks behind": """
 async def main():
-    acker = AsyncAcker(url, linger_ms=86_400_000)
+    acker = AsyncAcker(url, linger=86400)
     for number in (0, 1):
-        await acker.ack(acker.tuple({"Acker-Anchors": headers[number]}, component="count"))
+        await acker.ack(acker.receive({"Acker-Anchors": headers[number]}, component="count"))
 asyncio.run(main())
 """,
     "as a forked worker of multiprocessing": """
@@ -59,7 +59,7 @@ acker.flush()
 ack(acker, 1)
 """,
     "while acks linger": """
-quick = Acker(url, linger_ms=20)
+quick = Acker(url, linger=0.02)
 ack(quick, 0)
 child = os.fork()
 if not child:
@@ -83,20 +83,20 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
 
 @pytest.fixture
 def acker(service: AckerProcess) -> Iterator[Acker]:
-    with Acker(service.url, linger_ms=FOR_EVER_MS) as acker:
+    with Acker(service.url, linger=FOR_EVER_S) as acker:
         yield acker
 
 
 def emit(acker: Acker, message_id: str, edges: int = 1, **timeouts: int) -> list[str]:
     """Emit a root with so many edges; gives the header of each."""
     with acker.spout("orders").emit(message_id=message_id, **timeouts) as root:
-        return [root.anchor().headers()["Acker-Anchors"] for _ in range(edges)]
+        return [root.headers()["Acker-Anchors"] for _ in range(edges)]
 
 
 def told(acker: Acker, count: int) -> dict[str | None, Outcome]:
     """Read until so many roots were told of."""
     found: dict[str | None, Outcome] = {}
-    for done in acker.spout("orders").completions(stop=lambda: len(found) >= count, wait_ms=1_000, timeout_s=30):
+    for done in acker.spout("orders").completions(stop=lambda: len(found) >= count, poll_timeout=1, until=30):
         found[done.message_id] = done.outcome
     return found
 
@@ -117,7 +117,7 @@ def test_a_program_that_ends_has_sent_what_it_acked(acker: Acker, service: Acker
 def test_after_a_fork_the_parent_keeps_what_was_gathered_and_the_child_starts_empty(
     acker: Acker, service: AckerProcess, fork: str
 ) -> None:
-    headers = emit(acker, "1", edges=2, message_timeout_ms=10_000) + emit(acker, "2", message_timeout_ms=10_000)
+    headers = emit(acker, "1", edges=2, message_timeout=10) + emit(acker, "2", message_timeout=10)
     ended = run(FORKS[fork], service.url, headers)
     assert told(acker, 2) == {"1": Outcome.ACKED, "2": Outcome.ACKED}, ended.stderr
 
@@ -135,16 +135,16 @@ def test_a_forked_child_makes_connections_of_its_own(acker: Acker) -> None:
 
 
 def test_a_program_that_is_killed_has_acked_nothing_that_lingered(acker: Acker, service: AckerProcess) -> None:
-    [header] = emit(acker, "1", message_timeout_ms=1_000)
+    [header] = emit(acker, "1", message_timeout=1)
     ended = run("ack(acker, 0); os.kill(os.getpid(), 9)", service.url, [header])
     assert ended.returncode == -signal.SIGKILL
     assert told(acker, 1) == {"1": Outcome.TIMED_OUT}
 
 
 def test_a_program_that_cannot_deliver_says_so_at_its_end(acker: Acker, service: AckerProcess) -> None:
-    [header] = emit(acker, "1", message_timeout_ms=1_000)
+    [header] = emit(acker, "1", message_timeout=1)
     program = """
-acker = Acker(url, linger_ms=86_400_000, retry_for_ms=0)
+acker = Acker(url, linger=86400, retry_timeout=0)
 ack(acker, 0)
 acker._driver._client().base_url = "http://127.0.0.1:1"
 """
@@ -169,7 +169,7 @@ class Counting(httpx.HTTPTransport):
 def test_a_thousand_acks_of_one_root_cost_one_operation_on_the_wire(acker: Acker, service: AckerProcess) -> None:
     headers = emit(acker, "1", edges=1_000)
     transport = Counting()
-    with Acker(service.url, linger_ms=FOR_EVER_MS, transport=transport) as bolt:
+    with Acker(service.url, linger=FOR_EVER_S, transport=transport) as bolt:
         for header in headers:
             bolt.ack(bolt.tuple({"Acker-Anchors": header}, component="count"))
     assert transport.sent == 1
@@ -178,10 +178,10 @@ def test_a_thousand_acks_of_one_root_cost_one_operation_on_the_wire(acker: Acker
 
 def test_on_a_topology_that_dedupes_a_redelivered_ack_changes_nothing(service: AckerProcess) -> None:
     service.http.put("/v1/topologies/deduping", json={"dedupe_window_ms": 60_000})
-    with Acker(service.url, topology="deduping", linger_ms=FOR_EVER_MS) as acker:
+    with Acker(service.url, topology="deduping", linger=FOR_EVER_S) as acker:
         one, two = emit(acker, "1", edges=2)
         for header in (one, one, two, one):
-            acker.ack(acker.tuple({"Acker-Anchors": header}, component="count"))
+            acker.ack(acker.receive({"Acker-Anchors": header}, component="count"))
         acker.flush()
         assert told(acker, 1) == {"1": Outcome.ACKED}
 
@@ -192,11 +192,11 @@ def test_acks_that_linger_while_the_service_is_killed_arrive_when_it_is_back(tmp
         for count, header in enumerate(headers):
             if count == len(headers) // 2:
                 service.kill()
-            acker.ack(acker.tuple({"Acker-Anchors": header}, component="count"))
-        assert acker.counts.on_their_way > 0
+            acker.ack(acker.receive({"Acker-Anchors": header}, component="count"))
+        assert acker.stats().in_flight > 0
         service.start()
         acker.flush()
-        assert acker.counts.undelivered == 0
+        assert acker.stats().lost == 0
         assert told(acker, 50) == {str(number): Outcome.ACKED for number in range(50)}
 
 
@@ -218,7 +218,7 @@ def test_an_emit_waits_for_a_free_place_before_its_block(service: AckerProcess) 
 def test_roots_of_a_topology_that_was_discarded_are_told_as_timed_out(service: AckerProcess) -> None:
     time = Clock()
     service.http.put("/v1/topologies/gone", json={})
-    with Acker(service.url, topology="gone", clock=time.clock, linger_ms=0) as acker:
+    with Acker(service.url, topology="gone", clock=time, linger=0) as acker:
         emit(acker, "1")
         service.http.delete("/v1/topologies/gone", params={"force": "true", "discard": "true"})
         time.advance(60)
@@ -233,4 +233,4 @@ def test_a_lost_pid_is_not_mistaken_for_the_parents(acker: Acker) -> None:
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(read, 200).decode() not in names
-    eventually_true(lambda: acker.counts.on_their_way == 0)
+    eventually_true(lambda: acker.stats().in_flight == 0)

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
-from acker_client import AsyncAcker, Unreachable
-from acker_client.subscription import Away
-from acker_client.wires import AsyncWire, Wire
+from acker_client import AsyncAcker, RetriesExhausted
+from acker_client._core.subscription import Disconnected
+from acker_client.asyncio._redis import AsyncRedisConnection, connect
+from acker_client.sync._redis import RedisConnection
 from acker_protocol.errors import StoreUnavailable
 from acker_service.delivery.egress import EgressPolicy, read_hosts
 from acker_service.delivery.payload import WebhookMessage
@@ -79,19 +80,19 @@ async def test_a_probe_of_it_is_a_fault_of_the_connection(url: str, monkeypatch:
 
 async def test_a_subscription_at_it_hears_that_it_is_away(url: str) -> None:
     async def listen() -> None:
-        await _subscribed(await AsyncWire.open(url, PATIENCE_S))
+        await _subscribed(await connect(url, PATIENCE_S))
 
-    await _always(Away, listen)
+    await _always(Disconnected, listen)
 
 
 async def test_a_request_to_it_is_tried_as_long_as_the_terms_say(port: int) -> None:
-    async with AsyncAcker(f"http://127.0.0.1:{port}", linger_ms=0, retry_for_ms=0) as acker:
+    async with AsyncAcker(f"http://127.0.0.1:{port}", linger=0, retry_timeout=0) as acker:
 
         async def emit() -> None:
-            async with acker.spout("orders", shared=True).emit(message_id="1"):
+            async with acker.shared_spout("orders").emit(message_id="1"):
                 pass
 
-        await _always(Unreachable, emit)
+        await _always(RetriesExhausted, emit)
 
 
 async def test_a_post_to_it_is_one_to_be_made_again(port: int) -> None:
@@ -133,26 +134,26 @@ async def test_what_does_not_speak_redis_is_a_fault_like_any_other(login: str, s
 @pytest.mark.parametrize("said", NONSENSE, ids=repr)
 async def test_what_does_not_speak_redis_cannot_be_subscribed_at(said: bytes) -> None:
     with serving(lambda connection: _say(connection, said)) as port:
-        with pytest.raises(Away):
-            await _subscribed(await AsyncWire.open(f"redis://127.0.0.1:{port}/0", PATIENCE_S))
-        with pytest.raises(Away):
-            _subscribed_here(Wire(f"redis://127.0.0.1:{port}/0", PATIENCE_S))
+        with pytest.raises(Disconnected):
+            await _subscribed(await connect(f"redis://127.0.0.1:{port}/0", PATIENCE_S))
+        with pytest.raises(Disconnected):
+            _subscribed_here(RedisConnection(f"redis://127.0.0.1:{port}/0", PATIENCE_S))
 
 
-async def _subscribed(wire: AsyncWire) -> None:
+async def _subscribed(connection: AsyncRedisConnection) -> None:
     try:
-        await wire.send("SUBSCRIBE", "channel")
-        await wire.read(PATIENCE_S)
+        await connection.send("SUBSCRIBE", "channel")
+        await connection.read(PATIENCE_S)
     finally:
-        await wire.close()
+        await connection.close()
 
 
-def _subscribed_here(wire: Wire) -> None:
+def _subscribed_here(connection: RedisConnection) -> None:
     try:
-        wire.send("SUBSCRIBE", "channel")
-        wire.read(PATIENCE_S)
+        connection.send("SUBSCRIBE", "channel")
+        connection.read(PATIENCE_S)
     finally:
-        wire.close()
+        connection.close()
 
 
 async def _always(error: type[Exception], call: Callable[[], Awaitable[object]]) -> None:

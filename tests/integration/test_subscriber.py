@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_client import Acker, AsyncAcker, Misuse, wires
+from acker_client import Acker, AsyncAcker, UsageError
+from acker_client.asyncio._redis import AsyncRedisConnection
+from acker_client.config import SystemClock
 from acker_protocol import routes
 from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_service.components import Components
@@ -35,16 +37,16 @@ TIMEOUT_MS = 600_000
 _numbers = itertools.count(1)
 
 
-class Time:
+class Time(SystemClock):
     """A clock that passes only in sleeps, and when a test says so."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
 
-    def clock(self) -> float:
+    def monotonic(self) -> float:  # type: ignore[override]
         return self.now_s
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep_async(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self.now_s += seconds
 
@@ -55,15 +57,15 @@ class Listener:
     def __init__(self, process: AckerProcess, parts: Components, topology: str) -> None:
         self.process, self.store, self.topology = process, parts, topology
         self.time, self.told, self.ended = Time(), list[str](), 0
-        self.acker = AsyncAcker(process.url, topology, clock=self.time.clock, sleep=self.time.sleep)
-        self.spout = self.acker.spout(SPOUT, shared=True)
+        self.acker = AsyncAcker(process.url, topology, clock=self.time)
+        self.spout = self.acker.shared_spout(SPOUT)
         self.listening: asyncio.Task[None] | None = None
 
     async def listen(self) -> None:
         """Listen from now on; comes back when the mailbox was read to its end, and what ends is told live."""
 
         async def run() -> None:
-            async for done in self.spout.pubsub(self.store.redis.url):
+            async for done in self.spout.subscribe(self.store.redis.url):
                 self.told.append(str(done.message_id))
 
         async def live() -> bool:
@@ -150,16 +152,16 @@ async def listener(process: AckerProcess, valkey_url: str) -> AsyncIterator[List
 def lost(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Put None here, and the next message is lost on its way from Redis, and found here."""
     lost: list[Any] = []
-    read = wires.AsyncWire.read
+    read = AsyncRedisConnection.read
 
-    async def read_some(self: wires.AsyncWire, seconds: float) -> Any:
+    async def read_some(self: AsyncRedisConnection, seconds: float) -> Any:
         found = await read(self, seconds)
         if lost == [None] and found and found[0] in (b"message", b"smessage"):
             lost[0] = found
             return None
         return found
 
-    monkeypatch.setattr(wires.AsyncWire, "read", read_some)
+    monkeypatch.setattr(AsyncRedisConnection, "read", read_some)
     return lost
 
 
@@ -224,7 +226,7 @@ async def test_a_completion_whose_loop_body_raises_is_not_released(listener: Lis
     await listener.end(3)
 
     async def fail() -> None:
-        async with contextlib.aclosing(listener.spout.pubsub(listener.store.redis.url)) as told:
+        async with contextlib.aclosing(listener.spout.subscribe(listener.store.redis.url)) as told:
             async for _ in told:
                 raise ZeroDivisionError
 
@@ -238,8 +240,8 @@ async def test_a_spout_task_with_a_webhook_has_no_subscriber(listener: Listener)
     callback = {"kind": "webhook", "url": "https://orders.example/acker"}
     path = routes.spout(listener.topology, SPOUT)
     assert (await asyncio.to_thread(listener.process.http.put, path, json={"callback": callback})).is_success
-    with pytest.raises(Misuse, match="webhook"):
-        await anext(listener.spout.pubsub(listener.store.redis.url))
+    with pytest.raises(UsageError, match="webhook"):
+        await anext(listener.spout.subscribe(listener.store.redis.url))
 
 
 def test_a_program_of_threads_listens_likewise(process: AckerProcess, valkey_url: str) -> None:
@@ -251,12 +253,12 @@ def test_a_program_of_threads_listens_likewise(process: AckerProcess, valkey_url
         spout = acker.spout(SPOUT)
 
         def listen() -> None:
-            told.extend(str(done.message_id) for done in spout.pubsub(valkey_url, stop=ended.is_set))
+            told.extend(str(done.message_id) for done in spout.subscribe(valkey_url, stop=ended.is_set))
 
         def emit(name: str) -> None:
             with spout.emit(message_id=name) as root:
-                headers = root.anchor().headers()
-            with acker.execute(headers, component="charge"):
+                headers = root.headers()
+            with acker.receive(headers, component="charge"):
                 pass
 
         listening = threading.Thread(target=listen)
@@ -290,11 +292,11 @@ def test_the_login_that_the_page_shows_may_listen_and_no_other_may(
     ended = {"root_id": f"{1:016x}", "spout_task": "shop-9", "edges": [], "message_id": "42"}
     assert own_process.http.post(path, json=ended).is_success
     with Acker(own_process.url, "orders") as acker:
-        spout, told = acker.spout("shop-9", shared=True), list[str]()
+        spout, told = acker.shared_spout("shop-9"), list[str]()
         for login in ("deaf:password", "shop:wrong"):
-            with pytest.raises(Misuse, match="does not let this login subscribe"):
-                next(spout.pubsub(f"redis://{login}@127.0.0.1:{port}"))
-        for done in spout.pubsub(f"redis://shop:password@127.0.0.1:{port}", stop=lambda: bool(told)):
+            with pytest.raises(UsageError, match="does not let this login subscribe"):
+                next(spout.subscribe(f"redis://{login}@127.0.0.1:{port}"))
+        for done in spout.subscribe(f"redis://shop:password@127.0.0.1:{port}", stop=lambda: bool(told)):
             told.append(str(done.message_id))
     assert told == ["42"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pika
 import pytest
-from acker_client import Acker, Done, Reject, Root, TupleDone, Undelivered
-from acker_client.sources.rabbitmq import Delivery, RabbitSource
+from acker_client import Acker, Completion, OperationsLost, Root, TupleClosed
+from acker_client.sources.rabbitmq import Delivery, RabbitSpout, RejectMessage
 from acker_protocol.errors import UnknownTopology
 
 from examples.stage.acker import make_topology
@@ -28,15 +28,15 @@ pytestmark = pytest.mark.timeout(400)
 class Reader:
     """A source that runs in a thread, and what it has sent and settled."""
 
-    source: RabbitSource
+    source: RabbitSpout
     stop: threading.Event = field(default_factory=threading.Event)
     sent: list[tuple[Delivery, dict[str, str]]] = field(default_factory=list)
-    done: list[tuple[Done, Delivery]] = field(default_factory=list)
+    done: list[tuple[Completion, Delivery]] = field(default_factory=list)
     fault: BaseException | None = None
 
     def run(self, drain_s: float) -> None:
         try:
-            self.source.run(stop=self.stop.is_set, drain_s=drain_s)
+            self.source.run(stop=self.stop.is_set, drain_timeout=drain_s)
         except BaseException as fault:  # noqa: BLE001 - the test looks at it
             self.fault = fault
 
@@ -62,10 +62,10 @@ def reading(acker: Acker, url: str, queue: str, *, drain_s: float = 0.0, **optio
     """Read a queue until the block is left. What is sent stays in the reader's hand."""
 
     def send(root: Root, delivery: Delivery) -> None:
-        reader.sent.append((delivery, root.anchor("work").headers()))
+        reader.sent.append((delivery, root.headers("work")))
 
     told: dict[str, object] = {"send": send, "requeue_after_s": 0.0, "on_done": lambda *pair: reader.done.append(pair)}
-    reader = Reader(RabbitSource(acker, name="reader", url=url, queue=queue, **(told | options)))
+    reader = Reader(RabbitSpout(acker, spout="reader", url=url, queue=queue, **(told | options)))
     thread = threading.Thread(target=reader.run, args=[drain_s])
     thread.start()
     try:
@@ -101,7 +101,7 @@ def left(broker: Broker, queue: str, count: int) -> None:
 
 
 def bolt(acker: Acker, sent: tuple[Delivery, dict[str, str]]) -> None:
-    acker.ack(acker.tuple(sent[1], component="work"))
+    acker.ack(acker.receive(sent[1], component="work"))
 
 
 def test_a_delivery_is_acked_when_its_tree_is_and_not_before(acker: Acker, broker: Broker, queue: str) -> None:
@@ -117,9 +117,9 @@ def test_a_delivery_is_acked_when_its_tree_is_and_not_before(acker: Acker, broke
 
 def test_a_failed_one_is_requeued_and_delivered_again(acker: Acker, broker: Broker, queue: str) -> None:
     put(broker, queue, "one")
-    with reading(acker, broker.url, queue, drain_s=LONG) as reader:
+    with reading(acker, broker.url, queue, drain_timeout=LONG) as reader:
         reader.wait_for(1)
-        acker.fail(acker.tuple(reader.sent[0][1], component="work"), reason="no")
+        acker.fail(acker.receive(reader.sent[0][1], component="work"), reason="no")
         reader.wait_for(2)
         bolt(acker, reader.sent[1])
     assert [delivery.redelivered for delivery, _ in reader.sent] == [False, True]
@@ -139,7 +139,7 @@ def test_one_that_timed_out_is_requeued(acker: Acker, acker_url: str, broker: Br
 def test_while_other_acks_could_not_be_delivered_nothing_that_was_delivered_is_forgotten(
     acker: Acker, broker: Broker, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, faults = acker._flows.lingering.outbox.tell, iter([Undelivered(1)])
+    tell, faults = acker._submitter.flusher.buffer.raise_failures, iter([OperationsLost(1)])
 
     def tell_once() -> None:
         if fault := next(faults, None):
@@ -147,8 +147,8 @@ def test_while_other_acks_could_not_be_delivered_nothing_that_was_delivered_is_f
         tell()
 
     put(broker, queue, "one", "two")
-    monkeypatch.setattr(acker._flows.lingering.outbox, "tell", tell_once)
-    with reading(acker, broker.url, queue, drain_s=LONG) as reader:
+    monkeypatch.setattr(acker._submitter.flusher.buffer, "raise_failures", tell_once)
+    with reading(acker, broker.url, queue, drain_timeout=LONG) as reader:
         reader.wait_for(2)
         for sent in reader.sent[:2]:
             bolt(acker, sent)
@@ -156,7 +156,7 @@ def test_while_other_acks_could_not_be_delivered_nothing_that_was_delivered_is_f
     left(broker, queue, 0)
 
 
-@pytest.mark.parametrize("fault", [ZeroDivisionError(), TupleDone("used again")])
+@pytest.mark.parametrize("fault", [ZeroDivisionError(), TupleClosed("used again")])
 def test_what_else_send_raises_ends_the_reading_and_everything_is_delivered_again(
     acker: Acker, broker: Broker, queue: str, fault: Exception
 ) -> None:
@@ -164,7 +164,7 @@ def test_what_else_send_raises_ends_the_reading_and_everything_is_delivered_agai
         raise fault
 
     put(broker, queue, "one", "two")
-    source = RabbitSource(acker, name="reader", url=broker.url, queue=queue, send=send)
+    source = RabbitSpout(acker, spout="reader", url=broker.url, queue=queue, send=send)
     with pytest.raises(type(fault)):
         source.run(stop=lambda: False)
     left(broker, queue, 2)
@@ -176,9 +176,9 @@ def test_a_failed_one_may_be_rejected_and_become_a_dead_letter(
 ) -> None:
     put(broker, f"{queue}-dead")
     put(broker, queue, "one", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{queue}-dead"})
-    with reading(acker, broker.url, queue, otherwise=otherwise) as reader:
+    with reading(acker, broker.url, queue, on_failed=otherwise) as reader:
         reader.wait_for(1)
-        acker.fail(acker.tuple(reader.sent[0][1], component="work"))
+        acker.fail(acker.receive(reader.sent[0][1], component="work"))
         eventually_true(lambda: broker.ready(f"{queue}-dead") == 1, within=LONG)
     left(broker, queue, 0)
 
@@ -188,7 +188,7 @@ def test_what_send_rejects_is_rejected_and_not_emitted(acker: Acker, broker: Bro
 
     def send(root: Root, delivery: Delivery) -> None:
         rejected.append(delivery)
-        raise Reject("no order")
+        raise RejectMessage("no order")
 
     put(broker, queue, "one")
     with reading(acker, broker.url, queue, send=send):
@@ -218,7 +218,7 @@ def test_no_more_is_delivered_than_the_topology_lets_be_pending(
 
 def test_a_stop_takes_no_more_and_waits_for_what_is_pending(acker: Acker, broker: Broker, queue: str) -> None:
     put(broker, queue, *map(str, range(20)))
-    with reading(acker, broker.url, queue, max_pending=5, drain_s=LONG) as reader:
+    with reading(acker, broker.url, queue, max_pending=5, drain_timeout=LONG) as reader:
         reader.wait_for(5)
         reader.stop.set()
         eventually_true(lambda: consumers(broker, queue) == 0, within=LONG)
@@ -246,10 +246,10 @@ def test_children_go_out_through_the_delivery_with_their_anchors(acker: Acker, b
 
     put(broker, f"{queue}-work")
     put(broker, queue, "one")
-    with reading(acker, broker.url, queue, send=send, drain_s=LONG):
+    with reading(acker, broker.url, queue, send=send, drain_timeout=LONG):
         connection = broker.connect()
         [(_, properties, body)] = take(connection.channel(), f"{queue}-work", 1)
-        with acker.execute(properties.headers, component="work"):
+        with acker.receive(properties.headers, component="work"):
             assert (body, properties.message_id) == (b"one", "child")
         connection.close()
     left(broker, queue, 0)
@@ -277,7 +277,7 @@ def test_after_a_lost_connection_all_is_delivered_again_and_the_old_deliveries_a
     acker: Acker, broker: Broker, queue: str, relay: Relay
 ) -> None:
     put(broker, queue, "one", "two")
-    with reading(acker, through(relay), queue, drain_s=LONG) as reader:
+    with reading(acker, through(relay), queue, drain_timeout=LONG) as reader:
         reader.wait_for(2)
         relay.cut()
         reader.wait_for(4)
@@ -297,7 +297,7 @@ def test_a_broker_that_was_killed_is_connected_to_again(acker: Acker, tmp_path: 
     need_broker()
     with running_broker(tmp_path) as broker:
         put(broker, queue, "one")
-        with reading(acker, broker.url, queue, drain_s=LONG) as reader:
+        with reading(acker, broker.url, queue, drain_timeout=LONG) as reader:
             reader.wait_for(1)
             broker.kill()
             broker.start()
@@ -335,9 +335,9 @@ def test_a_delivery_that_is_held_too_long_costs_the_channel_and_comes_again(
 
 def test_while_the_acker_is_away_deliveries_wait(broker: Broker, queue: str, tmp_path: Path) -> None:
     options = ("--data-dir", str(tmp_path / "data"))
-    with acker_serve(tmp_path, *options) as served, Acker(served.url, retry_for_ms=500) as acker:
+    with acker_serve(tmp_path, *options) as served, Acker(served.url, retry_timeout=0.5) as acker:
         put(broker, queue, "one")
-        with reading(acker, broker.url, queue, drain_s=LONG, requeue_after_s=0.2) as reader:
+        with reading(acker, broker.url, queue, drain_timeout=LONG, requeue_delay=0.2) as reader:
             reader.wait_for(1)
             bolt(acker, reader.sent[0])
             eventually_true(lambda: len(reader.done) == 1, within=LONG)
@@ -359,11 +359,11 @@ def test_while_the_acker_is_away_deliveries_wait(broker: Broker, queue: str, tmp
 
 
 def test_a_source_that_cannot_begin_says_so(acker: Acker, acker_url: str, broker: Broker, queue: str) -> None:
-    nowhere = RabbitSource(acker, name="reader", url=broker.url, queue="no-such-queue", send=print)
+    nowhere = RabbitSpout(acker, spout="reader", url=broker.url, queue="no-such-queue", send=print)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="NOT_FOUND"):
         nowhere.run(stop=lambda: False)
     with Acker(acker_url, topology="no-such-topology") as other, pytest.raises(UnknownTopology):
-        RabbitSource(other, name="reader", url=broker.url, queue=queue, send=print).run(stop=lambda: False)
+        RabbitSpout(other, spout="reader", url=broker.url, queue=queue, send=print).run(stop=lambda: False)
 
 
 def take(channel: object, queue: str, count: int) -> list[tuple[object, pika.BasicProperties, bytes]]:

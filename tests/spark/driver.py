@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from acker_client import calls
+from acker_client.lowlevel import requests
 from acker_spark import SparkAcker
 from pyspark.sql import functions as F
 
@@ -49,7 +49,7 @@ def count(batch: Any, batch_id: int, collector: Any) -> None:
 def main() -> None:
     """Run over all there is."""
     url, topology, folder, partitions, fate = sys.argv[1:]
-    calls.MAX_OPS = OPS_A_REQUEST
+    requests.MAX_OPS = OPS_A_REQUEST
     kind, _, at = fate.partition(":")
     transport = Dying(int(at)) if kind == "requests" else None
     home = Path(folder)

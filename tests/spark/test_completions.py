@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from acker_client import Done, Misuse, Unreachable
+from acker_client import Completion, RetriesExhausted, UsageError
 from acker_spark import SparkAcker
 from redis import Redis
 
@@ -45,7 +45,7 @@ def acker(tracked: Tracked) -> SparkAcker:
 class Listener:
     """A loop over completions in a thread: what it was told, and what ended it."""
 
-    def __init__(self, completions: Callable[[], Iterator[Done]]) -> None:
+    def __init__(self, completions: Callable[[], Iterator[Completion]]) -> None:
         self._completions = completions
         self.told: list[str] = []
         self.raised: BaseException | None = None
@@ -127,10 +127,10 @@ def test_a_stop_of_ones_own_ends_a_loop_too_and_one_that_is_no_function_is_refus
     acker: SparkAcker, tracked: Tracked, redis_url: str
 ) -> None:
     end(tracked, "1", number=1)
-    told: list[Done] = []
+    told: list[Completion] = []
     told.extend(acker.subscribe(redis_url, stop=lambda: bool(told)))
     assert [done.message_id for done in told] == ["1"]
-    with pytest.raises(Misuse, match="stop must be a function"):
+    with pytest.raises(UsageError, match="stop must be a function"):
         next(acker.completions(stop=True))  # type: ignore[arg-type]
 
 
@@ -139,20 +139,23 @@ def test_an_acker_that_does_not_answer_is_asked_for_as_long_as_the_options_say()
     away.plan += [Planned(status=503)] * 1_000
     with served(away) as port:
         acker = SparkAcker(url=f"http://127.0.0.1:{port}", topology="t", spout_task="reader", retry_timeout=0)
-        with acker, pytest.raises(Unreachable):
+        with acker, pytest.raises(RetriesExhausted):
             next(acker.completions(until=1))
     assert len(away.received) == 1
 
 
 def test_an_address_that_is_none_of_redis_is_refused_in_words(acker: SparkAcker) -> None:
-    with pytest.raises(Misuse, match="redis"):
+    with pytest.raises(UsageError, match="redis"):
         next(acker.subscribe("http://127.0.0.1"))
 
 
 def test_without_redis_one_sentence_says_what_to_install(acker: SparkAcker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "acker_client.wires", raising=False)
+    monkeypatch.delitem(sys.modules, "acker_client.sync._redis", raising=False)
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ModuleNotFoundError, match=r"^pubsub\(\) needs redis: pip install 'acker-client\[redis\]'$"):
+    with pytest.raises(
+        ModuleNotFoundError,
+        match=r"^subscribe\(\) needs redis: install acker-client with its extra, acker-client\[redis\]$",
+    ):
         next(acker.subscribe("redis://127.0.0.1"))
 
 
@@ -172,7 +175,7 @@ def test_a_webhook_is_told_by_its_handler_and_again_what_the_handler_did_not_tak
     """The topology is not there before: registering makes it."""
     acker, told, door = tracked.acker(), dict[str, list[str]]({"1": [], "2": []}), Door()
 
-    def take(done: Done) -> None:
+    def take(done: Completion) -> None:
         told[str(done.message_id)].append(done.id)
         if done.message_id == "2" and len(told["2"]) == 1:
             raise RuntimeError("not now")
@@ -201,5 +204,5 @@ def test_a_webhook_takes_nothing_that_is_signed_with_another_secret(tracked: Tra
 def test_a_webhook_owns_the_completions(tracked: Tracked, redis_url: str) -> None:
     acker = tracked.acker()
     acker.webhook("http://127.0.0.1:1/", print)
-    with pytest.raises(Misuse, match="go to a webhook"):
+    with pytest.raises(UsageError, match="go to a webhook"):
         next(acker.subscribe(redis_url))

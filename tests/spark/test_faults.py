@@ -11,8 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
-from acker_client import calls
-from acker_client.errors import Unreachable
+from acker_client import RetriesExhausted
+from acker_client.config import SystemClock
+from acker_client.lowlevel import requests
 from acker_protocol.operations import Ack
 from acker_spark._batch.collector import BatchState
 from acker_spark._batch.columns import EDGE, ROOT, unsigned
@@ -39,7 +40,7 @@ def lines(spark: Any) -> Any:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are small."""
-    monkeypatch.setattr(calls, "MAX_OPS", OPS_A_REQUEST)
+    monkeypatch.setattr(requests, "MAX_OPS", OPS_A_REQUEST)
 
 
 @pytest.fixture
@@ -159,8 +160,10 @@ def test_a_reply_that_is_lost_changes_nothing(lines: Any, tracked: Tracked, lost
 def test_without_key_and_names_a_lost_reply_would_leave_trees_stuck(
     lines: Any, tracked: Tracked, nameless: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    headers = calls.Call.headers
-    monkeypatch.setattr(calls.Call, "headers", lambda call: {**headers(call), "Idempotency-Key": os.urandom(8).hex()})
+    headers = requests.Request.headers
+    monkeypatch.setattr(
+        requests.Request, "headers", lambda one: {**headers(one), "Idempotency-Key": os.urandom(8).hex()}
+    )
     elsewhere = Elsewhere(lines, tracked)
     lose_a_reply(lines, tracked, 2)
     assert elsewhere.let_go() == {"pending": MESSAGES}
@@ -177,7 +180,7 @@ def lose_a_reply(lines: Any, tracked: Tracked, lost: int) -> None:
     assert proxy.fallen == [Fate.DROP]
 
 
-class Outage:
+class Outage(SystemClock):
     """An acker that is down for a minute by a clock of its own: time passes when somebody sleeps."""
 
     def __init__(self, acker: AckerProcess) -> None:
@@ -188,7 +191,7 @@ class Outage:
         self._acker.kill()
         self._back = self._now + 60
 
-    def clock(self) -> float:
+    def monotonic(self) -> float:
         """Say what time it is."""
         return self._now
 
@@ -206,7 +209,7 @@ def test_an_acker_that_is_down_for_a_minute_is_waited_for(lines: Any, tmp_path: 
         tracked, outage = Tracked(process=process), Outage(process)
         elsewhere = Elsewhere(lines, tracked)
         hasty = tracked.acker(query_id="q", clock=outage, retry_timeout=30.0)
-        with pytest.raises(Unreachable):
+        with pytest.raises(RetriesExhausted):
             hasty.foreach_batch(outage.begin)(hasty.root(lines, "id"), 0)
         outage.sleep(60)
         acker = tracked.acker(query_id="q", clock=outage)

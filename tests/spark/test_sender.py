@@ -39,7 +39,9 @@ def test_requests_of_a_large_batch_are_on_their_way_together_and_answered_in_ord
     inits = [Init(root_id=at, spout_task="reader", ack_val=at, message_id=str(at)) for at in range(1, 9)]
     found = tracked.acker(transport=Together(2)).sender
     found.topology()
-    assert [(one.message, one.word) for one in found.send(inits)] == [(init, OperationState.PENDING) for init in inits]
+    assert [(one.operation, one.state) for one in found.send(inits)] == [
+        (init, OperationState.PENDING) for init in inits
+    ]
     assert tracked.pending() == {str(at) for at in range(1, 9)}
 
 
@@ -47,14 +49,14 @@ def test_requests_of_a_large_batch_are_on_their_way_together_and_answered_in_ord
 def test_an_ack_or_a_fail_that_a_full_store_refuses_waits_for_room_and_then_ends_the_batch(message: Operation) -> None:
     memory = MemoryAcker()
     options = SparkAckerOptions(url="http://acker.test", topology="default", spout_task="s")
-    found = OperationSender(options, retry_timeout=30, transport=memory.transport(), clock=memory.time)
+    found = OperationSender(options, retry_timeout=30, transport=memory.transport(), clock=memory.clock)
     init = Init(root_id=2, spout_task="s", ack_val=2)
     memory.store.is_full = True
     for messages in ([message], [message, message]):
-        began = memory.time.clock()
+        began = memory.clock.monotonic()
         with pytest.raises(PendingLimit, match="root 0000000000000001 was refused"):
             found.send(messages)
-        assert 20 < memory.time.clock() - began <= 40
+        assert 20 < memory.clock.monotonic() - began <= 40
     memory.store.is_full = False
-    assert [one.word for one in found.send([init, message])] == [OperationState.PENDING, OperationState.EARLY]
+    assert [one.state for one in found.send([init, message])] == [OperationState.PENDING, OperationState.EARLY]
     found.close()

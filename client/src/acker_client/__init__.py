@@ -1,99 +1,145 @@
-"""Tells an acker what was emitted and what is done."""
+"""Reports to an acker what a program emits and processes, and learns when a message is fully processed."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from acker_protocol.errors import (
-    Conflict,
-    InvalidRequest,
-    MailboxFull,
-    MaxSpoutPending,
-    ServiceError,
-    StoreFull,
-    TooManySpouts,
-)
+from acker_protocol.anchors import Anchor, Anchors, topology_of
 from acker_protocol.operations import OperationState, Outcome
 
-from acker_client.anchoring import Anchor, Anchors, topology_of
-from acker_client.batching import Batch
-from acker_client.calls import Answer
-from acker_client.completions import Done
-from acker_client.counts import Counts
+from acker_client._client_base import Stats
+from acker_client._core.batch import Batch
+from acker_client._core.replay import Exhausted, ReplayMessage, ReplayPolicy
+from acker_client._core.requests import OperationResult
+from acker_client.admin import RootInfo, Topology
+from acker_client.completions import Completion
 from acker_client.errors import (
     AckerError,
+    AckersFixed,
+    BatchError,
     BufferFull,
-    Closed,
-    Misuse,
-    NameTaken,
-    Refused,
+    ClientClosed,
+    Conflict,
+    DropTuple,
+    DuplicateKey,
+    FailTuple,
+    Forbidden,
+    InvalidHeader,
+    InvalidRequest,
+    InvalidResponse,
+    MailboxFull,
+    MailboxOwned,
+    MaxSpoutPending,
+    MethodNotAllowed,
+    NotFound,
+    OperationsLost,
+    Overloaded,
+    RetriesExhausted,
+    ServiceError,
+    SpoutBusy,
+    StoreFull,
+    StoreUnavailable,
+    TooLarge,
     TooManyAnchors,
-    TupleDone,
-    Undelivered,
-    Unreachable,
-    WrongAnswer,
-    WrongHeader,
+    TooManySpouts,
+    TopologyBusy,
+    TupleClosed,
+    TupleSignal,
+    Unauthorized,
+    UnknownRoot,
+    UnknownSpout,
+    UnknownTopology,
+    UnsupportedMediaType,
+    UsageError,
 )
-from acker_client.replaying import GivenUp, ReplayPolicy
-from acker_client.roots import Root
-from acker_client.sync import Acker
-from acker_client.thread_spouts import Replay, Spout
-from acker_client.tuples import Tuple
-from acker_client.verdicts import Reject, Retry
+from acker_client.root import Root
+from acker_client.sync.client import Acker
+from acker_client.sync.spout import Replay, Spout
+from acker_client.tuple import AsyncTuple, Tuple
 
 if TYPE_CHECKING:
-    from acker_client.aio import AsyncAcker
-    from acker_client.loop_spouts import AsyncReplay, AsyncSpout
+    from acker_client.asyncio.client import AsyncAcker
+    from acker_client.asyncio.spout import AsyncReplay, AsyncSpout
     from acker_client.webhook import webhook_app
+
+    __version__: str
 
 __all__ = [
     "Acker",
     "AckerError",
+    "AckersFixed",
     "Anchor",
     "Anchors",
-    "Answer",
     "AsyncAcker",
     "AsyncReplay",
     "AsyncSpout",
+    "AsyncTuple",
     "Batch",
+    "BatchError",
     "BufferFull",
-    "Closed",
+    "ClientClosed",
+    "Completion",
     "Conflict",
-    "Counts",
-    "Done",
-    "GivenUp",
+    "DropTuple",
+    "DuplicateKey",
+    "Exhausted",
+    "FailTuple",
+    "Forbidden",
+    "InvalidHeader",
     "InvalidRequest",
+    "InvalidResponse",
     "MailboxFull",
+    "MailboxOwned",
     "MaxSpoutPending",
-    "Misuse",
-    "NameTaken",
+    "MethodNotAllowed",
+    "NotFound",
+    "OperationResult",
     "OperationState",
+    "OperationsLost",
     "Outcome",
-    "Refused",
-    "Reject",
+    "Overloaded",
     "Replay",
+    "ReplayMessage",
     "ReplayPolicy",
-    "Retry",
+    "RetriesExhausted",
     "Root",
+    "RootInfo",
     "ServiceError",
     "Spout",
+    "SpoutBusy",
+    "Stats",
     "StoreFull",
+    "StoreUnavailable",
+    "TooLarge",
     "TooManyAnchors",
     "TooManySpouts",
+    "Topology",
+    "TopologyBusy",
     "Tuple",
-    "TupleDone",
-    "Undelivered",
-    "Unreachable",
-    "WrongAnswer",
-    "WrongHeader",
+    "TupleClosed",
+    "TupleSignal",
+    "Unauthorized",
+    "UnknownRoot",
+    "UnknownSpout",
+    "UnknownTopology",
+    "UnsupportedMediaType",
+    "UsageError",
+    "__version__",
     "topology_of",
     "webhook_app",
 ]
 
-_LATER = {"AsyncAcker": "aio", "AsyncReplay": "loop_spouts", "AsyncSpout": "loop_spouts", "webhook_app": "webhook"}
-"""Imported when first asked for: asyncio is a third of what there is to import."""
+_LAZY = {
+    "AsyncAcker": "asyncio.client",
+    "AsyncReplay": "asyncio.spout",
+    "AsyncSpout": "asyncio.spout",
+    "webhook_app": "webhook",
+}
+"""Imported at the first access: asyncio is a third of what there would be to import."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("acker-client")
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -1,4 +1,4 @@
-"""Knows the completions as a spout task is told them."""
+"""The completions that a spout task reads, and how they are read from responses, messages and webhooks."""
 
 import json
 from collections.abc import Callable
@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from acker_protocol.operations import Outcome
 
-from acker_client import replies
-from acker_client.errors import WrongAnswer
+from acker_client._core import responses
+from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:
-    from acker_client.replies import Reply
+    from acker_client._core.responses import Response
 
 BATCH = "completion.batch"
 
 Handler = Callable[[str], Any]
-"""Storm's ack(msgId) and fail(msgId)."""
+"""A handler of a message id: Storm's ack(msgId) and fail(msgId)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """One completion, with the fields of the contract; it may be told more than once, always with the same ``id``."""
+class Completion:
+    """The end of one root, with the fields of the contract. It may come more than once, always with the same ``id``.
+
+    ``complete_latency_ms`` is the time from the root's first operation to its end, ``at_ms`` the Unix time of its end,
+    both in milliseconds as the contract has them.
+    """
 
     id: str
     root_id: str
@@ -34,60 +38,60 @@ class Done:
 
     @property
     def acked(self) -> bool:
-        """Whether everything that grew out of the message was processed."""
+        """Whether the whole tree was processed."""
         return self.outcome is Outcome.ACKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Completions in the order told, and the position after the last; None before there is anything to read.
+    """Completions in their order, and the cursor behind the last; None if nothing was ever read.
 
-    ``size`` is what the page took in bytes: one that is large may end before its limit is reached.
+    ``size`` is the page's length in bytes: a large one may end before its limit is reached.
     """
 
-    done: tuple[Done, ...] = ()
+    completions: tuple[Completion, ...] = ()
     cursor: str | None = None
     size: int = 0
 
 
-def read_page(reply: "Reply") -> Page:
-    """Read a page; fields that this version does not know are passed over. Raises `WrongAnswer`."""
-    found = replies.document(reply)
+def read_page(response: "Response") -> Page:
+    """Read a page; fields that this version does not know are ignored. Raises `InvalidResponse`."""
+    found = responses.document(response)
     try:
-        done = tuple(_done(item) for item in found["completions"])
-        return Page(done=done, cursor=found["cursor"], size=len(reply.body))
-    except (KeyError, TypeError, ValueError) as fault:
-        raise WrongAnswer(f"an answer {reply.status} holds no completions: {fault!r}") from None
+        completions = tuple(_completion(item) for item in found["completions"])
+        return Page(completions=completions, cursor=found["cursor"], size=len(response.body))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidResponse(f"an answer {response.status} holds no completions: {error!r}") from None
 
 
-def read_message(body: bytes) -> tuple[Done, ...]:
+def parse_message(body: bytes) -> tuple[Completion, ...]:
     """Read a message of a spout task's channel. Raises ``ValueError``."""
     try:
-        return tuple(_done(item) for item in json.loads(body)["completions"])
-    except (KeyError, TypeError, RecursionError) as fault:
-        raise ValueError(f"a message holds no completions: {fault!r}") from None
+        return tuple(_completion(item) for item in json.loads(body)["completions"])
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"a message holds no completions: {error!r}") from None
 
 
-def read_batch(body: bytes) -> tuple[Done, ...]:
-    """Read the body of a webhook; fields that this version does not know are passed over. Raises ``ValueError``."""
+def parse_webhook(body: bytes) -> tuple[Completion, ...]:
+    """Read the body of a webhook; fields that this version does not know are ignored. Raises ``ValueError``."""
     try:
         found = json.loads(body)
         if found["type"] != BATCH:
             raise ValueError(f"the body is no {BATCH}")
-        return tuple(_done(item) for item in found["data"]["completions"])
-    except (KeyError, TypeError, RecursionError) as fault:
-        raise ValueError(f"the body holds no completions: {fault!r}") from None
+        return tuple(_completion(item) for item in found["data"]["completions"])
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"the body holds no completions: {error!r}") from None
 
 
-def tell(done: Done, *, on_ack: Handler | None, on_fail: Handler | None) -> Any:
-    """Call the handler for this outcome with the message id, and give what it returns.
+def dispatch(completion: Completion, *, on_ack: Handler | None, on_fail: Handler | None) -> Any:
+    """Call the handler of this outcome with the message id, and give what it returns.
 
-    A root without a message id has nothing that Storm's handlers could be told, so it is passed over.
+    A root without a message id is ignored: Storm's handlers take nothing else.
     """
-    handler = on_ack if done.acked else on_fail
-    return None if handler is None or done.message_id is None else handler(done.message_id)
+    handler = on_ack if completion.acked else on_fail
+    return None if handler is None or completion.message_id is None else handler(completion.message_id)
 
 
-def _done(item: dict[str, Any]) -> Done:
-    members = {field.name: item[field.name] for field in fields(Done)}
-    return Done(**members | {"outcome": Outcome(item["outcome"])})
+def _completion(item: dict[str, Any]) -> Completion:
+    members = {field.name: item[field.name] for field in fields(Completion)}
+    return Completion(**members | {"outcome": Outcome(item["outcome"])})

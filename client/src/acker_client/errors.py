@@ -1,120 +1,184 @@
-"""Knows what can go wrong in the client.
+"""All errors of the client, those of the service included.
 
 The tree of errors (code, whether trying again helps)::
 
     AckerError
-    ├── Misuse             misuse no: the program asks for what cannot be
-    │   ├── TupleDone      tuple_done no: acked or failed twice, or used afterwards
-    │   ├── NameTaken      name_taken no: a name used twice under one parent
-    │   ├── TooManyAnchors too_many_anchors no: a message would carry more anchors than its header holds
-    │   └── Closed         closed no: the acker was closed before
-    ├── WrongHeader        wrong_header no: an anchors header that cannot be read, or of another topology
-    ├── WrongAnswer        wrong_answer no: what answers does not speak the contract
-    ├── Unreachable        unreachable no: retried for as long as is safe, and what became of it is not known
-    ├── Undelivered        undelivered no: acks that lingered could not be delivered, told to the next caller
-    ├── BufferFull         buffer_full yes: too much is on its way, and the program does not want to wait
-    ├── Refused            refused yes: operations of a batch that were not accepted, told one by one
-    └── ServiceError       what the service answers, with subclasses: see ``acker_protocol.errors``
+    ├── UsageError                 usage_error no: the program asks for what cannot be; nothing is sent for it
+    │   ├── TupleClosed            tuple_closed no: a tuple or root is used after it was acked, failed or emitted
+    │   ├── DuplicateKey           duplicate_key no: two children of one parent have the same key
+    │   ├── TooManyAnchors         too_many_anchors no: a message would carry more anchors than its header holds
+    │   └── ClientClosed           client_closed no: the client has been closed
+    ├── InvalidHeader              invalid_header no: an anchors header cannot be read, or is of another topology
+    ├── InvalidResponse            invalid_response no: the answer is not one of the contract
+    ├── RetriesExhausted           retries_exhausted no: a request was retried for as long as is safe
+    ├── OperationsLost             operations_lost no: acks sent in the background could not be delivered
+    ├── BufferFull                 buffer_full yes: too many operations are in flight
+    ├── BatchError                 batch_error yes: the service did not accept some operations of a batch
+    └── ServiceError               what the service answers
+        ├── InvalidRequest         Unauthorized, Forbidden, MethodNotAllowed, TooLarge, UnsupportedMediaType
+        ├── NotFound               UnknownTopology, UnknownRoot, UnknownSpout
+        ├── Conflict               TopologyBusy, SpoutBusy, AckersFixed, MailboxOwned
+        ├── TooManySpouts
+        └── MaxSpoutPending        MailboxFull, StoreFull, Overloaded, StoreUnavailable: they help to be tried again
+
+Those of the service, with their codes and statuses, are drawn in ``acker_protocol.errors``.
+
+`FailTuple` and `DropTuple` are no errors: a bolt raises these signals (`TupleSignal`) to end its tuple.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from acker_protocol.errors import AckerError as AckerError  # noqa: PLC0414 - the root of this tree, offered here
+from acker_protocol.errors import (
+    AckerError,
+    AckersFixed,
+    Conflict,
+    Forbidden,
+    InvalidHeader,
+    InvalidRequest,
+    MailboxFull,
+    MailboxOwned,
+    MaxSpoutPending,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+    ServiceError,
+    SpoutBusy,
+    StoreFull,
+    StoreUnavailable,
+    TooLarge,
+    TooManyAnchors,
+    TooManySpouts,
+    TopologyBusy,
+    Unauthorized,
+    UnknownRoot,
+    UnknownSpout,
+    UnknownTopology,
+    UnsupportedMediaType,
+    UsageError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from acker_client.calls import Answer
+    from acker_client._core.requests import OperationResult
+
+__all__ = [
+    "AckerError",
+    "AckersFixed",
+    "BatchError",
+    "BufferFull",
+    "ClientClosed",
+    "Conflict",
+    "DropTuple",
+    "DuplicateKey",
+    "FailTuple",
+    "Forbidden",
+    "InvalidHeader",
+    "InvalidRequest",
+    "InvalidResponse",
+    "MailboxFull",
+    "MailboxOwned",
+    "MaxSpoutPending",
+    "MethodNotAllowed",
+    "NotFound",
+    "OperationsLost",
+    "Overloaded",
+    "RetriesExhausted",
+    "ServiceError",
+    "SpoutBusy",
+    "StoreFull",
+    "StoreUnavailable",
+    "TooLarge",
+    "TooManyAnchors",
+    "TooManySpouts",
+    "TopologyBusy",
+    "TupleClosed",
+    "TupleSignal",
+    "Unauthorized",
+    "UnknownRoot",
+    "UnknownSpout",
+    "UnknownTopology",
+    "UnsupportedMediaType",
+    "UsageError",
+]
 
 
-class Misuse(AckerError):
-    """The program asks for what cannot be; what is refused so is not sent."""
-
-    code = "misuse"
-
-
-class TupleDone(Misuse):
+class TupleClosed(UsageError):
     """A tuple or root is used after it was acked, failed or emitted."""
 
-    code = "tuple_done"
+    code = "tuple_closed"
 
 
-class NameTaken(Misuse):
-    """A child's name is used twice under one parent: both would get the same edge id."""
+class DuplicateKey(UsageError):
+    """Two children of one parent have the same key: both would get the same edge id."""
 
-    code = "name_taken"
-
-
-class TooManyAnchors(Misuse):
-    """A message would carry more anchors than its header holds."""
-
-    code = "too_many_anchors"
+    code = "duplicate_key"
 
 
-class Closed(Misuse):
-    """The acker is used after it was closed, or was closed meanwhile; what was on its way then may have arrived."""
+class ClientClosed(UsageError):
+    """The client has been closed; a request that was in flight at that moment may have arrived."""
 
-    code = "closed"
-
-
-class WrongHeader(AckerError):
-    """An anchors header cannot be read, or is of another topology."""
-
-    code = "wrong_header"
+    code = "client_closed"
 
 
-class WrongAnswer(AckerError):
+class InvalidResponse(AckerError):
     """What answers at this address does not speak the contract."""
 
-    code = "wrong_answer"
+    code = "invalid_response"
 
 
-class Unreachable(AckerError):
-    """A request was sent again for as long as that is safe, and what became of it is not known.
+class RetriesExhausted(AckerError):
+    """A request was sent again for as long as is safe, and was not answered; ``__cause__`` is the last failure.
 
-    ``__cause__`` is the last thing that went wrong. Sending the same ack once more, in a new request, could apply it
-    twice: leave it, and the root will be replayed.
+    ``outcome_unknown`` is True for a write that may have been applied. Do not send such an ack in a new request, which
+    could apply it twice: the root times out and is replayed.
     """
 
-    code = "unreachable"
+    code = "retries_exhausted"
+
+    def __init__(self, message: str, *, outcome_unknown: bool = False) -> None:
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
 
 
-class Undelivered(AckerError):
-    """Operations that had lingered were given up; ``operations`` is their number, ``__cause__`` the last reason.
+class OperationsLost(AckerError):
+    """Acks sent in the background were given up; ``operations`` is their number, ``__cause__`` the last reason.
 
-    The call that raises it has done nothing else, so make it again. What was given up is not to be sent once more: the
-    roots time out and are replayed.
+    The call that raises it has done nothing else, so make it again. Do not send again what was lost: its roots time
+    out and are replayed.
     """
 
-    code = "undelivered"
+    code = "operations_lost"
 
     def __init__(self, operations: int) -> None:
-        super().__init__(f"{operations} operations that had been taken in could not be delivered")
+        super().__init__(f"{operations} operations sent in the background could not be delivered")
         self.operations = operations
 
 
 class BufferFull(AckerError):
-    """Too much is on its way already, and ``when_full`` is ``raise``; the tuple is as it was."""
+    """The buffer holds ``buffer_size`` operations, and ``on_full`` is ``raise``; the tuple is unchanged."""
 
     code, retryable = "buffer_full", True
 
 
-class Refused(AckerError):
-    """Some operations of a batch were not accepted; ``answers`` holds those, and the others were applied."""
+class BatchError(AckerError):
+    """The service did not accept some operations of a batch: ``results`` holds these. The others were applied."""
 
-    code, retryable = "refused", True
+    code, retryable = "batch_error", True
 
-    def __init__(self, answers: "Sequence[Answer]") -> None:
-        words = ", ".join(sorted({answer.word for answer in answers}))
-        super().__init__(f"{len(answers)} operations of the batch were not accepted: {words}")
-        self.answers = tuple(answers)
+    def __init__(self, results: "Sequence[OperationResult]") -> None:
+        states = ", ".join(sorted({result.state for result in results}))
+        super().__init__(f"{len(results)} operations of the batch were not accepted: {states}")
+        self.results = tuple(results)
 
 
-def checked(what: str, check: "Callable[[Any], Any]", value: Any) -> Any:
-    """Give a programmer's value as the contract's check gives it; None stays None. Raises `Misuse` that names it."""
-    if value is None:
-        return None
-    try:
-        return check(value)
-    except ValueError as fault:
-        raise Misuse(f"{what} {fault}") from None
+class TupleSignal(Exception):
+    """A bolt raises a signal in the block of its tuple to end it; the exception does not leave the block."""
+
+
+class FailTuple(TupleSignal):
+    """Fail the tree at once, so that its spout emits the message again; also with ``on_error="leave_open"``."""
+
+
+class DropTuple(TupleSignal):
+    """Ack a tuple that no retry would help: ``on_drop`` is called with it, and it is counted."""

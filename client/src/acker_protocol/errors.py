@@ -3,6 +3,9 @@
 The tree of errors (code, HTTP status, whether a retry helps)::
 
     AckerError                     the root of all errors, the client's too (see ``acker_client.errors``)
+    ├── UsageError                 usage_error: no answer of the service, so without a status
+    │   └── TooManyAnchors         too_many_anchors
+    ├── InvalidHeader              invalid_header
     └── ServiceError               problem 500 no
         ├── InvalidRequest         invalid 422 no
         ├── Unauthorized           unauthorized 401 no
@@ -37,6 +40,24 @@ class AckerError(Exception):
 
     code: ClassVar[str] = "acker"
     retryable: bool = False
+
+
+class UsageError(AckerError, ValueError):
+    """The program asks for what cannot be; nothing is sent for it."""
+
+    code = "usage_error"
+
+
+class TooManyAnchors(UsageError):
+    """A message would carry more anchors than its header holds."""
+
+    code = "too_many_anchors"
+
+
+class InvalidHeader(AckerError):
+    """An anchors header cannot be read, or is of another topology."""
+
+    code = "invalid_header"
 
 
 class ServiceError(AckerError):

@@ -6,9 +6,9 @@ from acker_spark._batch.columns import ANCHORS as ANCHORS_COLUMN
 from acker_spark._batch.columns import EDGE as EDGE_COLUMN
 from acker_spark._batch.columns import ROOT as ROOT_COLUMN
 from acker_spark._batch.run import BatchReport
-from acker_spark._client import AckerError
 from acker_spark.acker import SparkAcker
 from acker_spark.errors import (
+    AckerError,
     BatchClosed,
     ConcurrentQuery,
     DataLoss,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import acker_client as client
+from acker_client.config import SYSTEM_CLOCK, Clock
 from acker_protocol.signature import make_secret
 from pyspark.sql import functions as F
 
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import httpx
+    from acker_client import Completion
     from pyspark.sql import Column, DataFrame
 
     from acker_spark._batch import batch_level, row_level
     from acker_spark._batch.run import BatchReport
-    from acker_spark._client import Clock, Completion
 
 
 class SparkAcker(_ClientBase):
@@ -60,7 +61,7 @@ class SparkAcker(_ClientBase):
         query_id: str | None = None,
         on_batch: "Callable[[BatchReport], object] | None" = None,
         transport: "httpx.BaseTransport | None" = None,
-        clock: "Clock | None" = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         options = SparkAckerOptions(
             url=url,
@@ -235,8 +236,8 @@ class SparkAcker(_ClientBase):
             handler,
             on_ack=on_ack,
             on_fail=on_fail,
-            within_s=timeout,
-            tolerance_s=tolerance,
+            timeout=timeout,
+            tolerance=tolerance,
             max_body_bytes=max_body_bytes,
         )
         _ = self.topology

@@ -16,17 +16,27 @@ The tree of errors (code, whether a retry helps)::
     ├── NondeterministicBatch        nondeterministic_batch yes: rows differed when Spark computed them again
     └── DataLoss                     data_loss no: completions of a batch that is read again are gone
 
-Errors of the client and of the service (`acker_client.RetriesExhausted`, `Forbidden`, …) come through as they are.
+`AckerError`, `UsageError` and `DuplicateKey` are the client's. Other errors of the client and those of the service
+(`RetriesExhausted`, `Forbidden`, …) come through as they are.
 """
 
-from acker_spark._client import AckerError
-from acker_spark._client import UsageError as ClientUsageError
+from acker_client import AckerError, DuplicateKey, UsageError
 
-
-class UsageError(ClientUsageError, ValueError):
-    """The program asks for something impossible; nothing was sent."""
-
-    code = "usage_error"
+__all__ = [
+    "AckerError",
+    "BatchClosed",
+    "ConcurrentQuery",
+    "DataLoss",
+    "DuplicateKey",
+    "IncompatibleTopology",
+    "InvalidOptions",
+    "MissingAnchors",
+    "NondeterministicBatch",
+    "NullMessageId",
+    "PendingLimit",
+    "QueryIdRequired",
+    "UsageError",
+]
 
 
 class InvalidOptions(UsageError):
@@ -55,12 +65,6 @@ class MissingAnchors(UsageError):
     """Rows have no anchors, or anchors that do not belong to this batch."""
 
     code = "missing_anchors"
-
-
-class DuplicateKey(UsageError):
-    """Rows of one root would leave with the same edge: equal edges cancel each other."""
-
-    code = "duplicate_key"
 
 
 class BatchClosed(UsageError):

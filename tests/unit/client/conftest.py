@@ -1,4 +1,4 @@
-"""Knows the acker in memory that the client's tests talk to, sync and async."""
+"""The acker in memory that the client's tests use, sync and async."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -14,7 +14,7 @@ def time() -> Clock:
 
 @pytest.fixture
 def service(time: Clock) -> MemoryAcker:
-    return MemoryAcker(time=time)
+    return MemoryAcker(clock=time)
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def connect(service: MemoryAcker) -> Callable[..., Acker]:
     """Make a client with further arguments of one's own; acks do not linger unless they say so."""
 
     def connected(**options) -> Acker:
-        return service.acker(**{"linger_ms": 0, **options})
+        return service.acker(**{"linger": 0, **options})
 
     return connected
 
@@ -35,12 +35,12 @@ def acker(connect: Callable[..., Acker]) -> Iterator[Acker]:
 
 @pytest.fixture
 async def async_acker(service: MemoryAcker) -> AsyncIterator[AsyncAcker]:
-    async with service.async_acker(linger_ms=0) as acker:
+    async with service.async_acker(linger=0) as acker:
         yield acker
 
 
 def met(acker: Acker, service: MemoryAcker) -> Acker:
-    """Give an acker that has asked for the facts of its topology, so that faults hit what a test is about."""
-    acker._driver.run(acker._flows.exchange.facts())
+    """Give a client that has read its topology, so that faults hit what a test is about."""
+    acker._driver.run(acker._session.topology_info())
     service.requests.clear()
     return acker

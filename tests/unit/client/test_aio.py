@@ -4,8 +4,8 @@ import asyncio
 
 import httpx
 import pytest
-from acker_client import OperationState, Outcome, Reject, ReplayPolicy, TupleDone, Undelivered, Unreachable
-from acker_client.testing import after
+from acker_client import DropTuple, OperationsLost, OperationState, Outcome, ReplayPolicy, RetriesExhausted, TupleClosed
+from acker_client.testing import lost_reply
 
 from tests.support.waiting import eventually
 
@@ -16,33 +16,33 @@ LOST = httpx.ReadTimeout("lost")
 
 @pytest.fixture
 async def spout(async_acker, service):
-    await async_acker._driver.run(async_acker._flows.exchange.facts())
+    await async_acker._driver.run(async_acker._session.topology_info())
     service.requests.clear()
-    return async_acker.spout("orders", shared=True)
+    return async_acker.shared_spout("orders")
 
 
 async def emit(spout, *message_ids: str) -> list[dict[str, str]]:
     headers = []
     for message_id in message_ids:
         async with spout.emit(message_id=message_id) as root:
-            headers.append(root.anchor("split").headers())
+            headers.append(root.headers("split"))
     return headers
 
 
 async def test_a_tree_is_acked_when_its_last_tuple_is(async_acker, spout, service):
     [headers] = await emit(spout, "42")
-    async with async_acker.execute(headers, component="split") as tuple_:
-        child = tuple_.anchor("x").headers()
-    async with async_acker.execute(child, component="count"):
+    async with async_acker.receive(headers, component="split") as tup:
+        child = tup.headers("x")
+    async with async_acker.receive(child, component="count"):
         pass
-    assert [(done.message_id, done.outcome) async for done in spout.completions(timeout_s=0)] == [("42", "acked")]
-    assert service.unread("orders") == []
+    assert [(done.message_id, done.outcome) async for done in spout.completions(until=0)] == [("42", "acked")]
+    assert service.completions("orders") == []
 
 
 async def test_an_exception_fails_the_tree(async_acker, spout, service):
     [headers] = await emit(spout, "42")
     with pytest.raises(ValueError, match="no"):
-        async with async_acker.execute(headers, component="split"):
+        async with async_acker.receive(headers, component="split"):
             raise ValueError("no")
     assert service.bodies("fail")[0]["reason"] == "no"
 
@@ -59,7 +59,7 @@ async def test_a_cancelled_task_sends_nothing(async_acker, spout, service):
     entered = asyncio.Event()
 
     async def work():
-        async with async_acker.execute(headers, component="split"):
+        async with async_acker.receive(headers, component="split"):
             entered.set()
             await asyncio.Event().wait()
 
@@ -73,8 +73,8 @@ async def test_a_cancelled_task_sends_nothing(async_acker, spout, service):
 
 async def test_a_request_of_unknown_fate_is_sent_again_with_its_key(async_acker, spout, service):
     [headers] = await emit(spout, "42")
-    service.faults += [after(LOST)]
-    await async_acker.ack(async_acker.tuple(headers, component="split"))
+    service.faults += [lost_reply(LOST)]
+    await async_acker.ack(async_acker.receive(headers, component="split"))
     first, again = service.keys("ack")
     assert first == again
     assert [state.outcome for state in service.roots.values()] == [Outcome.ACKED]
@@ -89,19 +89,19 @@ async def test_a_refused_init_is_sent_again_with_a_new_key(spout, service, time)
 
 async def test_a_fate_that_stays_unknown_raises(spout, service):
     service.faults += [LOST] * 1_000
-    with pytest.raises(Unreachable):
+    with pytest.raises(RetriesExhausted):
         await emit(spout, "42")
 
 
 async def test_by_hand(async_acker, spout):
-    one, two = (async_acker.tuple(headers, component="join") for headers in await emit(spout, "1", "2"))
-    child = async_acker.anchor(one, two, name="pair")
+    one, two = (async_acker.receive(headers, component="join") for headers in await emit(spout, "1", "2"))
+    child = async_acker.anchor(one, two, key="pair")
     assert await async_acker.reset_timeout(one) == [OperationState.PENDING]
     assert await async_acker.ack(one) == [OperationState.PENDING]
     assert await async_acker.fail(two, reason="no") == [OperationState.FAILED]
-    last = async_acker.tuple(child.headers(), component="store")
+    last = async_acker.receive(child.headers(), component="store")
     assert await async_acker.ack(last) == [OperationState.ACKED, OperationState.FINISHED]
-    with pytest.raises(TupleDone):
+    with pytest.raises(TupleClosed):
         await async_acker.ack(last)
 
 
@@ -110,7 +110,7 @@ async def test_a_batch_gathers_what_its_tasks_do(async_acker, spout, service):
         await asyncio.gather(emit(spout, "1"), emit(spout, "2"))
         assert service.writes() == []
     assert len(service.writes("batch")) == 1
-    assert [answer.word for answer in batch.answers] == ["pending", "pending"]
+    assert [answer.state for answer in batch.results] == ["pending", "pending"]
 
 
 async def test_a_task_that_outlives_its_batch_sends_by_itself(async_acker, spout, service):
@@ -144,12 +144,12 @@ async def test_an_item_whose_body_raised_is_told_again(spout, service):
         pass
 
     async def read():
-        async for done in spout.completions(timeout_s=0):
+        async for done in spout.completions(until=0):
             raise ValueError("no", done)
 
     with pytest.raises(ValueError, match="no"):
         await read()
-    assert service.unread("orders") == ["42"]
+    assert service.completions("orders") == ["42"]
 
 
 async def test_a_stop_ends_the_reading_with_the_page_in_hand_and_releases_it(spout, service):
@@ -157,37 +157,37 @@ async def test_a_stop_ends_the_reading_with_the_page_in_hand_and_releases_it(spo
         async with spout.emit(message_id=message_id):
             pass
     told = []
-    async for done in spout.completions(stop=lambda: len(told) > 0, limit=2):
+    async for done in spout.completions(stop=lambda: len(told) > 0, page_size=2):
         told.append(done.message_id)  # noqa: PERF401 - stop looks at it meanwhile
-    assert service.unread("orders") == ["c"]
+    assert service.completions("orders") == ["c"]
 
 
 async def lingering(service, **more):
     """An acker whose acks linger until somebody asks for them."""
-    acker = service.async_acker(linger_ms=86_400_000, **more)
-    await acker._driver.run(acker._flows.exchange.facts())
+    acker = service.async_acker(linger=86400, **more)
+    await acker._driver.run(acker._session.topology_info())
     return acker
 
 
 def tuples(acker, count: int):
     return [
-        acker.tuple({"Acker-Anchors": f"00 default 00000000000000aa-{edge:016x}"}, component="count")
+        acker.receive({"Acker-Anchors": f"00 default 00000000000000aa-{edge:016x}"}, component="count")
         for edge in range(1, count + 1)
     ]
 
 
 async def test_a_thousand_acks_of_one_root_cost_one_operation(service):
     async with await lingering(service) as acker:
-        for tuple_ in tuples(acker, 1_000):
-            assert await acker.ack(tuple_) == []
+        for tup in tuples(acker, 1_000):
+            assert await acker.ack(tup) == []
         assert service.writes() == []
     assert [message.outstanding for message in service.applied] == [-1_000]
 
 
 async def test_acks_go_out_by_themselves_when_they_have_lingered(service):
-    async with service.async_acker(linger_ms=1) as acker:
-        for tuple_ in tuples(acker, 3):
-            await acker.ack(tuple_)
+    async with service.async_acker(linger=0.001) as acker:
+        for tup in tuples(acker, 3):
+            await acker.ack(tup)
         await eventually(has(lambda: sum(message.outstanding for message in service.applied) == -3))
 
 
@@ -205,10 +205,10 @@ def has(look):
 
 
 async def test_acks_that_a_full_store_refuses_are_sent_again_until_they_are_taken(service):
-    async with service.async_acker(linger_ms=86_400_000) as acker:
+    async with service.async_acker(linger=86400) as acker:
         service.store.is_full = True
         for root in ("00000000000000aa", "00000000000000bb"):
-            await acker.ack(acker.tuple({"Acker-Anchors": f"00 default {root}-{root}"}, component="count"))
+            await acker.ack(acker.receive({"Acker-Anchors": f"00 default {root}-{root}"}, component="count"))
         acker._driver._sleep = _emptying(service, acker._driver._sleep)
         await acker.flush()
     assert sorted(message.root_id for message in service.applied) == [0xAA, 0xBB]
@@ -225,15 +225,15 @@ def _emptying(service, sleep):
 
 async def test_a_full_buffer_is_waited_for(service):
     async with await lingering(service, batch_size=1, buffer_size=1) as acker:
-        await asyncio.gather(*(acker.ack(tuple_) for tuple_ in tuples(acker, 20)))
+        await asyncio.gather(*(acker.ack(tup) for tup in tuples(acker, 20)))
     assert sum(message.outstanding for message in service.applied) == -20
 
 
 async def test_a_sender_that_is_cancelled_loses_nothing(service):
     acker = await lingering(service)
-    [tuple_] = tuples(acker, 1)
-    await acker.ack(tuple_)
-    service.faults += [after(LOST)]
+    [tup] = tuples(acker, 1)
+    await acker.ack(tup)
+    service.faults += [lost_reply(LOST)]
     slept = asyncio.Event()
 
     async def sleep(_):
@@ -256,32 +256,32 @@ async def test_what_could_not_be_delivered_is_told_to_the_next_call(service):
     one, two = tuples(acker, 2)
     await acker.ack(one)
     service.faults += [LOST] * 1_000
-    await acker._driver.run(acker._flows.lingering.flush())
+    await acker._driver.run(acker._submitter.flusher.flush())
     service.faults.clear()
-    with pytest.raises(Undelivered):
+    with pytest.raises(OperationsLost):
         await acker.ack(two)
-    assert (await acker.ack(two), acker.counts.undelivered) == ([], 1)
+    assert (await acker.ack(two), acker.stats().lost) == ([], 1)
     await acker.close()
 
 
 async def test_what_a_loop_leaves_behind_goes_out_at_the_end_of_the_interpreter(service):
     acker = await lingering(service)
     await acker.ack(tuples(acker, 1)[0])
-    await asyncio.to_thread(acker.leave)
+    await asyncio.to_thread(acker.flush_at_exit)
     assert len(service.applied) == 1
     await acker.close()
 
 
-async def test_on_reject_may_be_a_coroutine_function(service, spout):
+async def test_on_drop_may_be_a_coroutine_function(service, spout):
     told = []
 
-    async def on_reject(tuple_, reject):
+    async def on_drop(tup, reject):
         await asyncio.sleep(0)
         told.append(str(reject))
 
     [headers] = await emit(spout, "42")
-    async with service.async_acker(on_reject=on_reject) as acker, acker.execute(headers, component="split"):
-        raise Reject("no such card")
+    async with service.async_acker(on_drop=on_drop) as acker, acker.receive(headers, component="split"):
+        raise DropTuple("no such card")
     assert told == ["no such card"]
     assert [state.outcome for state in service.roots.values()] == [Outcome.ACKED]
 
@@ -291,19 +291,19 @@ async def test_a_failed_message_is_sent_again(async_acker, spout):
 
     async def send(root, payload):
         sent.append((payload, root.attempt))
-        tuple_ = async_acker.tuple(root.anchor("bill").headers(), component="bill")
-        await (async_acker.fail(tuple_) if payload == "bad" or root.attempt == 1 else async_acker.ack(tuple_))
+        tup = async_acker.receive(root.headers("bill"), component="bill")
+        await (async_acker.fail(tup) if payload == "bad" or root.attempt == 1 else async_acker.ack(tup))
 
     async def give_up(dead):
         given_up.append(dead.message_id)
 
-    replay = spout.replay(ReplayPolicy(send=send, attempts=2, give_up=give_up))
+    replay = spout.replay(send, ReplayPolicy(max_attempts=2), on_exhausted=give_up)
     await replay.emit("1", "good")
     await replay.emit("2", "bad")
-    assert len(replay) == 2
-    await replay.run(on_ack=acked.append, timeout_s=30, wait_ms=1_000)
+    assert replay.pending == 2
+    await replay.run(on_ack=acked.append, until=30, poll_timeout=1)
     assert sorted(sent) == [("bad", 1), ("bad", 2), ("good", 1), ("good", 2)]
-    assert (acked, given_up, len(replay)) == (["1"], ["2"], 0)
+    assert (acked, given_up, replay.pending) == (["1"], ["2"], 0)
 
 
 async def test_run_awaits_handlers_that_are_coroutines_and_calls_those_that_are_not(async_acker, spout):
@@ -316,6 +316,6 @@ async def test_run_awaits_handlers_that_are_coroutines_and_calls_those_that_are_
     async with spout.emit(message_id="good"):
         pass
     [headers] = await emit(spout, "bad")
-    await async_acker.fail(async_acker.tuple(headers, component="split"))
-    await spout.run(on_ack=on_ack, on_fail=failed.append, timeout_s=0)
+    await async_acker.fail(async_acker.receive(headers, component="split"))
+    await spout.listen(on_ack=on_ack, on_fail=failed.append, until=0)
     assert (acked, failed) == (["good"], ["bad"])

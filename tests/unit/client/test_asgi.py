@@ -5,9 +5,9 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from acker_client import Misuse
-from acker_client.asgi import OPEN, TUPLE, AckerMiddleware
-from acker_client.hooks import async_add_anchors
+from acker_client import UsageError
+from acker_client.integrations.asgi import RETRY_STATUSES, SCOPE_KEY, AckerMiddleware
+from acker_client.integrations.httpx import ainject_request
 from acker_protocol.operations import Outcome
 from acker_protocol.states import Finished
 
@@ -35,8 +35,8 @@ class Application:
 @pytest.fixture
 async def headers(async_acker):
     """A message of one root, on its way to one consumer."""
-    async with async_acker.spout("orders", shared=True).emit(message_id="42") as root:
-        return root.anchor("bill").headers()
+    async with async_acker.shared_spout("orders").emit(message_id="42") as root:
+        return root.headers("bill")
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ async def test_an_answer_of_failure_fails_the_tree(service, ask, status):
     ]
 
 
-@pytest.mark.parametrize("status", sorted(OPEN))
+@pytest.mark.parametrize("status", sorted(RETRY_STATUSES))
 async def test_an_answer_after_which_the_request_comes_again_leaves_the_tuple_open(service, ask, status):
     assert (await ask(Application(status))).status_code == status
     assert len(service.writes()) == 1
@@ -125,9 +125,9 @@ async def test_a_failure_left_to_redelivery_sends_nothing_and_the_request_sent_a
     service, ask, application
 ):
     with suppress(AssertionError, ValueError):  # of httpx, for an answer that breaks off, and of the application
-        await ask(application, on_error="redeliver")
+        await ask(application, on_error="leave_open")
     assert len(service.writes()) == 1
-    await ask(Application(), on_error="redeliver")
+    await ask(Application(), on_error="leave_open")
     assert outcome(service) is Outcome.ACKED
 
 
@@ -153,21 +153,21 @@ async def test_the_ack_waits_for_what_comes_behind_the_answer(service, ask):
 
 async def test_requests_that_the_application_sends_are_children(service, ask, async_acker):
     async def do(scope):
-        hooks = {"request": [async_add_anchors]}
+        hooks = {"request": [ainject_request]}
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=peer), event_hooks=hooks) as http:
             await http.post("http://peer/")
 
     peer = Application()
     await ask(Application(do=do))
     assert outcome(service) is None
-    child = async_acker.tuple(peer.scopes[0]["headers"], component="peer")
+    child = async_acker.receive(peer.scopes[0]["headers"], component="peer")
     await async_acker.ack(child)
     assert outcome(service) is Outcome.ACKED
 
 
 async def test_the_application_may_end_the_tuple_by_itself(service, ask, async_acker):
     async def do(scope):
-        await async_acker.fail(scope[TUPLE], reason="declined")
+        await async_acker.fail(scope[SCOPE_KEY], reason="declined")
 
     await ask(Application(do=do))
     assert service.writes("ack") == []
@@ -227,5 +227,5 @@ async def test_other_scopes_than_http_pass(async_acker):
 
 @pytest.mark.parametrize("wrong", [{"component": "a b"}, {"component": "billing", "on_error": "ignore"}])
 async def test_what_is_no_component_or_no_word_for_errors_is_told_at_the_start(async_acker, wrong):
-    with pytest.raises(Misuse):
+    with pytest.raises(UsageError):
         AckerMiddleware(Application(), acker=async_acker, **wrong)

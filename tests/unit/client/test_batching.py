@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from acker_client import InvalidRequest, MailboxFull, OperationState, Refused, TupleDone
-from acker_client.calls import write
-from acker_client.testing import MemoryAcker, after
+from acker_client import BatchError, InvalidRequest, MailboxFull, OperationState, TupleClosed
+from acker_client._core.requests import write_operations
+from acker_client.testing import MemoryAcker, lost_reply
 from acker_protocol.operations import Ack, Fail, Init, Outcome
 from acker_protocol.wire.packed import MAX_BYTES, decode_packed, encode_packed
 
@@ -16,14 +16,14 @@ from tests.unit.client.conftest import met
 
 @pytest.fixture
 def spout(acker, service):
-    return met(acker, service).spout("orders", shared=True)
+    return met(acker, service).shared_spout("orders")
 
 
 def emit(spout, *message_ids: str) -> list[dict[str, str]]:
     headers = []
     for message_id in message_ids:
         with spout.emit(message_id=message_id) as root:
-            headers.append(root.anchor("split").headers())
+            headers.append(root.headers("split"))
     return headers
 
 
@@ -33,22 +33,22 @@ def ops(service: MemoryAcker) -> list[list[tuple[str, str | None]]]:
 
 def test_inits_acks_and_fails_of_a_block_travel_in_one_request_in_their_order(acker, spout, service):
     with acker.batch() as batch:
-        one, two = (acker.tuple(headers, component="split") for headers in emit(spout, "1", "2"))
-        with acker.execute(one.anchor("x").headers(), component="count"):
+        one, two = (acker.receive(headers, component="split") for headers in emit(spout, "1", "2"))
+        with acker.receive(one.headers("x"), component="count"):
             pass
         acker.ack(one)
         acker.fail(two, reason="no")
         assert service.writes() == []
         assert len(batch) == 5
     assert ops(service) == [[("init", "1"), ("init", "2"), ("ack", None), ("ack", None), ("fail", None)]]
-    assert [answer.word for answer in batch.answers] == ["pending", "pending", "pending", "acked", "failed"]
+    assert [answer.state for answer in batch.results] == ["pending", "pending", "pending", "acked", "failed"]
 
 
 def test_a_batch_whose_reply_was_lost_is_sent_again_as_the_same_bytes_and_applied_once(acker, spout, service):
-    service.faults += [after(httpx.ReadTimeout("lost"))]
+    service.faults += [lost_reply(httpx.ReadTimeout("lost"))]
     with acker.batch():
         for headers in emit(spout, "1", "2"):
-            acker.ack(acker.tuple(headers, component="split"))
+            acker.ack(acker.receive(headers, component="split"))
     first, again = service.writes("batch")
     assert (first.content, first.headers["Idempotency-Key"]) == (again.content, again.headers["Idempotency-Key"])
     assert len(service.applied) == 4
@@ -61,7 +61,7 @@ def test_refused_inits_of_a_batch_are_sent_again_alone_in_a_new_request(acker, s
         emit(spout, "1", "2", "3")
     assert ops(service) == [[("init", "1"), ("init", "2"), ("init", "3")], [("init", "1"), ("init", "3")]]
     assert len(set(service.keys("batch"))) == 2
-    assert [(answer.message.message_id, answer.word) for answer in batch.answers] == [
+    assert [(answer.operation.message_id, answer.state) for answer in batch.results] == [
         ("1", "pending"),
         ("2", "pending"),
         ("3", "pending"),
@@ -70,15 +70,15 @@ def test_refused_inits_of_a_batch_are_sent_again_alone_in_a_new_request(acker, s
 
 def test_inits_that_never_find_a_place_are_told_one_by_one(acker, spout, service):
     service.refusals += [OperationState.PENDING] + [OperationState.MAILBOX_FULL] * 1_000
-    with pytest.raises(Refused, match=r"1 operations .* mailbox_full") as raised, acker.batch() as batch:
+    with pytest.raises(BatchError, match=r"1 operations .* mailbox_full") as raised, acker.batch() as batch:
         emit(spout, "1", "2")
-    assert [(answer.message.message_id, answer.word) for answer in raised.value.answers] == [("2", "mailbox_full")]
-    assert [answer.word for answer in batch.answers] == ["pending", "mailbox_full"]
+    assert [(answer.operation.message_id, answer.state) for answer in raised.value.results] == [("2", "mailbox_full")]
+    assert [answer.state for answer in batch.results] == ["pending", "mailbox_full"]
 
 
 def test_a_conflict_is_told_and_not_sent_again(acker, spout, service):
     service.refusals += [OperationState.CONFLICT]
-    with pytest.raises(Refused, match="conflict"), acker.batch():
+    with pytest.raises(BatchError, match="conflict"), acker.batch():
         emit(spout, "1", "2")
     assert len(service.writes()) == 1
 
@@ -91,7 +91,7 @@ def test_a_batch_of_one_is_a_single_call(acker, spout, service):
 
 def test_a_batch_of_one_whose_init_is_refused_is_told_as_a_batch_is(acker, spout, service):
     service.refusals += [OperationState.MAILBOX_FULL] * 1_000
-    with pytest.raises(Refused), acker.batch():
+    with pytest.raises(BatchError), acker.batch():
         emit(spout, "1")
     with pytest.raises(MailboxFull):
         emit(spout, "1")
@@ -101,12 +101,12 @@ def test_an_empty_batch_sends_nothing(acker, service):
     with acker.batch() as batch:
         pass
     assert service.writes() == []
-    assert batch.answers == ()
+    assert batch.results == ()
 
 
 def test_what_was_gathered_goes_out_after_an_exception_too(acker, spout, service):
     [headers] = emit(spout, "1")
-    with pytest.raises(ValueError, match="no"), acker.batch(), acker.execute(headers, component="split"):
+    with pytest.raises(ValueError, match="no"), acker.batch(), acker.receive(headers, component="split"):
         raise ValueError("no")
     assert [state.outcome for state in service.roots.values()] == [Outcome.FAILED]
 
@@ -119,17 +119,17 @@ def test_the_end_of_the_program_sends_nothing(acker, spout, service):
 
 def test_a_tuple_in_a_batch_is_done_at_once(acker, spout):
     [headers] = emit(spout, "1")
-    tuple_ = acker.tuple(headers, component="split")
+    tup = acker.receive(headers, component="split")
     with acker.batch():
-        acker.ack(tuple_)
-        with pytest.raises(TupleDone):
-            tuple_.anchor("late")
+        acker.ack(tup)
+        with pytest.raises(TupleClosed):
+            tup.anchor("late")
 
 
 def test_a_timeout_is_reset_at_once_also_within_a_batch(acker, spout, service):
     [headers] = emit(spout, "1")
     with acker.batch():
-        acker.reset_timeout(acker.tuple(headers, component="split"))
+        acker.reset_timeout(acker.receive(headers, component="split"))
         assert len(service.writes("reset-timeout")) == 1
 
 
@@ -173,22 +173,24 @@ def test_a_batch_that_is_not_valid_is_raised(acker, spout, service):
 
 def test_more_than_ten_thousand_operations_are_split_in_their_order():
     messages = [Ack(root_id=1, ack_val=edge, edge_id=edge) for edge in range(1, 20_002)]
-    calls = write("default", messages)
+    calls = write_operations("default", messages)
     assert [len(decode_packed(call.body, max_operations=10_000)) for call in calls[:2]] == [10_000, 10_000]
-    assert len(calls[2].messages) == 1
-    assert [message for call in calls for message in call.messages] == messages
+    assert len(calls[2].operations) == 1
+    assert [message for call in calls for message in call.operations] == messages
 
 
 def test_long_operations_are_split_below_four_mebibytes():
     init = Init(root_id=1, spout_task="orders", ack_val=1, message_id="ü" * 512)
-    calls = write("default", [replace(init, message_id=f"{number}{init.message_id[5:]}") for number in range(9_000)])
+    calls = write_operations(
+        "default", [replace(init, message_id=f"{number}{init.message_id[5:]}") for number in range(9_000)]
+    )
     assert max(len(call.body) for call in calls) <= 4 * 1024 * 1024
-    assert sum(len(call.messages) for call in calls) == 9_000
+    assert sum(len(call.operations) for call in calls) == 9_000
 
 
 def test_operations_that_share_a_long_text_are_split_until_each_batch_is_taken():
     messages = [Fail(root_id=root, reason="😀" * 1_024, component="c" * 128) for root in range(1, 9_001)]
-    calls = write("default", messages)
+    calls = write_operations("default", messages)
     assert len(encode_packed(messages)) < MAX_BYTES
     decoded = [decode_packed(call.body, max_operations=10_000, max_bytes=MAX_BYTES) for call in calls]
     assert [message for batch in decoded for message in batch] == messages
@@ -197,4 +199,4 @@ def test_operations_that_share_a_long_text_are_split_until_each_batch_is_taken()
 
 def test_operations_that_share_a_short_text_stay_in_one_batch():
     messages = [Fail(root_id=root, reason="card service timed out") for root in range(1, 10_001)]
-    assert len(write("default", messages)) == 1
+    assert len(write_operations("default", messages)) == 1

@@ -4,7 +4,7 @@ import threading
 
 import httpx
 import pytest
-from acker_client import Acker, Closed
+from acker_client import Acker, ClientClosed
 
 HEADERS = {"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}
 
@@ -18,7 +18,7 @@ def test_a_reader_in_another_thread_hears_that_the_acker_was_closed(connect):
         try:
             for _ in acker.spout("orders").completions(stop=reading.set):
                 pass
-        except Closed as closed:
+        except ClientClosed as closed:
             heard.append(closed)
 
     reader = threading.Thread(target=read)
@@ -31,15 +31,15 @@ def test_a_reader_in_another_thread_hears_that_the_acker_was_closed(connect):
 
 def test_an_ack_after_the_end_says_so(connect):
     acker = connect()
-    tuple_ = acker.tuple(HEADERS, component="count")
+    tup = acker.receive(HEADERS, component="count")
     acker.close()
-    with pytest.raises(Closed):
-        acker.ack(tuple_)
+    with pytest.raises(ClientClosed):
+        acker.ack(tup)
 
 
 @pytest.mark.anyio
 async def test_a_reader_in_a_loop_hears_it_too(service):
-    acker = service.async_acker(linger_ms=0)
+    acker = service.async_acker(linger=0)
     spout = acker.spout("orders")
     async with spout.emit(message_id="1"):
         pass
@@ -48,7 +48,7 @@ async def test_a_reader_in_a_loop_hears_it_too(service):
         async for _ in spout.completions():
             await acker.close()
 
-    with pytest.raises(Closed):
+    with pytest.raises(ClientClosed):
         await read()
 
 
@@ -58,7 +58,7 @@ def test_an_error_of_the_programs_own_transport_is_not_taken_for_that():
 
     transport = httpx.MockTransport(answer)
     with (
-        Acker("http://acker.test", transport=transport, linger_ms=0) as acker,
+        Acker("http://acker.test", transport=transport, linger=0) as acker,
         pytest.raises(RuntimeError, match="own"),
     ):
-        acker.ack(acker.tuple(HEADERS, component="count"))
+        acker.ack(acker.receive(HEADERS, component="count"))

@@ -5,10 +5,18 @@ import re
 
 import httpx
 import pytest
-from acker_client import MailboxFull, MaxSpoutPending, Misuse, NameTaken, StoreFull, TupleDone, Unreachable
-from acker_client.anchoring import read_anchors
-from acker_client.roots import spout_task
-from acker_client.testing import after
+from acker_client import (
+    DuplicateKey,
+    MailboxFull,
+    MaxSpoutPending,
+    RetriesExhausted,
+    StoreFull,
+    TupleClosed,
+    UsageError,
+)
+from acker_client.root import spout_task_name
+from acker_client.testing import lost_reply
+from acker_protocol.anchors import read_anchors
 from acker_protocol.errors import Conflict
 from acker_protocol.ids import SPOUT_EDGE, derive_edge
 from acker_protocol.operations import OperationState
@@ -20,7 +28,7 @@ LOST = httpx.ReadTimeout("lost")
 
 @pytest.fixture
 def spout(acker, service):
-    return met(acker, service).spout("orders", shared=True)
+    return met(acker, service).shared_spout("orders")
 
 
 def emit(spout, **emission):
@@ -29,7 +37,7 @@ def emit(spout, **emission):
 
 
 def test_the_init_holds_the_edges_of_all_consumers(spout, service):
-    with spout.emit(message_id="42", message_timeout_ms=5_000, progress_timeout_ms=0) as root:
+    with spout.emit(message_id="42", message_timeout=5, progress_timeout=0) as root:
         one, two = root.anchor("bill").anchors[0], root.anchor("ship").anchors[0]
     assert service.bodies("init") == [
         {
@@ -46,7 +54,7 @@ def test_the_init_holds_the_edges_of_all_consumers(spout, service):
 
 def test_a_named_consumers_edge_is_derived_with_the_spout_task_as_component(spout):
     with spout.emit(message_id="42") as root:
-        [anchor] = read_anchors(root.anchor("bill").headers(), topology="default").anchors
+        [anchor] = read_anchors(root.headers("bill"), topology="default").anchors
     assert f"{anchor.root_id:016x}" == root.root_id
     assert anchor.edge_id == derive_edge(
         root_id=anchor.root_id, parent_edge=SPOUT_EDGE, component="orders", name="bill"
@@ -69,21 +77,21 @@ def test_an_exception_inside_sends_no_init(spout, service, error):
 
 def test_a_root_without_a_message_id_is_not_tracked_and_nothing_is_sent(spout, service):
     with spout.emit() as root:
-        assert root.anchor("bill").headers() == {}
+        assert root.headers("bill") == {}
     assert service.writes() == []
 
 
 def test_a_consumers_name_used_twice_is_refused(spout):
     with spout.emit(message_id="42") as root:
         root.anchor("bill")
-        with pytest.raises(NameTaken):
+        with pytest.raises(DuplicateKey):
             root.anchor("bill")
 
 
 def test_a_root_cannot_be_anchored_to_after_its_block(spout):
     with spout.emit(message_id="42") as root:
         pass
-    with pytest.raises(TupleDone, match=f"root {root.root_id} of 'orders' .message id '42'. has left its emit block"):
+    with pytest.raises(TupleClosed, match=f"root {root.root_id} of 'orders' .message id '42'. has left its emit block"):
         root.anchor("late")
 
 
@@ -114,14 +122,14 @@ def test_a_refused_init_waits_as_long_as_the_service_asks(spout, service, time):
 def test_an_init_that_finds_no_place_raises_the_refusal_after_its_message_timeout(spout, service, time, word, problem):
     service.refusals += [word] * 1_000
     with pytest.raises(problem, match="'42'"):
-        emit(spout, message_timeout_ms=4_000)
+        emit(spout, message_timeout=4)
     assert 4.0 <= sum(time.slept) <= 9.0
 
 
 def test_an_init_is_sent_again_for_place_for_ms_at_most(connect, service, time):
     service.refusals += [OperationState.MAILBOX_FULL] * 1_000
-    with connect(place_for_ms=2_000) as acker, pytest.raises(MailboxFull):
-        emit(acker.spout("orders"), message_timeout_ms=60_000)
+    with connect(emit_timeout=2) as acker, pytest.raises(MailboxFull):
+        emit(acker.spout("orders"), message_timeout=60)
     assert 2.0 <= sum(time.slept) <= 7.0
 
 
@@ -134,14 +142,14 @@ def test_an_init_of_unknown_fate_keeps_its_key_and_takes_a_new_one_once_it_is_re
 
 
 def test_an_init_whose_reply_was_lost_emits_one_root(spout, service):
-    service.faults += [after(LOST)]
+    service.faults += [lost_reply(LOST)]
     emit(spout)
     assert len(service.applied) == 1
 
 
 def test_an_init_whose_fate_stays_unknown_raises(spout, service):
     service.faults += [LOST] * 1_000
-    with pytest.raises(Unreachable):
+    with pytest.raises(RetriesExhausted):
         emit(spout)
 
 
@@ -163,18 +171,18 @@ def test_a_conflict_is_raised(spout, service):
     [
         {"message_id": "x" * 1_025},
         {"message_id": 42},
-        {"message_timeout_ms": 99},
-        {"message_timeout_ms": 0},
-        {"progress_timeout_ms": 99},
+        {"message_timeout": 0.099},
+        {"message_timeout": 0},
+        {"progress_timeout": 0.099},
     ],
 )
 def test_what_no_init_may_say_is_refused_before_the_block(spout, emission):
-    with pytest.raises(Misuse, match=next(iter(emission))), spout.emit(**{"message_id": "42", **emission}):
+    with pytest.raises(UsageError, match=next(iter(emission))), spout.emit(**{"message_id": "42", **emission}):
         pytest.fail("the block was entered")
 
 
 def test_a_shared_spout_keeps_its_name(acker):
-    assert acker.spout("orders", shared=True).name == "orders"
+    assert acker.shared_spout("orders").name == "orders"
 
 
 def test_a_spout_of_its_own_adds_host_and_process(acker):
@@ -182,11 +190,11 @@ def test_a_spout_of_its_own_adds_host_and_process(acker):
 
 
 def test_the_name_of_a_spout_task_is_a_name_whatever_the_host_is_called():
-    assert spout_task("orders", host="a_b c/ü", process="7") == "orders-a_b-c---7"
-    assert spout_task("o" * 100, host="h" * 100, process="12345") == "o" * 100 + "-" + "h" * 21 + "-12345"
+    assert spout_task_name("orders", host="a_b c/ü", process="7") == "orders-a_b-c---7"
+    assert spout_task_name("o" * 100, host="h" * 100, process="12345") == "o" * 100 + "-" + "h" * 21 + "-12345"
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 129])
 def test_a_spouts_name_must_be_a_name(acker, name):
-    with pytest.raises(Misuse, match="spout's name"):
+    with pytest.raises(UsageError, match="spout's name"):
         acker.spout(name)

@@ -2,8 +2,8 @@
 
 import httpx
 import pytest
-from acker_client import Acker, Misuse, ServiceError, Unreachable, WrongAnswer
-from acker_client.testing import after
+from acker_client import Acker, InvalidResponse, RetriesExhausted, ServiceError, UsageError
+from acker_client.testing import lost_reply
 from acker_protocol.errors import InvalidRequest, Overloaded, StoreUnavailable, UnknownTopology
 
 LOST = httpx.ReadTimeout("lost")
@@ -12,12 +12,12 @@ ONE = {"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}
 
 
 def ack_one(acker):
-    return acker.ack(acker.tuple(ONE, component="count"))
+    return acker.ack(acker.receive(ONE, component="count"))
 
 
 FAULTS = [
     REFUSED,
-    after(LOST),
+    lost_reply(LOST),
     StoreUnavailable("down"),
     Overloaded("busy"),
     httpx.Response(429, headers={"Retry-After": "3"}),
@@ -35,7 +35,7 @@ def test_a_request_of_unknown_fate_is_sent_again_as_the_same_bytes_with_the_same
 
 
 def test_an_ack_whose_reply_was_lost_is_applied_once(acker, service):
-    service.faults += [after(LOST), None, after(LOST)]
+    service.faults += [lost_reply(LOST), None, lost_reply(LOST)]
     ack_one(acker)
     assert len(service.writes("ack")) == 3
     assert len(service.applied) == 1
@@ -49,15 +49,17 @@ def test_every_request_has_a_key_of_its_own(acker, service):
 
 
 def test_the_waits_double_with_jitter_up_to_five_seconds(connect, service, time):
+    time.jitter_value = 1.0
     service.faults += [REFUSED, None] + [REFUSED] * 9
-    with connect(jitter=lambda: 1.0) as acker:
+    with connect() as acker:
         ack_one(acker)
     assert time.slept == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
 
 
 def test_jitter_takes_up_to_half_of_a_wait(connect, service, time):
     service.faults += [REFUSED]
-    with connect(jitter=lambda: 0.0) as acker:
+    time.jitter_value = 0.0
+    with connect() as acker:
         ack_one(acker)
     assert time.slept == [0.025]
 
@@ -76,7 +78,7 @@ def test_a_retry_after_that_is_no_number_is_passed_over(acker, service, time):
 
 def test_after_retry_for_ms_the_fate_is_unknown_and_the_last_fault_is_the_cause(connect, service, time):
     service.faults += [REFUSED, None] + [REFUSED] * 100
-    with connect(retry_for_ms=20_000) as acker, pytest.raises(Unreachable, match="ack is not known") as raised:
+    with connect(retry_timeout=20) as acker, pytest.raises(RetriesExhausted, match="ack is not known") as raised:
         ack_one(acker)
     assert raised.value.__cause__ is REFUSED
     assert 15.0 <= sum(time.slept) <= 20.0
@@ -84,8 +86,9 @@ def test_after_retry_for_ms_the_fate_is_unknown_and_the_last_fault_is_the_cause(
 
 def test_a_key_is_not_used_for_longer_than_half_of_the_services_window(connect, service, time):
     service.idempotency_window_ms = 10_000
+    time.jitter_value = 1.0
     service.faults += [REFUSED, None] + [REFUSED] * 100
-    with connect(retry_for_ms=60_000, jitter=lambda: 1.0) as acker, pytest.raises(Unreachable):
+    with connect(retry_timeout=60) as acker, pytest.raises(RetriesExhausted):
         ack_one(acker)
     assert sum(time.slept) == pytest.approx(0.05 + 0.1 + 0.2 + 0.4 + 0.8 + 1.6)
 
@@ -101,18 +104,19 @@ def test_the_window_is_asked_once_and_only_when_a_write_has_to_be_sent_again(ack
 
 def test_a_write_is_not_sent_again_if_the_service_is_back_too_late(connect, service, time):
     service.idempotency_window_ms = 10_000
+    time.jitter_value = 1.0
     service.faults += [REFUSED] * 9
-    with connect(retry_for_ms=60_000, jitter=lambda: 1.0) as acker, pytest.raises(Unreachable):
+    with connect(retry_timeout=60, startup_timeout=None) as acker, pytest.raises(RetriesExhausted):
         ack_one(acker)
     assert [request.method for request in service.requests].count("POST") == 1
 
 
 @pytest.mark.parametrize("answer", [UnknownTopology("gone"), httpx.Response(200, json={})])
 def test_a_write_is_not_sent_again_if_the_window_cannot_be_learnt(acker, service, answer):
-    service.faults += [after(LOST), answer]
-    with pytest.raises(Unreachable) as raised:
+    service.faults += [lost_reply(LOST), answer]
+    with pytest.raises(RetriesExhausted) as raised:
         ack_one(acker)
-    assert isinstance(raised.value.__cause__, UnknownTopology | WrongAnswer)
+    assert isinstance(raised.value.__cause__, UnknownTopology | InvalidResponse)
     assert len(service.writes("ack")) == 1
 
 
@@ -145,7 +149,7 @@ def test_a_problem_of_an_unknown_code_is_still_a_problem(acker, service):
 )
 def test_an_answer_that_is_not_of_the_contract_is_told(acker, service, answer):
     service.faults += [answer]
-    with pytest.raises(WrongAnswer):
+    with pytest.raises(InvalidResponse):
         ack_one(acker)
 
 
@@ -165,20 +169,20 @@ def test_the_api_key_goes_along_as_bearer_token(connect, service):
 @pytest.mark.parametrize(
     "options",
     [
-        {"retry_for_ms": -1},
-        {"place_for_ms": -1},
-        {"timeout_s": 0},
-        {"linger_ms": -1},
+        {"retry_timeout": -1},
+        {"emit_timeout": -1},
+        {"request_timeout": 0},
+        {"linger": -1},
         {"batch_size": 0},
         {"batch_size": 20, "buffer_size": 10},
-        {"when_full": "drop"},
+        {"on_full": "drop"},
     ],
 )
 def test_terms_that_cannot_be_are_refused(connect, options):
-    with pytest.raises(Misuse):
+    with pytest.raises(UsageError):
         connect(**options)
 
 
 def test_a_topology_must_have_a_name():
-    with pytest.raises(Misuse):
+    with pytest.raises(UsageError):
         Acker("http://acker.test", topology="no name")

@@ -1,6 +1,6 @@
 """Tests how acks of one root become one operation."""
 
-from acker_client.folding import Gathered
+from acker_client._core.folding import FoldedOperations
 from acker_protocol import tree
 from acker_protocol.ids import draw_id
 from acker_protocol.operations import Ack, Fail, Init, Operation, Outcome, ResetTimeout
@@ -19,9 +19,9 @@ def ack(edge: int, *children: int, root: int = ROOT, component: str = "count") -
 
 
 def folded(*messages: Operation) -> tuple[Operation, ...]:
-    gathered = Gathered()
+    gathered = FoldedOperations()
     gathered.fold(messages)
-    return gathered.messages()
+    return gathered.operations()
 
 
 def test_a_thousand_acks_of_one_root_are_one_operation():
@@ -72,9 +72,9 @@ def test_what_is_not_an_ack_of_an_edge_closes_the_fold_of_its_root_alone():
 
 
 def test_what_is_added_as_it_is_does_not_fold():
-    gathered = Gathered()
+    gathered = FoldedOperations()
     gathered.add([ack(1), ack(2)])
-    assert gathered.messages() == (ack(1), ack(2))
+    assert gathered.operations() == (ack(1), ack(2))
 
 
 @st.composite

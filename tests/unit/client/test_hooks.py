@@ -5,9 +5,10 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from acker_client import NameTaken, TupleDone
-from acker_client.anchoring import read_anchors
-from acker_client.hooks import NAME, add_anchors, async_add_anchors, carry
+from acker_client import DuplicateKey, TupleClosed
+from acker_client.integrations.httpx import KEY, ainject_request, inject_request
+from acker_client.propagate import use
+from acker_protocol.anchors import read_anchors
 from acker_protocol.ids import derive_edge
 from acker_protocol.operations import Outcome
 from acker_protocol.states import Finished
@@ -42,15 +43,15 @@ def peer():
 
 @pytest.fixture
 def http(peer):
-    with httpx.Client(transport=peer.transport(), event_hooks={"request": [add_anchors]}) as client:
+    with httpx.Client(transport=peer.transport(), event_hooks={"request": [inject_request]}) as client:
         yield client
 
 
 @pytest.fixture
 def headers(acker):
     """A message of one root, on its way to one consumer."""
-    with acker.spout("orders", shared=True).emit(message_id="42") as root:
-        return root.anchor("order").headers()
+    with acker.shared_spout("orders").emit(message_id="42") as root:
+        return root.headers("order")
 
 
 def outcomes(service) -> list[Outcome]:
@@ -58,42 +59,42 @@ def outcomes(service) -> list[Outcome]:
 
 
 def test_each_request_is_a_child_with_an_edge_of_its_own(acker, service, headers, http, peer):
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_):
+    with acker.receive(headers, component="order"):
         http.post(BILLING)
         http.post(BILLING)
     assert len(set(peer.edges())) == 2
     for child in peer.came:
         assert outcomes(service) == []
-        acker.ack(acker.tuple(child, component="billing"))
+        acker.ack(acker.receive(child, component="billing"))
     assert outcomes(service) == [Outcome.ACKED]
 
 
 def test_a_root_is_carried_as_a_tuple_is(acker, service, http, peer):
-    with acker.spout("orders", shared=True).emit(message_id="42") as root, carry(root):
+    with acker.shared_spout("orders").emit(message_id="42") as root, use(root):
         http.post(BILLING)
-    acker.ack(acker.tuple(peer.came[0], component="billing"))
+    acker.ack(acker.receive(peer.came[0], component="billing"))
     assert outcomes(service) == [Outcome.ACKED]
 
 
 def test_a_named_request_has_the_derived_edge(acker, headers, http, peer):
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_):
-        http.post(BILLING, extensions={NAME: "charge"})
-    [parent] = tuple_.anchors.anchors
+    with acker.receive(headers, component="order") as tup:
+        http.post(BILLING, extensions={KEY: "charge"})
+    [parent] = tup.anchors.anchors
     derived = derive_edge(root_id=parent.root_id, parent_edge=parent.edge_id, component="order", name="charge")
     assert peer.edges() == [derived]
 
 
 def test_two_requests_of_one_name_are_refused_and_the_second_is_not_sent(acker, headers, http, peer):
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_):
-        http.post(BILLING, extensions={NAME: "charge"})
-        with pytest.raises(NameTaken):
-            http.post(BILLING, extensions={NAME: "charge"})
+    with acker.receive(headers, component="order"):
+        http.post(BILLING, extensions={KEY: "charge"})
+        with pytest.raises(DuplicateKey):
+            http.post(BILLING, extensions={KEY: "charge"})
     assert len(peer.came) == 1
 
 
 def test_one_request_sent_again_is_one_child(acker, headers, http, peer):
     request = http.build_request("POST", BILLING)
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_):
+    with acker.receive(headers, component="order"):
         http.send(request)
         http.send(request)
     assert peer.edges()[0] == peer.edges()[1]
@@ -102,7 +103,7 @@ def test_one_request_sent_again_is_one_child(acker, headers, http, peer):
 @pytest.mark.parametrize("status", [303, 307])
 def test_a_redirect_takes_the_edge_along(acker, headers, http, peer, status):
     peer.answers.append(httpx.Response(status, headers={"Location": "http://other.test/"}))
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_):
+    with acker.receive(headers, component="order"):
         http.post(BILLING, follow_redirects=True)
     assert len(peer.came) == 2
     assert peer.edges()[0] == peer.edges()[1]
@@ -111,35 +112,35 @@ def test_a_redirect_takes_the_edge_along(acker, headers, http, peer, status):
 def test_an_answer_to_a_challenge_is_the_same_child(acker, headers, http, peer):
     challenge = 'Digest realm="r", nonce="n", qop="auth"'
     peer.answers.append(httpx.Response(401, headers={"WWW-Authenticate": challenge}))
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_):
+    with acker.receive(headers, component="order"):
         http.post(BILLING, auth=httpx.DigestAuth("liu", "bei"))
     assert len(peer.came) == 2
     assert peer.edges()[0] == peer.edges()[1]
 
 
 def test_anchors_that_a_request_has_already_are_left_alone(acker, headers, http, peer):
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_):
-        child = tuple_.anchor("charge")
+    with acker.receive(headers, component="order") as tup:
+        child = tup.anchor("charge")
         http.post(BILLING, headers=child.headers())
     assert peer.edges() == [child.anchors[0].edge_id]
 
 
 def test_outside_a_block_no_request_is_tracked(acker, headers, http, peer):
     http.post(BILLING)
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_), carry(None):
+    with acker.receive(headers, component="order"), use(None):
         http.post(BILLING)
     http.post(BILLING)
     assert (len(peer.came), peer.edges()) == (3, [])
 
 
 def test_the_inner_block_holds_until_it_is_left_also_by_an_exception(acker, headers, http, peer):
-    outer, inner = (acker.tuple(headers, component=name) for name in ("outer", "inner"))
-    with carry(outer):
-        with suppress(ZeroDivisionError), carry(inner):
-            http.post(BILLING, extensions={NAME: "x"})
+    outer, inner = (acker.receive(headers, component=name) for name in ("outer", "inner"))
+    with use(outer):
+        with suppress(ZeroDivisionError), use(inner):
+            http.post(BILLING, extensions={KEY: "x"})
             raise ZeroDivisionError
-        http.post(BILLING, extensions={NAME: "x"})
-    names = [tuple_.component for tuple_ in (inner, outer)]
+        http.post(BILLING, extensions={KEY: "x"})
+    names = [tup.component for tup in (inner, outer)]
     [parent] = outer.anchors.anchors
     assert peer.edges() == [
         derive_edge(root_id=parent.root_id, parent_edge=parent.edge_id, component=name, name="x") for name in names
@@ -147,28 +148,28 @@ def test_the_inner_block_holds_until_it_is_left_also_by_an_exception(acker, head
 
 
 def test_a_tuple_that_is_not_tracked_adds_no_header(acker, http, peer):
-    with acker.execute({}, component="order") as tuple_, carry(tuple_):
+    with acker.receive({}, component="order"):
         http.post(BILLING)
     assert "Acker-Anchors" not in peer.came[0]
 
 
 def test_a_request_behind_the_end_of_its_tuple_is_refused_and_not_sent(acker, headers, http, peer):
-    tuple_ = acker.tuple(headers, component="order")
-    with carry(tuple_):
-        acker.ack(tuple_)
-        with pytest.raises(TupleDone):
+    tup = acker.receive(headers, component="order")
+    with use(tup):
+        acker.ack(tup)
+        with pytest.raises(TupleClosed):
             http.post(BILLING)
     assert peer.came == []
 
 
 @pytest.mark.anyio
 async def test_tasks_side_by_side_each_carry_their_own_tuple(async_acker, service, peer):
-    hooks = {"request": [async_add_anchors]}
-    spout = async_acker.spout("orders", shared=True)
+    hooks = {"request": [ainject_request]}
+    spout = async_acker.shared_spout("orders")
 
     async def work(message_id: str) -> None:
         async with spout.emit(message_id=message_id) as root:
-            with carry(root):
+            with use(root):
                 await asyncio.sleep(0)
                 await http.post(BILLING)
         sent[message_id] = root.root_id
@@ -179,12 +180,12 @@ async def test_tasks_side_by_side_each_carry_their_own_tuple(async_acker, servic
     came = [headers["Acker-Anchors"].split()[2].split("-")[0] for headers in peer.came]
     assert sorted(came) == sorted(sent.values())
     for headers in peer.came:
-        await async_acker.ack(async_acker.tuple(headers, component="billing"))
+        await async_acker.ack(async_acker.receive(headers, component="billing"))
     assert outcomes(service) == [Outcome.ACKED] * 3
 
 
 @pytest.mark.anyio
 async def test_a_thread_of_asyncio_takes_the_tuple_along(acker, headers, http, peer):
-    with acker.execute(headers, component="order") as tuple_, carry(tuple_):
+    with acker.receive(headers, component="order"):
         await asyncio.to_thread(http.post, BILLING)
     assert len(peer.edges()) == 1

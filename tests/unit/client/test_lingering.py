@@ -6,10 +6,10 @@ from itertools import islice
 
 import httpx
 import pytest
-from acker_client import BufferFull, StoreFull, TupleDone, Undelivered, Unreachable, exits
-from acker_client.lingering import REFUSED_PAUSE_S
-from acker_client.steps import Alone, Linger, Pause
-from acker_client.testing import MemoryAcker, after
+from acker_client import BufferFull, OperationsLost, RetriesExhausted, StoreFull, TupleClosed, _lifecycle
+from acker_client._core.effects import Exclusive, Sleep, WaitFlush
+from acker_client._core.flusher import REFUSED_PAUSE_S
+from acker_client.testing import MemoryAcker, lost_reply
 from acker_protocol.errors import UnknownTopology
 from acker_protocol.ids import draw_id, format_id
 from acker_protocol.operations import Ack, Outcome
@@ -18,7 +18,7 @@ from acker_protocol.states import Finished, TopologyRules
 from tests.support.waiting import eventually_true
 from tests.unit.client.conftest import met
 
-FOR_EVER_MS = 86_400_000
+FOR_EVER_S = 86_400
 REFUSED = httpx.ConnectError("refused")
 ROOT = "00000000000000aa"
 
@@ -28,18 +28,18 @@ def lingering(connect, service):
     """An acker whose acks linger until somebody asks for them."""
 
     def connected(**options):
-        return met(connect(linger_ms=FOR_EVER_MS, **options), service)
+        return met(connect(linger=FOR_EVER_S, **options), service)
 
     ackers = []
     yield lambda **options: ackers.append(connected(**options)) or ackers[-1]
     service.faults.clear()
     for acker in ackers:
-        acker._flows.lingering.outbox.start_anew()
+        acker._submitter.flusher.buffer.clear()
         acker.close()
 
 
 def a_tuple(acker, root: str = ROOT, edge: int = 0):
-    return acker.tuple({"Acker-Anchors": f"00 default {root}-{format_id(edge or draw_id())}"}, component="count")
+    return acker.receive({"Acker-Anchors": f"00 default {root}-{format_id(edge or draw_id())}"}, component="count")
 
 
 def ack(acker, count: int = 1, root: str = ROOT) -> None:
@@ -73,17 +73,17 @@ def test_where_a_topology_dedupes_every_ack_goes_by_its_edge(lingering, service)
     service.store.rules = TopologyRules(dedupe_window_ms=60_000)
     acker = lingering()
     tuples = [a_tuple(acker, edge=edge) for edge in (1, 2, 2)]
-    for tuple_ in tuples:
-        acker.ack(tuple_)
+    for tup in tuples:
+        acker.ack(tup)
     acker.flush()
     assert [op["edge_id"][-1] for op in service.bodies("batch")[0]["ops"]] == ["1", "2", "2"]
 
 
 def test_acks_go_out_by_themselves_when_they_have_lingered(connect, service):
-    with connect(linger_ms=1) as acker:
+    with connect(linger=0.001) as acker:
         ack(acker, 3)
         eventually_true(lambda: sum(a.outstanding for a in service.applied) == -3)
-        eventually_true(lambda: acker.counts.on_their_way == 0)
+        eventually_true(lambda: acker.stats().in_flight == 0)
         ack(acker)
         eventually_true(lambda: sum(a.outstanding for a in service.applied) == -4)
 
@@ -97,16 +97,16 @@ def test_acks_that_are_many_do_not_linger(lingering, service):
 
 def test_a_tuple_whose_ack_lingers_is_done(lingering):
     acker = lingering()
-    tuple_ = a_tuple(acker)
-    acker.ack(tuple_)
-    with pytest.raises(TupleDone):
-        acker.ack(tuple_)
-    with pytest.raises(TupleDone):
-        tuple_.anchor("late")
+    tup = a_tuple(acker)
+    acker.ack(tup)
+    with pytest.raises(TupleClosed):
+        acker.ack(tup)
+    with pytest.raises(TupleClosed):
+        tup.anchor("late")
 
 
 def test_closing_flushes(connect, service):
-    with connect(linger_ms=FOR_EVER_MS) as acker:
+    with connect(linger=FOR_EVER_S) as acker:
         ack(acker, 5)
     assert len(service.writes("ack")) == 1
 
@@ -134,10 +134,10 @@ def test_a_fail_leaves_the_acks_of_other_roots_to_linger(lingering, service):
 
 def test_an_init_goes_out_behind_the_acks_of_its_root(lingering, service):
     acker = lingering()
-    with acker.spout("orders", shared=True).emit(message_id="42") as root:
-        acker.ack(acker.tuple(root.anchor("split").headers(), component="split"))
+    with acker.shared_spout("orders").emit(message_id="42") as root:
+        acker.ack(acker.receive(root.headers("split"), component="split"))
     assert [type(message).__name__ for message in service.applied] == ["Ack", "Init"]
-    assert service.unread("orders") == ["42"]
+    assert service.completions("orders") == ["42"]
 
 
 def test_a_batch_folds_what_it_gathers_and_sends_it_when_its_block_is_left(lingering, service):
@@ -145,13 +145,13 @@ def test_a_batch_folds_what_it_gathers_and_sends_it_when_its_block_is_left(linge
     with acker.batch() as batch:
         ack(acker, 10)
         assert len(batch) == 1
-    assert [answer.word for answer in batch.answers] == ["early"]
+    assert [answer.state for answer in batch.results] == ["early"]
 
 
 def test_a_batch_that_was_sent_is_frozen_and_what_comes_later_travels_in_another(lingering, service):
     acker = lingering()
     ack(acker, 2)
-    service.faults += [after(httpx.ReadTimeout("lost"))]
+    service.faults += [lost_reply(httpx.ReadTimeout("lost"))]
     acker.flush()
     first, again = service.writes("ack")
     assert (first.content, first.headers["Idempotency-Key"]) == (again.content, again.headers["Idempotency-Key"])
@@ -163,11 +163,11 @@ def test_a_batch_that_was_sent_is_frozen_and_what_comes_later_travels_in_another
 def test_a_batch_whose_sender_was_interrupted_is_taken_up_with_its_key(lingering, service, monkeypatch):
     acker = lingering()
     ack(acker, 2)
-    service.faults += [after(httpx.ReadTimeout("lost"))]
+    service.faults += [lost_reply(httpx.ReadTimeout("lost"))]
     monkeypatch.setattr(acker._driver, "_sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         acker.flush()
-    assert acker.counts.on_their_way == 1
+    assert acker.stats().in_flight == 1
     ack(acker)
     acker.flush()
     assert service.keys("ack")[0] == service.keys("ack")[1] != service.keys("ack")[2]
@@ -186,9 +186,9 @@ def test_a_batch_that_is_older_than_its_key_is_an_error_and_never_sent(lingering
     with pytest.raises(KeyboardInterrupt):
         acker.flush()
     time.advance(61)
-    with pytest.raises(Undelivered) as raised:
+    with pytest.raises(OperationsLost) as raised:
         acker.flush()
-    assert isinstance(raised.value.__cause__, Unreachable)
+    assert isinstance(raised.value.__cause__, RetriesExhausted)
     assert len(service.writes()) == 1
 
 
@@ -198,30 +198,30 @@ def test_what_could_not_be_delivered_is_told_to_the_next_call_once_and_counted(l
     ack(acker, 3, "00000000000000aa")
     ack(acker, 3, "00000000000000bb")
     service.faults += [REFUSED] * 1_000
-    acker._driver.run(acker._flows.lingering.flush())
+    acker._driver.run(acker._submitter.flusher.flush())
     service.faults.clear()
-    tuple_ = a_tuple(acker)
+    tup = a_tuple(acker)
     uses = {
-        "ack": lambda: acker.ack(tuple_),
-        "fail": lambda: acker.fail(tuple_),
+        "ack": lambda: acker.ack(tup),
+        "fail": lambda: acker.fail(tup),
         "flush": acker.flush,
         "close": acker.close,
         "emit": lambda: acker.spout("orders").emit(message_id="1").__enter__(),
-        "execute": lambda: acker.execute({}, component="count").__enter__(),
+        "execute": lambda: acker.receive({}, component="count").__enter__(),
     }
-    with pytest.raises(Undelivered, match="2 operations") as raised:
+    with pytest.raises(OperationsLost, match="2 operations") as raised:
         uses[use]()
-    assert isinstance(raised.value.__cause__, Unreachable)
-    assert (acker.counts.undelivered, raised.value.operations) == (2, 2)
-    assert not tuple_.done
-    acker._flows.lingering.outbox.tell()
+    assert isinstance(raised.value.__cause__, RetriesExhausted)
+    assert (acker.stats().lost, raised.value.operations) == (2, 2)
+    assert not tup.closed
+    acker._submitter.flusher.buffer.raise_failures()
 
 
 def test_a_refused_batch_is_told(lingering, service):
     acker = lingering()
     ack(acker)
     service.exists = False
-    with pytest.raises(Undelivered) as raised:
+    with pytest.raises(OperationsLost) as raised:
         acker.flush()
     assert isinstance(raised.value.__cause__, UnknownTopology)
 
@@ -254,7 +254,7 @@ def test_acks_that_a_full_store_refuses_are_sent_again_in_new_requests_until_the
     assert [message.outstanding for message in service.applied] == [-2, -1]
     assert len(set(service.keys("batch"))) == len(service.keys("batch")) == 4
     assert len(slept) == 3
-    assert (acker.counts.on_their_way, acker.counts.undelivered) == (0, 0)
+    assert (acker.stats().in_flight, acker.stats().lost) == (0, 0)
 
 
 def test_an_ack_that_is_refused_alone_is_sent_again_with_its_key(lingering, service, monkeypatch):
@@ -272,7 +272,7 @@ def test_of_a_batch_only_what_was_refused_is_sent_again(lingering, service, conn
         anchor = root.anchor()
     acker = lingering()
     fill(service, acker, monkeypatch, for_sleeps=1)
-    acker.ack(acker.tuple(anchor.headers(), component="count"))
+    acker.ack(acker.receive(anchor.headers(), component="count"))
     ack(acker)
     ack(acker, 1, OTHER)
     acker.flush()
@@ -288,14 +288,14 @@ def test_acks_of_pending_roots_do_not_wait_behind_those_that_a_full_store_refuse
     acker = lingering()
     service.store.is_full = True
     ack(acker, 2)
-    acker._driver.run(acker._flows.lingering.send_due())
-    acker.ack(acker.tuple(anchor.headers(), component="count"))
-    acker._driver.run(acker._flows.lingering.send_due())
+    acker._driver.run(acker._submitter.flusher.send_due())
+    acker.ack(acker.receive(anchor.headers(), component="count"))
+    acker._driver.run(acker._submitter.flusher.send_due())
     assert isinstance(service.roots[int(root.root_id, 16)], Finished)
-    assert acker.counts.on_their_way == 1
+    assert acker.stats().in_flight == 1
     service.store.is_full = False
     acker.flush()
-    assert acker.counts.on_their_way == 0
+    assert acker.stats().in_flight == 0
 
 
 def test_acks_that_stay_refused_are_told_to_the_next_call_and_counted(lingering, service, time):
@@ -303,12 +303,12 @@ def test_acks_that_stay_refused_are_told_to_the_next_call_and_counted(lingering,
     service.store.is_full = True
     ack(acker, 2)
     ack(acker, 1, OTHER)
-    began = time.clock()
-    with pytest.raises(Undelivered, match="2 operations") as raised:
+    began = time.monotonic()
+    with pytest.raises(OperationsLost, match="2 operations") as raised:
         acker.flush()
     assert isinstance(raised.value.__cause__, StoreFull)
-    assert acker.counts.undelivered == 2
-    assert 50 < time.clock() - began <= 60
+    assert acker.stats().lost == 2
+    assert 50 < time.monotonic() - began <= 60
     assert service.applied == []
 
 
@@ -316,13 +316,13 @@ def test_the_watcher_of_refused_acks_pauses_between_looks_while_the_client_close
     acker = lingering()
     service.store.is_full = True
     ack(acker)
-    acker._flows.lingering.end()
+    acker._submitter.flusher.stop()
     looks = []
-    for step in islice(acker._flows.lingering._watch(), 9):
+    for step in islice(acker._submitter.flusher._flush_in_background(), 9):
         looks.append(step)
-        if isinstance(step, Alone):
+        if isinstance(step, Exclusive):
             acker._driver.run(step.flow)
-    assert [type(step) for step in looks] == [Linger, Alone, Pause] * 3
+    assert [type(step) for step in looks] == [WaitFlush, Exclusive, Sleep] * 3
     assert [step.seconds for step in looks[2::3]] == [REFUSED_PAUSE_S] * 3
 
 
@@ -342,10 +342,10 @@ def test_an_operation_by_itself_is_sent_again_with_its_key_until_a_full_store_ta
 def test_an_operation_by_itself_that_stays_refused_is_an_error(connect, service, time, verb):
     acker = met(connect(), service)
     service.store.is_full = True
-    began = time.clock()
+    began = time.monotonic()
     with pytest.raises(StoreFull, match=f"the {verb} of root {ROOT} was refused"):
         getattr(acker, verb)(a_tuple(acker))
-    assert 50 < time.clock() - began <= 65
+    assert 50 < time.monotonic() - began <= 65
 
 
 def test_a_batch_that_the_program_opened_sends_refused_acks_again_in_new_requests(connect, service, monkeypatch):
@@ -354,13 +354,13 @@ def test_a_batch_that_the_program_opened_sends_refused_acks_again_in_new_request
     with acker.batch() as batch:
         acker.ack(a_tuple(acker))
         acker.fail(a_tuple(acker, OTHER))
-    assert [answer.word for answer in batch.answers] == ["early", "early"]
+    assert [answer.state for answer in batch.results] == ["early", "early"]
     assert len(set(service.keys("batch"))) == 2
 
 
 def test_the_bound_on_early_roots_refuses_acks_of_more_of_them(connect):
     service = MemoryAcker(max_early=1)
-    acker = service.acker(linger_ms=0, retry_for_ms=0)
+    acker = service.acker(linger=0, retry_timeout=0)
     assert acker.ack(a_tuple(acker)) == ["early"]
     with pytest.raises(StoreFull):
         acker.ack(a_tuple(acker, OTHER))
@@ -369,43 +369,43 @@ def test_the_bound_on_early_roots_refuses_acks_of_more_of_them(connect):
 
 def test_a_block_that_ended_well_is_acked_whatever_became_of_earlier_acks(lingering, service):
     acker = lingering()
-    with acker.execute({"Acker-Anchors": f"00 default {ROOT}-00000000000000bb"}, component="count") as tuple_:
+    with acker.receive({"Acker-Anchors": f"00 default {ROOT}-00000000000000bb"}, component="count") as tup:
         ack(acker)
         service.faults += [REFUSED] * 1_000
-        acker._driver.run(acker._flows.lingering.flush())
+        acker._driver.run(acker._submitter.flusher.flush())
         service.faults.clear()
-    assert tuple_.done
-    with pytest.raises(Undelivered):
+    assert tup.closed
+    with pytest.raises(OperationsLost):
         acker.flush()
 
 
 def test_a_full_buffer_blocks_the_caller_until_there_is_room(lingering, service):
     acker = lingering(batch_size=2, buffer_size=2)
-    acker._flows.lingering.outbox._batch_size = 10
+    acker._submitter.flusher.buffer._batch_size = 10
     for number in range(10):
         ack(acker, 1, f"00000000000000a{number}")
-        assert acker.counts.on_their_way <= 2
+        assert acker.stats().in_flight <= 2
     assert len(service.applied) == 8
 
 
 def test_a_full_buffer_raises_by_choice_and_leaves_the_tuple_as_it_was(lingering, service):
-    acker = lingering(batch_size=1, buffer_size=1, when_full="raise")
-    acker._flows.lingering.outbox._batch_size = 10
+    acker = lingering(batch_size=1, buffer_size=1, on_full="raise")
+    acker._submitter.flusher.buffer._batch_size = 10
     ack(acker)
-    tuple_ = a_tuple(acker, "00000000000000bb")
+    tup = a_tuple(acker, "00000000000000bb")
     with pytest.raises(BufferFull):
-        acker.ack(tuple_)
+        acker.ack(tup)
     acker.flush()
-    assert acker.ack(tuple_) == []
+    assert acker.ack(tup) == []
 
 
 def test_an_acker_that_cannot_learn_its_topology_leaves_the_tuple_as_it_was(connect, service):
     service.exists = False
-    with connect(linger_ms=FOR_EVER_MS) as acker:
-        tuple_ = a_tuple(acker)
+    with connect(linger=FOR_EVER_S) as acker:
+        tup = a_tuple(acker)
         with pytest.raises(UnknownTopology):
-            acker.ack(tuple_)
-        assert not tuple_.done
+            acker.ack(tup)
+        assert not tup.closed
 
 
 def test_a_topology_that_begins_to_dedupe_is_noticed(lingering, service, time):
@@ -420,7 +420,7 @@ def test_a_topology_that_begins_to_dedupe_is_noticed(lingering, service, time):
 
 
 def test_threads_that_ack_together_lose_nothing(connect, service):
-    with connect(linger_ms=1, batch_size=4, buffer_size=8) as acker:
+    with connect(linger=0.001, batch_size=4, buffer_size=8) as acker:
         roots = [format_id(root) for root in range(1, 21)]
         threads = [threading.Thread(target=lambda: [ack(acker, 1, root) for root in roots]) for _ in range(8)]
         for thread in threads:
@@ -447,7 +447,7 @@ def test_where_no_thread_can_be_begun_acks_go_out_at_once(lingering, service, mo
 def test_the_end_of_the_interpreter_flushes_and_later_acks_go_out_at_once(lingering, service):
     acker = lingering()
     ack(acker, 3)
-    acker.leave()
+    acker.flush_at_exit()
     assert len(service.writes()) == 1
     assert acker.ack(a_tuple(acker)) == ["early"]
 
@@ -457,18 +457,18 @@ def test_what_the_end_of_the_interpreter_cannot_deliver_is_logged(lingering, ser
     ack(acker, 3)
     service.faults += [REFUSED] * 1_000
     with caplog.at_level(logging.ERROR, "acker_client"):
-        exits._leave(acker.leave)
+        _lifecycle._flush(acker.flush_at_exit)
     assert "not delivered" in caplog.text
 
 
 def test_a_tree_completes_by_what_its_bolts_fold(lingering, service):
     acker = lingering()
-    with acker.spout("orders", shared=True).emit(message_id="42") as root:
-        headers = root.anchor("split").headers()
-    with acker.execute(headers, component="split") as tuple_:
-        children = [tuple_.anchor(str(number)).headers() for number in range(20)]
+    with acker.shared_spout("orders").emit(message_id="42") as root:
+        headers = root.headers("split")
+    with acker.receive(headers, component="split") as tup:
+        children = [tup.headers(str(number)) for number in range(20)]
     for child in children:
-        with acker.execute(child, component="count"):
+        with acker.receive(child, component="count"):
             pass
     acker.flush()
     assert [state.outcome for state in service.roots.values()] == [Outcome.ACKED]

@@ -1,6 +1,6 @@
 """Tests up to where offsets may be committed."""
 
-from acker_client.offsets import OffsetTracker
+from acker_client.sources.offsets import OffsetTracker
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

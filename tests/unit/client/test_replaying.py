@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 import pytest
-from acker_client import Misuse, Outcome, ReplayPolicy, Undelivered
+from acker_client import OperationsLost, Outcome, ReplayPolicy, UsageError
 
-TIMES = {"timeout_s": 30, "wait_ms": 1_000}
+TIMES = {"until": 30, "poll_timeout": 1}
 
 
 class Queue:
@@ -23,12 +23,12 @@ class Queue:
             raise ConnectionError("the queue is down")
         self.sent.append((payload, root.attempt))
         self.roots.append(root.root_id)
-        tuple_ = self.acker.tuple(root.anchor("bill").headers(), component="bill")
+        tup = self.acker.receive(root.headers("bill"), component="bill")
         if self.fails:
             self.fails -= 1
-            self.acker.fail(tuple_, reason="no")
+            self.acker.fail(tup, reason="no")
         else:
-            self.acker.ack(tuple_)
+            self.acker.ack(tup)
 
 
 @pytest.fixture
@@ -38,14 +38,14 @@ def spout(acker):
 
 def test_a_message_that_fails_is_sent_again_as_a_new_root_with_the_same_message_id(acker, spout, service):
     queue, acked = Queue(acker, fails=2), []
-    replay = spout.replay(ReplayPolicy(send=queue.send))
+    replay = spout.replay(queue.send)
     replay.emit("42", "body")
     replay.run(on_ack=acked.append, **TIMES)
     assert queue.sent == [("body", 1), ("body", 2), ("body", 3)]
     assert len(set(queue.roots)) == 3
     assert [body["message_id"] for body in service.bodies("init")] == ["42"] * 3
     assert acked == ["42"]
-    assert len(replay) == 0
+    assert replay.pending == 0
 
 
 def test_a_message_that_times_out_is_sent_again(acker, spout, time):
@@ -55,26 +55,26 @@ def test_a_message_that_times_out_is_sent_again(acker, spout, time):
         sent.append(root.attempt)
         root.anchor("bill")
 
-    replay = spout.replay(ReplayPolicy(send=send))
-    replay.emit("42", message_timeout_ms=1_000)
-    replay.run(timeout_s=3, wait_ms=1_000)
+    replay = spout.replay(send)
+    replay.emit("42", message_timeout=1)
+    replay.run(until=3, poll_timeout=1)
     assert sent[:2] == [1, 2]
 
 
-def test_the_waits_double_up_to_the_longest(connect, time):
-    with connect(jitter=lambda: 1.0) as acker:
-        at = []
-        policy = ReplayPolicy(send=lambda *_: at.append(time.now_s), attempts=6, first_wait_s=1, longest_wait_s=5)
-        waits = [policy.wait_s(attempt, acker._flows.exchange.terms) for attempt in range(1, 6)]
+def test_the_waits_double_up_to_the_longest(time):
+    time.jitter_value = 1.0
+    policy = ReplayPolicy(max_attempts=6, wait_initial=1, wait_max=5)
+    waits = [policy.wait_s(attempt, time) for attempt in range(1, 6)]
     assert waits == [1, 2, 4, 5, 5]
 
 
 def test_no_attempt_is_sent_before_its_time(connect, time):
-    with connect(jitter=lambda: 1.0) as acker:
+    time.jitter_value = 1.0
+    with connect() as acker:
         at: list[float] = []
         queue = Queue(acker, fails=3)
-        policy = ReplayPolicy(send=lambda *given: [at.append(time.now_s), queue.send(*given)], first_wait_s=2)
-        replay = acker.spout("orders").replay(policy)
+        policy = ReplayPolicy(wait_initial=2)
+        replay = acker.spout("orders").replay(lambda *given: [at.append(time.now), queue.send(*given)], policy)
         replay.emit("42")
         replay.run(**TIMES)
     gaps = [later - earlier for earlier, later in pairwise(at)]
@@ -84,20 +84,20 @@ def test_no_attempt_is_sent_before_its_time(connect, time):
 
 def test_after_all_attempts_the_message_goes_to_the_dead_letter_function(acker, spout, service):
     queue, given_up, acked = Queue(acker, fails=99), [], []
-    replay = spout.replay(ReplayPolicy(send=queue.send, attempts=3, first_wait_s=0.1, give_up=given_up.append))
+    replay = spout.replay(queue.send, ReplayPolicy(max_attempts=3, wait_initial=0.1), on_exhausted=given_up.append)
     replay.emit("42", "body")
     replay.run(on_ack=acked.append, **TIMES)
     assert [attempt for _, attempt in queue.sent] == [1, 2, 3]
     [dead] = given_up
     assert (dead.message_id, dead.message.payload, dead.message.attempt) == ("42", "body", 3)
-    assert (dead.done.outcome, dead.done.reason) == (Outcome.FAILED, "no")
-    assert (acked, len(replay), service.unread(spout.name)) == ([], 0, [])
+    assert (dead.completion.outcome, dead.completion.reason) == (Outcome.FAILED, "no")
+    assert (acked, replay.pending, service.completions(spout.name)) == ([], 0, [])
 
 
 def test_an_attempt_that_could_not_be_sent_has_failed_like_any_other(acker, spout):
     queue, acked, given_up = Queue(acker, fails=1), [], []
-    policy = ReplayPolicy(send=queue.send, attempts=3, first_wait_s=0.1, give_up=given_up.append)
-    replay = spout.replay(policy)
+    policy = ReplayPolicy(max_attempts=3, wait_initial=0.1)
+    replay = spout.replay(queue.send, policy, on_exhausted=given_up.append)
     replay.emit("42", "body")
     queue.breaks = 1
     replay.run(on_ack=acked.append, **TIMES)
@@ -111,19 +111,19 @@ def test_an_attempt_that_could_not_be_sent_has_failed_like_any_other(acker, spou
 
 def test_a_first_attempt_that_cannot_be_sent_is_the_callers(acker, spout, service):
     queue = Queue(acker, breaks=1)
-    replay = spout.replay(ReplayPolicy(send=queue.send))
+    replay = spout.replay(queue.send)
     with pytest.raises(ConnectionError):
         replay.emit("42")
-    assert (len(replay), service.writes()) == (0, [])
+    assert (replay.pending, service.writes()) == (0, [])
 
 
 def test_what_an_earlier_ack_came_to_does_not_cost_the_message(acker, spout):
     queue, acked = Queue(acker, fails=1), []
-    replay = spout.replay(ReplayPolicy(send=queue.send, first_wait_s=0.1))
+    replay = spout.replay(queue.send, ReplayPolicy(wait_initial=0.1))
     replay.emit("42")
-    outbox = acker._flows.lingering.outbox
-    outbox._faults.append((1, ConnectionError("lost")))
-    with pytest.raises(Undelivered):
+    outbox = acker._submitter.flusher.buffer
+    outbox._failures.append((1, ConnectionError("lost")))
+    with pytest.raises(OperationsLost):
         replay.run(**TIMES)
     replay.run(on_ack=acked.append, **TIMES)
     assert acked == ["42"]
@@ -132,26 +132,26 @@ def test_what_an_earlier_ack_came_to_does_not_cost_the_message(acker, spout):
 def test_a_message_that_nobody_here_has_is_given_up_at_once(acker, spout):
     given_up = []
     with spout.emit(message_id="42") as root:
-        acker.fail(acker.tuple(root.anchor("bill").headers(), component="bill"))
-    spout.replay(ReplayPolicy(send=pytest.fail, give_up=given_up.append)).run(**TIMES)
+        acker.fail(acker.receive(root.headers("bill"), component="bill"))
+    spout.replay(pytest.fail, on_exhausted=given_up.append).run(**TIMES)
     assert [(dead.message_id, dead.message) for dead in given_up] == [("42", None)]
 
 
-def test_a_failure_that_is_told_twice_is_sent_again_once(acker, spout, service):
+def test_a_failure_that_is_sequence_twice_is_sent_again_once(acker, spout, service):
     queue, acked = Queue(acker, fails=1), []
-    replay = spout.replay(ReplayPolicy(send=queue.send, first_wait_s=5))
+    replay = spout.replay(queue.send, ReplayPolicy(wait_initial=5))
     replay.emit("42")
     mailbox = service.store.mailboxes[spout.name]
     mailbox.append((mailbox[-1][0] + 1, mailbox[-1][1]))
-    service.store._told += 1
+    service.store._sequence += 1
     replay.run(on_ack=acked.append, **TIMES)
     assert (len(queue.sent), acked) == (2, ["42"])
 
 
 def test_a_dead_letter_function_that_raises_is_asked_again(acker, spout):
     queue, asked = Queue(acker, fails=1), []
-    policy = ReplayPolicy(send=queue.send, attempts=1, give_up=lambda dead: asked.append(dead) or 1 / (len(asked) - 1))
-    replay = spout.replay(policy)
+    policy = ReplayPolicy(max_attempts=1)
+    replay = spout.replay(queue.send, policy, on_exhausted=lambda dead: asked.append(dead) or 1 / (len(asked) - 1))
     replay.emit("42")
     with pytest.raises(ZeroDivisionError):
         replay.run(**TIMES)
@@ -159,7 +159,7 @@ def test_a_dead_letter_function_that_raises_is_asked_again(acker, spout):
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize("policy", [{"attempts": 0}, {"first_wait_s": -1}, {"longest_wait_s": -1}])
+@pytest.mark.parametrize("policy", [{"max_attempts": 0}, {"wait_initial": -1}, {"wait_max": -1}])
 def test_a_policy_that_cannot_be_is_refused(policy):
-    with pytest.raises(Misuse):
-        ReplayPolicy(send=print, **policy)
+    with pytest.raises(UsageError):
+        ReplayPolicy(**policy)

@@ -2,8 +2,8 @@
 
 import httpx
 import pytest
-from acker_client import MaxSpoutPending, Misuse, OperationState, Outcome
-from acker_client.pending import GRACE_S
+from acker_client import MaxSpoutPending, OperationState, Outcome, UsageError
+from acker_client._core.pending_roots import GRACE_S
 from acker_protocol.errors import StoreUnavailable, UnknownTopology
 from acker_protocol.states import TopologyRules
 
@@ -12,7 +12,7 @@ TIMEOUT_S = TopologyRules().message_timeout_ms / 1000
 
 @pytest.fixture
 def shared(acker):
-    return acker.spout("orders", shared=True)
+    return acker.shared_spout("orders")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def emit(spout, message_id: str = "42", **timeouts) -> str:
 
 
 def read(spout) -> list[tuple[str, str]]:
-    return [(done.message_id, done.outcome.value) for done in spout.completions(timeout_s=0.5, wait_ms=100)]
+    return [(done.message_id, done.outcome.value) for done in spout.completions(until=0.5, poll_timeout=0.1)]
 
 
 def told(service) -> list[str]:
@@ -65,16 +65,16 @@ def test_a_spout_asked_for_twice_is_one(acker, service):
 
 def test_an_emit_waits_before_its_block_until_there_is_a_free_place(acker, shared, service, time, monkeypatch):
     service.store.max_spout_pending = 1
-    emit(shared, message_timeout_ms=10_000)
-    before = time.now_s
+    emit(shared, message_timeout=10)
+    before = time.now
     with shared.emit(message_id="43"):
-        assert 10 <= time.now_s - before <= 16
+        assert 10 <= time.now - before <= 16
     assert OperationState.MAX_SPOUT_PENDING not in service.refusals
 
 
 def test_an_emit_that_finds_no_place_raises_before_its_block(connect, service):
     service.store.max_spout_pending = 1
-    with connect(place_for_ms=2_000) as acker:
+    with connect(emit_timeout=2) as acker:
         emit(acker.spout("orders"))
         with pytest.raises(MaxSpoutPending), acker.spout("orders").emit(message_id="43"):
             pytest.fail("the block was entered")
@@ -113,14 +113,14 @@ def test_a_place_that_somebody_else_has_taken_is_waited_for_on_leaving_the_block
 def test_inits_of_a_batch_do_not_wait_before_their_blocks(acker, shared, service):
     service.store.max_spout_pending = 1
     with acker.batch():
-        emit(shared, "1", message_timeout_ms=1_000)
-        emit(shared, "2", message_timeout_ms=4_000)
+        emit(shared, "1", message_timeout=1)
+        emit(shared, "2", message_timeout=4)
     assert len(service.writes("init")) > 0
 
 
 def test_a_root_that_the_store_has_lost_is_told_as_timed_out_after_its_deadline_and_a_grace(own, service, time):
     emit(own)
-    service.lose_everything()
+    service.reset()
     time.advance(TIMEOUT_S + GRACE_S - 1)
     assert read(own) == []
     time.advance(2)
@@ -141,18 +141,18 @@ def test_a_root_of_a_topology_that_is_gone_is_told_and_then_the_reading_ends(own
 
 def test_a_root_whose_init_the_store_has_lost_and_whose_acks_came_later_is_told_as_timed_out(acker, own, service, time):
     with own.emit(message_id="42") as root:
-        tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
-    service.lose_everything()
+        tup = acker.receive(root.headers("bill"), component="bill")
+    service.reset()
     time.advance(TIMEOUT_S + GRACE_S)
-    acker.ack(tuple_)
+    acker.ack(tup)
     assert read(own) == [("42", "timed_out")]
 
 
 def test_a_root_that_is_still_pending_is_asked_about_again_after_its_new_deadline(acker, own, service, time):
     with own.emit(message_id="42") as root:
-        tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
+        tup = acker.receive(root.headers("bill"), component="bill")
     time.advance(TIMEOUT_S - 1)
-    acker.reset_timeout(tuple_)
+    acker.reset_timeout(tup)
     time.advance(GRACE_S + 2)
     assert read(own) == []
     assert told(service).count(f"GET /roots/{root.root_id}") == 1
@@ -164,8 +164,8 @@ def test_a_root_that_is_still_pending_is_asked_about_again_after_its_new_deadlin
 def test_a_finished_root_whose_completion_was_lost_is_told_with_its_outcome(acker, own, service, time):
     service.store.rules = TopologyRules(retention_ms=3_600_000)
     with own.emit(message_id="42") as root:
-        tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
-    acker.ack(tuple_)
+        tup = acker.receive(root.headers("bill"), component="bill")
+    acker.ack(tup)
     service.store.mailboxes[own.name].clear()
     time.advance(TIMEOUT_S + GRACE_S)
     assert read(own) == [("42", "acked")]
@@ -174,7 +174,7 @@ def test_a_finished_root_whose_completion_was_lost_is_told_with_its_outcome(acke
 def test_a_completion_that_is_still_in_the_mailbox_is_told_by_it_and_once(own, service, time):
     root_id = emit(own)
     time.advance(TIMEOUT_S + GRACE_S + 1)
-    [done] = own.completions(timeout_s=0.5, wait_ms=100)
+    [done] = own.completions(until=0.5, poll_timeout=0.1)
     assert (done.root_id, done.outcome, done.reason) == (root_id, Outcome.TIMED_OUT, None)
     assert read(own) == []
 
@@ -190,7 +190,7 @@ def test_a_root_told_in_time_is_not_asked_about(acker, own, service, time):
 
 def test_an_unreachable_service_is_waited_for(own, service, time, connect):
     emit(own)
-    service.lose_everything()
+    service.reset()
     time.advance(TIMEOUT_S + GRACE_S)
     service.faults += [StoreUnavailable("down", retryable=False)]
     assert read(own) == []
@@ -200,22 +200,22 @@ def test_an_unreachable_service_is_waited_for(own, service, time, connect):
 
 def test_a_root_whose_telling_was_interrupted_is_told_again(own, service, time):
     emit(own)
-    service.lose_everything()
+    service.reset()
     time.advance(TIMEOUT_S + GRACE_S)
     with pytest.raises(ZeroDivisionError):
-        own.run(on_fail=lambda _: 1 / 0, timeout_s=0.5, wait_ms=100)
+        own.listen(on_fail=lambda _: 1 / 0, until=0.5, poll_timeout=0.1)
     assert read(own) == [("42", "timed_out")]
 
 
 def test_a_shared_name_that_is_only_emitted_under_holds_no_roots(shared):
     emit(shared)
-    assert len(shared.task.pending) == 0
+    assert len(shared._task.pending) == 0
 
 
 def test_a_shared_name_that_is_read_here_has_the_net_too(shared, service, time):
     read(shared)
     emit(shared)
-    service.lose_everything()
+    service.reset()
     time.advance(TIMEOUT_S + GRACE_S)
     assert read(shared) == [("42", "timed_out")]
 
@@ -226,7 +226,7 @@ def test_a_root_that_found_no_place_is_not_waited_for(acker, own, service):
         emit(own)
     with pytest.raises(Exception, match="store_full"), acker.batch():
         emit(own)
-    assert len(own.task.pending) == 0
+    assert len(own._task.pending) == 0
 
 
 def test_a_root_of_unknown_fate_is_not_waited_for(own, service):
@@ -234,12 +234,12 @@ def test_a_root_of_unknown_fate_is_not_waited_for(own, service):
     service.faults += [httpx.ConnectError("refused")] * 1_000
     with pytest.raises(Exception, match="not known"):
         emit(own, "43")
-    assert len(own.task.pending) == 1
+    assert len(own._task.pending) == 1
 
 
 def test_a_name_that_the_store_has_lost_is_registered_again(own, service):
     emit(own)
-    service.lose_everything()
+    service.reset()
     read(own)
     emit(own, "43")
     assert service.store.ephemeral == {own.name}
@@ -248,32 +248,33 @@ def test_a_name_that_the_store_has_lost_is_registered_again(own, service):
 def test_roots_in_the_hand_take_places_too(shared, service):
     service.store.max_spout_pending = 2
     with shared.emit(message_id="1"):
-        emit(shared, "2", message_timeout_ms=4_000)
+        emit(shared, "2", message_timeout=4)
         assert service.store.pending("orders") == 1
         with shared.emit(message_id="3"):
             assert service.store.pending("orders") == 0
 
 
-def test_a_deadline_is_never_further_away_than_the_timeout_whatever_the_clocks_say(service, time):
-    with service.acker(linger_ms=0, wall=lambda: time.now_s - 3_600) as acker:
+def test_a_deadline_is_never_further_away_than_the_timeout_whatever_the_clocks_say(service, time, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: time.now - 3_600)
+    with service.acker(linger=0) as acker:
         spout = acker.spout("orders")
         with spout.emit(message_id="42") as root:
-            tuple_ = acker.tuple(root.anchor("bill").headers(), component="bill")
+            tup = acker.receive(root.headers("bill"), component="bill")
         time.advance(TIMEOUT_S - 1)
-        acker.reset_timeout(tuple_)
+        acker.reset_timeout(tup)
         time.advance(GRACE_S + 2)
         assert read(spout) == []
-        service.lose_everything()
+        service.reset()
         time.advance(TIMEOUT_S + GRACE_S)
         assert read(spout) == [("42", "timed_out")]
 
 
 def test_a_forked_child_is_refused_its_parents_own_name_and_takes_another(acker, own, shared, service):
     emit(own)
-    acker.start_anew()
-    with pytest.raises(Misuse, match="forked"), own.emit(message_id="43"):
+    acker.after_fork_in_child()
+    with pytest.raises(UsageError, match="forked"), own.emit(message_id="43"):
         pytest.fail("the block was entered")
-    with pytest.raises(Misuse, match="forked"):
+    with pytest.raises(UsageError, match="forked"):
         read(own)
     emit(acker.spout("orders"), "43")
 
@@ -281,7 +282,7 @@ def test_a_forked_child_is_refused_its_parents_own_name_and_takes_another(acker,
 def test_a_forked_child_may_emit_under_a_shared_name_and_holds_none_of_its_parents_roots(acker, shared, service):
     read(shared)
     emit(shared)
-    acker.start_anew()
-    assert len(shared.task.pending) == 0
+    acker.after_fork_in_child()
+    assert len(shared._task.pending) == 0
     emit(shared, "43")
     assert [body["message_id"] for body in service.bodies("init")] == ["42", "43"]

@@ -4,8 +4,8 @@ from collections import deque
 from typing import Any
 
 import pytest
-from acker_client.subscription import Away, Moved, Station, Subscription
-from acker_client.thread_driver import Driver
+from acker_client._core.subscription import Channel, Disconnected, Redirected, Subscription
+from acker_client.sync.driver import Driver
 from acker_protocol.redis_url import read_redis_url
 
 CHANNEL = "acker:default:orders"
@@ -25,11 +25,11 @@ class Servers:
         self.heard: list[tuple[str, ...]] = []
         self.closed: list[str] = []
 
-    def open(self, url: str, patience_s: float) -> "Line":
-        assert patience_s == 10
+    def open(self, url: str, timeout_s: float) -> "Line":
+        assert timeout_s == 10
         host = url.partition("//")[2].rpartition("@")[2].partition("/")[0]
         if host not in self.said:
-            raise Away(f"{host} is away")
+            raise Disconnected(f"{host} is away")
         return Line(self, host)
 
 
@@ -52,7 +52,7 @@ class Line:
 
 
 def subscription(servers: Servers, url: str = "redis://a:1") -> Subscription:
-    return Subscription(Station(url=url, place=read_redis_url(url), channel=CHANNEL, patience_s=10), servers.open)
+    return Subscription(Channel(url=url, location=read_redis_url(url), name=CHANNEL, timeout_s=10), servers.open)
 
 
 def perform(flow: Any) -> Any:
@@ -62,10 +62,10 @@ def perform(flow: Any) -> Any:
 def test_it_is_on_once_it_is_confirmed_and_what_came_before_is_kept():
     servers = Servers(a_1=[message(b"1"), message(b"2"), SUBSCRIBED, message(b"3")])
     made = subscription(servers)
-    assert not made.on
+    assert not made.is_subscribed
     perform(made.confirm())
-    assert made.on
-    assert [perform(made.hear(1)) for _ in range(4)] == [b"1", b"2", b"3", None]
+    assert made.is_subscribed
+    assert [perform(made.next_message(1)) for _ in range(4)] == [b"1", b"2", b"3", None]
     assert servers.heard == [("a:1", "SUBSCRIBE", CHANNEL)]
 
 
@@ -74,15 +74,15 @@ def test_it_is_confirmed_again_on_the_same_connection():
     made = subscription(servers)
     perform(made.confirm())
     perform(made.confirm())
-    assert (made.on, servers.closed, perform(made.hear(1))) == (True, [], b"1")
+    assert (made.is_subscribed, servers.closed, perform(made.next_message(1))) == (True, [], b"1")
 
 
-@pytest.mark.parametrize("said", [[], [Away("no")], [message(b"1")], [[b"unsubscribe", b"x", 0]]])
+@pytest.mark.parametrize("said", [[], [Disconnected("no")], [message(b"1")], [[b"unsubscribe", b"x", 0]]])
 def test_without_a_confirmation_it_is_off_and_the_connection_closed(said, caplog):
     servers = Servers(a_1=said)
     made = subscription(servers)
     perform(made.confirm())
-    assert (made.on, servers.closed) == (False, ["a:1"])
+    assert (made.is_subscribed, servers.closed) == (False, ["a:1"])
     assert "cannot subscribe" in caplog.text
 
 
@@ -90,19 +90,19 @@ def test_a_server_that_is_away_leaves_it_off_until_it_is_back(caplog):
     servers = Servers()
     made = subscription(servers)
     perform(made.confirm())
-    assert not made.on
+    assert not made.is_subscribed
     servers.said["a:1"] = deque([SUBSCRIBED])
     perform(made.confirm())
-    assert made.on
+    assert made.is_subscribed
 
 
-@pytest.mark.parametrize("end", [Away("cut off"), [b"sunsubscribe", b"x", 0], Moved(("b", 2))])
+@pytest.mark.parametrize("end", [Disconnected("cut off"), [b"sunsubscribe", b"x", 0], Redirected(("b", 2))])
 def test_a_loss_is_heard_as_nothing_and_ends_it(end, caplog):
     servers = Servers(a_1=[SUBSCRIBED, end])
     made = subscription(servers)
     perform(made.confirm())
-    assert perform(made.hear(1)) is None
-    assert (made.on, servers.closed) == (False, ["a:1"])
+    assert perform(made.next_message(1)) is None
+    assert (made.is_subscribed, servers.closed) == (False, ["a:1"])
     assert "is lost" in caplog.text
 
 
@@ -112,30 +112,30 @@ def test_what_the_lost_one_had_kept_is_not_heard_again():
     perform(made.confirm())
     perform(made.close())
     perform(made.confirm())
-    assert perform(made.hear(1)) == b"new"
+    assert perform(made.next_message(1)) == b"new"
 
 
 def test_in_a_cluster_it_goes_to_the_server_that_has_the_channel():
-    servers = Servers(b_2=[Moved(("c", 3))], c_3=[SHARD_SUBSCRIBED, [b"smessage", b"x", b"1"]])
+    servers = Servers(b_2=[Redirected(("c", 3))], c_3=[SHARD_SUBSCRIBED, [b"smessage", b"x", b"1"]])
     made = subscription(servers, "redis+cluster://u:p@a:1,b:2")
     perform(made.confirm())
-    assert perform(made.hear(1)) == b"1"
+    assert perform(made.next_message(1)) == b"1"
     assert servers.heard == [("b:2", "SSUBSCRIBE", CHANNEL), ("c:3", "SSUBSCRIBE", CHANNEL)]
     assert servers.closed == ["b:2"]
 
 
 def test_a_cluster_that_sends_it_round_in_circles_leaves_it_off(caplog):
-    servers = Servers(a_1=[Moved(("a", 1))] * 50)
+    servers = Servers(a_1=[Redirected(("a", 1))] * 50)
     made = subscription(servers, "redis+cluster://a:1")
     perform(made.confirm())
-    assert not made.on
+    assert not made.is_subscribed
 
 
 def test_with_sentinels_it_goes_to_the_primary_that_one_of_them_names():
-    servers = Servers(b_2=[None], c_3=[Away("no")], d_4=[[b"e", b"5"]], e_5=[SUBSCRIBED])
+    servers = Servers(b_2=[None], c_3=[Disconnected("no")], d_4=[[b"e", b"5"]], e_5=[SUBSCRIBED])
     made = subscription(servers, "redis+sentinel://a:1,b:2,c:3,d:4/main")
     perform(made.confirm())
-    assert made.on
+    assert made.is_subscribed
     asked = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
     assert servers.heard == [("b:2", *asked), ("c:3", *asked), ("d:4", *asked), ("e:5", "SUBSCRIBE", CHANNEL)]
     assert servers.closed == ["b:2", "c:3", "d:4"]
@@ -144,5 +144,5 @@ def test_with_sentinels_it_goes_to_the_primary_that_one_of_them_names():
 def test_where_no_sentinel_knows_the_primary_it_is_off(caplog):
     made = subscription(Servers(a_1=[None]), "redis+sentinel://a:1/main")
     perform(made.confirm())
-    assert not made.on
+    assert not made.is_subscribed
     assert "no sentinel knows main" in caplog.text

@@ -2,21 +2,21 @@
 
 import httpx
 import pytest
-from acker_client import Acker, Done, Outcome
-from acker_client.testing import Clock, MemoryAcker, after
+from acker_client import Acker, Completion, Outcome
+from acker_client.testing import Clock, MemoryAcker, lost_reply
 from acker_protocol.errors import UnknownTopology
 
 
 def bill(acker: Acker) -> None:
     """A program of a user's: an order goes out and is billed."""
-    with acker.spout("orders", shared=True).emit(message_id="42") as root:
-        headers = root.anchor("bill").headers()
-    with acker.execute(headers, component="bill"):
+    with acker.shared_spout("orders").emit(message_id="42") as root:
+        headers = root.headers("bill")
+    with acker.receive(headers, component="bill"):
         pass
 
 
 def outcomes(acker: Acker) -> list[tuple[str | None, Outcome]]:
-    return [(done.message_id, done.outcome) for done in acker.spout("orders", shared=True).completions(timeout_s=0)]
+    return [(done.message_id, done.outcome) for done in acker.shared_spout("orders").completions(until=0)]
 
 
 def test_a_program_runs_against_it_and_its_roots_complete():
@@ -24,34 +24,34 @@ def test_a_program_runs_against_it_and_its_roots_complete():
     with memory.acker() as acker:
         bill(acker)
         acker.flush()
-        assert memory.unread("orders") == ["42"]
+        assert memory.completions("orders") == ["42"]
         assert outcomes(acker) == [("42", Outcome.ACKED)]
-    assert memory.unread("orders") == []
+    assert memory.completions("orders") == []
 
 
 def test_time_is_driven_by_the_test():
     memory = MemoryAcker()
     with memory.acker() as acker:
-        with acker.spout("orders", shared=True).emit(message_id="42") as root:
+        with acker.shared_spout("orders").emit(message_id="42") as root:
             root.anchor("bill")
-        memory.time.advance(29)
+        memory.clock.advance(29)
         assert outcomes(acker) == []
-        memory.time.advance(2)
+        memory.clock.advance(2)
         assert outcomes(acker) == [("42", Outcome.TIMED_OUT)]
 
 
 def test_two_programs_see_one_acker():
-    memory = MemoryAcker(time=Clock())
-    with memory.acker() as one, memory.acker(linger_ms=0) as other:
+    memory = MemoryAcker(clock=Clock())
+    with memory.acker() as one, memory.acker(linger=0) as other:
         bill(one)
         one.flush()
-        assert [done.message_id for done in other.spout("orders", shared=True).completions(timeout_s=0)] == ["42"]
+        assert [done.message_id for done in other.shared_spout("orders").completions(until=0)] == ["42"]
 
 
 def test_a_lost_reply_can_be_played():
     memory = MemoryAcker()
-    with memory.acker(linger_ms=0) as acker:
-        memory.faults += [None, after(httpx.ReadTimeout("lost"))]
+    with memory.acker(linger=0) as acker:
+        memory.faults += [None, lost_reply(httpx.ReadTimeout("lost"))]
         bill(acker)
     assert [type(message).__name__ for message in memory.applied] == ["Init", "Ack"]
     assert len(memory.writes("init")) == 2
@@ -66,8 +66,8 @@ def test_another_topology_is_not_there():
 
 def test_the_completions_have_the_fields_of_the_contract():
     memory = MemoryAcker()
-    with memory.acker(linger_ms=0) as acker:
+    with memory.acker(linger=0) as acker:
         bill(acker)
-        [done] = acker.spout("orders", shared=True).completions(timeout_s=0)
-    assert isinstance(done, Done)
-    assert (done.acked, len(done.id), done.at_ms) == (True, 32, memory.time.now_ms)
+        [done] = acker.shared_spout("orders").completions(until=0)
+    assert isinstance(done, Completion)
+    assert (done.acked, len(done.id), done.at_ms) == (True, 32, memory.clock.now_ms)

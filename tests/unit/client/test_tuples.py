@@ -4,16 +4,16 @@ import hashlib
 import hmac
 
 import pytest
-from acker_client import Anchor, Anchors, Misuse, NameTaken, TooManyAnchors, TupleDone
-from acker_client.tuples import Tuple, anchor_child
+from acker_client import Anchor, Anchors, DuplicateKey, TooManyAnchors, TupleClosed, UsageError
+from acker_client.tuple import BaseTuple, anchor_child
 from acker_protocol.operations import Ack, Fail, ResetTimeout
 
 ROOT, EDGE = 0x1122334455667788, 0x99AABBCCDDEEFF00
 
 
-def a_tuple(*anchors: tuple[int, int], component: str = "split") -> Tuple:
+def a_tuple(*anchors: tuple[int, int], component: str = "split") -> BaseTuple:
     listed = tuple(Anchor(root_id=root, edge_id=edge) for root, edge in anchors or [(ROOT, EDGE)])
-    return Tuple(anchors=Anchors(topology="default", anchors=listed), component=component)
+    return BaseTuple(anchors=Anchors(topology="default", anchors=listed), component=component)
 
 
 def edges(child: Anchors) -> list[int]:
@@ -43,63 +43,65 @@ def test_another_root_parent_component_or_name_gives_another_edge(other, name):
 
 
 def test_children_without_a_name_get_random_edges():
-    tuple_ = a_tuple()
-    assert len({*edges(tuple_.anchor()), *edges(tuple_.anchor()), *edges(a_tuple().anchor())}) == 3
+    tup = a_tuple()
+    assert len({*edges(tup.anchor()), *edges(tup.anchor()), *edges(a_tuple().anchor())}) == 3
 
 
 def test_the_ack_holds_the_own_edge_and_all_children():
-    tuple_ = a_tuple()
-    [one], [two] = edges(tuple_.anchor("1")), edges(tuple_.anchor())
-    assert tuple_.take_acks() == [
+    tup = a_tuple()
+    [one], [two] = edges(tup.anchor("1")), edges(tup.anchor())
+    assert tup.ack_operations() == [
         Ack(root_id=ROOT, ack_val=EDGE ^ one ^ two, outstanding=1, edge_id=EDGE, component="split")
     ]
 
 
 def test_a_leafs_ack_is_its_edge():
-    assert a_tuple().take_acks() == [Ack(root_id=ROOT, ack_val=EDGE, outstanding=-1, edge_id=EDGE, component="split")]
+    assert a_tuple().ack_operations() == [
+        Ack(root_id=ROOT, ack_val=EDGE, outstanding=-1, edge_id=EDGE, component="split")
+    ]
 
 
 def test_a_tuple_of_two_roots_acks_each_with_that_roots_children():
-    tuple_ = a_tuple((1, 10), (2, 20))
-    one, two = edges(tuple_.anchor("x"))
-    assert [(ack.root_id, ack.ack_val) for ack in tuple_.take_acks()] == [(1, 10 ^ one), (2, 20 ^ two)]
+    tup = a_tuple((1, 10), (2, 20))
+    one, two = edges(tup.anchor("x"))
+    assert [(ack.root_id, ack.ack_val) for ack in tup.ack_operations()] == [(1, 10 ^ one), (2, 20 ^ two)]
 
 
 def test_a_root_carried_twice_is_acked_twice_with_children_of_either_edge():
-    tuple_ = a_tuple((1, 10), (1, 11))
-    one, two = edges(tuple_.anchor("x"))
+    tup = a_tuple((1, 10), (1, 11))
+    one, two = edges(tup.anchor("x"))
     assert one != two
-    assert [(ack.edge_id, ack.ack_val) for ack in tuple_.take_acks()] == [(10, 10 ^ one), (11, 11 ^ two)]
+    assert [(ack.edge_id, ack.ack_val) for ack in tup.ack_operations()] == [(10, 10 ^ one), (11, 11 ^ two)]
 
 
 def test_a_root_carried_twice_fails_once_and_is_reset_once():
-    assert a_tuple((1, 10), (1, 11)).take_fails("no") == [Fail(root_id=1, reason="no", component="split")]
-    assert a_tuple((1, 10), (1, 11)).take_resets() == [ResetTimeout(root_id=1, component="split")]
+    assert a_tuple((1, 10), (1, 11)).fail_operations("no") == [Fail(root_id=1, reason="no", component="split")]
+    assert a_tuple((1, 10), (1, 11)).reset_operations() == [ResetTimeout(root_id=1, component="split")]
 
 
 def test_a_reason_is_cut_to_what_the_contract_takes():
-    [fail] = a_tuple().take_fails("x" * 2_000)
+    [fail] = a_tuple().fail_operations("x" * 2_000)
     assert fail.reason == "x" * 1_024
 
 
 def test_a_reason_that_is_no_unicode_is_mended():
-    [fail] = a_tuple().take_fails("bad \udc80 byte")
+    [fail] = a_tuple().fail_operations("bad \udc80 byte")
     assert fail.reason == "bad ? byte"
 
 
 def test_a_name_used_twice_under_one_parent_is_refused():
-    tuple_ = a_tuple()
-    tuple_.anchor("x")
-    with pytest.raises(NameTaken, match="'x'"):
-        tuple_.anchor("x")
+    tup = a_tuple()
+    tup.anchor("x")
+    with pytest.raises(DuplicateKey, match="'x'"):
+        tup.anchor("x")
 
 
 def test_a_refused_name_leaves_no_child_behind():
-    tuple_, other = a_tuple(), a_tuple((2, 20))
-    [edge] = edges(tuple_.anchor("x"))
-    with pytest.raises(NameTaken):
-        anchor_child([other, tuple_], name="x")
-    assert [other.take_acks()[0].ack_val, tuple_.take_acks()[0].ack_val] == [20, EDGE ^ edge]
+    tup, other = a_tuple(), a_tuple((2, 20))
+    [edge] = edges(tup.anchor("x"))
+    with pytest.raises(DuplicateKey):
+        anchor_child([other, tup], key="x")
+    assert [other.ack_operations()[0].ack_val, tup.ack_operations()[0].ack_val] == [20, EDGE ^ edge]
 
 
 def test_one_name_under_two_parents_is_two_children():
@@ -109,61 +111,61 @@ def test_one_name_under_two_parents_is_two_children():
 
 def test_a_join_anchors_one_child_to_every_tuple():
     one, two = a_tuple((1, 10)), a_tuple((2, 20), (3, 30))
-    child = anchor_child([one, two], name="pair")
+    child = anchor_child([one, two], key="pair")
     assert [anchor.root_id for anchor in child.anchors] == [1, 2, 3]
-    assert one.take_acks()[0].ack_val == 10 ^ child.anchors[0].edge_id
-    assert two.take_acks()[1].ack_val == 30 ^ child.anchors[2].edge_id
+    assert one.ack_operations()[0].ack_val == 10 ^ child.anchors[0].edge_id
+    assert two.ack_operations()[1].ack_val == 30 ^ child.anchors[2].edge_id
 
 
 def test_the_same_tuple_twice_as_an_anchor_gives_two_edges():
-    tuple_ = a_tuple()
-    one, two = edges(anchor_child([tuple_, tuple_], name=None))
-    assert tuple_.take_acks()[0].ack_val == EDGE ^ one ^ two
+    tup = a_tuple()
+    one, two = edges(anchor_child([tup, tup], key=None))
+    assert tup.ack_operations()[0].ack_val == EDGE ^ one ^ two
 
 
 def test_the_same_tuple_twice_under_one_name_is_refused_since_the_edges_would_cancel():
-    tuple_ = a_tuple()
-    with pytest.raises(NameTaken, match="same tuple twice"):
-        anchor_child([tuple_, tuple_], name="x")
+    tup = a_tuple()
+    with pytest.raises(DuplicateKey, match="same tuple twice"):
+        anchor_child([tup, tup], key="x")
 
 
 def test_a_join_of_more_than_64_anchors_is_refused_and_leaves_no_child_behind():
     tuples = [a_tuple((root, 7)) for root in range(1, 66)]
     with pytest.raises(TooManyAnchors):
-        anchor_child(tuples, name="all")
-    assert tuples[0].take_acks()[0].ack_val == 7
+        anchor_child(tuples, key="all")
+    assert tuples[0].ack_operations()[0].ack_val == 7
 
 
 def test_a_child_of_no_tuple_is_refused():
-    with pytest.raises(Misuse, match="one tuple or more"):
-        anchor_child([], name="x")
+    with pytest.raises(UsageError, match="one tuple or more"):
+        anchor_child([], key="x")
 
 
 def test_a_child_of_two_topologies_is_refused():
-    other = Tuple(anchors=Anchors(topology="orders"), component="split")
-    with pytest.raises(Misuse, match="same topology"):
-        anchor_child([a_tuple(), other], name="x")
+    other = BaseTuple(anchors=Anchors(topology="orders"), component="split")
+    with pytest.raises(UsageError, match="same topology"):
+        anchor_child([a_tuple(), other], key="x")
 
 
 def test_an_untracked_tuple_has_untracked_children_and_no_operations():
-    tuple_ = Tuple(anchors=Anchors(topology="default"), component="split")
-    assert tuple_.anchor("x").headers() == {}
-    assert tuple_.take_resets() == []
-    assert tuple_.take_acks() == []
+    tup = BaseTuple(anchors=Anchors(topology="default"), component="split")
+    assert tup.headers("x") == {}
+    assert tup.reset_operations() == []
+    assert tup.ack_operations() == []
 
 
 USES = {
-    "acked": lambda tuple_: tuple_.take_acks(),
-    "failed": lambda tuple_: tuple_.take_fails(None),
-    "anchored to": lambda tuple_: tuple_.anchor("x"),
-    "given more time": lambda tuple_: tuple_.take_resets(),
+    "acked": lambda tup: tup.ack_operations(),
+    "failed": lambda tup: tup.fail_operations(None),
+    "anchored to": lambda tup: tup.anchor("x"),
+    "given more time": lambda tup: tup.reset_operations(),
 }
 
 
 @pytest.mark.parametrize("end", ["acked", "failed"])
 @pytest.mark.parametrize("use", USES)
 def test_a_tuple_that_is_done_cannot_be_used_and_the_error_names_it(end, use):
-    tuple_ = a_tuple()
-    USES[end](tuple_)
-    with pytest.raises(TupleDone, match=f"'split' .1122334455667788-99aabbccddeeff00. was {end} and cannot be {use}"):
-        USES[use](tuple_)
+    tup = a_tuple()
+    USES[end](tup)
+    with pytest.raises(TupleClosed, match=f"'split' .1122334455667788-99aabbccddeeff00. was {end} and cannot be {use}"):
+        USES[use](tup)

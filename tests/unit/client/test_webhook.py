@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
-from acker_client import Done, Misuse, Outcome, webhook_app
+from acker_client import Completion, Outcome, UsageError, webhook_app
+from acker_client.testing import Clock
 from acker_protocol.signature import make_secret, signed_headers
 from standardwebhooks import Webhook
 
@@ -44,17 +45,17 @@ async def post(app, body: bytes, *, secret: str = SECRET, at: int = NOW, **heade
 
 
 def app_of(handler=None, **options):
-    return webhook_app(SECRET, handler, clock=lambda: NOW, **options)
+    return webhook_app(SECRET, handler, clock=Clock(now=NOW), **options)
 
 
 class Handler:
     """Keeps what it is told, and raises for some."""
 
     def __init__(self, *refused: str) -> None:
-        self.told: list[Done] = []
+        self.told: list[Completion] = []
         self.refused = refused
 
-    def __call__(self, done: Done) -> None:
+    def __call__(self, done: Completion) -> None:
         self.told.append(done)
         if done.id in self.refused:
             raise RuntimeError("not now")
@@ -65,8 +66,8 @@ async def test_each_completion_is_told_to_the_handler_in_order():
     answer = await post(app_of(handler), batch(item("a"), item("b", outcome="timed_out", message_id=None)))
     assert (answer.status_code, answer.json()) == (200, {"retry": []})
     assert handler.told == [
-        Done(**item("a") | {"outcome": Outcome.ACKED}),
-        Done(**item("b", message_id=None) | {"outcome": Outcome.TIMED_OUT}),
+        Completion(**item("a") | {"outcome": Outcome.ACKED}),
+        Completion(**item("b", message_id=None) | {"outcome": Outcome.TIMED_OUT}),
     ]
 
 
@@ -82,11 +83,11 @@ async def test_those_whose_handler_raised_are_asked_for_again(caplog):
 async def test_a_coroutine_function_is_awaited_in_the_loop_and_another_runs_in_a_thread():
     threads = []
 
-    async def awaited(done: Done) -> None:
+    async def awaited(done: Completion) -> None:
         await asyncio.sleep(0)
         threads.append(threading.current_thread())
 
-    def called(done: Done) -> None:
+    def called(done: Completion) -> None:
         threads.append(threading.current_thread())
 
     for handler in (awaited, called):
@@ -98,10 +99,10 @@ async def test_a_coroutine_function_is_awaited_in_the_loop_and_another_runs_in_a
 async def test_what_a_handler_in_a_thread_leaves_to_await_is_awaited():
     awaited = []
 
-    async def later(done: Done) -> None:
+    async def later(done: Completion) -> None:
         awaited.append(done.id)
 
-    def called(done: Done):
+    def called(done: Completion):
         return later(done)
 
     await post(app_of(called), batch(item("a")))
@@ -110,7 +111,7 @@ async def test_what_a_handler_in_a_thread_leaves_to_await_is_awaited():
 
 async def test_a_callable_object_may_be_awaited_too():
     class Awaited(Handler):
-        async def __call__(self, done: Done) -> None:
+        async def __call__(self, done: Completion) -> None:
             self.thread = threading.current_thread()
             super().__call__(done)
 
@@ -141,12 +142,12 @@ async def test_storms_handlers_may_be_coroutine_functions():
 
 async def test_those_that_had_no_turn_in_time_are_asked_for_again_untold():
     handler = Handler()
-    answer = await post(app_of(handler, within_s=0), batch(item("a"), item("b")))
+    answer = await post(app_of(handler, timeout=0), batch(item("a"), item("b")))
     assert (answer.json(), handler.told) == ({"retry": ["a", "b"]}, [])
 
 
 async def test_any_of_several_secrets_is_good():
-    app = webhook_app([SECRET, FORMER], Handler(), clock=lambda: NOW)
+    app = webhook_app([SECRET, FORMER], Handler(), clock=Clock(now=NOW))
     assert [(await post(app, batch(), secret=secret)).status_code for secret in (SECRET, FORMER)] == [200, 200]
 
 
@@ -179,7 +180,7 @@ async def test_a_request_that_is_not_well_signed_is_refused_and_nobody_told(chan
 
 
 async def test_the_tolerance_is_a_choice():
-    app = app_of(Handler(), tolerance_s=400)
+    app = app_of(Handler(), tolerance=400)
     assert (await post(app, batch(), at=NOW - 400)).is_success
 
 
@@ -280,5 +281,5 @@ def test_a_server_runs_it_alone():
     ],
 )
 def test_it_is_not_made_without_a_secret_or_a_handler(arguments, options, said):
-    with pytest.raises(Misuse, match=said):
+    with pytest.raises(UsageError, match=said):
         webhook_app(*arguments, **options)

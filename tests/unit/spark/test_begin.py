@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from acker_client import Unreachable
+from acker_client import RetriesExhausted
 from acker_client.testing import MemoryAcker
-from acker_client.testing.memory_acker import URL
+from acker_client.testing.memory import URL
 from acker_protocol.operations import Ack, Fail, OperationState
 from acker_protocol.states import TopologyRules
 from acker_spark._batch.begin import begin
@@ -26,7 +26,7 @@ def memory() -> MemoryAcker:
 
 @pytest.fixture
 def sender(memory: MemoryAcker) -> OperationSender:
-    return OperationSender(OPTIONS, retry_timeout=30, transport=memory.transport(), clock=memory.time)
+    return OperationSender(OPTIONS, retry_timeout=30, transport=memory.transport(), clock=memory.clock)
 
 
 def batch(batch_id: BatchId, *roots: int) -> list[BatchEdge]:
@@ -46,9 +46,9 @@ def test_a_batch_begins_its_roots_and_ends_them_with_their_own_edges(
 ) -> None:
     taken = batch(FIRST, 10, 20, 30)
     assert begin(sender, OPTIONS, FIRST, taken) == 3
-    assert memory.unread("reader") == []
+    assert memory.completions("reader") == []
     finish(sender, taken)
-    assert sorted(memory.unread("reader")) == ["10", "20", "30"]
+    assert sorted(memory.completions("reader")) == ["10", "20", "30"]
 
 
 def test_an_empty_batch_says_nothing(memory: MemoryAcker, sender: OperationSender) -> None:
@@ -65,7 +65,7 @@ def test_a_batch_that_is_run_again_knows_its_own_work_however_far_it_came(
     finish(sender, taken[:1])
     assert begin(sender, OPTIONS, FIRST, taken) == 0
     finish(sender, taken)
-    assert sorted(memory.unread("reader")) == ["10", "20", "30"]
+    assert sorted(memory.completions("reader")) == ["10", "20", "30"]
 
 
 def test_another_query_is_refused_each_time_and_changes_nothing(memory: MemoryAcker, sender: OperationSender) -> None:
@@ -75,7 +75,7 @@ def test_another_query_is_refused_each_time_and_changes_nothing(memory: MemoryAc
             begin(sender, OPTIONS, OTHER, batch(OTHER, 10, 20))
     assert begin(sender, OPTIONS, FIRST, taken) == 0
     finish(sender, taken)
-    assert sorted(memory.unread("reader")) == ["10", "20"]
+    assert sorted(memory.completions("reader")) == ["10", "20"]
 
 
 def test_another_query_that_is_refused_behind_its_leader_lets_go_what_it_has_begun(
@@ -85,9 +85,9 @@ def test_another_query_that_is_refused_behind_its_leader_lets_go_what_it_has_beg
     for _ in range(2):
         with pytest.raises(ConcurrentQuery):
             begin(sender, OPTIONS, OTHER, batch(OTHER, 10, 20, 30))
-    assert sorted(memory.unread("reader")) == ["10", "30"]
+    assert sorted(memory.completions("reader")) == ["10", "30"]
     finish(sender, taken)
-    assert sorted(memory.unread("reader")) == ["10", "20", "30"]
+    assert sorted(memory.completions("reader")) == ["10", "20", "30"]
 
 
 def test_a_batch_that_is_cut_off_while_it_is_refused_is_refused_again(
@@ -97,7 +97,7 @@ def test_a_batch_that_is_cut_off_while_it_is_refused_is_refused_again(
     begin(sender, OPTIONS, FIRST, batch(FIRST, 20))
     leader, others, planted = None, None, None
     memory.faults.extend([leader, others, planted, *[httpx.ConnectError("cut off")] * 1_000])
-    with pytest.raises(Unreachable):
+    with pytest.raises(RetriesExhausted):
         begin(sender, OPTIONS, OTHER, batch(OTHER, 10, 20, 30))
     assert not any(isinstance(message, Fail) for message in memory.applied)
     memory.faults.clear()
@@ -119,7 +119,7 @@ def test_a_root_that_another_spout_task_has_begun_is_refused_and_stays_as_it_is(
         with pytest.raises(ConcurrentQuery, match="message id '10'"):
             begin(sender, OPTIONS, FIRST, batch(FIRST, 10))
     finish(sender, taken)
-    assert (memory.unread("other"), memory.unread("reader")) == (["10"], [])
+    assert (memory.completions("other"), memory.completions("reader")) == (["10"], [])
 
 
 @pytest.mark.parametrize("roots", [(10, 20), (10, 20, 30)])
@@ -148,7 +148,7 @@ def test_a_batch_whose_program_gives_another_leader_when_it_is_run_again_is_refu
     changed = batch(FIRST, 10, 20)
     with pytest.raises(ConcurrentQuery, match="start it again when that root is done or has timed out"):
         begin(sender, OPTIONS, FIRST, changed)
-    assert memory.unread("reader") == ["10"]
+    assert memory.completions("reader") == ["10"]
     finish(sender, taken)
-    assert sorted(memory.unread("reader")) == ["10", "20"]
+    assert sorted(memory.completions("reader")) == ["10", "20"]
     assert begin(sender, OPTIONS, FIRST, batch(FIRST, 5, 20)) == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from acker_client.testing import MemoryAcker
-from acker_client.testing.memory_acker import URL
+from acker_client.testing.memory import URL
 from acker_protocol.states import TopologyRules
 from acker_spark import SparkAcker
 from acker_spark._batch import client_base

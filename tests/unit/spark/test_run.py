@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from acker_client.testing import MemoryAcker
-from acker_client.testing.memory_acker import URL
+from acker_client.testing.memory import URL
 from acker_protocol.operations import Ack, ResetTimeout
 from acker_protocol.states import TopologyRules
 from acker_spark import QueryIdRequired, SparkAcker
@@ -66,14 +66,14 @@ class Standing:
         self.memory = memory
         options = {"topology": "orders", "spout_task": "reader", "message_timeout": 60}
         self.acker = SparkAcker(
-            url=URL, transport=memory.transport(), clock=memory.time, on_batch=self.shipped.append, **options
+            url=URL, transport=memory.transport(), clock=memory.clock, on_batch=self.shipped.append, **options
         )
         self.batch_run = BatchRun(acker=self.acker, batch=BATCH)
 
     def run(self, *, here: bool, lasting: float) -> None:
         """Run the batch, with a function that takes so long."""
         with self.batch_run.keep_alive(taken(), begins=here) as emitted:
-            self.memory.time.advance(lasting)
+            self.memory.clock.advance(lasting)
             deltas = [Ack(root_id=one.root_id, ack_val=one.edge_id, edge_id=one.edge_id) for one in taken()]
             self.batch_run.ship(deltas, emitted=emitted, forwarded=0)
 
@@ -95,7 +95,7 @@ def test_roots_that_were_begun_before_do_not_time_out_before_the_first_heartbeat
 ) -> None:
     with pytest.raises(OSError, match="cut off"), standing.batch_run.keep_alive(taken(), begins=True):
         raise OSError("cut off")
-    memory.time.advance(50)
+    memory.clock.advance(50)
     standing.run(here=here, lasting=15)
     [shipped] = standing.shipped
     assert (shipped.emitted, shipped.acked, shipped.late) == (0, 3, 0)

@@ -1,1 +1,1 @@
-"""Where spouts take their messages from; each source needs an extra of its own."""
+"""Spouts that read other systems: RabbitMQ, and the offsets of a partition."""

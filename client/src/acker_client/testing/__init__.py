@@ -1,6 +1,6 @@
-"""Gives a program's own tests an acker in memory, and a clock that they move by hand."""
+"""An acker in memory for the tests of a program, and a clock that they move by hand."""
 
 from acker_client.testing.clock import Clock
-from acker_client.testing.memory_acker import MemoryAcker, after
+from acker_client.testing.memory import MemoryAcker, lost_reply
 
-__all__ = ["Clock", "MemoryAcker", "after"]
+__all__ = ["Clock", "MemoryAcker", "lost_reply"]

@@ -1,31 +1,44 @@
-"""Knows a time that passes only when a test says so, or somebody sleeps."""
+"""A clock that a test moves by hand."""
 
 
 class Clock:
-    """Seconds in the test's hand; ``slept`` lists the pauses that were made, which took no time but moved the clock."""
+    """A `acker_client.config.Clock` in which time passes only by `advance`, or when somebody sleeps.
 
-    def __init__(self) -> None:
-        self.now_s = 1_000.0
+    ``now`` is the time in seconds, monotonic and Unix. ``slept`` lists the sleeps in seconds; they take no real time
+    and move the clock. ``jitter_value`` is what jitter gives, from 0 to 1.
+    """
+
+    def __init__(self, *, now: float = 1_000.0, jitter: float = 0.5) -> None:
+        self.now = now
+        self.jitter_value = jitter
         self.slept: list[float] = []
 
     @property
     def now_ms(self) -> int:
         """The time in milliseconds."""
-        return round(self.now_s * 1000)
+        return round(self.now * 1000)
 
-    def clock(self) -> float:
-        """Tell the time, as an acker's ``clock``."""
-        return self.now_s
+    def monotonic(self) -> float:
+        """Give the time in seconds."""
+        return self.now
+
+    def time(self) -> float:
+        """Give the same time as Unix time."""
+        return self.now
+
+    def jitter(self) -> float:
+        """Give ``jitter_value``."""
+        return self.jitter_value
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
-        self.now_s += seconds
+        self.now += seconds
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, as an acker's ``sleep``."""
+        """Let time pass, and note it."""
         self.slept.append(seconds)
         self.advance(seconds)
 
-    async def asleep(self, seconds: float) -> None:
-        """Sleep, as an async acker's ``sleep``."""
+    async def sleep_async(self, seconds: float) -> None:
+        """Let time pass, and note it, in an event loop."""
         self.sleep(seconds)

@@ -17,9 +17,10 @@ from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_spark.errors import ConcurrentQuery, PendingLimit
 
 if TYPE_CHECKING:
+    from acker_client import OperationResult
+
     from acker_spark._batch.edges import BatchEdge, BatchId
     from acker_spark._batch.sender import OperationSender
-    from acker_spark._client import OperationResult
     from acker_spark.options import SparkAckerOptions
 
 REFUSED = "refused: another query tracks roots of this batch"
@@ -35,8 +36,8 @@ def begin(
     has_begun = _begin_leader(sender, batch, leader)
     results = sender.send(others)
     _check_admitted(results)
-    duplicates = [one.message for one in results if one.word is OperationState.DUPLICATE]
-    new = [one.message for one in results if one.word is OperationState.PENDING]
+    duplicates = [one.operation for one in results if one.state is OperationState.DUPLICATE]
+    new = [one.operation for one in results if one.state is OperationState.PENDING]
     if duplicates and not has_begun:
         _refuse(sender, batch, leader, new)
         raise _concurrent(duplicates[0])
@@ -48,13 +49,13 @@ def _begin_leader(sender: "OperationSender", batch: "BatchId", leader: Init) -> 
     edge = _derived_edge(batch, leader.root_id, "claim")
     first = replace(leader, ack_val=leader.ack_val ^ edge)
     emitted, claimed = sender.send([first, Ack(root_id=leader.root_id, ack_val=edge, edge_id=edge)])
-    existed = emitted.word in (OperationState.DUPLICATE, OperationState.CONFLICT)
-    if existed and claimed.word is not OperationState.DUPLICATE:
+    existed = emitted.state in (OperationState.DUPLICATE, OperationState.CONFLICT)
+    if existed and claimed.state is not OperationState.DUPLICATE:
         take_back = Ack(root_id=leader.root_id, ack_val=edge, edge_id=draw_id())
         sender.send([take_back, *_refusal_marker(batch, leader)])
         raise _concurrent(leader)
     _check_admitted([emitted])
-    if emitted.word is OperationState.PENDING:
+    if emitted.state is OperationState.PENDING:
         return False
     if sender.root_is_known(_marker_id(batch, leader)):
         raise _concurrent(leader)
@@ -97,14 +98,14 @@ def _init(edge: "BatchEdge", options: "SparkAckerOptions") -> Init:
 
 def _check_admitted(results: Iterable["OperationResult"]) -> None:
     for result in results:
-        if result.word in (OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL):
+        if result.state in (OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL):
             raise PendingLimit(
-                f"roots of this batch were refused with {result.word} until the end of the retries; "
+                f"roots of this batch were refused with {result.state} until the end of the retries; "
                 "start the query again when there is room",
                 retryable=True,
             )
-        if result.word is OperationState.CONFLICT:
-            raise _concurrent(result.message)
+        if result.state is OperationState.CONFLICT:
+            raise _concurrent(result.operation)
 
 
 def _concurrent(operation: Operation) -> ConcurrentQuery:

@@ -10,10 +10,10 @@ from acker_spark._batch.sender import OperationSender
 
 if TYPE_CHECKING:
     import httpx
+    from acker_client.config import Clock
 
     from acker_spark._batch.run import BatchReport
     from acker_spark._batch.topology import Topology
-    from acker_spark._client import Clock
     from acker_spark.options import SparkAckerOptions
 
 BEATS_PER_TIMEOUT = 3
@@ -34,7 +34,7 @@ class _ClientBase:
         *,
         on_batch: "Callable[[BatchReport], object] | None",
         transport: "httpx.BaseTransport | None",
-        clock: "Clock | None",
+        clock: "Clock",
     ) -> None:
         self.options, self._on_batch, self._transport, self._clock = options, on_batch, transport, clock
         self._lock = Lock()

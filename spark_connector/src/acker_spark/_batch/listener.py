@@ -10,9 +10,8 @@ import acker_client as client
 from acker_spark.errors import UsageError
 
 if TYPE_CHECKING:
-    from acker_client import Spout
+    from acker_client import Completion, Spout
 
-    from acker_spark._client import Completion
     from acker_spark.options import SparkAckerOptions
 
 
@@ -29,7 +28,7 @@ class CompletionListener:
         """Read completions over HTTP."""
         reading = self._reading(until, stop, page_size)
         with self._spout() as spout:
-            yield from spout.completions(**reading, wait_ms=round(poll_timeout * 1000))
+            yield from spout.completions(**reading, poll_timeout=poll_timeout)
 
     def subscribe(
         self, redis_url: str, *, until: float | None, stop: Callable[[], bool] | None, page_size: int
@@ -37,7 +36,7 @@ class CompletionListener:
         """Read completions as Redis publishes them, and those that it lost from the mailbox."""
         reading = self._reading(until, stop, page_size)
         with self._spout() as spout:
-            yield from spout.pubsub(redis_url, **reading)
+            yield from spout.subscribe(redis_url, **reading)
 
     def close(self) -> None:
         """End all loops."""
@@ -46,15 +45,20 @@ class CompletionListener:
     def _reading(self, until: float | None, stop: Callable[[], bool] | None, page_size: int) -> dict[str, Any]:
         if stop is not None and not callable(stop):
             raise UsageError(f"stop must be a function without arguments, not {stop!r}")
-        reading: dict[str, Any] = {
+        return {
             "stop": lambda: self._closed.is_set() or (stop is not None and stop()),
-            "limit": page_size,
+            "page_size": page_size,
+            "until": until,
         }
-        return reading if until is None else reading | {"timeout_s": until}
 
     @contextmanager
     def _spout(self) -> "Iterator[Spout]":
         given = self._options
-        retry_ms = round(given.retry_timeout * 1000)
-        with client.Acker(given.url, topology=given.topology, api_key=given.token, retry_for_ms=retry_ms) as acker:
-            yield acker.spout(given.spout_task, shared=True)
+        with client.Acker(
+            given.url,
+            topology=given.topology,
+            api_key=given.token,
+            retry_timeout=given.retry_timeout,
+            startup_timeout=None,
+        ) as acker:
+            yield acker.shared_spout(given.spout_task)

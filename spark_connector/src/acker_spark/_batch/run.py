@@ -15,10 +15,10 @@ from acker_spark._batch.edges import BatchEdge, BatchId
 from acker_spark.errors import ConcurrentQuery, QueryIdRequired
 
 if TYPE_CHECKING:
+    from acker_client import OperationResult
     from pyspark.sql import DataFrame
 
     from acker_spark._batch.client_base import _ClientBase
-    from acker_spark._client import OperationResult
 
 log = logging.getLogger("acker_spark")
 QUERY_ID_UNKNOWN = (
@@ -136,4 +136,4 @@ def _spark_query_id(frame: "DataFrame") -> str | None:
 
 
 def _count_late(results: "Iterable[OperationResult]") -> int:
-    return sum(1 for result in results if result.word is OperationState.FINISHED)
+    return sum(1 for result in results if result.state is OperationState.FINISHED)

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from acker_client import OperationResult
+from acker_client.config import SYSTEM_CLOCK, Clock
 from acker_protocol.operations import NOT_ADMITTED, Init
 
 from acker_spark._batch.topology import Topology, read_or_create
-from acker_spark._client import Clock, OperationResult, TopologyClient
+from acker_spark._client import TopologyClient
 from acker_spark.errors import PendingLimit
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class OperationSender:
         *,
         retry_timeout: float,
         transport: "httpx.BaseTransport | None" = None,
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._options = options
         self._client = TopologyClient(
@@ -80,9 +82,9 @@ class OperationSender:
 
 def _check_admitted(results: Sequence[OperationResult]) -> None:
     for result in results:
-        if result.word in NOT_ADMITTED and not isinstance(result.message, Init):
+        if result.state in NOT_ADMITTED and not isinstance(result.operation, Init):
             raise PendingLimit(
-                f"an operation on root {result.message.root_id:016x} was refused until the end of the retries: the "
+                f"an operation on root {result.operation.root_id:016x} was refused until the end of the retries: the "
                 "store is full, or the topology has as many roots without their init as it may. Nothing is lost: when "
                 "the query is started again it runs this batch again",
                 retryable=True,

@@ -20,9 +20,9 @@ from acker_spark.source.mailbox import Mailbox
 from acker_spark.source.options import EARLIEST, SourceOptions, read_options
 
 if TYPE_CHECKING:
+    from acker_client import Completion
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-    from acker_spark._client import Completion
 else:
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -132,10 +132,10 @@ class CompletionsStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvail
         wait_ms = self._options.poll_timeout_ms if self._target is None else 0
         while left > 0:
             page = self._mailbox.read(end, limit=left, until=self._target, poll_timeout_ms=0 if rows else wait_ms)
-            if not page.done or page.cursor is None:
+            if not page.completions or page.cursor is None:
                 break
-            rows += map(_row, page.done)
-            end, left = page.cursor, left - len(page.done)
+            rows += map(_row, page.completions)
+            end, left = page.cursor, left - len(page.completions)
         return iter(rows), _offset(end, start["count"] + len(rows))
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[Row]:  # noqa: N802

@@ -4,10 +4,13 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from acker_spark._client import Page, TopologyClient
+from acker_client.lowlevel import Page
+
+from acker_spark._client import TopologyClient
 
 if TYPE_CHECKING:
-    from acker_spark._client import Completion
+    from acker_client import Completion
+
     from acker_spark.source.options import SourceOptions
 
 PAGE_SIZE = 5_000
@@ -21,7 +24,7 @@ class Mailbox:
     """The mailbox of one spout task; it is empty before the first root of the spout task.
 
     Raises the `ServiceError` that ends a request (no such topology, no right to read it, a webhook owns the mailbox),
-    or `Unreachable`.
+    or `RetriesExhausted`.
     """
 
     def __init__(self, options: "SourceOptions") -> None:
@@ -48,14 +51,14 @@ class Mailbox:
         cursor: str | None = start
         while cursor is not None and cursor != end:
             page = self.read(cursor, limit=PAGE_SIZE, until=end)
-            yield from page.done
-            cursor = page.cursor if page.done else None
+            yield from page.completions
+            cursor = page.cursor if page.completions else None
 
     def end(self, start: str = "") -> tuple[str, int]:
         """Return the cursor behind the last completion now, and the number of completions up to it from ``start``."""
         cursor, count, left = start, 0, self._client.count_unread(self._spout_task)
-        while left > 0 and (page := self.read(cursor, limit=left)).done:
-            cursor, count, left = page.cursor or "", count + len(page.done), left - len(page.done)
+        while left > 0 and (page := self.read(cursor, limit=left)).completions:
+            cursor, count, left = page.cursor or "", count + len(page.completions), left - len(page.completions)
         return cursor, count
 
     def release(self, cursor: str) -> None:

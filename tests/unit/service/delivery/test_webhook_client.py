@@ -8,7 +8,7 @@ import time
 
 import pytest
 import trustme
-from acker_client import Done, webhook_app
+from acker_client import Completion, webhook_app
 from acker_protocol.operations import CompletionRecord, Outcome
 from acker_protocol.signature import make_secret
 from acker_protocol.wire.completions import encode_completion
@@ -108,7 +108,7 @@ async def test_a_receiver_gets_the_completions_signed(post, receiver, url):
 async def test_our_own_receiver_takes_them_and_asks_for_some_again(make_client):
     received = []
 
-    def handle(done: Done) -> None:
+    def handle(done: Completion) -> None:
         received.append((done.id, done.message_id))
         if done.message_id is None:
             raise RuntimeError("needs a name")

@@ -4,11 +4,11 @@ def send(root, delivery):
     delivery.publish("charges", delivery.body, root.anchor("charge"))
 
 with Acker("http://127.0.0.1:8700", topology="orders") as acker:
-    source = RabbitSource(acker, name="orders-reader", url="amqp://…", queue="orders", send=send)
-    source.run(stop=ending.is_set)
+    spout = RabbitSpout(acker, spout="orders-reader", url="amqp://…", queue="orders", send=send)
+    spout.run(stop=ending.is_set)
 """
 
 from acker_client.sources.rabbitmq.deliveries import Delivery
-from acker_client.sources.rabbitmq.source import RabbitSource
+from acker_client.sources.rabbitmq.spout import RabbitSpout, RejectMessage
 
-__all__ = ["Delivery", "RabbitSource"]
+__all__ = ["Delivery", "RabbitSpout", "RejectMessage"]

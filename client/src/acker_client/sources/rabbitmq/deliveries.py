@@ -1,4 +1,4 @@
-"""Knows a delivery of RabbitMQ, and where deliveries are until their trees are done."""
+"""A delivery of RabbitMQ, the queue of those to emit, and those whose trees are pending."""
 
 import contextlib
 import threading
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pika
 
 if TYPE_CHECKING:
-    from acker_client.anchoring import Anchors
+    from acker_protocol.anchors import Anchors
 
+MAX_EMIT = 100
+"""So many deliveries are emitted together at most."""
 
-TOGETHER = 100
-"""So many deliveries are emitted together, if they are there."""
-
-LOOK_S = 0.1
+POLL_S = 0.1
+"""How long to wait for a delivery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,78 +30,79 @@ class Delivery:
     redelivered: bool
     channel: int
     tag: int
-    through: Callable[["Delivery", str, str, bytes, pika.BasicProperties], None] = field(repr=False)
+    publisher: Callable[["Delivery", str, str, bytes, pika.BasicProperties], None] = field(repr=False)
 
     @property
     def headers(self) -> Mapping[str, Any]:
-        """Its headers, empty where it has none."""
+        """Its headers, an empty mapping without any."""
         return self.properties.headers or {}
 
     @property
     def message_id(self) -> str:
-        """The message's own id, and where its sender gave it none, channel and tag."""
+        """The message's own id; without one, channel and tag."""
         return self.properties.message_id or f"{self.channel}-{self.tag}"
 
     def publish(
         self, routing_key: str, body: bytes, anchors: "Anchors", *, exchange: str = "", **properties: Any
     ) -> None:
-        """Send a child on through the same connection; ``properties`` are those of pika, the anchors join the headers.
+        """Publish a child through the same connection; ``properties`` are pika's, the anchors are added to the headers.
 
-        Goes out soon after; it is not confirmed. What is lost on the way is an edge that nobody acks.
+        It is sent soon afterwards, without a confirmation. The edge of a lost message stays open, and its root times
+        out.
         """
         headers = anchors.amqp_headers(properties.pop("headers", None))
-        self.through(self, exchange, routing_key, body, pika.BasicProperties(headers=headers, **properties))
+        self.publisher(self, exchange, routing_key, body, pika.BasicProperties(headers=headers, **properties))
 
 
-class Inbox:
-    """The deliveries that wait to be emitted."""
+class DeliveryQueue:
+    """The deliveries to emit."""
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[Delivery] = SimpleQueue()
 
     def put(self, delivery: Delivery) -> None:
-        """Take a delivery in."""
+        """Add a delivery."""
         self._waiting.put(delivery)
 
     def take(self) -> list[Delivery]:
-        """Give those that wait, at most `TOGETHER`; none where none came in a while."""
+        """Take those that wait, at most `MAX_EMIT`; none if none comes in `POLL_S`."""
         found: list[Delivery] = []
         with contextlib.suppress(Empty):
-            found.append(self._waiting.get(timeout=LOOK_S))
-            while len(found) < TOGETHER:
+            found.append(self._waiting.get(timeout=POLL_S))
+            while len(found) < MAX_EMIT:
                 found.append(self._waiting.get_nowait())
         return found
 
 
-class Held:
+class PendingDeliveries:
     """The deliveries whose roots are pending, by root id; for any number of threads."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Delivery] = {}
+        self._pending: dict[str, Delivery] = {}
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._pending)
 
-    def hold(self, root_id: str, delivery: Delivery) -> None:
-        """Hold a delivery, before its completion can come."""
+    def add(self, root_id: str, delivery: Delivery) -> None:
+        """Add a delivery, before its completion can come."""
         with self._changed:
-            self._held[root_id] = delivery
+            self._pending[root_id] = delivery
 
-    def take(self, root_id: str) -> Delivery | None:
-        """Let a delivery go; None for a root that has none: it was told before, or is of a channel that is gone."""
+    def pop(self, root_id: str) -> Delivery | None:
+        """Remove a delivery; None if its completion came before, or its channel is gone."""
         with self._changed:
-            delivery = self._held.pop(root_id, None)
+            delivery = self._pending.pop(root_id, None)
             self._changed.notify_all()
             return delivery
 
-    def forget(self, channel: int) -> None:
-        """Forget the deliveries of a channel that is gone: RabbitMQ delivers them again."""
+    def drop_channel(self, channel: int) -> None:
+        """Remove the deliveries of a channel that is gone: RabbitMQ delivers them again."""
         with self._changed:
-            self._held = {root: delivery for root, delivery in self._held.items() if delivery.channel != channel}
+            self._pending = {root: each for root, each in self._pending.items() if each.channel != channel}
             self._changed.notify_all()
 
     def wait_until_empty(self, *, within: float) -> bool:
-        """Wait until none is held; False where that took too long."""
+        """Wait until no delivery is pending; False after ``within`` seconds."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._held, within)
+            return self._changed.wait_for(lambda: not self._pending, within)

@@ -1,0 +1,1 @@
+"""The decisions of the client, without I/O: generators yield effects, and a driver runs them."""

@@ -1,0 +1,154 @@
+"""The acks in flight: folded, then frozen into requests with their keys, then answered or lost."""
+
+import math
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acker_client._core.folding import FoldedOperations
+from acker_client.errors import OperationsLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from acker_protocol.operations import Operation
+
+    from acker_client._core.requests import Request
+
+
+@dataclass(slots=True, kw_only=True)
+class FrozenRequest:
+    """A request that does not change any more.
+
+    ``since`` is when it, or the one that was refused before it, was first sent; ``due`` is when a refused one may be
+    sent again, and ``delays`` are the seconds to wait after each further refusal.
+    """
+
+    request: "Request"
+    roots: frozenset[int]
+    since: float | None = None
+    due: float = -math.inf
+    delays: "Iterator[float] | None" = None
+
+
+class AckBuffer:
+    """The operations of one client that are not answered yet; for any number of threads.
+
+    One flow at a time sends, and a request stays here until it is answered or given up. So an interrupted sender loses
+    nothing: the next one sends the same bytes with the same key. What the service refuses waits behind all else.
+    """
+
+    def __init__(self, *, batch_size: int, buffer_size: int) -> None:
+        self._batch_size, self._buffer_size = batch_size, buffer_size
+        self.lost_operations = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop everything, as in the child of a fork: the parent sends what it has buffered."""
+        self._lock = threading.Lock()
+        self._folded = FoldedOperations()
+        self._frozen: deque[FrozenRequest] = deque()
+        self._failures: list[tuple[int, Exception]] = []
+        self._flushing = False
+
+    def __len__(self) -> int:
+        return len(self._folded) + sum(len(frozen.request.operations) for frozen in tuple(self._frozen))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in flight and no failure is unreported."""
+        return not len(self) and not self._failures
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has no space for one more operation."""
+        return len(self) >= self._buffer_size
+
+    @property
+    def is_batch_full(self) -> bool:
+        """Whether a whole batch is buffered, which is not to linger."""
+        return len(self._folded) >= self._batch_size
+
+    @property
+    def has_unfrozen(self) -> bool:
+        """Whether some operations are not frozen into a request yet."""
+        return bool(self._folded)
+
+    def holds_any(self, operations: "Sequence[Operation]") -> bool:
+        """Whether operations of the same roots are in flight."""
+        roots = {operation.root_id for operation in operations}
+        with self._lock:
+            in_flight = (self._folded.roots, *(frozen.roots for frozen in self._frozen))
+            return any(not roots.isdisjoint(held) for held in in_flight)
+
+    def add(self, add: "Callable[[FoldedOperations], None]") -> bool:
+        """Add operations; True if no flusher runs, and the caller has to start one."""
+        with self._lock:
+            add(self._folded)
+            start = bool(self._folded) and not self._flushing
+            self._flushing = self._flushing or start
+            return start
+
+    def has_flusher(self) -> bool:
+        """Whether the flusher goes on; with nothing in flight it ends, by the same look."""
+        with self._lock:
+            self._flushing = bool(self._folded or self._frozen)
+            return self._flushing
+
+    def flusher_stopped(self) -> None:
+        """Note that the flusher was stopped: the next caller who adds starts another."""
+        self._flushing = False
+
+    def freeze(self, write: "Callable[[Sequence[Operation]], list[Request]]") -> None:
+        """Freeze what is buffered into requests."""
+        with self._lock:
+            if self._folded:
+                roots = frozenset(self._folded.roots)
+                self._frozen += [FrozenRequest(request=request, roots=roots) for request in write(self._operations())]
+                self._folded = FoldedOperations()
+
+    def head(self, now: float) -> FrozenRequest | None:
+        """Give the request that is to be sent now."""
+        return next((frozen for frozen in tuple(self._frozen) if frozen.due <= now), None)
+
+    def next_due(self) -> float | None:
+        """Give the time when the next request is to be sent, None without one."""
+        return min((frozen.due for frozen in tuple(self._frozen)), default=None)
+
+    def requeue(self, frozen: FrozenRequest, again: "Sequence[Request]", *, due: float) -> None:
+        """Replace a request by those with what it refused, behind all others."""
+        with self._lock:
+            self._frozen.remove(frozen)
+            self._frozen += [
+                FrozenRequest(
+                    request=request,
+                    roots=frozenset(operation.root_id for operation in request.operations),
+                    since=frozen.since,
+                    due=due,
+                    delays=frozen.delays,
+                )
+                for request in again
+            ]
+
+    def complete(self, frozen: FrozenRequest) -> None:
+        """Remove a request that was answered."""
+        self._frozen.remove(frozen)
+
+    def give_up(self, frozen: FrozenRequest, error: Exception, *, count: int | None = None) -> None:
+        """Remove a request that cannot be delivered; ``count`` of its operations are lost, or all of them."""
+        lost = len(frozen.request.operations) if count is None else count
+        with self._lock:
+            self._frozen.remove(frozen)
+            self._failures.append((lost, error))
+            self.lost_operations += lost
+
+    def raise_failures(self) -> None:
+        """Raise `OperationsLost` for what was given up since the last call."""
+        with self._lock:
+            failures, self._failures = self._failures, []
+        if failures:
+            raise OperationsLost(sum(count for count, _ in failures)) from failures[-1][1]
+
+    def _operations(self) -> "Sequence[Operation]":
+        return self._folded.operations()

@@ -1,0 +1,86 @@
+"""The edges of an anchor: its own and those of its children, as an operation reports them."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from acker_protocol.anchors import Anchor, Anchors
+from acker_protocol.ids import derive_edge, draw_id
+
+from acker_client import _validate
+from acker_client.errors import DuplicateKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class EdgeSet:
+    """An anchor and its children so far.
+
+    ``ack_val`` is its own edge id XOR those of all children, ``outstanding`` the children less the edge itself; the
+    spout's edge, which is zero, stands for no edge. With ``numbered``, children without a key get their number as key.
+    """
+
+    __slots__ = ("_keys", "_numbered", "ack_val", "anchor", "component", "outstanding", "unkeyed")
+
+    def __init__(self, *, anchor: Anchor, component: str, numbered: bool = False) -> None:
+        self.anchor = anchor
+        self.component = component
+        self.ack_val = anchor.edge_id
+        self.outstanding = -1 if anchor.edge_id else 0
+        self.unkeyed = 0
+        self._numbered = numbered
+        self._keys: set[str] = set()
+
+    def has_key(self, key: str | None) -> bool:
+        """Whether a child has this key already."""
+        return key in self._keys
+
+    def choose_key(self, key: str | None, *, ahead: int = 0) -> str | None:
+        """Give a child's key: its own, else its number if children are numbered, else None."""
+        return f"#{self.unkeyed + ahead}" if key is None and self._numbered else key
+
+    def edge(self, key: str | None) -> int:
+        """Choose a child's edge id: derived from its key, so that a re-run gives the same; random without one."""
+        if key is None:
+            return draw_id()
+        return derive_edge(
+            root_id=self.anchor.root_id,
+            parent_edge=self.anchor.edge_id,
+            component=self.component,
+            name=key,
+        )
+
+    def add(self, edge: int, key: str | None, *, keyed: bool) -> None:
+        """Add a child; not ``keyed`` if its key is its number, or None."""
+        self.ack_val ^= edge
+        self.outstanding += 1
+        self.unkeyed += not keyed
+        if key is not None:
+            self._keys.add(key)
+
+
+def add_child(parents: "Sequence[EdgeSet]", *, topology: str, key: str | None) -> Anchors:
+    """Anchor one child to all these parents, an edge from each; the same parent twice gives two edges.
+
+    Raises `DuplicateKey` and `TooManyAnchors`, and then no parent has a new child.
+    """
+    _validate.text("the child's key", key)
+    keys = [parent.choose_key(key, ahead=parents[:at].count(parent)) for at, parent in enumerate(parents)]
+    children = [(parent, chosen, parent.edge(chosen)) for parent, chosen in zip(parents, keys, strict=True)]
+    _refuse_duplicates(children)
+    anchors = tuple(replace(parent.anchor, edge_id=edge) for parent, _, edge in children)
+    child = Anchors(topology=topology, anchors=anchors)
+    for parent, chosen, edge in children:
+        parent.add(edge, chosen, keyed=key is not None)
+    return child
+
+
+def _refuse_duplicates(children: "Sequence[tuple[EdgeSet, str | None, int]]") -> None:
+    """A derived id depends on nothing but parent, component and key: twice the same would cancel in the XOR."""
+    for at, (parent, key, _) in enumerate(children):
+        if key is None:
+            continue
+        if parent.has_key(key):
+            raise DuplicateKey(f"a child with the key {key!r} exists already; each child needs a key of its own")
+        if any(other is parent and other_key == key for other, other_key, _ in children[:at]):
+            raise DuplicateKey(f"a child with the key {key!r} is anchored to the same tuple twice; leave the key out")

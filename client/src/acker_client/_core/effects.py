@@ -1,0 +1,65 @@
+"""The effects that a flow asks its driver to run.
+
+A flow is a generator that does no I/O. It yields an effect; the driver runs it and sends back the result: the response
+to a `Request`, the value of a `RunBlocking`, None for all others. The flow's return value is its result. The shape is
+that of httpx's ``auth_flow``.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from acker_client._core.requests import Request
+from acker_client._core.responses import NoResponse, Response
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sleep:
+    """Wait for this long."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitFlush:
+    """Wait for this long, or until a `WakeFlush`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WakeFlush:
+    """End the wait of a `WaitFlush`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusive:
+    """Run this flow to its end; of all exclusive flows of a client one runs at a time."""
+
+    flow: "Flow[None]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """Start this flow in the background: in a thread, or in a task."""
+
+    flow: "Flow[None]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBlocking:
+    """Call this function, await what it gives if that is awaitable, and send back the value."""
+
+    function: Callable[[], Any]
+
+
+Effect = Request | Sleep | WaitFlush | WakeFlush | Exclusive | Spawn | RunBlocking
+EffectResult = Response | NoResponse | Any
+Flow = Generator[Effect, EffectResult, T]
+
+
+def advance(flow: Flow[T], result: "EffectResult | Exception") -> Effect:
+    """Resume a flow with the result of an effect. What the effect raised is raised in the flow, which may handle it."""
+    return flow.throw(result) if isinstance(result, Exception) else flow.send(result)

@@ -1,0 +1,155 @@
+"""Sends buffered acks: folded for a moment, then sent together, by one flow at a time."""
+
+from typing import TYPE_CHECKING
+
+from acker_protocol.errors import known
+from acker_protocol.operations import NOT_ADMITTED
+
+from acker_client._core import requests, responses
+from acker_client._core.buffer import AckBuffer
+from acker_client._core.delivery import rewrite_refused
+from acker_client._core.effects import Exclusive, Flow, Sleep, Spawn, WaitFlush, WakeFlush
+from acker_client._core.folding import FoldedOperations
+from acker_client.errors import BufferFull
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from acker_protocol.operations import Operation
+
+    from acker_client._core.buffer import FrozenRequest
+    from acker_client._core.requests import OperationResult
+    from acker_client._core.retry import RetrySession
+
+    Add = Callable[[FoldedOperations, Iterable[Operation]], None]
+
+REFUSED_PAUSE_S = 0.05
+"""Seconds between two looks at refused requests; an ack that is buffered meanwhile may linger this much longer."""
+
+
+class Flusher:
+    """The buffered acks of one client, and the flows that send them."""
+
+    def __init__(self, session: "RetrySession") -> None:
+        config = session.config
+        self._session = session
+        self._clock = config.clock
+        self._linger_s = config.linger
+        self.buffer = AckBuffer(batch_size=config.batch_size, buffer_size=config.buffer_size)
+
+    @property
+    def is_buffering(self) -> bool:
+        """Whether acks linger; if not, each is a request of its own."""
+        return self._linger_s > 0
+
+    def stop(self) -> None:
+        """Let no ack linger any more: the program ends, or the client is closed."""
+        self._linger_s = 0.0
+
+    def fold_policy(self) -> "Flow[Add]":
+        """Choose how acks are added: folded, but each by itself where the topology dedupes, which goes by the edge."""
+        if not self.is_buffering:
+            return FoldedOperations.add
+        info = yield from self._session.topology_info()
+        return FoldedOperations.add if info.dedupes else FoldedOperations.fold
+
+    def wait_for_space(self) -> Flow[None]:
+        """Wait until the buffer has space. Raises `BufferFull` with ``on_full="raise"``."""
+        while self.buffer.is_full:
+            if self._session.config.on_full == "raise":
+                raise BufferFull(f"{len(self.buffer)} operations are in flight, and buffer_size allows no more")
+            yield Exclusive(flow=self.send_due())
+            if self.buffer.is_full:
+                yield from self._wait_until_due()
+
+    def add(self, add: "Add", operations: "Sequence[Operation]") -> Flow[None]:
+        """Buffer acks; they are sent when they have lingered, or a batch is full."""
+        if self.buffer.add(lambda folded: add(folded, operations)):
+            yield from self._start_flushing()
+        if self.buffer.is_batch_full:
+            yield WakeFlush()
+
+    def flush_conflicting(self, operations: "Sequence[Operation]") -> Flow[None]:
+        """Send first what is in flight for the roots of these operations, so that the order is kept."""
+        if self.buffer.holds_any(operations):
+            yield Exclusive(flow=self.send_due())
+
+    def flush(self) -> Flow[None]:
+        """Send all that is buffered, and what is refused again until it is accepted; others may send meanwhile."""
+        yield Exclusive(flow=self.send_due())
+        while self.buffer.next_due() is not None:
+            yield from self._wait_until_due()
+            yield Exclusive(flow=self.send_due())
+
+    def send_due(self) -> Flow[None]:
+        """Send all that is buffered now, and of the refused requests those that are due. Only one at a time.
+
+        What cannot be delivered is noted in the buffer.
+        """
+        self.buffer.freeze(lambda operations: requests.write_operations(self._session.topology, operations))
+        if self.buffer.head(self._clock.monotonic()) is None:
+            return
+        while frozen := self.buffer.head(self._clock.monotonic()):
+            since, frozen.since = frozen.since, frozen.since or self._clock.monotonic()
+            try:
+                response = yield from self._session.send(frozen.request, since=since)
+                results = responses.read_results(frozen.request, response)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next call raises it
+                self.buffer.give_up(frozen, error)
+            else:
+                self._settle(frozen, results, asked_s=responses.retry_after_s(response))
+        yield from self._session.refresh_topology()
+
+    def _settle(self, frozen: "FrozenRequest", results: "Sequence[OperationResult]", *, asked_s: float) -> None:
+        """Remove a request that was answered, and requeue what it refused: nothing of that was applied.
+
+        What is refused for longer than a request is retried is given up.
+        """
+        refused = [result for result in results if result.state in NOT_ADMITTED]
+        if not refused:
+            self.buffer.complete(frozen)
+            return
+        now = self._clock.monotonic()
+        frozen.delays = frozen.delays or self._session.config.backoff_delays()
+        due = now + max(next(frozen.delays), asked_s)
+        if due - (frozen.since or now) > self._session.retry_limit_s():
+            error = known()[refused[0].state](f"{len(refused)} operations were refused until their time was over")
+            self.buffer.give_up(frozen, error, count=len(refused))
+            return
+        operations = [result.operation for result in refused]
+        again = rewrite_refused(self._session.topology, [frozen.request], operations)
+        self.buffer.requeue(frozen, again, due=due)
+
+    def _start_flushing(self) -> Flow[None]:
+        """Flush in the background; where no thread can be started, as at the program's end, flush at once."""
+        try:
+            yield Spawn(flow=self._flush_in_background())
+        except RuntimeError:
+            self.buffer.flusher_stopped()
+            yield from self.flush()
+
+    def _wait_until_due(self) -> Flow[None]:
+        """Wait until a refused request may be sent again; not at all without one."""
+        due = self.buffer.next_due()
+        if due is not None:
+            yield Sleep(seconds=max(0.0, due - self._clock.monotonic()))
+
+    def _flush_in_background(self) -> Flow[None]:
+        """Send what has lingered, until nothing is in flight."""
+        try:
+            while self.buffer.has_flusher():
+                yield WaitFlush(seconds=self._linger_s)
+                yield Exclusive(flow=self.send_due())
+                yield from self._pause_for_refused()
+        except BaseException:
+            self.buffer.flusher_stopped()
+            raise
+
+    def _pause_for_refused(self) -> Flow[None]:
+        """Pause while only refused requests are left: a client that is closed lingers no time, and would spin."""
+        due = self.buffer.next_due()
+        if due is None or self.buffer.has_unfrozen:
+            return
+        seconds = min(due - self._clock.monotonic(), REFUSED_PAUSE_S)
+        if seconds > 0:
+            yield Sleep(seconds=seconds)

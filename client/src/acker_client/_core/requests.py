@@ -1,0 +1,141 @@
+"""The requests of the client: path, bytes and idempotency key, frozen before the first attempt."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from acker_protocol import routes
+from acker_protocol.operations import Operation, OperationState
+from acker_protocol.wire.operations import encode_operation
+from acker_protocol.wire.packed import CONTENT_TYPE, MAX_BYTES, encode_packed, unpacked_size
+
+MAX_OPS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request. Every attempt sends the same bytes; ``key`` is None where a repeat changes nothing.
+
+    ``operations`` are those in ``body``; ``wait_s`` is how long a long poll lets the service wait.
+    """
+
+    method: str
+    path: str
+    body: bytes = b""
+    content_type: str = "application/json"
+    key: str | None = None
+    operations: tuple[Operation, ...] = ()
+    wait_s: float = 0.0
+
+    def headers(self) -> dict[str, str]:
+        """Give the headers that this request adds."""
+        headers = {"Content-Type": self.content_type} if self.body else {}
+        return headers if self.key is None else headers | {routes.IDEMPOTENCY_KEY: self.key}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationResult:
+    """One operation, and the state that the service answered."""
+
+    operation: Operation
+    state: OperationState
+
+
+def write_operations(topology: str, operations: Sequence[Operation]) -> list[Request]:
+    """Freeze operations into requests, in order: one alone as a single call in JSON, more as packed batches."""
+    if len(operations) == 1:
+        return [_single(topology, operations[0])]
+    parts = (operations[at : at + MAX_OPS] for at in range(0, len(operations), MAX_OPS))
+    return [request for part in parts for request in _batches(topology, part)]
+
+
+def read_topology(topology: str) -> Request:
+    """Read a topology."""
+    return Request(method="GET", path=routes.topology(topology))
+
+
+def read_root(topology: str, root_id: str) -> Request:
+    """Read a root."""
+    return Request(method="GET", path=routes.root(topology, root_id))
+
+
+def read_spout(topology: str, spout_task: str) -> Request:
+    """Read a spout task."""
+    return Request(method="GET", path=routes.spout(topology, spout_task))
+
+
+def put_topology(topology: str, document: dict[str, Any]) -> Request:
+    """Create or change a topology; a repeat changes nothing."""
+    return Request(method="PUT", path=routes.topology(topology), body=_json(document))
+
+
+def delete_topology(topology: str, *, force: bool, discard: bool) -> Request:
+    """Delete a topology; a repeat finds nothing."""
+    query = {name: "true" for name, value in {"force": force, "discard": discard}.items() if value}
+    path = routes.topology(topology)
+    return Request(method="DELETE", path=f"{path}?{urlencode(query)}" if query else path)
+
+
+def make_ephemeral(topology: str, spout_task: str) -> Request:
+    """Register a spout task that the service removes when it is no longer used; a repeat changes nothing."""
+    return Request(method="PUT", path=routes.spout(topology, spout_task), body=_json({"ephemeral": True}))
+
+
+def enable_pubsub(topology: str, spout_task: str) -> Request:
+    """Have the completions of a spout task published; a repeat changes nothing."""
+    document = {"callback": {"kind": "pubsub"}}
+    return Request(method="PUT", path=routes.spout(topology, spout_task), body=_json(document))
+
+
+def set_webhook(topology: str, spout_task: str, *, url: str, secret: str) -> Request:
+    """Have the completions of a spout task posted to a URL; a repeat changes nothing."""
+    document = {"callback": {"kind": "webhook", "url": url, "secret": secret}}
+    return Request(method="PUT", path=routes.spout(topology, spout_task), body=_json(document))
+
+
+def read_completions(
+    topology: str, spout_task: str, *, after: str | None, limit: int, wait_ms: int, until: str | None = None
+) -> Request:
+    """Read completions after a cursor (None: from the oldest that is not released), waiting for the first.
+
+    With ``until``, read only those up to that cursor, without waiting.
+    """
+    cursors = {"after": after, "until": until}
+    query: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms}
+    query |= {name: cursor for name, cursor in cursors.items() if cursor is not None}
+    path = f"{routes.completions(topology, spout_task)}?{urlencode(query)}"
+    return Request(method="GET", path=path, wait_s=wait_ms / 1000)
+
+
+def release(topology: str, spout_task: str, *, cursor: str) -> Request:
+    """Release completions up to a cursor."""
+    return _post(routes.release(topology, spout_task), _json({"cursor": cursor}))
+
+
+def _single(topology: str, operation: Operation) -> Request:
+    document = encode_operation(operation)
+    return _post(routes.operation(topology, document.pop("op")), _json(document), operation)
+
+
+def _batches(topology: str, operations: Sequence[Operation]) -> list[Request]:
+    """Halve a batch until its bytes are within the limit, packed and unpacked; ten thousand long message ids are not.
+
+    The service counts a text that many operations share once for each of them.
+    """
+    body = encode_packed(operations)
+    if max(len(body), unpacked_size(body)) <= MAX_BYTES:
+        path = routes.operation(topology, "batch")
+        return [replace(_post(path, body, *operations), content_type=CONTENT_TYPE)]
+    middle = len(operations) // 2
+    return _batches(topology, operations[:middle]) + _batches(topology, operations[middle:])
+
+
+def _post(path: str, body: bytes, *operations: Operation) -> Request:
+    return Request(method="POST", path=path, body=body, key=uuid4().hex, operations=operations)
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()

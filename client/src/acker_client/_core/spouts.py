@@ -1,0 +1,118 @@
+"""The spout tasks of a client: the flows that emit roots, and the readers of completions."""
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from acker_protocol.operations import REFUSED, Init
+from acker_protocol.redis_url import read_redis_url
+from acker_protocol.routes import channel
+
+from acker_client._core.batch import open_batch
+from acker_client._core.mailbox import MailboxReader, ReadOptions
+from acker_client._core.pubsub_reader import PubSubReader
+from acker_client._core.spout_task import SpoutTask
+from acker_client._core.subscription import Channel, Connect, Subscription
+from acker_client.errors import UsageError
+from acker_client.root import EmitOptions, Root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from acker_protocol.operations import OperationState
+
+    from acker_client._core.batch import Batch
+    from acker_client._core.effects import Flow
+    from acker_client._core.requests import OperationResult
+    from acker_client._core.submitter import Submitter
+    from acker_client.config import ClientConfig
+
+
+class Spouts:
+    """The spout tasks of one client, one object for each name."""
+
+    def __init__(self, submitter: "Submitter") -> None:
+        self._submitter = submitter
+        self._session = submitter.session
+        self._tasks: dict[str, SpoutTask] = {}
+
+    @property
+    def config(self) -> "ClientConfig":
+        """The configuration of the client."""
+        return self._session.config
+
+    def task(self, name: str, *, own: bool) -> SpoutTask:
+        """Give the spout task of this name."""
+        return self._tasks.setdefault(name, SpoutTask(self._session, name=name, own=own))
+
+    def after_fork(self) -> None:
+        """Leave the spout tasks to the parent of a fork: it awaits their roots, and reads the names of its own."""
+        for task in self._tasks.values():
+            task.after_fork()
+        self._tasks = {name: task for name, task in self._tasks.items() if not task.own}
+
+    def start_root(self, task: SpoutTask, options: EmitOptions, *, attempt: int = 1) -> "Flow[Root]":
+        """Create a root, once there is a free slot for it; in a batch the slots are checked at its end.
+
+        Raises `OperationsLost`, `UsageError` and `MaxSpoutPending`.
+        """
+        self._submitter.flusher.buffer.raise_failures()
+        task.check_not_forked()
+        root = Root(topology=self._session.topology, spout_task=task.name, options=options, attempt=attempt)
+        if root.tracked:
+            yield from task.register() if open_batch(self._submitter) is not None else task.acquire_slot()
+        return root
+
+    def commit_root(self, task: SpoutTask, root: Root) -> "Flow[list[OperationState]]":
+        """Send the init of a root whose block ended without an exception."""
+        if root.tracked:
+            task.track(root)
+        try:
+            return (yield from self._submitter.submit(root.init_operation()))
+        except BaseException:
+            task.pending.drop(root.root_id)
+            raise
+        finally:
+            task.release()
+
+    @contextmanager
+    def root_scope(self, task: SpoutTask, root: Root) -> "Iterator[Root]":
+        """Keep a root open for its emit block; an exception there frees its slot."""
+        try:
+            yield root
+        except BaseException:
+            task.release()
+            raise
+        finally:
+            root.close()
+
+    def send_batch(self, batch: "Batch") -> "Flow[None]":
+        """Send a batch; roots that were refused are not followed."""
+        try:
+            yield from self._submitter.send_batch(batch)
+        finally:
+            self._drop_refused(batch.results)
+
+    def mailbox(self, task: SpoutTask, options: ReadOptions) -> MailboxReader:
+        """Begin to read a spout task's completions. Raises `UsageError`."""
+        task.check_not_forked()
+        return MailboxReader(self._session, task=task, options=options)
+
+    def pubsub_reader(self, task: SpoutTask, redis_url: str, connect: "Connect", options: ReadOptions) -> PubSubReader:
+        """Begin to read a spout task's completions as Redis publishes them. Raises `UsageError`."""
+        task.check_not_forked()
+        try:
+            location = read_redis_url(redis_url)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        source = Channel(
+            url=redis_url,
+            location=location,
+            name=channel(self._session.topology, task.name),
+            timeout_s=self._session.config.request_timeout,
+        )
+        return PubSubReader(self._session, task=task, subscription=Subscription(source, connect), options=options)
+
+    def _drop_refused(self, results: "Iterable[OperationResult]") -> None:
+        for result in results:
+            if isinstance(result.operation, Init) and result.state in REFUSED:
+                self._tasks[result.operation.spout_task].pending.drop(f"{result.operation.root_id:016x}")

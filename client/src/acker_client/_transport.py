@@ -1,0 +1,91 @@
+"""The httpx side: makes clients and requests, and turns responses and failures into those of the core."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from acker_client import _validate
+from acker_client._core.responses import NoResponse, Response
+from acker_client.errors import ClientClosed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from acker_client._core.requests import Request
+    from acker_client.config import ClientConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where an acker is: its URL, the API key, and a transport instead of httpx's own."""
+
+    url: str
+    api_key: str | None = field(default=None, repr=False)
+    transport: Any = None
+
+    def client_factory(self, config: "ClientConfig") -> "Callable[[], httpx.Client]":
+        """Give a function that makes a client. Raises `UsageError` for an invalid URL."""
+        options = self._options(config)
+        return lambda: httpx.Client(transport=self.transport, **options)
+
+    def async_client_factory(self, config: "ClientConfig") -> "Callable[[], httpx.AsyncClient]":
+        """Give a function that makes a client of an event loop. Raises `UsageError` for an invalid URL."""
+        options = self._options(config)
+        return lambda: httpx.AsyncClient(transport=self.transport, **options)
+
+    def _options(self, config: "ClientConfig") -> dict[str, Any]:
+        try:
+            url = httpx.URL(self.url)
+        except (httpx.InvalidURL, TypeError) as error:
+            raise UsageError(f"the acker's address {self.url!r} is not a URL: {error}") from None
+        if url.scheme not in ("http", "https") or not url.host:
+            raise UsageError(f"the acker's address must be an http or https URL, not {self.url!r}")
+        _validate.text("api_key", self.api_key)
+        headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+        return {"base_url": url, "headers": headers, "timeout": config.request_timeout}
+
+
+def build_request(client: httpx.Client | httpx.AsyncClient, request: "Request") -> httpx.Request:
+    """Build one attempt of a request: always the same bytes. A long poll gets its wait on top of the timeout."""
+    timeout_s = client.timeout.read
+    assert timeout_s is not None, "the factory set it"
+    return client.build_request(
+        request.method,
+        request.path,
+        content=request.body or None,
+        headers=request.headers(),
+        timeout=timeout_s + request.wait_s,
+    )
+
+
+def to_response(response: httpx.Response) -> Response:
+    """Take from a response what the client reads."""
+    after = response.headers.get("Retry-After", "")
+    return Response(status=response.status_code, body=response.content, retry_after=after)
+
+
+def no_response(error: httpx.RequestError) -> NoResponse:
+    """Describe a request that got no response; what httpx itself refuses to send is not retried."""
+    retryable = not isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol)
+    not_connected = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    return NoResponse(error=error, retryable=retryable, refused_by=_origin(error.request.url) if not_connected else "")
+
+
+def connection_reset(error: AttributeError) -> NoResponse:
+    """Describe a connection that was reset as it was made. Raises any other error again.
+
+    uvloop takes the socket away from such a connection; anyio asks it for its peer, and httpx lets that error through.
+    """
+    if error.name != "getpeername" or error.obj is not None:
+        raise error
+    return NoResponse(error=httpx.ConnectError("the connection was reset"))
+
+
+def closed_error(client: httpx.Client | httpx.AsyncClient, error: RuntimeError) -> Exception:
+    """Give `ClientClosed` if the httpx client is closed, else the error itself."""
+    return ClientClosed("the acker is closed") if client.is_closed else error
+
+
+def _origin(url: httpx.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode()}"

@@ -1,0 +1,94 @@
+"""Checks the arguments of a program, and says in words what is wrong with them."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.wire import fields
+
+from acker_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_SHOWN = 40
+"""Characters of a wrong value that an error shows."""
+
+
+def name(what: str, value: Any) -> str:
+    """Check a name of the contract. Raises `UsageError`, also for None."""
+    try:
+        return fields.name(value)
+    except ValueError as error:
+        raise UsageError(f"{what} {error}") from None
+
+
+def number(what: str, value: Any) -> None:
+    """Refuse what is not a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(what, "a number", value)
+
+
+def integer(what: str, value: Any) -> None:
+    """Refuse what is not a whole number."""
+    if type(value) is not int:
+        raise _wrong(what, "a whole number", value)
+
+
+def text(what: str, value: Any) -> None:
+    """Refuse what is neither a string nor None."""
+    if value is not None and not isinstance(value, str):
+        raise _wrong(what, "a string", value)
+
+
+def function(what: str, value: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(value):
+        raise _wrong(what, "a function", value)
+
+
+def instance(what: str, value: Any, wanted: type, words: str) -> None:
+    """Refuse what is not of a type; ``words`` name the type in the error."""
+    if not isinstance(value, wanted):
+        raise _wrong(what, words, value)
+
+
+def one_of(what: str, value: Any, *allowed: str) -> None:
+    """Refuse a value that is not one of these."""
+    if value not in allowed:
+        raise UsageError(f"{what} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+
+
+def checked(what: str, check: "Callable[[Any], Any]", value: Any) -> Any:
+    """Apply a check of the contract; None stays None. Raises `UsageError` that names the argument."""
+    if value is None:
+        return None
+    try:
+        return check(value)
+    except ValueError as error:
+        raise UsageError(f"{what} {error}") from None
+
+
+def milliseconds(what: str, seconds: Any, allowed: range, *, zero: bool = False) -> int | None:
+    """Turn seconds into whole milliseconds, rounded up; None stays None. Raises `UsageError` outside ``allowed``.
+
+    With ``zero``, 0 is allowed too.
+    """
+    if seconds is None:
+        return None
+    number(what, seconds)
+    found = to_milliseconds(seconds) if math.isfinite(seconds) else -1
+    if found in allowed or (zero and seconds == 0):
+        return found
+    more = ", or 0" if zero else ""
+    bounds = f"from {allowed.start / 1000:g} to {(allowed.stop - 1) / 1000:g}"
+    raise UsageError(f"{what} must be a number of seconds {bounds}{more}, not {seconds!r}")
+
+
+def to_milliseconds(seconds: float) -> int:
+    """Round seconds up to whole milliseconds; the product is rounded first, since 16.1 * 1000 is above 16100."""
+    return math.ceil(round(seconds * 1000, 6))
+
+
+def _wrong(what: str, words: str, value: Any) -> UsageError:
+    shown = repr(value)
+    return UsageError(f"{what} must be {words}, not {shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + '…'}")

@@ -1,0 +1,251 @@
+"""Topologies and roots, for the few calls that are no operations: create, read and delete them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.operations import Outcome
+from acker_protocol.wire import fields
+
+from acker_client import _validate
+from acker_client._core import requests, responses
+from acker_client.errors import InvalidResponse
+
+if TYPE_CHECKING:
+    from acker_client._core.effects import Flow
+    from acker_client._core.retry import RetrySession
+    from acker_client.tuple import Run, RunAsync
+
+_DAYS_MS = range(fields.TIMEOUT_MS.stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """A topology as the service has it; times in seconds.
+
+    ``progress_timeout``, ``max_spout_pending`` are None, ``dedupe_window`` is 0 where there is none. ``pending`` roots
+    have not ended, ``unread`` completions are not released, ``counts`` are those since it was created.
+    """
+
+    name: str
+    ackers: int
+    message_timeout: float
+    progress_timeout: float | None
+    max_spout_pending: int | None
+    dedupe_window: float
+    retention: float
+    idempotency_window: float
+    pending: int
+    unread: int
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootInfo:
+    """A root as the service has it.
+
+    ``state`` is ``early`` (acks or a fail came, the init has not), ``pending`` or ``finished``; ``outcome`` is set once
+    it is finished, and then nothing else is known. ``age`` is in seconds, ``deadline_at`` in Unix seconds.
+    """
+
+    root_id: str
+    state: str
+    outcome: Outcome | None = None
+    spout_task: str | None = None
+    message_id: str | None = None
+    outstanding: int | None = None
+    age: float | None = None
+    deadline_at: float | None = None
+
+
+def topology_document(
+    *,
+    ackers: int | None,
+    message_timeout: float | None,
+    progress_timeout: float | None,
+    max_spout_pending: int | None,
+    dedupe_window: float | None,
+    retention: float | None,
+) -> dict[str, Any]:
+    """Write a topology's configuration; None is left out. Raises `UsageError` for what is no number in its range."""
+    for name, value in (("ackers", ackers), ("max_spout_pending", max_spout_pending)):
+        if value is not None:
+            _validate.integer(name, value)
+    milliseconds = {
+        "message_timeout": (message_timeout, fields.TIMEOUT_MS),
+        "progress_timeout": (progress_timeout, _DAYS_MS),
+        "dedupe_window": (dedupe_window, _DAYS_MS),
+        "retention": (retention, fields.RETENTION_MS),
+    }
+    document: dict[str, Any] = {"ackers": ackers, "max_spout_pending": max_spout_pending}
+    for name, (seconds, allowed) in milliseconds.items():
+        document[f"{name}_ms"] = _validate.milliseconds(name, seconds, allowed)
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def put_topology(session: "RetrySession", name: str, document: dict[str, Any]) -> "Flow[Topology]":
+    """Create or change a topology."""
+    request = requests.put_topology(_validate.name("the topology's name", name), document)
+    return _read_topology((yield from session.send(request)))
+
+
+def get_topology(session: "RetrySession", name: str) -> "Flow[Topology]":
+    """Read a topology."""
+    request = requests.read_topology(_validate.name("the topology's name", name))
+    return _read_topology((yield from session.send(request)))
+
+
+def delete_topology(session: "RetrySession", name: str, *, force: bool, discard: bool) -> "Flow[None]":
+    """Delete a topology."""
+    _validate.name("the topology's name", name)
+    yield from session.send(requests.delete_topology(name, force=force, discard=discard))
+
+
+def get_root(session: "RetrySession", root_id: str) -> "Flow[RootInfo]":
+    """Read a root."""
+    _validate.checked("root_id", fields.identity, root_id)
+    found = responses.document((yield from session.send(requests.read_root(session.topology, root_id))))
+    try:
+        return RootInfo(
+            root_id=found["root_id"],
+            state=found["state"],
+            outcome=Outcome(found["outcome"]) if "outcome" in found else None,
+            spout_task=found.get("spout_task"),
+            message_id=found.get("message_id"),
+            outstanding=found.get("outstanding"),
+            age=_seconds(found.get("age_ms")),
+            deadline_at=_seconds(found.get("deadline_at_ms")),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidResponse(f"the answer holds no root: {error!r}") from None
+
+
+class Topologies:
+    """The topologies of the service, as ``acker.topologies``."""
+
+    def __init__(self, session: "RetrySession", run: "Run") -> None:
+        self._session, self._run = session, run
+
+    def create(
+        self,
+        name: str,
+        *,
+        ackers: int | None = None,
+        message_timeout: float | None = None,
+        progress_timeout: float | None = None,
+        max_spout_pending: int | None = None,
+        dedupe_window: float | None = None,
+        retention: float | None = None,
+    ) -> Topology:
+        """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
+
+        What is None keeps its value, and has the service's default in a new topology: 4 ackers, a message timeout of
+        30, a retention of 60, nothing else. Raises `AckersFixed` for another number of ackers than it has.
+        """
+        document = topology_document(
+            ackers=ackers,
+            message_timeout=message_timeout,
+            progress_timeout=progress_timeout,
+            max_spout_pending=max_spout_pending,
+            dedupe_window=dedupe_window,
+            retention=retention,
+        )
+        return self._run(put_topology(self._session, name, document))
+
+    def get(self, name: str) -> Topology:
+        """Read a topology. Raises `UnknownTopology`."""
+        return self._run(get_topology(self._session, name))
+
+    def delete(self, name: str, *, force: bool = False, discard: bool = False) -> None:
+        """Delete a topology; needs the scope ``admin``. Raises `UnknownTopology`, `TopologyBusy`.
+
+        With ``force`` pending roots fail, and it is deleted when their completions are released; with ``discard`` too
+        it is deleted at once, and they are lost.
+        """
+        self._run(delete_topology(self._session, name, force=force, discard=discard))
+
+
+class AsyncTopologies:
+    """The topologies of the service, as ``acker.topologies`` of an `AsyncAcker`."""
+
+    def __init__(self, session: "RetrySession", run: "RunAsync") -> None:
+        self._session, self._run = session, run
+
+    async def create(
+        self,
+        name: str,
+        *,
+        ackers: int | None = None,
+        message_timeout: float | None = None,
+        progress_timeout: float | None = None,
+        max_spout_pending: int | None = None,
+        dedupe_window: float | None = None,
+        retention: float | None = None,
+    ) -> Topology:
+        """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
+
+        What is None keeps its value, and has the service's default in a new topology.
+        """
+        document = topology_document(
+            ackers=ackers,
+            message_timeout=message_timeout,
+            progress_timeout=progress_timeout,
+            max_spout_pending=max_spout_pending,
+            dedupe_window=dedupe_window,
+            retention=retention,
+        )
+        return await self._run(put_topology(self._session, name, document))
+
+    async def get(self, name: str) -> Topology:
+        """Read a topology. Raises `UnknownTopology`."""
+        return await self._run(get_topology(self._session, name))
+
+    async def delete(self, name: str, *, force: bool = False, discard: bool = False) -> None:
+        """Delete a topology; ``force`` fails what is pending, ``discard`` too loses what is unread."""
+        await self._run(delete_topology(self._session, name, force=force, discard=discard))
+
+
+class Roots:
+    """The roots of the client's topology, as ``acker.roots``."""
+
+    def __init__(self, session: "RetrySession", run: "Run") -> None:
+        self._session, self._run = session, run
+
+    def get(self, root_id: str) -> RootInfo:
+        """Read a root. Raises `UnknownRoot` for one that never was, or ended longer ago than the retention."""
+        return self._run(get_root(self._session, root_id))
+
+
+class AsyncRoots:
+    """The roots of the client's topology, as ``acker.roots`` of an `AsyncAcker`."""
+
+    def __init__(self, session: "RetrySession", run: "RunAsync") -> None:
+        self._session, self._run = session, run
+
+    async def get(self, root_id: str) -> RootInfo:
+        """Read a root. Raises `UnknownRoot` for one that never was, or ended longer ago than the retention."""
+        return await self._run(get_root(self._session, root_id))
+
+
+def _read_topology(response: responses.Response) -> Topology:
+    found = responses.document(response)
+    try:
+        return Topology(
+            name=found["topology"],
+            ackers=found.get("ackers", 0),
+            message_timeout=found["message_timeout_ms"] / 1000,
+            progress_timeout=_seconds(found.get("progress_timeout_ms")),
+            max_spout_pending=found.get("max_spout_pending"),
+            dedupe_window=(found.get("dedupe_window_ms") or 0) / 1000,
+            retention=(found.get("retention_ms") or 0) / 1000,
+            idempotency_window=found["idempotency_window_ms"] / 1000,
+            pending=found.get("pending", 0),
+            unread=found.get("unread", 0),
+            counts=found.get("counts", {}),
+        )
+    except (KeyError, TypeError) as error:
+        raise InvalidResponse(f"the answer holds no topology: {error!r}") from None
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

@@ -1,0 +1,1 @@
+"""The client for programs of tasks in one asyncio event loop."""

@@ -1,0 +1,161 @@
+"""The client for programs of tasks."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Self
+
+from acker_protocol.anchors import Headers, read_anchors
+
+from acker_client import _transport, _validate
+from acker_client._client_base import BaseClient
+from acker_client._core import batch as batches
+from acker_client.admin import AsyncRoots, AsyncTopologies
+from acker_client.asyncio.driver import AsyncDriver
+from acker_client.asyncio.spout import AsyncSpout
+from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
+from acker_client.sync.driver import Driver
+from acker_client.tuple import AsyncTuple
+
+if TYPE_CHECKING:
+    import httpx
+    from acker_protocol.operations import OperationState
+
+    from acker_client._core.submitter import OnDrop
+    from acker_client.config import Clock, OnError, OnFull
+
+
+class AsyncAcker(BaseClient):
+    """The acker at ``url``, for one topology and any number of tasks of one asyncio event loop. ::
+
+    async with AsyncAcker("http://127.0.0.1:8700", topology="orders") as acker:
+        async with acker.receive(headers, component="split") as tup:
+            await queue.send(word, headers=tup.headers(key="0"))
+
+    ``api_key`` is sent as a bearer token. `ClientConfig` says what the further keywords mean; times are in seconds.
+    ``on_drop``, a function or a coroutine function, is called with the tuple and the `DropTuple`.
+
+    Acks wait for ``linger`` and are sent together by a task in the background. Await ``close()`` before the loop ends;
+    what is left then is sent at the end of the interpreter.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        topology: str = DEFAULT_TOPOLOGY,
+        api_key: str | None = None,
+        *,
+        retry_timeout: float = 60.0,
+        emit_timeout: float = 30.0,
+        request_timeout: float = 10.0,
+        startup_timeout: float | None = 5.0,
+        linger: float = 0.005,
+        batch_size: int = 1_000,
+        buffer_size: int = 10_000,
+        on_full: "OnFull" = "block",
+        on_drop: "OnDrop | None" = None,
+        transport: "httpx.AsyncBaseTransport | None" = None,
+        clock: "Clock" = SYSTEM_CLOCK,
+    ) -> None:
+        self._config = ClientConfig(
+            retry_timeout=retry_timeout,
+            emit_timeout=emit_timeout,
+            request_timeout=request_timeout,
+            startup_timeout=startup_timeout,
+            linger=linger,
+            batch_size=batch_size,
+            buffer_size=buffer_size,
+            on_full=on_full,
+            clock=clock,
+        )
+        self._endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
+        self._driver = AsyncDriver(self._endpoint.async_client_factory(self._config), sleep=clock.sleep_async)
+        super().__init__(topology, endpoint=self._endpoint, config=self._config, on_drop=on_drop)
+        self.topologies = AsyncTopologies(self._session, self._driver.run)
+        self.roots = AsyncRoots(self._session, self._driver.run)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def flush(self) -> None:
+        """Send what is buffered, and return when all of it is answered. Raises `OperationsLost`."""
+        await self._driver.run(self._submitter.flush())
+
+    async def close(self) -> None:
+        """Flush, and close the connections. Raises `OperationsLost`."""
+        self._submitter.flusher.stop()
+        try:
+            await self.flush()
+        finally:
+            await self._driver.close()
+
+    def spout(self, name: str) -> AsyncSpout:
+        """Give a spout task of this process alone; the service removes it some time after the process has ended."""
+        return AsyncSpout(task=self._own_spout_task(name), spouts=self._spouts, driver=self._driver)
+
+    def shared_spout(self, name: str) -> AsyncSpout:
+        """Give the spout task of exactly this name, which many processes may use while one of them reads."""
+        return AsyncSpout(task=self._shared_spout_task(name), spouts=self._spouts, driver=self._driver)
+
+    def receive(
+        self, headers: Headers, *, component: str, on_error: "OnError" = "fail", repeatable: bool = False
+    ) -> AsyncTuple:
+        """Give the tuple of a received message; without the anchors header it is not tracked.
+
+        With ``async with`` it is current in the block and acked when the block ends. If the block raises,
+        ``on_error="fail"`` fails the tuple, and ``"leave_open"`` sends nothing: the message has to be redelivered. A
+        cancelled task sends nothing. Without ``async with``, await its ``ack()`` or ``fail()``.
+
+        ``repeatable=True`` promises that a re-run makes the same children in the same order: then children without a
+        key have the same edges again. Raises `InvalidHeader` and `UsageError`.
+        """
+        _validate.one_of("on_error", on_error, "fail", "leave_open")
+        anchors = read_anchors(headers, topology=self.topology)
+        if not anchors.anchors:
+            self._submitter.count_untracked()
+        return AsyncTuple(
+            submitter=self._submitter,
+            run=self._driver.run,
+            anchors=anchors,
+            component=_validate.name("component", component),
+            on_error=on_error,
+            repeatable=repeatable,
+        )
+
+    async def ack(self, tup: AsyncTuple) -> "list[OperationState]":
+        """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.
+
+        Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks.
+        """
+        return await self._driver.run(self._submitter.ack(tup))
+
+    async def fail(self, tup: AsyncTuple, *, reason: str | None = None) -> "list[OperationState]":
+        """Fail every root of a tuple, now: one state per root, an empty list where a batch collects them."""
+        return await self._driver.run(self._submitter.fail(tup, reason=reason))
+
+    async def reset_timeout(self, tup: AsyncTuple) -> "list[OperationState]":
+        """Give every root of a tuple its message timeout again, one state per root; at once, also within a batch."""
+        return await self._driver.run(self._submitter.reset_timeout(tup))
+
+    @asynccontextmanager
+    async def batch(self) -> AsyncIterator[batches.Batch]:
+        """Collect all acks, fails and inits of the block, in this task and those it starts, and send them together.
+
+        After an exception too, but not after a cancellation. Raises `BatchError` for those not accepted.
+        """
+        try:
+            with batches.collecting(self._submitter) as batch:
+                yield batch
+        except Exception:
+            await self._driver.run(self._spouts.send_batch(batch))
+            raise
+        await self._driver.run(self._spouts.send_batch(batch))
+
+    def _reset_driver(self) -> None:
+        self._driver.reset()
+
+    def _exit_driver(self) -> Driver:
+        """The loop has ended when the interpreter does, so a thread's driver sends what is left."""
+        return Driver(self._endpoint.client_factory(self._config), sleep=self._config.clock.sleep)

@@ -1,0 +1,93 @@
+"""Runs flows in an event loop."""
+
+import asyncio
+from contextlib import closing, suppress
+from contextvars import Context
+from inspect import isawaitable
+from typing import TYPE_CHECKING
+
+import httpx
+
+from acker_client import _transport
+from acker_client._core import effects
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from acker_client._core.requests import Request
+
+
+class AsyncDriver:
+    """Runs the effects of flows, awaited; for the tasks of one event loop."""
+
+    def __init__(
+        self, connect: "Callable[[], httpx.AsyncClient]", *, sleep: "Callable[[float], Awaitable[object]]"
+    ) -> None:
+        self._connect, self._sleep = connect, sleep
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin without connections and tasks; an event loop does not outlive a fork."""
+        self._http = self._connect()
+        self._exclusive, self._wake = asyncio.Lock(), asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, flow: effects.Flow[effects.T]) -> effects.T:
+        """Run a flow to its end and give its result; what it raises is raised here."""
+        with closing(flow):
+            try:
+                wanted = next(flow)
+                while True:
+                    wanted = effects.advance(flow, await self._attempt(wanted))
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # StopIteration is not generic
+
+    async def close(self) -> None:
+        """Close the connections; a flusher that still waits has nothing left to send, and ends."""
+        self._wake.set()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._http.aclose()
+
+    async def _attempt(self, wanted: effects.Effect) -> effects.EffectResult | Exception:
+        try:
+            return await self._perform(wanted)
+        except Exception as error:  # noqa: BLE001 - as in `Driver`
+            return error
+
+    async def _perform(self, wanted: effects.Effect) -> effects.EffectResult:
+        match wanted:
+            case effects.Exclusive(flow=flow):
+                async with self._exclusive:
+                    await self.run(flow)
+            case effects.Spawn(flow=flow):
+                self._spawn(flow)
+            case effects.WaitFlush(seconds=seconds):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), seconds)
+                self._wake.clear()
+            case effects.WakeFlush():
+                self._wake.set()
+            case effects.Sleep(seconds=seconds):
+                await self._sleep(seconds)
+            case effects.RunBlocking(function=function):
+                result = function()
+                return await result if isawaitable(result) else result
+            case request:
+                return await self._exchange(request)
+        return None
+
+    async def _exchange(self, request: "Request") -> effects.EffectResult:
+        try:
+            return _transport.to_response(await self._http.send(_transport.build_request(self._http, request)))
+        except httpx.RequestError as error:
+            return _transport.no_response(error)
+        except AttributeError as error:
+            return _transport.connection_reset(error)
+        except RuntimeError as error:
+            raise _transport.closed_error(self._http, error) from None
+
+    def _spawn(self, flow: effects.Flow[None]) -> None:
+        """Start a task that is not within the batch of the task that has called."""
+        task = asyncio.get_running_loop().create_task(self.run(flow), context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

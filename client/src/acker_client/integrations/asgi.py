@@ -1,0 +1,112 @@
+"""Makes an ASGI application a bolt: each request with anchors is a tuple, and its response ends it."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.anchors import read_anchors
+
+from acker_client import _validate
+from acker_client.errors import InvalidHeader
+
+if TYPE_CHECKING:
+    from acker_protocol.anchors import Anchors
+
+    from acker_client.asyncio.client import AsyncAcker
+    from acker_client.config import OnError
+
+__all__ = ["RETRY_STATUSES", "SCOPE_KEY", "AckerMiddleware"]
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SCOPE_KEY = "acker.tuple"
+"""Where the application finds the request's tuple in its scope."""
+
+RETRY_STATUSES = frozenset({301, 302, 303, 307, 308, 401, 407, 408, 421, 425, 429})
+"""Statuses that leave the tuple open: the same request is to come again, here or elsewhere, with the same edge."""
+
+_BODY_EVENTS = frozenset({"http.response.body", "http.response.zerocopysend", "http.response.pathsend"})
+
+
+class AckerMiddleware:
+    """Receives the anchors of each request as a tuple of ``component``, current while the application runs. ::
+
+        app.add_middleware(AckerMiddleware, acker=acker, component="billing")
+
+    When the application has returned, so after streamed bodies and background tasks, the tuple is acked. It is failed,
+    or left open, as ``on_error`` says, if the application raised, answered 5xx or broke off its response; a status in
+    `RETRY_STATUSES` leaves it open. The application may end it before that by itself.
+
+    A request without the header is not tracked; one whose header cannot be read is answered 400. Other scopes than
+    http pass. Raises `UsageError` for an invalid component or ``on_error``.
+    """
+
+    def __init__(self, app: Application, *, acker: "AsyncAcker", component: str, on_error: "OnError" = "fail") -> None:
+        _validate.one_of("on_error", on_error, "fail", "leave_open")
+        self._component = _validate.name("component", component)
+        self._app, self._acker, self._on_error = app, acker, on_error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Within another middleware of its kind it does nothing: that one ends the tuple."""
+        if scope["type"] != "http" or SCOPE_KEY in scope:
+            await self._app(scope, receive, send)
+            return
+        try:
+            anchors = read_anchors(scope["headers"], topology=self._acker.topology)
+        except InvalidHeader as error:
+            await _refuse(send, error)
+            return
+        with suppress(_Failed, _LeftOpen):
+            await self._process(anchors, scope, receive, _Response(send))
+
+    async def _process(self, anchors: "Anchors", scope: Scope, receive: Receive, response: "_Response") -> None:
+        tup = self._acker.receive(anchors.headers(), component=self._component, on_error=self._on_error)
+        async with tup:
+            scope[SCOPE_KEY] = tup  # no copy: middleware around this one looks there for the route, once it was found
+            await self._app(scope, receive, response.send)
+            response.raise_unless_complete()
+
+
+class _Failed(Exception):
+    """The application has answered that it failed."""
+
+
+class _LeftOpen(BaseException):
+    """The response leaves the tuple open; no `Exception`, so that the tuple's block sends nothing for it."""
+
+
+class _Response:
+    """What the application has sent so far."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._status = 0
+        self._complete = False
+
+    async def send(self, event: Event) -> None:
+        """Send an event, and remember the status and whether the body is complete."""
+        if event["type"] == "http.response.start":
+            self._status = event["status"]
+        await self._send(event)
+        if event["type"] in _BODY_EVENTS and not event.get("more_body", False):
+            self._complete = True
+
+    def raise_unless_complete(self) -> None:
+        """Raise in the tuple's block what a response means that does not ack it."""
+        if self._status >= 500:
+            raise _Failed(f"answered {self._status}")
+        if not self._complete:
+            raise _Failed("broke off its answer")  # Starlette returns in silence when the caller of a stream has gone
+        if self._status in RETRY_STATUSES:
+            raise _LeftOpen
+
+
+async def _refuse(send: Send, error: InvalidHeader) -> None:
+    text = str(error).encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": text})

@@ -1,0 +1,122 @@
+"""A root that is being emitted: its first edges, and its init."""
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acker_protocol.anchors import Anchor, Anchors
+from acker_protocol.ids import SPOUT_EDGE, draw_id, format_id
+from acker_protocol.operations import Init, Operation
+from acker_protocol.wire import fields
+
+from acker_client import _validate
+from acker_client._core.edges import EdgeSet, add_child
+from acker_client.errors import TupleClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitOptions:
+    """What a root is emitted with; timeouts in milliseconds.
+
+    ``message_id`` is the spout's own id of the message; without one the root is not tracked and nothing is sent. A
+    timeout of None is the topology's; a progress timeout of 0 is none.
+    """
+
+    message_id: str | None = None
+    message_timeout_ms: int | None = None
+    progress_timeout_ms: int | None = None
+
+
+def emit_options(
+    message_id: str | None, *, message_timeout: float | None, progress_timeout: float | None
+) -> EmitOptions:
+    """Check what a program emits a root with; timeouts in seconds. Raises `UsageError`."""
+    return EmitOptions(
+        message_id=_validate.checked("message_id", fields.message_id, message_id),
+        message_timeout_ms=_validate.milliseconds("message_timeout", message_timeout, fields.TIMEOUT_MS),
+        progress_timeout_ms=_validate.milliseconds("progress_timeout", progress_timeout, fields.TIMEOUT_MS, zero=True),
+    )
+
+
+class Root:
+    """A root, open until its emit block ends; not for several threads at once.
+
+    ``attempt`` is 1, and more where a replay emits its message again.
+    """
+
+    __slots__ = ("_edges", "_open", "_options", "attempt", "spout_task", "topology")
+
+    def __init__(self, *, topology: str, spout_task: str, options: EmitOptions, attempt: int = 1) -> None:
+        self.topology = topology
+        self.attempt = attempt
+        self.spout_task = spout_task
+        self._options = options
+        self._edges = EdgeSet(anchor=Anchor(root_id=draw_id(), edge_id=SPOUT_EDGE), component=spout_task)
+        self._open = True
+
+    def __str__(self) -> str:
+        return f"root {self.root_id} of {self.spout_task!r} (message id {self.message_id!r})"
+
+    @property
+    def root_id(self) -> str:
+        """The root id, as the service and the completions write it."""
+        return format_id(self._edges.anchor.root_id)
+
+    @property
+    def message_id(self) -> str | None:
+        """The spout's own id of the message."""
+        return self._options.message_id
+
+    @property
+    def message_timeout_ms(self) -> int | None:
+        """Its message timeout in milliseconds, None for the topology's."""
+        return self._options.message_timeout_ms
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it has a message id."""
+        return self.message_id is not None
+
+    def anchor(self, key: str | None = None) -> Anchors:
+        """Anchor a message for one consumer. Raises `DuplicateKey` and `TupleClosed`.
+
+        With a ``key`` its edge id is derived from the root id and the key, else it is random.
+        """
+        if not self._open:
+            raise TupleClosed(f"{self} has left its emit block and cannot be anchored to any more")
+        return add_child(self._parents(), topology=self.topology, key=key)
+
+    def headers(self, key: str | None = None) -> dict[str, str]:
+        """Anchor a message for one consumer, and give its header; empty for a root that is not tracked."""
+        return self.anchor(key).headers()
+
+    def init_operation(self) -> "list[Operation]":
+        """Give the init; none for a root that is not tracked."""
+        return [
+            Init(
+                root_id=edges.anchor.root_id,
+                spout_task=self.spout_task,
+                ack_val=edges.ack_val,
+                outstanding=edges.outstanding,
+                message_id=self._options.message_id,
+                message_timeout_ms=self._options.message_timeout_ms,
+                progress_timeout_ms=self._options.progress_timeout_ms,
+            )
+            for edges in self._parents()
+        ]
+
+    def close(self) -> None:
+        """Take no more children."""
+        self._open = False
+
+    def _parents(self) -> "Sequence[EdgeSet]":
+        return [self._edges] if self.tracked else []
+
+
+def spout_task_name(name: str, *, host: str, process: str) -> str:
+    """Name the spout task of this process: the spout's name, the host and the process, cut to a name's length."""
+    suffix = f"-{process}"
+    return f"{name}-{re.sub('[^A-Za-z0-9._-]', '-', host)}"[: 128 - len(suffix)] + suffix

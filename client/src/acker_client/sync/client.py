@@ -1,0 +1,170 @@
+"""The client for programs of threads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from acker_protocol.anchors import Headers, read_anchors
+
+from acker_client import _validate
+from acker_client._client_base import BaseClient
+from acker_client._core.batch import Batch, collecting
+from acker_client._transport import Endpoint
+from acker_client.admin import Roots, Topologies
+from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
+from acker_client.sync.driver import Driver
+from acker_client.sync.spout import Spout
+from acker_client.tuple import Tuple
+
+if TYPE_CHECKING:
+    import httpx
+    from acker_protocol.operations import OperationState
+
+    from acker_client._core.submitter import OnDrop
+    from acker_client.config import Clock, OnError, OnFull
+
+
+class Acker(BaseClient):
+    """The acker at ``url``, for one topology and any number of threads.
+
+    Close it, or use it as a context manager. ::
+
+        with Acker("http://127.0.0.1:8700", topology="orders") as acker:
+            with acker.receive(headers, component="split") as tup:
+                queue.send(word, headers=tup.headers(key="0"))
+
+    ``api_key`` is sent as a bearer token. `ClientConfig` says what the further keywords mean; times are in seconds.
+    ``on_drop`` is called with the tuple and the `DropTuple` (by default a warning is logged); ``transport`` replaces
+    httpx's own.
+
+    Acks wait for ``linger`` and are sent together, at the latest by ``flush()``, ``close()`` and at the end of the
+    interpreter. What cannot be delivered is counted, and raised by the next call as `OperationsLost`. After a fork the
+    parent keeps what is buffered, and the child begins empty.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        topology: str = DEFAULT_TOPOLOGY,
+        api_key: str | None = None,
+        *,
+        retry_timeout: float = 60.0,
+        emit_timeout: float = 30.0,
+        request_timeout: float = 10.0,
+        startup_timeout: float | None = 5.0,
+        linger: float = 0.005,
+        batch_size: int = 1_000,
+        buffer_size: int = 10_000,
+        on_full: "OnFull" = "block",
+        on_drop: "OnDrop | None" = None,
+        transport: "httpx.BaseTransport | None" = None,
+        clock: "Clock" = SYSTEM_CLOCK,
+    ) -> None:
+        config = ClientConfig(
+            retry_timeout=retry_timeout,
+            emit_timeout=emit_timeout,
+            request_timeout=request_timeout,
+            startup_timeout=startup_timeout,
+            linger=linger,
+            batch_size=batch_size,
+            buffer_size=buffer_size,
+            on_full=on_full,
+            clock=clock,
+        )
+        endpoint = Endpoint(url=url, api_key=api_key, transport=transport)
+        self._endpoint, self._driver = endpoint, Driver(endpoint.client_factory(config), sleep=clock.sleep)
+        super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
+        self.topologies = Topologies(self._session, self._driver.run)
+        self.roots = Roots(self._session, self._driver.run)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def flush(self) -> None:
+        """Send what is buffered, and return when all of it is answered. Raises `OperationsLost`."""
+        self._driver.run(self._submitter.flush())
+
+    def close(self) -> None:
+        """Flush, and close the connections. Raises `OperationsLost`."""
+        self._submitter.flusher.stop()
+        try:
+            self.flush()
+        finally:
+            self._driver.close()
+
+    def spout(self, name: str) -> Spout:
+        """Give a spout task of this process alone: its name is ``name`` with the host and the process added.
+
+        It is ephemeral: the service removes it some time after the process has ended.
+        """
+        return Spout(task=self._own_spout_task(name), spouts=self._spouts, driver=self._driver)
+
+    def shared_spout(self, name: str) -> Spout:
+        """Give the spout task of exactly this name, for processes that emit while one of them, or a webhook, reads."""
+        return Spout(task=self._shared_spout_task(name), spouts=self._spouts, driver=self._driver)
+
+    def receive(
+        self, headers: Headers, *, component: str, on_error: "OnError" = "fail", repeatable: bool = False
+    ) -> Tuple:
+        """Give the tuple of a received message; without the anchors header it is not tracked.
+
+        With ``with`` it is current in the block (`acker_client.propagate`) and acked when the block ends. If the block
+        raises, ``on_error="fail"`` fails the tuple, and ``"leave_open"`` sends nothing: the message has to be
+        redelivered. Without ``with``, end it by its ``ack()`` or ``fail()``.
+
+        ``repeatable=True`` promises that a re-run makes the same children in the same order: then children without a
+        key have the same edges again. Raises `InvalidHeader` for a header that cannot be read or is of another
+        topology, and `UsageError`.
+        """
+        _validate.one_of("on_error", on_error, "fail", "leave_open")
+        tup = Tuple(
+            anchors=read_anchors(headers, topology=self.topology),
+            component=_validate.name("component", component),
+            on_error=on_error,
+            repeatable=repeatable,
+            submitter=self._submitter,
+            run=self._driver.run,
+        )
+        if not tup.tracked:
+            self._submitter.count_untracked()
+        return tup
+
+    def ack(self, tup: Tuple) -> "list[OperationState]":
+        """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.
+
+        Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks, and then does
+        nothing.
+        """
+        return self._driver.run(self._submitter.ack(tup))
+
+    def fail(self, tup: Tuple, *, reason: str | None = None) -> "list[OperationState]":
+        """Fail every root of a tuple, now: one state per root, an empty list where a batch collects them."""
+        return self._driver.run(self._submitter.fail(tup, reason=reason))
+
+    def reset_timeout(self, tup: Tuple) -> "list[OperationState]":
+        """Give every root of a tuple its message timeout again, one state per root; at once, also within a batch."""
+        return self._driver.run(self._submitter.reset_timeout(tup))
+
+    @contextmanager
+    def batch(self) -> Iterator[Batch]:
+        """Collect all acks, fails and inits of the block, in this thread, and send them together when it ends.
+
+        After an exception too, since each operation was complete; not at an end of the program. Raises `BatchError` for
+        those not accepted. What was not sent times out and is replayed.
+        """
+        try:
+            with collecting(self._submitter) as batch:
+                yield batch
+        except Exception:
+            self._driver.run(self._spouts.send_batch(batch))
+            raise
+        self._driver.run(self._spouts.send_batch(batch))
+
+    def _reset_driver(self) -> None:
+        self._driver.reset()
+
+    def _exit_driver(self) -> Driver:
+        return self._driver

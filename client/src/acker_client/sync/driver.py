@@ -1,0 +1,99 @@
+"""Runs flows in the calling thread."""
+
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import httpx
+
+from acker_client import _transport
+from acker_client._core import effects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from acker_client._core.requests import Request
+
+EXIT_CHECK_S = 0.05
+"""How soon a flusher that waits notices that the main thread has ended."""
+
+
+class Driver:
+    """Runs the effects of flows; for any number of threads."""
+
+    def __init__(self, connect: "Callable[[], httpx.Client]", *, sleep: "Callable[[float], object]") -> None:
+        self._connect, self._sleep = connect, sleep
+        self._inherited: list[httpx.Client] = []
+        self._http: httpx.Client | None = None
+        self._new_locks()
+
+    def reset(self) -> None:
+        """Drop the connections of the parent of a fork, which stay open for it, its locks and its threads."""
+        self._inherited += [self._http] if self._http else []
+        self._http = None
+        self._new_locks()
+
+    def run(self, flow: effects.Flow[effects.T]) -> effects.T:
+        """Run a flow to its end and give its result; what it raises is raised here."""
+        with closing(flow):
+            try:
+                effect = next(flow)
+                while True:
+                    effect = effects.advance(flow, self._attempt(effect))
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # StopIteration is not generic
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client().close()
+
+    def _attempt(self, effect: effects.Effect) -> effects.EffectResult | Exception:
+        try:
+            return self._perform(effect)
+        except Exception as error:  # noqa: BLE001 - the flow decides what to do about it
+            return error
+
+    def _perform(self, effect: effects.Effect) -> effects.EffectResult:
+        match effect:
+            case effects.Sleep():
+                self._sleep(effect.seconds)
+            case effects.WaitFlush():
+                self._wait_flush(effect.seconds)
+            case effects.WakeFlush():
+                self._wake.set()
+            case effects.Exclusive():
+                with self._exclusive:
+                    self.run(effect.flow)
+            case effects.Spawn():
+                threading.Thread(target=self.run, args=(effect.flow,), name="acker-flusher").start()
+            case effects.RunBlocking():
+                return effect.function()
+            case _:
+                return self._exchange(effect)
+        return None
+
+    def _exchange(self, request: "Request") -> effects.EffectResult:
+        http = self._client()
+        try:
+            return _transport.to_response(http.send(_transport.build_request(http, request)))
+        except httpx.RequestError as error:
+            return _transport.no_response(error)
+        except RuntimeError as error:
+            raise _transport.closed_error(http, error) from None
+
+    def _wait_flush(self, seconds: float) -> None:
+        """Wait, but not beyond the end of the main thread: the interpreter then waits for this one."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and threading.main_thread().is_alive():
+            if self._wake.wait(min(left, EXIT_CHECK_S)):
+                break
+        self._wake.clear()
+
+    def _client(self) -> httpx.Client:
+        with self._connecting:
+            self._http = self._http or self._connect()
+            return self._http
+
+    def _new_locks(self) -> None:
+        self._exclusive, self._connecting, self._wake = threading.Lock(), threading.Lock(), threading.Event()

@@ -1,0 +1,218 @@
+"""An acker in memory that answers httpx as the contract says, with failures that a test injects."""
+
+from collections import deque
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Unpack
+
+import httpx
+from acker_protocol import errors, routes
+from acker_protocol.operations import REFUSED, Operation, OperationState
+from acker_protocol.states import State, TopologyRules
+from acker_protocol.wire.operations import VERBS, decode_batch, decode_json, decode_operation, encode_operation
+from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
+
+from acker_client.asyncio.client import AsyncAcker
+from acker_client.config import ClientOptions
+from acker_client.sync.client import Acker
+from acker_client.testing._memory_store import MemoryStore
+from acker_client.testing.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+URL = "http://acker.test"
+MAX_OPS = 10_000
+
+Document = dict[str, Any]
+
+
+class lost_reply:  # noqa: N801 - reads as a verb: faults.append(lost_reply(ReadTimeout("lost")))
+    """An error raised after the request was applied."""
+
+    def __init__(self, error: httpx.TransportError) -> None:
+        self.error = error
+
+
+class MemoryAcker:
+    """An acker with one topology on the state machine of ``acker_protocol.tree``, in memory. ::
+
+        memory = MemoryAcker()
+        with memory.acker() as acker:
+            ...  # the program under test
+            acker.flush()
+        memory.clock.advance(31)  # roots that are not done time out
+        assert memory.completions("orders") == ["42"]  # message ids of the completions that are not released
+
+    Time passes only by ``clock``; a long poll that finds nothing lets its wait pass at once. ``rules`` and
+    ``max_spout_pending`` are the topology's; ``max_early`` bounds the roots without their init. ``requests`` lists the
+    requests that came. ``faults`` hit the next requests, one each, None letting one through: an httpx error is raised
+    before anything is applied, or afterwards if wrapped in `lost_reply`; a `ServiceError` or a response is the answer.
+    ``refusals`` are the states that answer the next inits. ``store.is_full`` True refuses with ``store_full`` whatever
+    would begin a root. ``exists`` False deletes the topology.
+    """
+
+    def __init__(
+        self,
+        topology: str = "default",
+        *,
+        clock: Clock | None = None,
+        rules: TopologyRules | None = None,
+        max_spout_pending: int | None = None,
+        max_early: int | None = None,
+    ) -> None:
+        self.topology = topology
+        self.clock = clock or Clock()
+        self.exists = True
+        self.idempotency_window_ms: Any = 600_000
+        self.requests: list[httpx.Request] = []
+        self.faults: deque[Any] = deque()
+        self.store = MemoryStore(
+            self.clock, rules=rules or TopologyRules(), max_spout_pending=max_spout_pending, max_early=max_early
+        )
+        self.refusals: deque[OperationState] = self.store.refusals
+        self._lock = Lock()
+
+    def transport(self) -> httpx.MockTransport:
+        """Give the transport that leads here, for sync and async clients."""
+        return httpx.MockTransport(self._handle)
+
+    def acker(self, **options: Unpack[ClientOptions]) -> Acker:
+        """Make a client of this acker, on its clock; call its ``flush()`` before you look, or set ``linger=0``."""
+        own: ClientOptions = {"transport": self.transport(), "clock": self.clock}
+        return Acker(URL, self.topology, **(own | options))
+
+    def async_acker(self, **options: Unpack[ClientOptions]) -> AsyncAcker:
+        """Make an async client of this acker, on its clock; see `acker`."""
+        own: ClientOptions = {"transport": self.transport(), "clock": self.clock}
+        return AsyncAcker(URL, self.topology, **(own | options))
+
+    def writes(self, verb: str = "") -> list[httpx.Request]:
+        """Give the requests with operations, of one verb (or ``batch``) or all."""
+        verbs = {verb} if verb else {*VERBS, "batch"}
+        return [request for request in self.requests if request.url.path.rpartition("/")[2] in verbs]
+
+    def bodies(self, verb: str) -> list[Document]:
+        """Give the bodies of these requests; a packed batch in its JSON form."""
+        return [self._body(request) for request in self.writes(verb)]
+
+    def keys(self, verb: str) -> list[str]:
+        """Give the idempotency keys of these requests."""
+        return [request.headers[routes.IDEMPOTENCY_KEY] for request in self.writes(verb)]
+
+    @property
+    def applied(self) -> "Sequence[Operation]":
+        """The operations that were applied, in order."""
+        return self.store.applied
+
+    @property
+    def roots(self) -> "Mapping[int, State]":
+        """The state of every root, by its id."""
+        self.store.tick()
+        return self.store.roots
+
+    def completions(self, spout_task: str) -> list[str | None]:
+        """Give the message ids of the completions that are not released."""
+        self.store.tick()
+        return [document["message_id"] for _, document in self.store.mailboxes.get(spout_task, [])]
+
+    def reset(self) -> None:
+        """Empty the store, as a Redis that comes back without its data."""
+        self.store.empty()
+
+    def _body(self, request: httpx.Request) -> Document:
+        if request.headers.get("Content-Type") != CONTENT_TYPE:
+            return decode_json(request.content)
+        return {
+            "ops": [encode_operation(operation) for operation in decode_packed(request.content, max_operations=MAX_OPS)]
+        }
+
+    def _handle(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            self.requests.append(request)
+            return self._answer_or_fail(request, self.faults.popleft() if self.faults else None)
+
+    def _answer_or_fail(self, request: httpx.Request, failure: Any) -> httpx.Response:
+        if isinstance(failure, httpx.TransportError):
+            raise failure
+        if isinstance(failure, httpx.Response):
+            return failure
+        try:
+            if isinstance(failure, errors.ServiceError):
+                raise failure
+            answer = self._answer(request)
+        except errors.ServiceError as error:
+            return _problem(error)
+        if isinstance(failure, lost_reply):
+            raise failure.error
+        return httpx.Response(200, json=answer)
+
+    def _answer(self, request: httpx.Request) -> Document:
+        base, _, below = request.url.path.partition(f"{routes.topologies()}/")
+        topology, *rest = below.split("/")
+        if base or not below:
+            raise errors.NotFound("there is nothing at this address")
+        if topology == self.topology and request.method == "PUT" and not rest:
+            self.exists = True
+        if topology != self.topology or not self.exists:
+            raise errors.UnknownTopology(f"there is no topology {topology}")
+        match request.method, rest:
+            case "GET", []:
+                return self._topology_document()
+            case "PUT", []:
+                return self._put_topology(decode_json(request.content) if request.content else {})
+            case "DELETE", []:
+                self.exists = False
+                return {}
+            case "POST", ["batch"]:
+                states = self._write(request, self._batch(request))
+                return {"accepted": sum(state not in REFUSED for state in states), "results": states}
+            case "POST", [verb] if verb in VERBS:
+                return self._single(request, decode_operation(verb, decode_json(request.content)))
+            case method, ["roots" | "spouts" as what, name, *more]:
+                return self.store.answer(method, (what, *more), name, _parameters(request))
+        raise errors.NotFound("there is nothing at this address")
+
+    def _topology_document(self) -> Document:
+        rules = self.store.rules
+        return {
+            "topology": self.topology,
+            "idempotency_window_ms": self.idempotency_window_ms,
+            "dedupe_window_ms": rules.dedupe_window_ms,
+            "message_timeout_ms": rules.message_timeout_ms,
+            "progress_timeout_ms": rules.progress_timeout_ms or None,
+            "retention_ms": rules.retention_ms,
+            "max_spout_pending": self.store.max_spout_pending,
+        }
+
+    def _put_topology(self, document: Document) -> Document:
+        rules = self.store.rules
+        known = {name: value for name, value in document.items() if name in TopologyRules.__dataclass_fields__}
+        self.store.rules = replace(rules, **known)
+        self.store.max_spout_pending = document.get("max_spout_pending", self.store.max_spout_pending)
+        return self._topology_document()
+
+    def _batch(self, request: httpx.Request) -> list[Operation]:
+        if request.headers["Content-Type"] == CONTENT_TYPE:
+            return decode_packed(request.content, max_operations=MAX_OPS)
+        return decode_batch(decode_json(request.content), max_operations=MAX_OPS)
+
+    def _single(self, request: httpx.Request, operation: Operation) -> Document:
+        [state] = self._write(request, [operation])
+        if state in REFUSED:
+            raise errors.known()[state]("refused")
+        return {"root_id": f"{operation.root_id:016x}", "state": state}
+
+    def _write(self, request: httpx.Request, operations: list[Operation]) -> list[OperationState]:
+        key = request.headers[routes.IDEMPOTENCY_KEY]
+        return self.store.write((request.url.path, key, request.content), operations)
+
+
+def _parameters(request: httpx.Request) -> "Mapping[str, Any]":
+    """The parameters of a request, in its query or its body."""
+    return dict(request.url.params) | (decode_json(request.content) if request.content else {})
+
+
+def _problem(error: errors.ServiceError) -> httpx.Response:
+    headers = {"Retry-After": str(error.extra.get("retry_after_s", 1))} if error.status in (429, 503) else {}
+    return httpx.Response(error.status, json=error.document(), headers=headers)
