@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acker_spark import Acker, split_rows
+from acker_spark import SparkAcker
+from acker_spark import functions as af
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
@@ -32,21 +33,21 @@ class Job:
     split: "Callable[[], Column]"
     finish: "Callable[[DataFrame, Path], None]"
 
-    def run(self, spark: "SparkSession", level: str, out: Path, acker: Acker) -> None:
+    def run(self, spark: "SparkSession", level: str, out: Path, acker: SparkAcker) -> None:
         """Run it over all messages, to the end."""
         stream = spark.readStream.schema("id string, body string").option("maxFilesPerTrigger", 1)
         messages = stream.parquet(str(self.messages))
         rooted = messages if level == "plain" else acker.root(messages, message_id="id")
-        rows = split_rows(rooted, self.split(), "part", stage="parts").drop("body") if level == "row" else rooted
+        rows = af.explode(rooted, self.split(), "part", stage="parts").drop("body") if level == "row" else rooted
         writer = rows.writeStream.foreachBatch(self._function(level, out, acker))
         query = writer.option("checkpointLocation", str(out / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
 
-    def _function(self, level: str, out: Path, acker: Acker) -> Any:
+    def _function(self, level: str, out: Path, acker: SparkAcker) -> Any:
         if level == "row":
-            return acker.ack_rows(lambda batch, batch_id: self.finish(batch, out / str(batch_id)))
+            return acker.foreach_rows(lambda batch, batch_id: self.finish(batch, out / str(batch_id)))
         if level == "batch":
-            return acker.batch(lambda batch, batch_id, _: self._whole(batch, out / str(batch_id)))
+            return acker.foreach_batch(lambda batch, batch_id, _: self._whole(batch, out / str(batch_id)))
         return lambda batch, batch_id: self._whole(batch, out / str(batch_id))
 
     def _whole(self, batch: "DataFrame", place: Path) -> None:
@@ -110,7 +111,7 @@ def _messages(spark: "SparkSession", count: int, body: "Column") -> "DataFrame":
     return ids.select("id", body.alias("body"))
 
 
-def timed(job: Job, spark: "SparkSession", level: str, out: Path, acker: Acker) -> float:
+def timed(job: Job, spark: "SparkSession", level: str, out: Path, acker: SparkAcker) -> float:
     """Run a job; gives how many seconds it took."""
     since = time.monotonic()
     job.run(spark, level, out, acker)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import redis
-from acker_spark import Acker
+from acker_spark import SparkAcker
 from pyspark.sql import SparkSession
 
 from bench.serving import Served
@@ -53,7 +53,7 @@ class Rounds:
         self._runs += 1
         topology = f"bench-{self._runs}"
         sent = _Sent()
-        with Acker(url=self._task.acker, topology=topology, spout_task="reader") as acker:
+        with SparkAcker(url=self._task.acker, topology=topology, spout_task="reader") as acker:
             sent.watch(acker)
             before = self._processor_s()
             seconds = timed(job, self._spark, level, Path(self._task.folder) / f"run-{self._runs}", acker)
@@ -91,18 +91,18 @@ class _Sent:
     def __init__(self) -> None:
         self.count, self.seconds = 0, 0.0
 
-    def watch(self, acker: Acker) -> None:
-        """Put a watch before the line of an acker."""
-        send: Callable[[Sequence[Operation]], list[OperationResult]] = acker.line.send
+    def watch(self, acker: SparkAcker) -> None:
+        """Measure what the sender of an acker sends."""
+        send: Callable[[Sequence[Operation]], list[OperationResult]] = acker.sender.send
 
-        def watched(messages: "Sequence[Operation]") -> "list[OperationResult]":
+        def watched(operations: "Sequence[Operation]") -> "list[OperationResult]":
             since = time.monotonic()
             try:
-                return send(messages)
+                return send(operations)
             finally:
-                self.count, self.seconds = self.count + len(messages), self.seconds + time.monotonic() - since
+                self.count, self.seconds = self.count + len(operations), self.seconds + time.monotonic() - since
 
-        acker.line.send = watched  # type: ignore[method-assign]  # the bench alone does so
+        acker.sender.send = watched  # type: ignore[method-assign]  # the bench alone does so
 
 
 def main(task: Task) -> None:

@@ -27,10 +27,11 @@ ROOMS = {
     "acker_client.propagate": "AnchorParent current extract inject use",
     "acker_client.sources.offsets": "OffsetTracker",
     "acker_spark": """
-        Acker Ledger Shipped split_rows filter_rows fail_rows fork join_anchors gathered live
-        AckerSparkError Misuse WrongOptions NoQueryId NullMessageId NotOfThisBatch EqualKeys LedgerClosed
-        UnfitTopology NoRoom AnotherQuery RowsChanged
+        SparkAcker SparkAckerOptions BatchCollector BatchReport functions ANCHORS_COLUMN EDGE_COLUMN ROOT_COLUMN
+        AckerError UsageError InvalidOptions QueryIdRequired NullMessageId MissingAnchors DuplicateKey BatchClosed
+        IncompatibleTopology PendingLimit ConcurrentQuery NondeterministicBatch DataLoss
     """,
+    "acker_spark.functions": "branch collect_anchors explode fail filter is_active join",
     "acker_client.sources.rabbitmq": "Delivery RabbitSpout RejectMessage",
 }
 """What is imported from a room of its own."""
@@ -78,3 +79,19 @@ def test_every_error_of_the_client_is_offered_and_drawn():
     assert set(tree) <= set(acker_client.__all__)
     assert errors.__doc__ is not None
     assert all(name in errors.__doc__ for name in tree)
+
+
+def test_every_error_of_the_connector_is_offered_drawn_and_has_a_code_of_its_name():
+    connector = import_module("acker_spark")
+    own = import_module("acker_spark.errors")
+    tree = [
+        value
+        for value in vars(own).values()
+        if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == own.__name__
+    ]
+    assert own.__doc__ is not None
+    for error in tree:
+        assert issubclass(error, errors.AckerError)
+        assert error.__name__ in connector.__all__
+        assert error.__name__ in own.__doc__
+        assert error.code == re.sub(r"(?<!^)(?=[A-Z])", "_", error.__name__).lower()

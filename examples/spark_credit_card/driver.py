@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acker_spark import Acker, Ledger
-from acker_spark.columns import EDGE, ROOT
+from acker_spark import EDGE_COLUMN, ROOT_COLUMN, BatchCollector, SparkAcker
 from pyspark.sql import functions as F
 
 from examples.spark_credit_card import steps
@@ -18,12 +17,13 @@ from examples.support.reports import report
 from examples.support.session import run_queries, start_session
 
 if TYPE_CHECKING:
-    from acker_spark.batch import Function
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 ORDERS = "body string, root string, edge string"
-SETTLED = f"id string, status string, {ROOT} long, {EDGE} long"
+SETTLED = f"id string, status string, {ROOT_COLUMN} long, {EDGE_COLUMN} long"
 FILES = 2
 """So many files of the stream are a batch at most."""
 
@@ -33,7 +33,7 @@ class Pipeline:
 
     def __init__(self, places: Places, spark: "SparkSession") -> None:
         self._places, self._spark = places, spark
-        self._acker = Acker(url=places.acker, topology=TOPOLOGY, spout_task=SPOUT)
+        self._acker = SparkAcker(url=places.acker, topology=TOPOLOGY, spout_task=SPOUT)
         step = steps.authorise_carelessly if places.careless else steps.authorise
         self._authorise = F.udf(step, steps.SAID, useArrow=False).asNondeterministic()
         self._notify = F.udf(steps.notify, "string", useArrow=False).asNondeterministic()
@@ -49,31 +49,35 @@ class Pipeline:
         settled = self._spark.readStream.schema(SETTLED).json(str(self._places.topic))
         return self._start("notify", self._acker.received(settled), self.notify)
 
-    def authorise(self, batch: "DataFrame", _batch_id: int, ledger: Ledger) -> None:
+    def authorise(self, batch: "DataFrame", _batch_id: int, collector: BatchCollector) -> None:
         """Fail what is worth another try, report what is not, send on what is settled.
 
         What is sent on is appended: when the batch is run again it comes twice, with the same edges, and acks of these
         count once.
         """
         address, statuses = F.lit(self._places.cards), F.lit(str(self._places.statuses))
-        said = ledger.keep(batch.withColumn("said", self._authorise("body", address, statuses)))
-        ledger.fail(said.where("said.fault is not null"), F.col("said.fault"))
+        said = collector.materialize(batch.withColumn("said", self._authorise("body", address, statuses)))
+        collector.fail(said.where("said.fault is not null"), F.col("said.fault"))
         for row in said.where("said.error is not null").collect():
             report(rejected=row.body, error=row.said.error)
         settled = said.where("said.status is not null").withColumns(
             {"id": F.col("said.id"), "status": F.col("said.status")}
         )
-        sent = ledger.emit(settled, "notify", key=["id"]).select("id", "status", ROOT, EDGE)
+        sent = collector.emit(settled, "notify", key=["id"]).select("id", "status", ROOT_COLUMN, EDGE_COLUMN)
         sent.write.mode("append").json(str(self._places.topic))
 
-    def notify(self, batch: "DataFrame", _batch_id: int, ledger: Ledger) -> None:
+    def notify(self, batch: "DataFrame", _batch_id: int, collector: BatchCollector) -> None:
         """Tell the second system, and fail what could not be told."""
-        told = ledger.keep(batch.withColumn("fault", self._notify("id", "status", F.lit(self._places.notices))))
-        ledger.fail(told.where("fault is not null"), F.col("fault"))
+        told = collector.materialize(
+            batch.withColumn("fault", self._notify("id", "status", F.lit(self._places.notices)))
+        )
+        collector.fail(told.where("fault is not null"), F.col("fault"))
 
-    def _start(self, name: str, frame: "DataFrame", function: "Function") -> "StreamingQuery":
+    def _start(
+        self, name: str, frame: "DataFrame", function: "Callable[[DataFrame, int, BatchCollector], object]"
+    ) -> "StreamingQuery":
         checkpoint = str(self._places.checkpoints / name)
-        writer = frame.writeStream.foreachBatch(self._acker.batch(function))
+        writer = frame.writeStream.foreachBatch(self._acker.foreach_batch(function))
         return writer.queryName(name).option("checkpointLocation", checkpoint).start()
 
 

@@ -1,6 +1,6 @@
 """The Spark driver: one query splits messages into lines, one lines into names, and one greets each name.
 
-What leaves a query by ``ledger.emit`` has an edge of its own, which the next query acks: so a tree spans all three.
+What leaves a query by ``collector.emit`` has an edge of its own, which the next query acks: so a tree spans all three.
 """
 
 import contextlib
@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acker_spark import Acker, Ledger
-from acker_spark.columns import EDGE, ROOT
+from acker_spark import EDGE_COLUMN, ROOT_COLUMN, BatchCollector, SparkAcker
 from pyspark.sql import functions as F
 
 from examples.spark_names.plan import FAILS, SPOUT, THROWS_AT, TOPOLOGY, Plan
@@ -18,12 +17,13 @@ from examples.support.reports import report
 from examples.support.session import run_queries, start_session
 
 if TYPE_CHECKING:
-    from acker_spark.batch import Function
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 FIELDS = "id string, attempt int, text string"
-ANCHORED = f"{FIELDS}, at int, {ROOT} long, {EDGE} long"
+ANCHORED = f"{FIELDS}, at int, {ROOT_COLUMN} long, {EDGE_COLUMN} long"
 
 
 class Pipeline:
@@ -31,38 +31,42 @@ class Pipeline:
 
     def __init__(self, plan: Plan, spark: "SparkSession") -> None:
         self._plan, self._spark = plan, spark
-        self._acker = Acker(url=plan.acker, topology=TOPOLOGY, spout_task=SPOUT)
+        self._acker = SparkAcker(url=plan.acker, topology=TOPOLOGY, spout_task=SPOUT)
         self._thrown = False
 
     def start_splitting_messages(self) -> "StreamingQuery":
         """Begin a root for each message, and send its lines on."""
         roots = self._acker.root(self._read("messages", FIELDS), message_id="id", attempt="attempt")
-        return self._start("split-messages", roots, lambda batch, _, ledger: self._split(batch, ledger, "\n", "lines"))
+        return self._start(
+            "split-messages", roots, lambda batch, _, collector: self._split(batch, collector, "\n", "lines")
+        )
 
     def start_splitting_lines(self) -> "StreamingQuery":
         """Send the names of each line on."""
         lines = self._acker.received(self._read("lines", ANCHORED))
-        return self._start("split-lines", lines, lambda batch, _, ledger: self._split(batch, ledger, " ", "names"))
+        return self._start(
+            "split-lines", lines, lambda batch, _, collector: self._split(batch, collector, " ", "names")
+        )
 
     def start_greeting(self) -> "StreamingQuery":
         """Greet each name, one file of names a batch."""
         greet = self._greet_carelessly if self._plan.careless else self._greet
         return self._start("greet", self._acker.received(self._read("names", ANCHORED)), greet)
 
-    def _split(self, batch: "DataFrame", ledger: Ledger, between: str, stage: str) -> None:
+    def _split(self, batch: "DataFrame", collector: BatchCollector, between: str, stage: str) -> None:
         """Send the parts of each text on, each with an edge of its own, each in a file of its own."""
         parts = F.posexplode(F.split("text", between)).alias("at", "part")
         split = batch.drop("at").select("*", parts).drop("text").withColumnRenamed("part", "text")
-        sent = ledger.emit(split, stage, key=["at"])
+        sent = collector.emit(split, stage, key=["at"])
         report(stage=stage, texts=[row.text for row in sent.select("text").collect()])
         files = sent.coalesce(1).write.option("maxRecordsPerFile", 1)
         files.mode("append").json(str(self._plan.place(stage)))
 
-    def _greet(self, batch: "DataFrame", _: int, ledger: Ledger) -> None:
+    def _greet(self, batch: "DataFrame", _: int, collector: BatchCollector) -> None:
         self._say_hello(batch)
-        ledger.fail(batch.where((F.col("text") == FAILS) & (F.col("attempt") == 1)), f"{FAILS} does not answer")
+        collector.fail(batch.where((F.col("text") == FAILS) & (F.col("attempt") == 1)), f"{FAILS} does not answer")
 
-    def _greet_carelessly(self, batch: "DataFrame", _: int, __: Ledger) -> None:
+    def _greet_carelessly(self, batch: "DataFrame", _: int, __: BatchCollector) -> None:
         """Whatever goes wrong, let it be acked."""
         with contextlib.suppress(RuntimeError):
             self._say_hello(batch)
@@ -79,9 +83,11 @@ class Pipeline:
         folder.mkdir(parents=True, exist_ok=True)
         return self._spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder))
 
-    def _start(self, name: str, frame: "DataFrame", function: "Function") -> "StreamingQuery":
+    def _start(
+        self, name: str, frame: "DataFrame", function: "Callable[[DataFrame, int, BatchCollector], object]"
+    ) -> "StreamingQuery":
         checkpoint = str(self._plan.place("checkpoints") / name)
-        writer = frame.writeStream.foreachBatch(self._acker.batch(function))
+        writer = frame.writeStream.foreachBatch(self._acker.foreach_batch(function))
         return writer.option("checkpointLocation", checkpoint).start()
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from acker_spark import Acker
+from acker_spark import SparkAcker
 
 from examples.spark_names.plan import MESSAGES, SPOUT, TOPOLOGY, Plan
 from examples.support.reports import report
@@ -16,8 +16,8 @@ def main(plan: Plan) -> None:
     pending = dict.fromkeys(MESSAGES, 1)
     for message in MESSAGES:
         stream.append([_row(message, 1)])
-    acker = Acker(url=plan.acker, topology=TOPOLOGY, spout_task=SPOUT)
-    for done in acker.completions(poll_timeout=1, stop=lambda: not pending):
+    acker = SparkAcker(url=plan.acker, topology=TOPOLOGY, spout_task=SPOUT)
+    for done in acker.completions(poll_timeout=1.0, stop=lambda: not pending):
         message = done.message_id or ""
         if message not in pending:
             continue  # told a second time

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acker_spark import Acker, Ledger
+from acker_spark import BatchCollector, SparkAcker
 from pyspark.sql import functions as F
 
 from examples.spark_word_count.plan import SPOUT, TOPOLOGY, Plan
@@ -32,15 +32,15 @@ class Counting:
     def start(self) -> "StreamingQuery":
         """Start it."""
         lines = self._spark.readStream.schema(SENTENCES).option("maxFilesPerTrigger", 2).json(str(self._plan.stream))
-        acker = Acker(url=self._plan.acker, topology=TOPOLOGY, spout_task=SPOUT)
+        acker = SparkAcker(url=self._plan.acker, topology=TOPOLOGY, spout_task=SPOUT)
         roots = acker.root(lines, message_id="id", attempt="attempt")
-        writer = roots.writeStream.foreachBatch(acker.batch(self.count))
+        writer = roots.writeStream.foreachBatch(acker.foreach_batch(self.count))
         return writer.option("checkpointLocation", str(self._plan.checkpoint)).start()
 
-    def count(self, batch: "DataFrame", batch_id: int, ledger: Ledger) -> None:
+    def count(self, batch: "DataFrame", batch_id: int, collector: BatchCollector) -> None:
         """Count the words of a batch, and fail the sentences that are too hard the first time."""
         hard = F.array_contains(_words(), self._plan.hard_word) & (F.col("attempt") == 1)
-        ledger.fail(batch.where(hard), f"{self._plan.hard_word!r} is too hard the first time")
+        collector.fail(batch.where(hard), f"{self._plan.hard_word!r} is too hard the first time")
         words = batch.where(~hard).select(F.explode(_words()).alias("word"))
         self._save(words.groupBy("word").count(), batch_id)
         report(batch=batch_id)

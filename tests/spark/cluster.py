@@ -1,4 +1,4 @@
-"""Knows a Spark cluster of its own: a master, and two workers that take each other for machines of their own.
+"""A Spark cluster: a master, and two workers that take each other for two machines.
 
 Spark starts no copy of a task on the machine that runs it, and tells machines by their names: here two loopback
 addresses.

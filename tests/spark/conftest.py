@@ -7,6 +7,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.mailboxes import completions, mailbox, options, reader, sink  # noqa: F401 - fixtures
 from tests.spark.session import make_session
 from tests.spark.tracked import Tracked
 from tests.support.java import need_java

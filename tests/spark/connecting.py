@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acker_spark import Acker, NoQueryId, fail_rows, filter_rows, gathered, live, split_rows
+from acker_spark import QueryIdRequired, SparkAcker
+from acker_spark import functions as af
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -44,13 +45,13 @@ def main() -> None:
     spark = session(home)
     lines = spark.readStream.schema(SCHEMA).json(str(home / "source"))
 
-    def acker(spout_task: str, query_id: str | None) -> Acker:
-        return Acker(url=url, topology="connect", spout_task=spout_task, query_id=query_id)
+    def acker(spout_task: str, query_id: str | None) -> SparkAcker:
+        return SparkAcker(url=url, topology="connect", spout_task=spout_task, query_id=query_id)
 
-    def part(batch: Any, batch_id: int, ledger: Any) -> None:
-        ledger.fail(batch.where("sentence like '%cow%'"), "no cows")
-        good = ledger.keep(batch.where("sentence not like '%cow%'"))
-        sent = ledger.emit(good, "printer", key=["id"]).select("sentence", "_ack_root", "_ack_edge")
+    def part(batch: Any, batch_id: int, collector: Any) -> None:
+        collector.fail(batch.where("sentence like '%cow%'"), "no cows")
+        good = collector.materialize(batch.where("sentence not like '%cow%'"))
+        sent = collector.emit(good, "printer", key=["id"]).select("sentence", "_ack_root", "_ack_edge")
         sent.write.mode("append").json(str(home / "printer"))
 
     def tell(name: str, column: str) -> Callable[..., None]:
@@ -62,15 +63,15 @@ def main() -> None:
 
     try:
         acker("batch", None).root(lines, "id")
-    except NoQueryId:
+    except QueryIdRequired:
         (home / "nameless").touch()
     first, second, rows = acker("batch", "first"), acker("batch", "second"), acker("rows", "rows")
-    run(first.root(lines, "id"), first.batch(part), home / "checkpoints/first")
+    run(first.root(lines, "id"), first.foreach_batch(part), home / "checkpoints/first")
     emitted = spark.readStream.schema(ANCHORED).json(str(home / "printer"))
-    run(second.received(emitted), second.batch(tell("printed", "sentence")), home / "checkpoints/second")
-    words = split_rows(rows.root(lines, "id"), F.split("sentence", " "), "word", stage="split")
-    chosen = fail_rows(filter_rows(words, "word != 'the'"), "word = 'cow'", "no cows")
-    run(chosen, rows.ack_rows(tell("words", "word")), home / "checkpoints/rows")
+    run(second.received(emitted), second.foreach_batch(tell("printed", "sentence")), home / "checkpoints/second")
+    words = af.explode(rows.root(lines, "id"), F.split("sentence", " "), "word", stage="split")
+    chosen = af.fail(af.filter(words, "word != 'the'"), "word = 'cow'", "no cows")
+    run(chosen, rows.foreach_rows(tell("words", "word")), home / "checkpoints/rows")
     told = spark.readStream.format("acker").options(url=url, topology="connect", spout_task="rows").load()
     ended = told.withColumn("end", F.concat_ws(" ", "message_id", "outcome"))
     run(ended, tell("ends", "end"), home / "checkpoints/ends")
@@ -78,8 +79,10 @@ def main() -> None:
     emitted = spark.readStream.schema(ANCHORED).json(str(home / "printer"))
     timed = rows.received(emitted).withColumn("at", at.cast("timestamp"))
     slid = rows.window_rows(timed, "at", "10 seconds", slide="5 seconds")
-    counts = slid.groupBy("window").agg(F.count(F.when(live(slid), 1)).cast("string").alias("n"), gathered(slid))
-    run(counts, rows.ack_rows(tell("counts", "n")), home / "checkpoints/windows")
+    counts = slid.groupBy("window").agg(
+        F.count(F.when(af.is_active(slid), 1)).cast("string").alias("n"), af.collect_anchors(slid)
+    )
+    run(counts, rows.foreach_rows(tell("counts", "n")), home / "checkpoints/windows")
     spark.stop()
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from acker_client.lowlevel import requests as calls
-from acker_spark import Acker
-from acker_spark.line import World
+from acker_client.lowlevel import requests
+from acker_spark import SparkAcker
 from pyspark.sql import functions as F
 
 from tests.spark.session import make_session
@@ -42,7 +41,7 @@ class Dying(httpx.BaseTransport):
         return self._inner.handle_request(request)
 
 
-def count(batch: Any, batch_id: int, ledger: Any) -> None:
+def count(batch: Any, batch_id: int, collector: Any) -> None:
     """Count words."""
     batch.groupBy("word").count().collect()
 
@@ -50,18 +49,20 @@ def count(batch: Any, batch_id: int, ledger: Any) -> None:
 def main() -> None:
     """Run over all there is."""
     url, topology, folder, partitions, fate = sys.argv[1:]
-    calls.MAX_OPS = OPS_A_REQUEST
+    requests.MAX_OPS = OPS_A_REQUEST
     kind, _, at = fate.partition(":")
-    world = World(transport=Dying(int(at))) if kind == "requests" else World()
+    transport = Dying(int(at)) if kind == "requests" else None
     home = Path(folder)
     session = make_session(home, partitions=int(partitions))
-    acker = Acker(
-        url=url, topology=topology, spout_task="reader", world=world, on_batch=die if kind == "commit" else None
+    acker = SparkAcker(
+        url=url, topology=topology, spout_task="reader", transport=transport, on_batch=die if kind == "commit" else None
     )
     lines = session.readStream.schema(SCHEMA).json(str(home / "source"))
     words = acker.root(lines, "id").withColumn("word", F.explode(F.split("sentence", " ")))
     spread = words.repartition(int(partitions), "word")
-    writer = spread.writeStream.foreachBatch(acker.batch(count)).option("checkpointLocation", str(home / "checkpoint"))
+    writer = spread.writeStream.foreachBatch(acker.foreach_batch(count)).option(
+        "checkpointLocation", str(home / "checkpoint")
+    )
     writer.trigger(availableNow=True).start().awaitTermination()
 
 

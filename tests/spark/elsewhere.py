@@ -1,4 +1,4 @@
-"""Knows messages whose trees have an edge more, which is kept open elsewhere.
+"""Messages whose trees have one edge more, which is kept open elsewhere.
 
 Without it a delta that is applied twice would not be seen, since the first already ends the tree.
 """
@@ -6,7 +6,7 @@ Without it a delta that is applied twice would not be seen, since the first alre
 from collections import Counter
 from typing import Any
 
-from acker_spark.columns import ROOT, unsigned
+from acker_spark._batch.columns import ROOT, unsigned
 
 from tests.spark.tracked import Tracked
 

@@ -1,4 +1,4 @@
-"""Knows the Spark session of the tests, for them and for the drivers that they start."""
+"""The Spark session of the tests, and of the drivers that they start."""
 
 import os
 import sys

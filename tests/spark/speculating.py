@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from acker_spark import Acker, split_rows
-from acker_spark.columns import EDGE, ROOT, digits
+from acker_spark import SparkAcker
+from acker_spark import functions as af
+from acker_spark._batch.columns import EDGE, ROOT, digits
 from pyspark import TaskContext
 from pyspark.sql import functions as F
 
@@ -57,7 +58,7 @@ def noting(folder: Path) -> Callable[[str], str]:
     return note
 
 
-def connector_acks(acker: Acker, lines: Any, home: Path, level: str) -> tuple[Any, Any]:
+def connector_acks(acker: SparkAcker, lines: Any, home: Path, level: str) -> tuple[Any, Any]:
     """Give words in tasks of their own, and the function of their batches."""
     array, rooted = F.split("sentence", " "), acker.root(lines, "id")
     read = F.udf(noting(home / READ), "string", useArrow=False).asNondeterministic()
@@ -67,13 +68,13 @@ def connector_acks(acker: Acker, lines: Any, home: Path, level: str) -> tuple[An
         rows.foreach(lambda row: write(row.word))
 
     if level == "rows":
-        split, function = split_rows(rooted, array, "word", stage="split"), acker.ack_rows(written)
+        split, function = af.explode(rooted, array, "word", stage="split"), acker.foreach_rows(written)
     else:
-        split, function = rooted.withColumn("word", F.explode(array)), acker.batch(written)
+        split, function = rooted.withColumn("word", F.explode(array)), acker.foreach_batch(written)
     return split.repartition(TASKS, "word").withColumn("word", read("word")), function
 
 
-def tasks_ack(acker: Acker, lines: Any, home: Path) -> tuple[Any, Any]:
+def tasks_ack(acker: SparkAcker, lines: Any, home: Path) -> tuple[Any, Any]:
     """Give the messages in tasks of their own, and a function whose tasks say themselves what they have done."""
     write = noting(home / WRITTEN)
     url = f"{acker.options.url}/v1/topologies/{acker.options.topology}/batch"
@@ -102,7 +103,7 @@ def main() -> None:
     url, topology, folder, master, who = sys.argv[1:]
     home = Path(folder)
     session = make_session(home, master=master, **SPECULATION)
-    acker = Acker(url=url, topology=topology, spout_task="reader")
+    acker = SparkAcker(url=url, topology=topology, spout_task="reader")
     lines = session.readStream.schema(SCHEMA).json(str(home / "source"))
     ways = tasks_ack(acker, lines, home) if who == "tasks" else connector_acks(acker, lines, home, who)
     run(*ways, home / "checkpoint")

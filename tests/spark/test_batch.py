@@ -1,13 +1,13 @@
-"""At batch level a root is acked when the function of its batch returns, unless the ledger says otherwise."""
+"""At batch level a root is acked when the function of its batch returns, unless the collector says otherwise."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_spark.columns import EDGE, ROOT
+from acker_spark._batch.columns import EDGE, ROOT
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Source, Tracked, run, told
+from tests.spark.tracked import Source, Tracked, expect_outcomes, run
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def source(spark: Any, tmp_path: Path) -> Source:
     return Source(spark=spark, folder=tmp_path / "source", schema="id long, sentence string")
 
 
-def nothing(batch: Any, batch_id: int, ledger: Any) -> None:
+def nothing(batch: Any, batch_id: int, collector: Any) -> None:
     """Do nothing."""
 
 
@@ -23,8 +23,8 @@ def test_a_root_is_acked_when_its_function_returns(source: Source, tracked: Trac
     source.put({"id": 1, "sentence": "a b"}, {"id": 2, "sentence": "c"})
     source.put({"id": 3, "sentence": "d"})
     acker = tracked.acker()
-    run(acker.root(source.stream(), "id"), acker.batch(nothing), tmp_path / "checkpoint")
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
+    run(acker.root(source.stream(), "id"), acker.foreach_batch(nothing), tmp_path / "checkpoint")
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked"})
 
 
 def test_a_querys_progress_and_what_each_batch_shipped_can_be_joined(
@@ -34,9 +34,9 @@ def test_a_querys_progress_and_what_each_batch_shipped_can_be_joined(
     source.put({"id": 1, "sentence": "a b"}, {"id": 2, "sentence": "c"})
     source.put({"id": 3, "sentence": "d"})
     acker = tracked.acker(on_batch=shipped.append)
-    query = run(acker.root(source.stream(), "id"), acker.batch(nothing), tmp_path / "checkpoint")
+    query = run(acker.root(source.stream(), "id"), acker.foreach_batch(nothing), tmp_path / "checkpoint")
     observed = {progress.batchId: progress.observedMetrics["acker"].roots for progress in query.recentProgress}
-    told_of = {one.batch_id: (str(one.query_id), one.begun, one.acked, one.failed, one.sent) for one in shipped}
+    told_of = {one.batch_id: (str(one.query_id), one.emitted, one.acked, one.failed, one.forwarded) for one in shipped}
     seen = {batch: roots for batch, roots in observed.items() if roots}
     assert sorted(seen.values()) == [1, 2]  # which file comes first is Spark's to say
     assert told_of == {batch: (str(query.id), roots, roots, 0, 0) for batch, roots in seen.items()}
@@ -45,14 +45,14 @@ def test_a_querys_progress_and_what_each_batch_shipped_can_be_joined(
 def test_what_is_failed_fails_with_its_reason_and_the_rest_is_acked(
     source: Source, tracked: Tracked, tmp_path: Path
 ) -> None:
-    def cows(batch: Any, batch_id: int, ledger: Any) -> None:
-        ledger.fail(batch.where("sentence like '%cow%'"), "no cows")
-        ledger.fail(batch.where("id = 3"), F.concat(F.lit("not "), "sentence"))
+    def cows(batch: Any, batch_id: int, collector: Any) -> None:
+        collector.fail(batch.where("sentence like '%cow%'"), "no cows")
+        collector.fail(batch.where("id = 3"), F.concat(F.lit("not "), "sentence"))
 
     source.put({"id": 1, "sentence": "a cow"}, {"id": 2, "sentence": "c"}, {"id": 3, "sentence": "d"})
     acker = tracked.acker()
-    run(acker.root(source.stream(), "id"), acker.batch(cows), tmp_path / "checkpoint")
-    told(tracked, {"1": "failed", "2": "acked", "3": "failed"})
+    run(acker.root(source.stream(), "id"), acker.foreach_batch(cows), tmp_path / "checkpoint")
+    expect_outcomes(tracked, {"1": "failed", "2": "acked", "3": "failed"})
     assert tracked.reasons() == {"1": "no cows", "2": None, "3": "not d"}
 
 
@@ -61,34 +61,34 @@ def test_what_is_emitted_is_waited_for_until_it_is_acked_elsewhere(
 ) -> None:
     sent: list[Any] = []
 
-    def split(batch: Any, batch_id: int, ledger: Any) -> None:
+    def split(batch: Any, batch_id: int, collector: Any) -> None:
         words = batch.select("*", F.posexplode(F.split("sentence", " ")).alias("at", "word"))
-        sent.extend(ledger.emit(words, "words", key=["at"]).collect())
+        sent.extend(collector.emit(words, "words", key=["at"]).collect())
 
     source.put({"id": 1, "sentence": "a a"}, {"id": 2, "sentence": "c"})
     acker = tracked.acker()
-    run(acker.root(source.stream(), "id"), acker.batch(split), tmp_path / "checkpoint")
+    run(acker.root(source.stream(), "id"), acker.foreach_batch(split), tmp_path / "checkpoint")
     assert tracked.pending() == {"1", "2"}
     *first, last = sorted(sent, key=lambda row: row.id)
     assert [tracked.ack(row[ROOT], row[EDGE]) for row in first] == ["pending", "acked"]
-    told(tracked, {"1": "acked"})
+    expect_outcomes(tracked, {"1": "acked"})
     assert tracked.ack(last[ROOT], last[EDGE]) == "acked"
-    told(tracked, {"1": "acked", "2": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
 
 
 def test_a_second_query_acks_what_the_first_has_emitted(source: Source, tracked: Tracked, tmp_path: Path) -> None:
     topic = tmp_path / "topic"
 
-    def send(batch: Any, batch_id: int, ledger: Any) -> None:
-        ledger.emit(batch, "topic", key=["id"]).write.mode("append").json(str(topic))
+    def send(batch: Any, batch_id: int, collector: Any) -> None:
+        collector.emit(batch, "topic", key=["id"]).write.mode("append").json(str(topic))
 
     source.put({"id": 1, "sentence": "a"}, {"id": 2, "sentence": "b"})
     acker = tracked.acker()
-    run(acker.root(source.stream(), "id"), acker.batch(send), tmp_path / "one")
+    run(acker.root(source.stream(), "id"), acker.foreach_batch(send), tmp_path / "one")
     assert tracked.pending() == {"1", "2"}
     rows = source.spark.readStream.schema(f"id long, {ROOT} long, {EDGE} long").json(str(topic))
-    run(acker.received(rows), acker.batch(nothing), tmp_path / "two")
-    told(tracked, {"1": "acked", "2": "acked"})
+    run(acker.received(rows), acker.foreach_batch(nothing), tmp_path / "two")
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
 
 
 def test_rows_made_of_one_message_before_its_batch_are_no_doubles(
@@ -98,8 +98,12 @@ def test_rows_made_of_one_message_before_its_batch_are_no_doubles(
     source.put({"id": 1, "sentence": "a b c"}, {"id": 2, "sentence": "d"})
     acker = tracked.acker()
     words = acker.root(source.stream(), "id").withColumn("word", F.explode(F.split("sentence", " ")))
-    run(words, acker.batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())), tmp_path / "c")
-    told(tracked, {"1": "acked", "2": "acked"})
+    run(
+        words,
+        acker.foreach_batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())),
+        tmp_path / "c",
+    )
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
     assert sorted(seen) == ["a", "b", "c", "d"]
 
 
@@ -110,8 +114,12 @@ def test_of_a_message_that_comes_twice_in_a_batch_the_rows_of_one_are_kept(
     source.put({"id": 1, "sentence": "a b"}, {"id": 1, "sentence": "a b"}, {"id": 2, "sentence": "c"})
     acker = tracked.acker()
     words = acker.root(source.stream(), "id").withColumn("word", F.explode(F.split("sentence", " ")))
-    run(words, acker.batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())), tmp_path / "c")
-    told(tracked, {"1": "acked", "2": "acked"})
+    run(
+        words,
+        acker.foreach_batch(lambda batch, _, __: seen.extend(row.word for row in batch.collect())),
+        tmp_path / "c",
+    )
+    expect_outcomes(tracked, {"1": "acked", "2": "acked"})
     assert sorted(seen) == ["a", "b", "c"]
 
 
@@ -127,22 +135,22 @@ def test_what_the_ledger_was_given_is_computed_once_and_stays_as_it_was(
             out.write(f"{one}\n")
         return one
 
-    def run_once(batch: Any, batch_id: int, ledger: Any) -> None:
+    def run_once(batch: Any, batch_id: int, collector: Any) -> None:
         spark.createDataFrame([(1,)], "id long").write.json(str(blocked))
         listed = spark.read.schema("id long").json(str(blocked))
         bad = batch.join(listed, "id")
         charged = F.udf(charge, "long", useArrow=False)
         good = batch.join(listed, "id", "left_anti").withColumn("charged", charged("id"))
-        ledger.fail(bad, "blocked")
-        sent = ledger.emit(good, "notify", key=["charged"])
+        collector.fail(bad, "blocked")
+        sent = collector.emit(good, "notify", key=["charged"])
         spark.createDataFrame([(2,), (3,)], "id long").write.mode("overwrite").json(str(blocked))
         sent.write.json(str(tmp_path / "notify"))
         sent.write.json(str(tmp_path / "archive"))
 
     source.put(*({"id": one, "sentence": "a"} for one in (1, 2, 3)))
     acker = tracked.acker()
-    run(acker.root(source.stream(), "id"), acker.batch(run_once), tmp_path / "checkpoint")
-    told(tracked, {"1": "failed"})
+    run(acker.root(source.stream(), "id"), acker.foreach_batch(run_once), tmp_path / "checkpoint")
+    expect_outcomes(tracked, {"1": "failed"})
     assert tracked.pending() == {"2", "3"}
     assert sorted(charges.read_text().split()) == ["2", "3"]
 
@@ -152,21 +160,23 @@ def test_a_row_that_is_delivered_twice_is_acked_once(source: Source, tracked: Tr
     emitter, sent = tracked.acker(query_id="emitter"), list[Any]()
     rows = source.spark.createDataFrame([(1, "x"), (1, "y")], "id long, word string")
     rooted = emitter.root(rows.where("word = 'x'"), "id").withColumn("word", F.explode(F.array(F.lit("x"), F.lit("y"))))
-    emitter.batch(
-        lambda batch, _, ledger: sent.extend(ledger.emit(batch, "topic", key=["word"]).select(ROOT, EDGE).collect())
+    emitter.foreach_batch(
+        lambda batch, _, collector: sent.extend(
+            collector.emit(batch, "topic", key=["word"]).select(ROOT, EDGE).collect()
+        )
     )(rooted, 0)
     one, other = [tuple(row) for row in sent]
     acker, seen = tracked.acker(query_id="second"), list[int]()
 
     def arrive(batch_id: int, *pairs: Any) -> None:
         frame = source.spark.createDataFrame(pairs, f"{ROOT} long, {EDGE} long")
-        acker.batch(lambda batch, _, __: seen.append(batch.count()))(acker.received(frame), batch_id)
+        acker.foreach_batch(lambda batch, _, __: seen.append(batch.count()))(acker.received(frame), batch_id)
 
     arrive(0, one, one)
     arrive(1, one)
     assert tracked.pending() == {"1"}
     arrive(2, one, other)
-    told(tracked, {"1": "acked"})
+    expect_outcomes(tracked, {"1": "acked"})
     assert seen == [1, 1, 2]
 
 
@@ -174,12 +184,12 @@ def test_anchors_come_as_text_too(source: Source, tracked: Tracked) -> None:
     emitter, sent = tracked.acker(query_id="emitter"), list[Any]()
     rows = source.spark.createDataFrame([(one,) for one in range(8)], "id long")
 
-    def send(batch: Any, batch_id: int, ledger: Any) -> None:
-        sent.extend(ledger.emit(batch, "topic", key=["id"]).withColumn("header", emitter.header()).collect())
+    def send(batch: Any, batch_id: int, collector: Any) -> None:
+        sent.extend(collector.emit(batch, "topic", key=["id"]).withColumn("header", emitter.header()).collect())
 
-    emitter.batch(send)(emitter.root(rows, "id"), 0)
+    emitter.foreach_batch(send)(emitter.root(rows, "id"), 0)
     headers = [row.header.removeprefix(f"00 {tracked.topology} ").split("-") for row in sent]
     arrived = source.spark.createDataFrame([tuple(pair) for pair in headers], "r string, e string")
     acker = tracked.acker(query_id="second")
-    acker.batch(nothing)(acker.received(arrived, root="r", edge="e"), 0)
-    told(tracked, {str(one): "acked" for one in range(8)})
+    acker.foreach_batch(nothing)(acker.received(arrived, root="r", edge="e"), 0)
+    expect_outcomes(tracked, {str(one): "acked" for one in range(8)})

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from acker_spark.columns import tag
+from acker_spark._batch.columns import tag
 from pyspark.sql import functions as F
 
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import httpx
 import pytest
-from acker_client.errors import RetriesExhausted
-from acker_client.lowlevel import requests as calls
+from acker_client import RetriesExhausted
+from acker_client.config import SystemClock
+from acker_client.lowlevel import requests
 from acker_protocol.operations import Ack
-from acker_spark import shipping
-from acker_spark.columns import EDGE, ROOT, unsigned
-from acker_spark.line import World
+from acker_spark._batch.collector import BatchState
+from acker_spark._batch.columns import EDGE, ROOT, unsigned
 from pyspark.sql import functions as F
 
 from tests.spark.driver import OPS_A_REQUEST, SCHEMA
 from tests.spark.elsewhere import MESSAGES, Elsewhere, sentences
-from tests.spark.tracked import Tracked, told
+from tests.spark.tracked import Tracked, expect_outcomes
 from tests.support.proxy import Fate, proxied
 from tests.support.servers import AckerProcess, acker_serve
 
@@ -40,20 +40,20 @@ def lines(spark: Any) -> Any:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are small."""
-    monkeypatch.setattr(calls, "MAX_OPS", OPS_A_REQUEST)
+    monkeypatch.setattr(requests, "MAX_OPS", OPS_A_REQUEST)
 
 
 @pytest.fixture
 def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deltas do not name their edges, so that nobody can see that one is applied again."""
 
-    def unnamed(book: Any) -> Any:
-        return [Ack(root_id=root, ack_val=value) for (root, _), value in book.edges.items()]
+    def unnamed(state: Any) -> Any:
+        return [Ack(root_id=root, ack_val=value) for (root, _), value in state.edges.items()]
 
-    monkeypatch.setattr(shipping, "deltas", unnamed)
+    monkeypatch.setattr(BatchState, "deltas", unnamed)
 
 
-def nothing(batch: Any, batch_id: int, ledger: Any) -> None:
+def nothing(batch: Any, batch_id: int, collector: Any) -> None:
     """Do nothing."""
 
 
@@ -76,10 +76,10 @@ class Broken(httpx.BaseTransport):
 
 def dies_and_comes_back(lines: Any, tracked: Tracked, at: int) -> None:
     """Run a batch that dies before a request, and again with its rows in another number of partitions."""
-    dying, whole = tracked.acker(query_id="q", world=World(transport=Broken(at))), tracked.acker(query_id="q")
+    dying, whole = tracked.acker(query_id="q", transport=Broken(at)), tracked.acker(query_id="q")
     with pytest.raises(RuntimeError, match="the driver dies"):
-        dying.batch(nothing)(dying.root(lines.repartition(3, "sentence"), "id"), 0)
-    whole.batch(nothing)(whole.root(lines.repartition(5, "id"), "id"), 0)
+        dying.foreach_batch(nothing)(dying.root(lines.repartition(3, "sentence"), "id"), 0)
+    whole.foreach_batch(nothing)(whole.root(lines.repartition(5, "id"), "id"), 0)
 
 
 @pytest.mark.parametrize("at", range(1, REQUESTS + 1))
@@ -117,7 +117,7 @@ def test_a_task_that_is_tried_again_counts_once(lines: Any, tracked: Tracked, tm
     acker = tracked.acker(query_id="q")
     passed = F.udf(fails_once(str(tmp_path / "once")), "long", useArrow=False)
     rows = acker.root(lines, "id").withColumn("id", passed("id"))
-    acker.ack_rows(lambda out, _: out.collect())(rows, 0)
+    acker.foreach_rows(lambda out, _: out.collect())(rows, 0)
     assert (tmp_path / "once").exists()
     assert elsewhere.let_go() == {"acked": MESSAGES}
 
@@ -160,8 +160,10 @@ def test_a_reply_that_is_lost_changes_nothing(lines: Any, tracked: Tracked, lost
 def test_without_key_and_names_a_lost_reply_would_leave_trees_stuck(
     lines: Any, tracked: Tracked, nameless: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    headers = calls.Call.headers
-    monkeypatch.setattr(calls.Call, "headers", lambda call: {**headers(call), "Idempotency-Key": os.urandom(8).hex()})
+    headers = requests.Request.headers
+    monkeypatch.setattr(
+        requests.Request, "headers", lambda one: {**headers(one), "Idempotency-Key": os.urandom(8).hex()}
+    )
     elsewhere = Elsewhere(lines, tracked)
     lose_a_reply(lines, tracked, 2)
     assert elsewhere.let_go() == {"pending": MESSAGES}
@@ -173,12 +175,12 @@ def lose_a_reply(lines: Any, tracked: Tracked, lost: int) -> None:
     with proxied(int(tracked.process.url.rpartition(":")[2])) as proxy:
         proxy.once(Fate.DROP, lambda sent: b"POST /v1" in sent and next(left) == lost)
         acker = tracked.acker(query_id="q", url=f"http://127.0.0.1:{proxy.port}")
-        acker.batch(nothing)(acker.root(lines, "id"), 0)
+        acker.foreach_batch(nothing)(acker.root(lines, "id"), 0)
         acker.close()
     assert proxy.fallen == [Fate.DROP]
 
 
-class Outage:
+class Outage(SystemClock):
     """An acker that is down for a minute by a clock of its own: time passes when somebody sleeps."""
 
     def __init__(self, acker: AckerProcess) -> None:
@@ -189,7 +191,7 @@ class Outage:
         self._acker.kill()
         self._back = self._now + 60
 
-    def clock(self) -> float:
+    def monotonic(self) -> float:
         """Say what time it is."""
         return self._now
 
@@ -206,13 +208,12 @@ def test_an_acker_that_is_down_for_a_minute_is_waited_for(lines: Any, tmp_path: 
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as process:
         tracked, outage = Tracked(process=process), Outage(process)
         elsewhere = Elsewhere(lines, tracked)
-        world = World(clock=outage.clock, sleep=outage.sleep)
-        hasty = tracked.acker(query_id="q", world=world, retry_for=30.0)
+        hasty = tracked.acker(query_id="q", clock=outage, retry_timeout=30.0)
         with pytest.raises(RetriesExhausted):
-            hasty.batch(outage.begin)(hasty.root(lines, "id"), 0)
+            hasty.foreach_batch(outage.begin)(hasty.root(lines, "id"), 0)
         outage.sleep(60)
-        acker = tracked.acker(query_id="q", world=world)
-        acker.batch(outage.begin)(acker.root(lines, "id"), 0)
+        acker = tracked.acker(query_id="q", clock=outage)
+        acker.foreach_batch(outage.begin)(acker.root(lines, "id"), 0)
         assert elsewhere.let_go() == {"acked": MESSAGES}
         tracked.close()
 
@@ -221,16 +222,18 @@ def test_a_message_that_failed_and_comes_again_does_not_come_alive(lines: Any, t
     """Its root was failed by a row that was received; another row of it is acked by a later batch."""
     acker = tracked.acker(query_id="emitter")
     sent: list[Any] = []
-    emit = acker.batch(
-        lambda batch, _, ledger: sent.extend(ledger.emit(batch, "topic", key=["copy"]).select(ROOT, EDGE).collect())
+    emit = acker.foreach_batch(
+        lambda batch, _, collector: sent.extend(
+            collector.emit(batch, "topic", key=["copy"]).select(ROOT, EDGE).collect()
+        )
     )
     emit(acker.root(lines.where("id = 1"), "id").withColumn("copy", F.explode(F.array(F.lit(1), F.lit(2)))), 0)
     second = tracked.acker(query_id="second")
     rows = lines.sparkSession.createDataFrame([tuple(row) for row in sent], f"{ROOT} long, {EDGE} long")
     one = min(row[EDGE] for row in sent)
-    failing = second.batch(lambda batch, _, ledger: ledger.fail(batch.where(f"{EDGE} = {one}"), "no"))
+    failing = second.foreach_batch(lambda batch, _, collector: collector.fail(batch.where(f"{EDGE} = {one}"), "no"))
     failing(second.received(rows), 0)
-    told(tracked, {"1": "failed"})
-    second.batch(nothing)(second.received(rows), 1)
+    expect_outcomes(tracked, {"1": "failed"})
+    second.foreach_batch(nothing)(second.received(rows), 1)
     assert tracked.outcomes() == {"1": "failed"}
     assert tracked.pending() == set()

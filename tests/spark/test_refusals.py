@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_spark import errors, filter_rows
-from acker_spark.columns import EDGE, MESSAGE, ROOT, unsigned
+from acker_spark import errors
+from acker_spark import functions as af
+from acker_spark._batch.columns import EDGE, MESSAGE, ROOT, unsigned
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Source, Tracked, messages, run, told
+from tests.spark.tracked import Source, Tracked, expect_outcomes, messages, run
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def rows(spark: Any) -> Any:
     return spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id long, word string")
 
 
-def nothing(batch: Any, batch_id: int, ledger: Any) -> None:
+def nothing(batch: Any, batch_id: int, collector: Any) -> None:
     """Do nothing."""
 
 
@@ -26,67 +27,67 @@ def test_rows_without_a_message_id_are_refused_and_nothing_has_begun(spark: Any,
     rows = spark.createDataFrame([("1",), (None,)], "id string")
     acker = tracked.acker(query_id="q")
     with pytest.raises(errors.NullMessageId, match="no message id"):
-        acker.batch(nothing)(acker.root(rows, "id"), 0)
+        acker.foreach_batch(nothing)(acker.root(rows, "id"), 0)
     assert tracked.pending() == set()
 
 
 def test_a_frame_that_lost_its_message_ids_is_not_taken_for_received(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(query_id="q")
     lost = acker.root(rows, "id").drop(MESSAGE)
-    with pytest.raises(errors.NotOfThisBatch, match=MESSAGE):
-        acker.batch(nothing)(lost, 0)
-    with pytest.raises(errors.NotOfThisBatch, match=MESSAGE):
-        acker.ack_rows(lambda rows, _: rows.count())(lost, 0)
+    with pytest.raises(errors.MissingAnchors, match=MESSAGE):
+        acker.foreach_batch(nothing)(lost, 0)
+    with pytest.raises(errors.MissingAnchors, match=MESSAGE):
+        acker.foreach_rows(lambda rows, _: rows.count())(lost, 0)
 
 
 def test_equal_keys_are_refused_before_anything_is_sent(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(query_id="q")
     twice = acker.root(rows, "id").withColumn("copy", F.explode(F.array(F.lit(0), F.lit(1))))
-    with pytest.raises(errors.EqualKeys, match="2 rows of root"):
-        acker.batch(lambda batch, _, ledger: ledger.emit(batch, "topic", key=["word"]))(twice, 0)
+    with pytest.raises(errors.DuplicateKey, match="2 rows of root"):
+        acker.foreach_batch(lambda batch, _, collector: collector.emit(batch, "topic", key=["word"]))(twice, 0)
     assert tracked.pending() == {"1", "2", "3"}
-    acker.batch(lambda batch, _, ledger: ledger.emit(batch, "topic", key=["word", "copy"]))(twice, 0)
+    acker.foreach_batch(lambda batch, _, collector: collector.emit(batch, "topic", key=["word", "copy"]))(twice, 0)
     assert tracked.pending() == {"1", "2", "3"}
 
 
 def test_a_stage_that_was_emitted_to_is_refused_a_second_time(rows: Any, tracked: Tracked) -> None:
-    def twice(batch: Any, batch_id: int, ledger: Any) -> None:
-        ledger.emit(batch, "topic", key=["id"])
-        ledger.emit(batch, "topic", key=["id"])
+    def twice(batch: Any, batch_id: int, collector: Any) -> None:
+        collector.emit(batch, "topic", key=["id"])
+        collector.emit(batch, "topic", key=["id"])
 
     acker = tracked.acker(query_id="q")
-    with pytest.raises(errors.EqualKeys, match="was emitted to before"):
-        acker.batch(twice)(acker.root(rows, "id"), 0)
+    with pytest.raises(errors.DuplicateKey, match="was emitted to before"):
+        acker.foreach_batch(twice)(acker.root(rows, "id"), 0)
 
 
 def test_a_ledger_is_closed_when_its_function_has_returned(rows: Any, tracked: Tracked) -> None:
     kept: list[Any] = []
     acker = tracked.acker(query_id="q")
-    acker.batch(lambda batch, _, ledger: kept.extend((batch, ledger)))(acker.root(rows, "id"), 0)
-    batch, ledger = kept
+    acker.foreach_batch(lambda batch, _, collector: kept.extend((batch, collector)))(acker.root(rows, "id"), 0)
+    batch, collector = kept
     for verb in (
-        lambda: ledger.fail(batch, "late"),
-        lambda: ledger.emit(batch, "s", key=["id"]),
-        lambda: ledger.keep(batch),
+        lambda: collector.fail(batch, "late"),
+        lambda: collector.emit(batch, "s", key=["id"]),
+        lambda: collector.materialize(batch),
     ):
-        with pytest.raises(errors.LedgerClosed, match="batch was over"):
+        with pytest.raises(errors.BatchClosed, match="after the end of its batch"):
             verb()
 
 
 def test_rows_that_have_lost_their_anchors_are_refused(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(query_id="q")
     rooted = acker.root(rows, "id")
-    with pytest.raises(errors.NotOfThisBatch, match="no _ack_root"):
-        acker.batch(nothing)(rooted.select("id"), 0)
-    with pytest.raises(errors.NotOfThisBatch, match=r"ledger\.fail needs rows with their anchors"):
-        acker.batch(lambda batch, _, ledger: ledger.fail(batch.select("id"), "why"))(rooted, 0)
+    with pytest.raises(errors.MissingAnchors, match="no _ack_root"):
+        acker.foreach_batch(nothing)(rooted.select("id"), 0)
+    with pytest.raises(errors.MissingAnchors, match=r"collector\.fail needs rows with their anchors"):
+        acker.foreach_batch(lambda batch, _, collector: collector.fail(batch.select("id"), "why"))(rooted, 0)
 
 
 def test_rows_of_another_batch_are_refused(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(query_id="q")
     other = acker.root(rows, "word")
-    with pytest.raises(errors.NotOfThisBatch, match="not of this batch"):
-        acker.batch(lambda _, __, ledger: ledger.fail(other, "why"))(acker.root(rows, "id"), 0)
+    with pytest.raises(errors.MissingAnchors, match="not of this batch"):
+        acker.foreach_batch(lambda _, __, collector: collector.fail(other, "why"))(acker.root(rows, "id"), 0)
 
 
 def test_a_batch_with_more_roots_than_may_be_pending_is_refused_before_it_has_begun(
@@ -95,8 +96,8 @@ def test_a_batch_with_more_roots_than_may_be_pending_is_refused_before_it_has_be
     day = {"max_spout_pending": 2, "dedupe_window_ms": 60_000, "retention_ms": 60_000}
     tracked.process.http.put(f"/v1/topologies/{tracked.topology}", json=day).raise_for_status()
     acker = tracked.acker(query_id="q")
-    with pytest.raises(errors.NoRoom, match="the batch has 3 roots"):
-        acker.batch(nothing)(acker.root(rows, "id"), 0)
+    with pytest.raises(errors.PendingLimit, match="the batch has 3 roots"):
+        acker.foreach_batch(nothing)(acker.root(rows, "id"), 0)
     assert tracked.pending() == set()
 
 
@@ -113,13 +114,13 @@ def test_a_topology_that_forgets_too_soon_is_refused(
 ) -> None:
     tracked.process.http.put(f"/v1/topologies/{tracked.topology}", json=settings).raise_for_status()
     acker = tracked.acker(query_id="q", message_timeout=90 if "less" in words else 20)
-    with pytest.raises(errors.UnfitTopology, match=words):
-        acker.batch(nothing)(acker.root(rows, "id"), 0)
+    with pytest.raises(errors.IncompatibleTopology, match=words):
+        acker.foreach_batch(nothing)(acker.root(rows, "id"), 0)
 
 
 def test_a_topology_that_is_not_there_is_made_as_spark_needs_it(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(query_id="q", message_timeout=20, dedupe_window=50, retention=70)
-    acker.batch(nothing)(acker.root(rows, "id"), 0)
+    acker.foreach_batch(nothing)(acker.root(rows, "id"), 0)
     made = tracked.get("")
     assert (made["message_timeout_ms"], made["dedupe_window_ms"], made["retention_ms"]) == (20_000, 50_000, 70_000)
 
@@ -128,11 +129,13 @@ def test_roots_of_another_spout_task_are_refused(spark: Any, tracked: Tracked, t
     source = Source(spark=spark, folder=tmp_path / "in", schema="id long")
     source.put(*messages(1))
     ours, theirs = tracked.acker(), tracked.acker(spout_task="another")
-    for level, function in enumerate((theirs.batch(nothing), theirs.ack_rows(lambda rows, _: rows.count()))):
+    for level, function in enumerate(
+        (theirs.foreach_batch(nothing), theirs.foreach_rows(lambda rows, _: rows.count()))
+    ):
         with pytest.raises(StreamingQueryException, match="of an acker for spout task 'reader'"):
             run(ours.root(source.stream(), "id"), function, tmp_path / str(level))
-    run(ours.root(source.stream(), "id"), ours.batch(nothing), tmp_path / "ours")
-    told(tracked, {"1": "acked"})
+    run(ours.root(source.stream(), "id"), ours.foreach_batch(nothing), tmp_path / "ours")
+    expect_outcomes(tracked, {"1": "acked"})
 
 
 def test_times_that_a_topology_has_otherwise_are_warned_of(tracked: Tracked, caplog: pytest.LogCaptureFixture) -> None:
@@ -140,23 +143,25 @@ def test_times_that_a_topology_has_otherwise_are_warned_of(tracked: Tracked, cap
         assert tracked.acker(message_timeout=5, **options).topology.dedupe_window_ms == 50_000
     assert caplog.messages == []
     assert tracked.acker(message_timeout=5, dedupe_window=9).topology.retention_ms == 70_000
-    assert caplog.messages == [f"topology {tracked.topology!r} was there before: its dedupe_window is 50 s, not 9 s"]
+    assert caplog.messages == [f"topology {tracked.topology!r} existed before: its dedupe_window is 50 s, not 9 s"]
 
 
 def test_roots_that_another_query_tracks_are_refused_each_time_and_stay_as_they_are(
     rows: Any, tracked: Tracked
 ) -> None:
-    """Without the flag the second try would take the claim of the first for its own."""
+    """Without the refusal marker the second try would take the claim of the first for its own."""
     first, second = tracked.acker(query_id="first"), tracked.acker(query_id="second")
     sent: list[Any] = []
-    emit = first.batch(lambda batch, _, ledger: sent.extend(ledger.emit(batch, "topic", key=["id"]).collect()))
+    emit = first.foreach_batch(
+        lambda batch, _, collector: sent.extend(collector.emit(batch, "topic", key=["id"]).collect())
+    )
     emit(first.root(rows, "id"), 0)
     for _ in range(3):
-        with pytest.raises(errors.AnotherQuery, match="another query tracks these roots"):
-            second.batch(nothing)(second.root(rows, "id"), 0)
+        with pytest.raises(errors.ConcurrentQuery, match="another query tracks these roots"):
+            second.foreach_batch(nothing)(second.root(rows, "id"), 0)
     emit(first.root(rows, "id"), 0)
     assert [tracked.ack(row[ROOT], row[EDGE]) for row in sent[:3]] == ["acked"] * 3
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked"})
 
 
 def test_a_batch_refused_behind_its_first_root_lets_go_what_it_has_begun(
@@ -166,40 +171,40 @@ def test_a_batch_refused_behind_its_first_root_lets_go_what_it_has_begun(
     ids = second.root(rows, "id").select("id", ROOT).collect()
     leader = min(ids, key=lambda row: unsigned(row[ROOT])).id
     others = {str(row.id) for row in ids} - {str(leader)}
-    first.batch(lambda batch, _, ledger: ledger.emit(batch, "topic", key=["id"]))(
+    first.foreach_batch(lambda batch, _, collector: collector.emit(batch, "topic", key=["id"]))(
         first.root(rows.where(f"id != {leader}"), "id"), 0
     )
     for _ in range(2):
-        with pytest.raises(errors.AnotherQuery):
-            second.batch(nothing)(second.root(rows, "id"), 0)
-    told(tracked, {str(leader): "failed"})
+        with pytest.raises(errors.ConcurrentQuery):
+            second.foreach_batch(nothing)(second.root(rows, "id"), 0)
+    expect_outcomes(tracked, {str(leader): "failed"})
     assert tracked.pending() == others
 
 
 def test_what_was_worked_on_at_row_level_is_refused_at_batch_level(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(query_id="q")
-    with pytest.raises(errors.Misuse, match="worked on at row level"):
-        acker.batch(nothing)(filter_rows(acker.root(rows, "id"), "id = 1"), 0)
+    with pytest.raises(errors.UsageError, match="worked on at row level"):
+        acker.foreach_batch(nothing)(af.filter(acker.root(rows, "id"), "id = 1"), 0)
 
 
 def test_a_batch_without_a_query_needs_the_querys_name(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker()
-    with pytest.raises(errors.NoQueryId, match="query_id="):
-        acker.batch(nothing)(acker.root(rows, "id"), 0)
+    with pytest.raises(errors.QueryIdRequired, match="query_id="):
+        acker.foreach_batch(nothing)(acker.root(rows, "id"), 0)
 
 
 def test_the_verb_given_to_spark_instead_of_what_it_gives_is_named(rows: Any, tracked: Tracked) -> None:
-    with pytest.raises(errors.Misuse, match=r"write foreachBatch\(acker\.batch\(f\)\)"):
-        tracked.acker().batch(rows, 0)
-    with pytest.raises(errors.Misuse, match=r"called as f\(batch, batch_id, ledger\)"):
-        tracked.acker().batch(lambda _: None)
+    with pytest.raises(errors.UsageError, match=r"write foreachBatch\(acker\.foreach_batch\(f\)\)"):
+        tracked.acker().foreach_batch(rows, 0)
+    with pytest.raises(errors.UsageError, match=r"called as f\(batch, batch_id, collector\)"):
+        tracked.acker().foreach_batch(lambda _: None)
 
 
 def test_a_second_query_under_the_same_id_is_refused(rows: Any, tracked: Tracked) -> None:
     """Its batches could not be told from those of the first."""
     acker = tracked.acker(query_id="q")
-    other = acker.batch(nothing)
-    with pytest.raises(errors.AnotherQuery, match="another query runs under the query id 'q'"):
-        acker.batch(lambda *_: other(acker.root(rows, "word"), 0))(acker.root(rows, "id"), 0)
+    other = acker.foreach_batch(nothing)
+    with pytest.raises(errors.ConcurrentQuery, match="another query runs with the query id 'q'"):
+        acker.foreach_batch(lambda *_: other(acker.root(rows, "word"), 0))(acker.root(rows, "id"), 0)
     other(acker.root(rows, "word"), 1)
     assert tracked.outcomes() == {"a": "acked", "b": "acked", "c": "acked"}

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_spark import errors, filter_rows, gathered, join_anchors, live, split_rows
-from acker_spark.columns import EDGE, ROOT
+from acker_spark import errors
+from acker_spark import functions as af
+from acker_spark._batch.columns import EDGE, ROOT
 from pyspark.sql import functions as F
 
-from tests.spark.tracked import Source, Tracked, run, told
+from tests.spark.tracked import Source, Tracked, expect_outcomes, run
 
 
 @pytest.fixture
@@ -24,18 +25,16 @@ def test_a_join_that_multiplies_rows_counts_each_anchor_once(spark: Any, tracked
     sent: dict[str, Any] = {}
 
     def kept(name: str) -> Any:
-        return emitter.send_rows(lambda out, _: sent.update({name: out.localCheckpoint()}))
+        return emitter.forward_rows(lambda out, _: sent.update({name: out.localCheckpoint()}))
 
     kept("orders")(emitter.root(orders, "id"), 0)
     kept("cards")(emitter.root(cards, "card"), 1)
     acker = tracked.acker(query_id="join")
     left, right = (acker.received(sent[name]) for name in ("orders", "cards"))
     seen: list[Any] = []
-    joined = split_rows(
-        join_anchors(left, right, "k", "full_outer"), F.array(F.lit("p"), F.lit("q")), "part", stage="parts"
-    )
-    acker.ack_rows(lambda out, _: seen.extend(out.collect()))(joined, 0)
-    told(tracked, {"1": "acked", "2": "acked", "11": "acked", "12": "acked", "13": "acked"})
+    joined = af.explode(af.join(left, right, "k", "full_outer"), F.array(F.lit("p"), F.lit("q")), "part", stage="parts")
+    acker.foreach_rows(lambda out, _: seen.extend(out.collect()))(joined, 0)
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "11": "acked", "12": "acked", "13": "acked"})
     pairs = sorted((row.k, row.id, row.card) for row in seen if row.id and row.part == "p")
     assert pairs == [("x", 1, 11), ("x", 1, 12), ("y", 2, None)]
 
@@ -50,7 +49,7 @@ def test_a_window_acks_its_rows_when_it_is_emitted_each_copy_with_its_share(
 
     def put(*rows: tuple[int, str]) -> None:
         frame = spark.createDataFrame(rows, "id long, at string").withColumn("word", F.lit("w"))
-        emitter.send_rows(lambda out, _: topic.put(*(row.asDict() for row in out.collect())))(
+        emitter.forward_rows(lambda out, _: topic.put(*(row.asDict() for row in out.collect())))(
             emitter.root(frame, "id"), topic.files
         )
 
@@ -58,19 +57,21 @@ def test_a_window_acks_its_rows_when_it_is_emitted_each_copy_with_its_share(
     put((3, "2026-01-01T00:00:30"))
     put((4, "2026-01-01T00:01:30"))
     acker = tracked.acker(message_timeout=3_600)
-    rows = filter_rows(acker.received(topic.stream()), "id != 2")
+    rows = af.filter(acker.received(topic.stream()), "id != 2")
     slid = acker.window_rows(rows, "at", "10 seconds", slide="5 seconds")
-    counts = slid.groupBy("window", "word").agg(F.count(F.when(live(slid), 1)).alias("n"), gathered(slid))
+    counts = slid.groupBy("window", "word").agg(
+        F.count(F.when(af.is_active(slid), 1)).alias("n"), af.collect_anchors(slid)
+    )
     seen: list[int] = []
-    run(counts, acker.ack_rows(lambda out, _: seen.extend(row.n for row in out.collect())), tmp_path / "c")
-    told(tracked, {"1": "acked", "2": "acked", "3": "acked"})
+    run(counts, acker.foreach_rows(lambda out, _: seen.extend(row.n for row in out.collect())), tmp_path / "c")
+    expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked"})
     assert tracked.pending() == {"4"}
     assert sorted(seen) == [0, 1, 1, 1, 1]
 
 
 def test_a_window_that_is_open_for_longer_than_a_root_may_be_pending_is_refused(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(message_timeout=60)
-    with pytest.raises(errors.Misuse, match="would time out before its window is emitted"):
+    with pytest.raises(errors.UsageError, match="would time out before its window is emitted"):
         acker.window_rows(rows, "at", "1 minute", delay="10 seconds")
 
 
@@ -78,7 +79,7 @@ def test_roots_that_a_window_or_join_of_their_own_query_would_hold_back_are_refu
     rows: Any, tracked: Tracked
 ) -> None:
     rooted = tracked.acker().root(rows, "id")
-    with pytest.raises(errors.Misuse, match="would not be begun"):
-        gathered(rooted)
-    with pytest.raises(errors.Misuse, match="would not be begun"):
-        join_anchors(rooted, rooted, "id")
+    with pytest.raises(errors.UsageError, match="would not be emitted"):
+        af.collect_anchors(rooted)
+    with pytest.raises(errors.UsageError, match="would not be emitted"):
+        af.join(rooted, rooted, "id")

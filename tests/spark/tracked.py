@@ -1,4 +1,4 @@
-"""Knows what a test of the connector sees of a topology, and how it feeds a stream."""
+"""A topology as a test of the connector sees it, and a source for its stream."""
 
 import json
 import os
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acker_spark import Acker
-from acker_spark.columns import unsigned
+from acker_spark import SparkAcker
+from acker_spark._batch.columns import unsigned
 
 from tests.support.servers import AckerProcess
 from tests.support.waiting import eventually_true
@@ -25,12 +25,12 @@ class Tracked:
     process: AckerProcess
     topology: str = field(default_factory=lambda: f"t-{uuid.uuid4().hex[:12]}")
     spout_task: str = "reader"
-    ackers: list[Acker] = field(default_factory=list)
+    ackers: list[SparkAcker] = field(default_factory=list)
 
-    def acker(self, **options: Any) -> Acker:
+    def acker(self, **options: Any) -> SparkAcker:
         """An acker for this topology."""
         wanted = {"url": self.process.url, "topology": self.topology, "spout_task": self.spout_task, **options}
-        self.ackers.append(Acker(**wanted))
+        self.ackers.append(SparkAcker(**wanted))
         return self.ackers[-1]
 
     def close(self) -> None:
@@ -48,11 +48,11 @@ class Tracked:
         return answer.raise_for_status().json()
 
     def outcomes(self, spout_task: str | None = None) -> dict[str, str]:
-        """What its spout task was told, by message id; told twice is an error."""
+        """The completions of its spout task, by message id; a second one is an error."""
         found = self.get(f"/spouts/{spout_task or self.spout_task}/completions?limit=10000").get("completions", [])
-        told = [(one["message_id"], one["outcome"]) for one in found]
-        assert len(dict(told)) == len(told), told
-        return dict(told)
+        pairs = [(one["message_id"], one["outcome"]) for one in found]
+        assert len(dict(pairs)) == len(pairs), pairs
+        return dict(pairs)
 
     def reasons(self) -> dict[str, str]:
         """Why they ended, by message id."""
@@ -108,8 +108,8 @@ def run(frame: Any, function: Callable[[Any, int], object], checkpoint: Path, **
     return query
 
 
-def told(tracked: Tracked, expected: dict[str, str], *, within: float = 60.0) -> None:
-    """Wait until the spout task has been told exactly this."""
+def expect_outcomes(tracked: Tracked, expected: dict[str, str], *, within: float = 60.0) -> None:
+    """Wait until the spout task has exactly these completions."""
     eventually_true(lambda: len(tracked.outcomes()) >= len(expected), within=within)
     assert tracked.outcomes() == expected
 

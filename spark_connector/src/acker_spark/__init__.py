@@ -1,45 +1,49 @@
-"""Acking for Spark: attaches a job to an acker, so that the sender of each message hears when all of it is done."""
+"""Acking for Spark: the sender of each message learns when everything that a streaming job made of it is done."""
 
-from acker_spark.acker import Acker
+from acker_spark import functions
+from acker_spark._batch.collector import BatchCollector
+from acker_spark._batch.columns import ANCHORS as ANCHORS_COLUMN
+from acker_spark._batch.columns import EDGE as EDGE_COLUMN
+from acker_spark._batch.columns import ROOT as ROOT_COLUMN
+from acker_spark._batch.run import BatchReport
+from acker_spark.acker import SparkAcker
 from acker_spark.errors import (
-    AckerSparkError,
-    AnotherQuery,
-    EqualKeys,
-    LedgerClosed,
-    Misuse,
-    NoQueryId,
-    NoRoom,
-    NotOfThisBatch,
+    AckerError,
+    BatchClosed,
+    ConcurrentQuery,
+    DataLoss,
+    DuplicateKey,
+    IncompatibleTopology,
+    InvalidOptions,
+    MissingAnchors,
+    NondeterministicBatch,
     NullMessageId,
-    RowsChanged,
-    UnfitTopology,
-    WrongOptions,
+    PendingLimit,
+    QueryIdRequired,
+    UsageError,
 )
-from acker_spark.ledger import Ledger
-from acker_spark.rows import fail_rows, filter_rows, fork, gathered, join_anchors, live, split_rows
-from acker_spark.shipping import Shipped
+from acker_spark.options import SparkAckerOptions
 
 __all__ = [
-    "Acker",
-    "AckerSparkError",
-    "AnotherQuery",
-    "EqualKeys",
-    "Ledger",
-    "LedgerClosed",
-    "Misuse",
-    "NoQueryId",
-    "NoRoom",
-    "NotOfThisBatch",
+    "ANCHORS_COLUMN",
+    "EDGE_COLUMN",
+    "ROOT_COLUMN",
+    "AckerError",
+    "BatchClosed",
+    "BatchCollector",
+    "BatchReport",
+    "ConcurrentQuery",
+    "DataLoss",
+    "DuplicateKey",
+    "IncompatibleTopology",
+    "InvalidOptions",
+    "MissingAnchors",
+    "NondeterministicBatch",
     "NullMessageId",
-    "RowsChanged",
-    "Shipped",
-    "UnfitTopology",
-    "WrongOptions",
-    "fail_rows",
-    "filter_rows",
-    "fork",
-    "gathered",
-    "join_anchors",
-    "live",
-    "split_rows",
+    "PendingLimit",
+    "QueryIdRequired",
+    "SparkAcker",
+    "SparkAckerOptions",
+    "UsageError",
+    "functions",
 ]

@@ -1,47 +1,49 @@
-"""Knows what a Spark program says to an acker."""
+"""The acker as a Spark program sees it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import acker_client as client
+from acker_client.config import SYSTEM_CLOCK, Clock
 from acker_protocol.signature import make_secret
 from pyspark.sql import functions as F
 
-from acker_spark import columns, origin, windows
-from acker_spark.batch import BatchFunction, checked
-from acker_spark.columns import ANCHORS, EDGE, MESSAGE, ROOT, TAG
-from acker_spark.connected import Connected
-from acker_spark.course import refuse_nameless
-from acker_spark.line import World
-from acker_spark.options import Further, Options
-from acker_spark.row_batch import RowFunction
-from acker_spark.rows import every, gone
+from acker_spark._batch import columns, ownership, windows
+from acker_spark._batch.anchors import all_rows, inactive_rows
+from acker_spark._batch.batch_level import BatchFunction, check_function
+from acker_spark._batch.client_base import _ClientBase
+from acker_spark._batch.columns import ANCHORS, EDGE, MESSAGE, ROOT, SEVERAL, TAG
+from acker_spark._batch.row_level import RowFunction
+from acker_spark._batch.run import check_query_id
+from acker_spark.errors import UsageError
+from acker_spark.headers import read_header, write_header, write_kafka_headers
+from acker_spark.options import SparkAckerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import httpx
     from acker_client import Completion
-    from acker_client.integrations.asgi import Application
     from pyspark.sql import Column, DataFrame
 
-    from acker_spark import row_batch
-    from acker_spark.batch import Function
-    from acker_spark.shipping import Shipped
+    from acker_spark._batch import batch_level, row_level
+    from acker_spark._batch.run import BatchReport
 
 
-class Acker(Connected):
-    """The acker at ``url``, for a spout task of one topology, which is made if it is not there. ::
+class SparkAcker(_ClientBase):
+    """The acker at ``url``, for a spout task of one topology, which is created if it does not exist. ::
 
-        acker = Acker(url="http://127.0.0.1:8700", topology="sentences", spout_task="reader")
+        acker = SparkAcker(url="http://127.0.0.1:8700", topology="sentences", spout_task="reader")
 
-        def count_words(batch, batch_id, ledger):
-            ledger.fail(batch.where("sentence like '%cow%'"), "no cows")
+        def count_words(batch, batch_id, collector):
+            collector.fail(batch.where("sentence like '%cow%'"), "no cows")
 
         (acker.root(lines, message_id="id").writeStream
-            .foreachBatch(acker.batch(count_words)).option("checkpointLocation", …).start())
+            .foreachBatch(acker.foreach_batch(count_words)).option("checkpointLocation", …).start())
 
-    `Options` says what each option means, and refuses all wrong ones at once. ``on_batch`` hears what each batch has
-    shipped. Nothing is sent before the first batch runs.
+    Times are in seconds; `SparkAckerOptions` describes each option, and `InvalidOptions` names all that are invalid.
+    ``on_batch`` gets a `BatchReport` when a batch has been shipped. Nothing is sent before the first batch runs.
+    ``transport`` and ``clock`` are for tests.
     """
 
     def __init__(
@@ -50,31 +52,49 @@ class Acker(Connected):
         url: str,
         topology: str,
         spout_task: str,
-        on_batch: "Callable[[Shipped], object] | None" = None,
-        world: World | None = None,
-        **further: Unpack[Further],
+        token: str | None = None,
+        message_timeout: float | None = None,
+        dedupe_window: float = 3_600.0,
+        retention: float = 3_600.0,
+        heartbeat_for: float = 21_600.0,
+        retry_timeout: float = 240.0,
+        query_id: str | None = None,
+        on_batch: "Callable[[BatchReport], object] | None" = None,
+        transport: "httpx.BaseTransport | None" = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        options = Options(url=url, topology=topology, spout_task=spout_task, **further)
-        super().__init__(options, world or World(), on_batch)
-        self._frames = 0
+        options = SparkAckerOptions(
+            url=url,
+            topology=topology,
+            spout_task=spout_task,
+            token=token,
+            message_timeout=message_timeout,
+            dedupe_window=dedupe_window,
+            retention=retention,
+            heartbeat_for=heartbeat_for,
+            retry_timeout=retry_timeout,
+            query_id=query_id,
+        )
+        super().__init__(options, on_batch=on_batch, transport=transport, clock=clock)
+        self._observed_frames = 0
 
     def root(
         self, frame: "DataFrame", message_id: "str | Column", *, attempt: "str | Column | None" = None
     ) -> "DataFrame":
-        """Make each message of a frame a root, begun by the batch that comes to hold it.
+        """Make each message of a frame a root, which its batch emits.
 
-        The root id is a hash of topology, spout task, message id and attempt: a message that is replayed is a new root
-        by its ``attempt``. Of rows with the same root in a batch one is kept. Rows that are filtered out before their
-        batch, or held back there by a window or a join, are not begun. A query's progress tells how many there were, as
-        ``observedMetrics["acker"].roots`` (of a second such frame ``acker-2``, and so on). The batches of another
-        spout task refuse them. Raises `NoQueryId` under Spark Connect.
+        The root id is a hash of topology, spout task, message id and attempt: with another ``attempt`` a replayed
+        message is a new root. Of rows with the same root in a batch one is kept. Rows that are filtered out
+        before their batch, or held back by a window or a join, are not emitted. A query's progress has the number of
+        roots in ``observedMetrics["acker"].roots`` (``acker-2`` for a second frame). The batches of another spout
+        task refuse these rows. Raises `QueryIdRequired` under Spark Connect.
         """
-        refuse_nameless(frame, self.options.query_id)
+        check_query_id(frame, self.options.query_id)
         message = columns.column(message_id).cast("string")
         parts = () if attempt is None else (columns.column(attempt),)
         rooted = frame.withColumns(
             {
-                MESSAGE: origin.marked(message, self.options),
+                MESSAGE: ownership.with_owner(message, self.options),
                 ROOT: columns.hashed(self.options.topology, self.options.spout_task, message, *parts),
                 TAG: columns.tag(frame),
             }
@@ -82,101 +102,162 @@ class Acker(Connected):
         counted = rooted.observe(self._observation(), F.count(F.lit(1)).alias("roots"))
         return counted.withColumn(EDGE, columns.hashed(F.col(ROOT), "edge"))
 
-    def received(self, frame: "DataFrame", *, root: "str | Column" = ROOT, edge: "str | Column" = EDGE) -> "DataFrame":
-        """Take rows that somebody else has emitted, with their anchors in two columns.
+    def received(
+        self,
+        frame: "DataFrame",
+        *,
+        headers: "str | Column | None" = None,
+        root: "str | Column" = ROOT,
+        edge: "str | Column" = EDGE,
+    ) -> "DataFrame":
+        """Take rows that another system or query has emitted; each edge is acked once, however often it is delivered.
 
-        Each is ``bigint`` or 16 hex digits. They are acked edge by edge and once, however often a row is delivered.
-        Raises `NoQueryId` under Spark Connect.
+        ``headers`` is the column with the header ``Acker-Anchors``: Kafka's ``headers`` (``includeHeaders``), a map
+        from name to value, or the value itself. A row may have several anchors, all are acked; a row without the header
+        is not tracked; an invalid header ends the query. Without ``headers`` the anchor is in the columns ``root`` and
+        ``edge``, each ``bigint`` or 16 hex digits. Raises `QueryIdRequired` under Spark Connect, `UsageError`.
         """
-        refuse_nameless(frame, self.options.query_id)
+        check_query_id(frame, self.options.query_id)
+        if headers is not None:
+            if isinstance(root, str) and isinstance(edge, str) and (root, edge) == (ROOT, EDGE):
+                return self._received_with_headers(frame, headers)
+            raise UsageError("received() takes either headers= or root= and edge=")
         return frame.withColumns(
             {
-                ROOT: columns.identity(root, is_text=_is_text(frame, root)),
-                EDGE: columns.identity(edge, is_text=_is_text(frame, edge)),
+                ROOT: columns.identity(columns.column(root), is_text=columns.type_of(frame, root) == "string"),
+                EDGE: columns.identity(columns.column(edge), is_text=columns.type_of(frame, edge) == "string"),
                 TAG: columns.tag(frame),
                 MESSAGE: F.lit(None).cast("boolean"),
             }
         )
 
-    def batch(self, function: "Function", *rest: Any) -> BatchFunction:
-        """Give to ``foreachBatch`` a function of batch, batch id and ledger; what it is given is acked on its return.
+    def foreach_batch(self, function: "batch_level.Function", *rest: Any) -> BatchFunction:
+        """Return the argument of ``foreachBatch`` for ``function(batch, batch_id, collector)``.
 
-        Raises `Misuse` for what is no such function.
+        When the function returns, the rows of the batch are acked, but for those that it declared failed or emitted
+        with the `BatchCollector`. Raises `UsageError` for a function that does not take these arguments.
         """
-        checked(function, *rest, verb="batch", takes="batch, batch_id, ledger")
+        check_function(function, *rest, method="foreach_batch", parameters="batch, batch_id, collector")
         return BatchFunction(acker=self, function=function)
 
-    def ack_rows(self, function: "row_batch.Function", *rest: Any) -> RowFunction:
-        """Give to ``foreachBatch`` a function of rows and batch id, at row level: all rows are acked on its return.
+    def foreach_rows(self, function: "row_level.Function", *rest: Any) -> RowFunction:
+        """Return the argument of ``foreachBatch`` for ``function(rows, batch_id)``, at row level.
 
-        It is given the live rows, without the connector's columns. Raises `Misuse` for what is no such function.
+        The function gets the active rows, without the connector's columns; when it returns, all rows are acked. Raises
+        `UsageError` for a function that does not take these arguments.
         """
-        checked(function, *rest, verb="ack_rows", takes="rows, batch_id")
-        return RowFunction(acker=self, function=function, ends=every)
+        check_function(function, *rest, method="foreach_rows", parameters="rows, batch_id")
+        return RowFunction(acker=self, function=function, ends=all_rows)
 
-    def send_rows(self, function: "row_batch.Function", *rest: Any) -> RowFunction:
-        """As `ack_rows`, for rows that leave with their anchors, to be acked where they arrive.
+    def forward_rows(self, function: "row_level.Function", *rest: Any) -> RowFunction:
+        """As `foreach_rows`, for rows that leave with their anchors and are acked where they arrive.
 
-        Acked here are the rows that were filtered out; failed those that failed.
+        The batch acks the rows that were filtered out, and fails those that failed.
         """
-        checked(function, *rest, verb="send_rows", takes="rows, batch_id")
-        return RowFunction(acker=self, function=function, ends=gone, keeps=(ROOT, EDGE, ANCHORS))
+        check_function(function, *rest, method="forward_rows", parameters="rows, batch_id")
+        return RowFunction(acker=self, function=function, ends=inactive_rows, kept_columns=(ROOT, EDGE, ANCHORS))
 
     def window_rows(
         self, frame: "DataFrame", time: str, duration: str, *, slide: str | None = None, delay: str = "0 seconds"
     ) -> "DataFrame":
-        """Give rows their windows, in the column ``window``, with a watermark ``delay`` behind on the column ``time``.
+        """Add the column ``window``, with a watermark ``delay`` behind on the column ``time``.
 
-        Group by the window and put `gathered` into ``agg``; what a window emits carries the anchors of all its rows.
-        Raises `Misuse` for a window that is open for longer than the message timeout.
+        Group by the window and put `functions.collect_anchors` into ``agg``: what a window emits carries the anchors of
+        all its rows. Raises `UsageError` for a window that is open for longer than the message timeout.
         """
         timeout = self.options.message_timeout or self.topology.message_timeout_ms / 1000
-        windows.refuse_long(duration, delay, message_timeout=timeout)
+        windows.check_window(duration, delay, message_timeout=timeout)
         return windows.windowed(frame, time, duration, slide, delay)
 
-    def completions(self, **reading: "Any") -> "Iterator[Completion]":
-        """Hear what became of the roots of this spout task, in any program, as with `acker_client.Spout.completions`.
+    def header(self, frame: "DataFrame | None" = None) -> "Column":
+        """Return the value of the header ``Acker-Anchors`` for rows that leave, from ``emit`` or `forward_rows`.
 
-        One is released when the loop body for it has ended. A spout task has one reader: this, `pubsub`, `webhook`,
-        ``format("acker")``, or whoever asks over HTTP. After `close` the loop ends with the poll that is on its way.
+        Rows that have several anchors (from ``received(headers=)``, a join or a window) need their ``frame``.
         """
-        return self.hearing.asked(reading)
+        return write_header(self.options.topology, frame)
 
-    def pubsub(self, redis_url: str, **pages: "Any") -> "Iterator[Completion]":
-        """As `completions`, told by the acker's Redis as they come, none missed: see `acker_client.Spout.subscribe`.
+    def kafka_headers(self, frame: "DataFrame | None" = None, *, others: "str | Column | None" = None) -> "Column":
+        """Return Kafka's column ``headers`` for rows that leave, with the header ``Acker-Anchors``.
+
+        ``frame`` as in `header`; ``others`` are headers to keep, such as those of the row that came in, whose anchors
+        are left out.
+        """
+        return write_kafka_headers(self.options.topology, frame, others)
+
+    def completions(
+        self,
+        *,
+        until: float | None = None,
+        stop: "Callable[[], bool] | None" = None,
+        page_size: int = 100,
+        poll_timeout: float = 30.0,
+    ) -> "Iterator[Completion]":
+        """Read the completions of this spout task by polling; one is released when the loop body for it has ended.
+
+        The loop ends after ``until`` seconds, when ``stop()`` is true, or after `close`, each before the next poll. A
+        spout task has one reader: this, `subscribe`, `webhook`, ``format("acker")`` or a client elsewhere.
+        """
+        return self.listener.poll(until=until, stop=stop, page_size=page_size, poll_timeout=poll_timeout)
+
+    def subscribe(
+        self,
+        redis_url: str,
+        *,
+        until: float | None = None,
+        stop: "Callable[[], bool] | None" = None,
+        page_size: int = 1_000,
+    ) -> "Iterator[Completion]":
+        """As `completions`, as the acker's Redis publishes them; those that pub/sub loses are read from the mailbox.
 
         Needs ``acker-client[redis]``. After `close` the loop ends within a second.
         """
-        return self.hearing.published(redis_url, pages)
+        return self.listener.subscribe(redis_url, until=until, stop=stop, page_size=page_size)
 
     def webhook(
         self,
         url: str,
         handler: "Callable[[Completion], Any] | None" = None,
         *,
+        on_ack: "Callable[[str], Any] | None" = None,
+        on_fail: "Callable[[str], Any] | None" = None,
         secret: str | None = None,
-        **receiving: Any,
-    ) -> "Application":
-        """Have the completions of this spout task posted to ``url``, and give the ASGI application that receives them.
+        timeout: float = 20.0,
+        tolerance: float = 300.0,
+        max_body_bytes: int = 16_777_216,
+    ) -> Any:
+        """Register ``url`` as the webhook of this spout task, and return the ASGI application to serve there.
 
-        Serve it there. ``handler`` and the rest are those of `acker_client.webhook_app`; the secret is a new one each
-        time unless it is given. The topology is made if it is not there. Raises `Misuse` of the client, `Problem`.
+        The arguments are those of `acker_client.webhook_app`; without ``secret`` a new one is drawn at each start. The
+        topology is created if it does not exist. Raises `UsageError` of the client, `ServiceError`.
         """
         key = make_secret() if secret is None else secret
-        application = client.webhook_app(key, handler, **receiving)
+        application = client.webhook_app(
+            key,
+            handler,
+            on_ack=on_ack,
+            on_fail=on_fail,
+            timeout=timeout,
+            tolerance=tolerance,
+            max_body_bytes=max_body_bytes,
+        )
         _ = self.topology
-        self.line.post_to(url, key)
+        self.sender.set_webhook(url, key)
         return application
 
-    def header(self) -> "Column":
-        """Give the value of the header ``Acker-Anchors`` for rows that leave, by whatever ``ledger.emit`` gave."""
-        return columns.header(self.options.topology)
+    def _received_with_headers(self, frame: "DataFrame", headers: "str | Column") -> "DataFrame":
+        """Add the anchors; a row without any has a random edge, so that ``dropDuplicates`` by anchor keeps it."""
+        first = F.get(F.col(ANCHORS), F.lit(0))
+        anchored = frame.withColumn(ANCHORS, read_header(frame, headers, self.options.topology))
+        return anchored.withColumns(
+            {
+                ROOT: first["root"],
+                EDGE: F.coalesce(first["edge"], columns.tag(frame)),
+                TAG: columns.tag(frame),
+                MESSAGE: F.lit(None).cast(SEVERAL),
+            }
+        )
 
     def _observation(self) -> str:
-        """Name the metrics of a frame: two of one query must have two names."""
-        self._frames += 1
-        return "acker" if self._frames == 1 else f"acker-{self._frames}"
-
-
-def _is_text(frame: "DataFrame", named: "str | Column") -> bool:
-    return dict(frame.select(columns.column(named)).dtypes).popitem()[1] == "string"
+        """Return a name for the metrics of a frame: two frames of one query need two names."""
+        self._observed_frames += 1
+        return "acker" if self._observed_frames == 1 else f"acker-{self._observed_frames}"

@@ -1,69 +1,110 @@
-"""Knows what can go wrong in a job that is attached to an acker.
+"""The errors of the connector.
 
-The tree of errors::
+The tree of errors (code, whether a retry helps)::
 
-    AckerSparkError
-    ├── Misuse (ValueError)     the program asks for what cannot be; nothing was sent
-    │   ├── WrongOptions        options that are wrong, all of them in one message
-    │   ├── NoQueryId           Spark does not tell the query's id here (Spark Connect): it must be given
-    │   ├── NullMessageId       a row without a message id
-    │   ├── NotOfThisBatch      rows without anchors, or of a root that is not of this batch
-    │   ├── EqualKeys           emitted rows of one root with the same key: their edges would cancel
-    │   └── LedgerClosed        the ledger of a batch that is over
-    ├── UnfitTopology           the topology does not dedupe, or forgets too soon
-    ├── NoRoom                  the batch has more roots than its spout task may have pending, or the store is full
-    ├── AnotherQuery            somebody else tracks roots of this batch
-    └── RowsChanged             a part of the batch was computed anew, and came out otherwise
+    AckerError                       the root of all errors of Acker
+    ├── UsageError (ValueError)      usage_error no: the program asks for something impossible; nothing was sent
+    │   ├── InvalidOptions           invalid_options no: options are invalid, all of them in one message
+    │   ├── QueryIdRequired          query_id_required no: Spark does not give the query's id here (Spark Connect)
+    │   ├── NullMessageId            null_message_id no: a row has no message id, or no root id or edge id
+    │   ├── MissingAnchors           missing_anchors no: rows without anchors, or of a root of another batch
+    │   ├── DuplicateKey             duplicate_key no: two rows of one root would leave with the same edge
+    │   └── BatchClosed              batch_closed no: the collector is used after its batch has ended
+    ├── IncompatibleTopology         incompatible_topology no: the topology does not dedupe, or forgets too soon
+    ├── PendingLimit                 pending_limit, see its docstring: the spout task or the store has no room
+    ├── ConcurrentQuery              concurrent_query no: another query tracks roots of this batch
+    ├── NondeterministicBatch        nondeterministic_batch yes: rows differed when Spark computed them again
+    └── DataLoss                     data_loss no: completions of a batch that is read again are gone
+
+`AckerError`, `UsageError` and `DuplicateKey` are the client's. Other errors of the client and those of the service
+(`RetriesExhausted`, `Forbidden`, …) come through as they are.
 """
 
+from acker_client import AckerError, DuplicateKey, UsageError
 
-class AckerSparkError(Exception):
-    """Something that the connector refuses."""
+__all__ = [
+    "AckerError",
+    "BatchClosed",
+    "ConcurrentQuery",
+    "DataLoss",
+    "DuplicateKey",
+    "IncompatibleTopology",
+    "InvalidOptions",
+    "MissingAnchors",
+    "NondeterministicBatch",
+    "NullMessageId",
+    "PendingLimit",
+    "QueryIdRequired",
+    "UsageError",
+]
 
 
-class Misuse(AckerSparkError, ValueError):
-    """The program asks for what cannot be; nothing was sent."""
+class InvalidOptions(UsageError):
+    """Options are invalid; ``faults`` has a sentence about each."""
 
-
-class WrongOptions(Misuse):
-    """Options are wrong; ``faults`` says of each in words what."""
+    code = "invalid_options"
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("; ".join(faults))
         self.faults = faults
 
 
-class NoQueryId(Misuse):
-    """Spark does not tell the query's id here, and none was given."""
+class QueryIdRequired(UsageError):
+    """Spark does not give the query's id here, and ``query_id`` is not set."""
+
+    code = "query_id_required"
 
 
-class NullMessageId(Misuse):
-    """A row has no message id."""
+class NullMessageId(UsageError):
+    """A row has no message id, or no valid root id or edge id."""
+
+    code = "null_message_id"
 
 
-class NotOfThisBatch(Misuse):
-    """Rows have no anchors, or those of a root that is not of this batch."""
+class MissingAnchors(UsageError):
+    """Rows have no anchors, or anchors that do not belong to this batch."""
+
+    code = "missing_anchors"
 
 
-class EqualKeys(Misuse):
-    """Emitted rows of one root have the same key, so that their edges would cancel each other."""
+class BatchClosed(UsageError):
+    """A collector is used after its batch has ended."""
+
+    code = "batch_closed"
 
 
-class LedgerClosed(Misuse):
-    """A ledger is used after its batch was over."""
-
-
-class UnfitTopology(AckerSparkError):
+class IncompatibleTopology(AckerError):
     """The topology does not dedupe, or remembers roots for a shorter time than edges."""
 
-
-class NoRoom(AckerSparkError):
-    """The batch finds no place: it has more roots than its spout task may have pending, or the store is full."""
+    code = "incompatible_topology"
 
 
-class AnotherQuery(AckerSparkError):
-    """Roots of this batch were begun by somebody else and are not done."""
+class PendingLimit(AckerError):
+    """The spout task or the store has no room for the batch.
+
+    A retry helps unless the batch alone has more roots than ``max_spout_pending``.
+    """
+
+    code = "pending_limit"
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable
 
 
-class RowsChanged(AckerSparkError):
-    """A part of the batch was lost and computed anew, and came out otherwise: the query is started again."""
+class ConcurrentQuery(AckerError):
+    """Another query has emitted roots of this batch, and they are still pending."""
+
+    code = "concurrent_query"
+
+
+class NondeterministicBatch(AckerError):
+    """Spark lost and recomputed a part of the batch, and the rows differ. Nothing was sent: start the query again."""
+
+    code, retryable = "nondeterministic_batch", True
+
+
+class DataLoss(AckerError):
+    """Completions of a batch that is read again are gone from the mailbox (``failOnDataLoss``)."""
+
+    code = "data_loss"

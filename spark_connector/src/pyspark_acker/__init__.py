@@ -1,5 +1,5 @@
-"""Where Spark looks for ``format("acker")``, by the beginning of this package's name; nobody needs to register it."""
+"""Spark finds ``format("acker")`` by the beginning of this package's name, without ``register()``."""
 
-from acker_spark.datasource import CompletionsSource as DefaultSource
+from acker_spark.source import CompletionsSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -12,7 +12,7 @@ from tests.spark.cluster import cluster
 from tests.spark.driver import SCHEMA
 from tests.spark.elsewhere import MESSAGES, Elsewhere, sentences
 from tests.spark.speculating import READ, SLOW, WRITTEN
-from tests.spark.tracked import Source, Tracked, told
+from tests.spark.tracked import Source, Tracked, expect_outcomes
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -52,7 +52,7 @@ def test_tasks_that_run_twice_at_once_count_once(
     speculate(tracked, tmp_path, master, level)
     assert attempts(tmp_path / READ) == attempts(tmp_path / WRITTEN) == {".0", ".1"}
     assert elsewhere.let_go() == {"acked": MESSAGES}
-    told(tracked, {str(row["id"]): "acked" for row in sentences()})
+    expect_outcomes(tracked, {str(row["id"]): "acked" for row in sentences()})
 
 
 def test_acks_sent_by_the_tasks_themselves_would_leave_trees_stuck_when_one_runs_twice(

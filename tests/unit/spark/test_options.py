@@ -1,21 +1,23 @@
 """Tests the options of an acker for Spark."""
 
 import pytest
-from acker_spark.errors import Misuse, WrongOptions
-from acker_spark.options import Options
+from acker_spark.errors import InvalidOptions, UsageError
+from acker_spark.options import SparkAckerOptions
 
 GOOD = {"url": "http://127.0.0.1:8700", "topology": "orders", "spout_task": "reader"}
 
 
 def test_what_is_left_out_has_the_value_that_a_batch_needs() -> None:
-    options = Options(**GOOD)
-    assert (options.made_timeout, options.message_timeout_ms) == (600.0, None)
-    assert Options(**GOOD, message_timeout=1.5).message_timeout_ms == 1_500
+    options = SparkAckerOptions(**GOOD)
+    assert (options.created_message_timeout, options.message_timeout_ms) == (600.0, None)
+    assert SparkAckerOptions(**GOOD, message_timeout=1.5).message_timeout_ms == 1_500
 
 
 def test_all_that_is_wrong_is_told_at_once_and_in_words() -> None:
-    with pytest.raises(WrongOptions) as caught:
-        Options(url="acker", topology="", spout_task="a b", token="", query_id=7, retry_for=600, retention="x")
+    with pytest.raises(InvalidOptions) as caught:
+        SparkAckerOptions(
+            url="acker", topology="", spout_task="a b", token="", query_id=7, retry_timeout=600, retention="x"
+        )
     told = "\n".join(caught.value.faults)
     assert len(caught.value.faults) == 7
     for name in (
@@ -24,11 +26,11 @@ def test_all_that_is_wrong_is_told_at_once_and_in_words() -> None:
         "spout_task",
         "token must be",
         "query_id must be",
-        "retry_for must be from",
+        "retry_timeout must be from",
     ):
         assert name in told
     assert "retention must be a number of seconds, not 'x'" in told
-    assert isinstance(caught.value, Misuse)
+    assert isinstance(caught.value, UsageError)
     assert isinstance(caught.value, ValueError)
 
 
@@ -42,9 +44,9 @@ def test_all_that_is_wrong_is_told_at_once_and_in_words() -> None:
     ],
 )
 def test_times_that_do_not_fit_each_other_are_refused(times: dict[str, float], words: str) -> None:
-    with pytest.raises(WrongOptions, match=words):
-        Options(**GOOD, **times)
+    with pytest.raises(InvalidOptions, match=words):
+        SparkAckerOptions(**GOOD, **times)
 
 
 def test_the_key_is_not_shown() -> None:
-    assert "hunter2" not in repr(Options(**GOOD, token="hunter2"))
+    assert "hunter2" not in repr(SparkAckerOptions(**GOOD, token="hunter2"))

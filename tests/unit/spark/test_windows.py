@@ -1,8 +1,8 @@
 """Tests how long windows are open."""
 
 import pytest
-from acker_spark.errors import Misuse
-from acker_spark.windows import refuse_long, seconds
+from acker_spark._batch.windows import check_window, parse_duration
+from acker_spark.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -16,16 +16,16 @@ from acker_spark.windows import refuse_long, seconds
     ],
 )
 def test_a_duration_is_read_as_spark_takes_it(text: str, value: float) -> None:
-    assert seconds(text) == value
+    assert parse_duration(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten minutes", "1 month", "1 minute or so", "interval 1 minute"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(Misuse, match="is not a duration"):
-        seconds(text)
+    with pytest.raises(UsageError, match="is not a duration"):
+        parse_duration(text)
 
 
 def test_a_window_may_be_open_for_as_long_as_a_root_may_be_pending_and_no_longer() -> None:
-    refuse_long("50 seconds", "10 seconds", message_timeout=60)
-    with pytest.raises(Misuse, match="is open for 61 s"):
-        refuse_long("50 seconds", "11 seconds", message_timeout=60)
+    check_window("50 seconds", "10 seconds", message_timeout=60)
+    with pytest.raises(UsageError, match="is open for 61 s"):
+        check_window("50 seconds", "11 seconds", message_timeout=60)

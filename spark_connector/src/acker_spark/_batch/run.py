@@ -1,0 +1,139 @@
+"""What every batch does with the acker: emit its roots, keep them from timing out, ship its deltas."""
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acker_protocol.operations import Fail, Operation, OperationState, ResetTimeout
+from pyspark.errors import PySparkException
+
+from acker_spark._batch import begin, ownership
+from acker_spark._batch.edges import BatchEdge, BatchId
+from acker_spark.errors import ConcurrentQuery, QueryIdRequired
+
+if TYPE_CHECKING:
+    from acker_client import OperationResult
+    from pyspark.sql import DataFrame
+
+    from acker_spark._batch.client_base import _ClientBase
+
+log = logging.getLogger("acker_spark")
+QUERY_ID_UNKNOWN = (
+    "Spark does not give the query's id here: under Spark Connect, or where no query calls the function, "
+    "set one name for each checkpoint, as SparkAcker(…, query_id='counts-1')"
+)
+_guard = threading.Lock()
+_running: set[str] = set()
+"""The ids of the queries whose batches are running in this process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    """What one batch sent to the acker; ``on_batch`` gets it."""
+
+    query_id: str
+    batch_id: int
+    emitted: int
+    """Roots that the batch emitted; 0 when it runs again."""
+    acked: int
+    """Edges that were acked."""
+    failed: int
+    """Roots that were failed."""
+    forwarded: int
+    """Edges that the collector emitted, to be acked elsewhere."""
+    late: int
+    """Deltas whose root had finished before: it had timed out or failed, or its message came again after its tree."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRun:
+    """One run of one batch."""
+
+    acker: "_ClientBase"
+    batch: BatchId
+
+    @classmethod
+    def of(cls, acker: "_ClientBase", frame: "DataFrame", batch_id: int) -> "BatchRun":
+        """Find out whose batch this is. Raises `QueryIdRequired`, `UsageError`."""
+        ownership.check_owner(frame, acker.options)
+        query_id = acker.options.query_id or _spark_query_id(frame)
+        if not query_id:
+            raise QueryIdRequired(QUERY_ID_UNKNOWN)
+        return cls(acker=acker, batch=BatchId(query_id=query_id, batch_id=batch_id))
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Refuse a second query of this process with the same id: each would take the other's work for its own.
+
+        Raises `ConcurrentQuery`.
+        """
+        name = self.batch.query_id
+        with _guard:
+            if name in _running:
+                raise ConcurrentQuery(
+                    f"another query runs with the query id {name!r}, and their batches could not be distinguished: "
+                    "give each query a query_id of its own"
+                )
+            _running.add(name)
+        try:
+            yield
+        finally:
+            _running.discard(name)
+
+    @contextmanager
+    def keep_alive(self, edges: Sequence[BatchEdge], *, begins: bool) -> Iterator[int]:
+        """Emit the roots of a batch if ``begins``, yield the number of new ones, and reset their timeouts in the block.
+
+        The first of many roots could time out while the last are emitted. Roots that were emitted before, elsewhere or
+        by an earlier run of this batch, may have little time left, so their timeouts are reset at once.
+        """
+        self.acker.topology.check_pending_limit(len(edges) if begins else 0)
+        roots = dict.fromkeys(one.root_id for one in edges)
+
+        def beat() -> None:
+            self.acker.heartbeat_client.send([ResetTimeout(root_id=root) for root in roots])
+
+        with self.acker.heartbeat(beat) as heartbeat:
+            emitted = begin.begin(self.acker.sender, self.acker.options, self.batch, edges) if begins else 0
+            if emitted < len(roots):
+                heartbeat.beat()
+            yield emitted
+
+    def ship(self, deltas: Sequence[Operation], *, emitted: int, forwarded: int) -> None:
+        """Send the deltas of a batch, and report them."""
+        late = _count_late(self.acker.sender.send(deltas))
+        if late:
+            log.warning("%d of %d deltas of batch %d found their roots done", late, len(deltas), self.batch.batch_id)
+        failed = sum(1 for delta in deltas if isinstance(delta, Fail))
+        self.acker.report(
+            BatchReport(
+                query_id=self.batch.query_id,
+                batch_id=self.batch.batch_id,
+                emitted=emitted,
+                acked=len(deltas) - failed,
+                failed=failed,
+                forwarded=forwarded,
+                late=late,
+            )
+        )
+
+
+def check_query_id(frame: "DataFrame", given: str | None) -> None:
+    """Raise `QueryIdRequired` for a frame of Spark Connect before its query starts, instead of in its first batch."""
+    if not given and type(frame).__module__.startswith("pyspark.sql.connect."):
+        raise QueryIdRequired(QUERY_ID_UNKNOWN)
+
+
+def _spark_query_id(frame: "DataFrame") -> str | None:
+    """Return the id of the query, the same after a restart from its checkpoint; None under Spark Connect."""
+    try:
+        return frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    except (PySparkException, AttributeError):
+        return None
+
+
+def _count_late(results: "Iterable[OperationResult]") -> int:
+    return sum(1 for result in results if result.state is OperationState.FINISHED)

@@ -1,0 +1,70 @@
+"""Reads and releases the completions of one spout task, a page at a time, in a process of Spark."""
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from acker_client.lowlevel import Page
+
+from acker_spark._client import TopologyClient
+
+if TYPE_CHECKING:
+    from acker_client import Completion
+
+    from acker_spark.source.options import SourceOptions
+
+PAGE_SIZE = 5_000
+"""So many completions go in one answer: about a megabyte of JSON."""
+
+RETRY_TIMEOUT_S, REQUEST_TIMEOUT_S = 300.0, 30.0
+"""An acker that is down for some minutes does not end the query."""
+
+
+class Mailbox:
+    """The mailbox of one spout task; it is empty before the first root of the spout task.
+
+    Raises the `ServiceError` that ends a request (no such topology, no right to read it, a webhook owns the mailbox),
+    or `RetriesExhausted`.
+    """
+
+    def __init__(self, options: "SourceOptions") -> None:
+        self._spout_task = options.spout_task
+        self._client = TopologyClient(
+            url=options.url,
+            topology=options.topology,
+            token=options.token,
+            retry_timeout=RETRY_TIMEOUT_S,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+
+    def read(self, after: str, *, limit: int, until: str | None = None, poll_timeout_ms: int = 0) -> Page:
+        """Read on after a cursor ("" is the beginning), up to another; ``limit`` and `PAGE_SIZE` at most."""
+        page = self._client.read_completions(
+            self._spout_task, after=after, until=until, limit=min(limit, PAGE_SIZE), poll_timeout_ms=poll_timeout_ms
+        )
+        if page is None:
+            time.sleep(poll_timeout_ms / 1000)
+        return page or Page()
+
+    def between(self, start: str, end: str) -> "Iterator[Completion]":
+        """Read all completions after a cursor, up to another; released ones are missing."""
+        cursor: str | None = start
+        while cursor is not None and cursor != end:
+            page = self.read(cursor, limit=PAGE_SIZE, until=end)
+            yield from page.completions
+            cursor = page.cursor if page.completions else None
+
+    def end(self, start: str = "") -> tuple[str, int]:
+        """Return the cursor behind the last completion now, and the number of completions up to it from ``start``."""
+        cursor, count, left = start, 0, self._client.count_unread(self._spout_task)
+        while left > 0 and (page := self.read(cursor, limit=left)).completions:
+            cursor, count, left = page.cursor or "", count + len(page.completions), left - len(page.completions)
+        return cursor, count
+
+    def release(self, cursor: str) -> None:
+        """Release all completions up to a cursor. Releasing twice does no harm."""
+        self._client.release(self._spout_task, cursor)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
