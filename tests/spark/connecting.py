@@ -72,7 +72,7 @@ def main() -> None:
     words = af.explode(rows.root(lines, "id"), F.split("sentence", " "), "word", stage="split")
     chosen = af.fail(af.filter(words, "word != 'the'"), "word = 'cow'", "no cows")
     run(chosen, rows.foreach_rows(tell("words", "word")), home / "checkpoints/rows")
-    told = spark.readStream.format("acker").options(url=url, topology="connect", spout_task="rows").load()
+    told = spark.readStream.format("acker").options(url=url, topology="connect", spoutTask="rows").load()
     ended = told.withColumn("end", F.concat_ws(" ", "message_id", "outcome"))
     run(ended, tell("ends", "end"), home / "checkpoints/ends")
     at = F.when(F.expr("sentence = 'the dog'"), "2026-01-01T00:01:30").otherwise("2026-01-01T00:00:01")
