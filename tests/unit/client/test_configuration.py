@@ -79,6 +79,14 @@ def test_an_acker_that_has_answered_once_is_waited_for_as_always(acker, service,
     assert raised.value.outcome_unknown is True
 
 
+def test_an_acker_that_listened_once_and_gave_no_answer_leaves_an_unknown_outcome(service, connect, time):
+    service.faults += [httpx.ReadTimeout("no answer"), *[REFUSED] * 1_000]
+    with connect() as acker, pytest.raises(RetriesExhausted) as raised:
+        acker.receive(ONE, component="c").ack()
+    assert sum(time.slept) > 50
+    assert raised.value.outcome_unknown is True
+
+
 def test_a_failed_read_leaves_no_unknown_outcome(acker, service):
     acker.receive(ONE, component="c").ack()
     service.faults += [REFUSED] * 1_000

@@ -31,7 +31,7 @@ class RetrySession:
         self.cached_info: TopologyInfo | None = None
         self._address = address
         self._info_read_at = 0.0
-        self._ever_answered = False
+        self._ever_reached = False
         self._failing = False
         self._nobody_listens: RetriesExhausted | None = None
 
@@ -72,7 +72,7 @@ class RetrySession:
         for delay in self.config.backoff_delays():
             response = yield request
             assert response is not None, "a request is answered with a response"
-            self._ever_answered = self._ever_answered or isinstance(response, Response)
+            self._ever_reached = self._ever_reached or isinstance(response, Response) or not response.refused_by
             failure = classify(request, response)
             self._failing = self._failing and failure is not None and failure.retryable
             if failure is None:
@@ -114,8 +114,8 @@ class RetrySession:
         return self.config.clock.monotonic() - since
 
     def _is_starting(self, failure: Failure) -> bool:
-        """Whether no server listens, none ever answered, and that is bounded."""
-        return bool(failure.refused_by) and not self._ever_answered and self.config.startup_timeout is not None
+        """Whether no server was ever reached, so that nothing can have been applied, and that is bounded."""
+        return bool(failure.refused_by) and not self._ever_reached and self.config.startup_timeout is not None
 
     def _limit_for(self, failure: Failure) -> float:
         limit_s = self.retry_limit_s()
