@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from acker_client import OperationResult
+from acker_client.completions import Page
 from acker_client.config import SYSTEM_CLOCK, Clock
 from acker_client.lowlevel import (
     ClientConfig,
     Driver,
     Endpoint,
-    Page,
     Request,
     Response,
     RetrySession,
@@ -17,6 +17,7 @@ from acker_client.lowlevel import (
     read_page,
     requests,
     responses,
+    to_milliseconds,
 )
 from acker_protocol.errors import Conflict, UnknownRoot, UnknownSpout
 from acker_protocol.ids import format_id
@@ -24,6 +25,8 @@ from acker_protocol.operations import Operation, OperationState
 
 if TYPE_CHECKING:
     import httpx
+
+__all__ = ["TopologyClient", "to_milliseconds"]
 
 
 class TopologyClient:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from acker_protocol.wire import fields
 
+from acker_spark._client import to_milliseconds
 from acker_spark.errors import InvalidOptions
 
 DEFAULT_MESSAGE_TIMEOUT_S = 600.0
@@ -50,7 +51,7 @@ class SparkAckerOptions:
     @property
     def message_timeout_ms(self) -> int | None:
         """The message timeout as an init carries it."""
-        return None if self.message_timeout is None else round(self.message_timeout * 1000)
+        return None if self.message_timeout is None else to_milliseconds(self.message_timeout)
 
     def _faults(self) -> Iterator[str]:
         yield from _url_faults(self.url)

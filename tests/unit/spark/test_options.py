@@ -13,6 +13,11 @@ def test_what_is_left_out_has_the_value_that_a_batch_needs() -> None:
     assert SparkAckerOptions(**GOOD, message_timeout=1.5).message_timeout_ms == 1_500
 
 
+def test_seconds_are_rounded_up_to_whole_milliseconds() -> None:
+    assert SparkAckerOptions(**GOOD, message_timeout=0.1001).message_timeout_ms == 101
+    assert SparkAckerOptions(**GOOD, message_timeout=16.1).message_timeout_ms == 16_100
+
+
 def test_all_that_is_wrong_is_told_at_once_and_in_words() -> None:
     with pytest.raises(InvalidOptions) as caught:
         SparkAckerOptions(

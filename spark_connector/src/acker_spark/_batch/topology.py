@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import Forbidden, UnknownTopology
 
+from acker_spark._client import to_milliseconds
 from acker_spark.errors import IncompatibleTopology, PendingLimit
 from acker_spark.options import HOUR_S
 
@@ -54,7 +55,7 @@ class Topology:
             ("dedupe_window", options.dedupe_window, HOUR_S, self.dedupe_window_ms),
             ("retention", options.retention, HOUR_S, self.retention_ms),
         ):
-            if wanted != default and round(wanted * 1000) != found_ms:
+            if wanted != default and to_milliseconds(wanted) != found_ms:
                 log.warning(
                     "topology %r existed before: its %s is %g s, not %g s", self.name, name, found_ms / 1000, wanted
                 )
@@ -95,9 +96,9 @@ def parse(name: str, document: dict[str, Any]) -> Topology:
 
 def _create(client: "TopologyClient", options: "SparkAckerOptions") -> dict[str, Any]:
     settings = {
-        "message_timeout_ms": round(options.created_message_timeout * 1000),
-        "dedupe_window_ms": round(options.dedupe_window * 1000),
-        "retention_ms": round(options.retention * 1000),
+        "message_timeout_ms": to_milliseconds(options.created_message_timeout),
+        "dedupe_window_ms": to_milliseconds(options.dedupe_window),
+        "retention_ms": to_milliseconds(options.retention),
     }
     try:
         return client.create_topology(settings)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from acker_client.lowlevel import Page
+from acker_client.completions import Page
 
 from acker_spark._client import TopologyClient
 
