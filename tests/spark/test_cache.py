@@ -22,7 +22,7 @@ def rows(spark: Any) -> Any:
 
 
 @pytest.mark.parametrize("level", ["batch", "row"])
-def test_doubles_that_come_out_otherwise_when_they_are_computed_anew_are_refused(
+def test_doubles_that_come_out_otherwise_when_they_are_computed_again_are_refused(
     rows: Any, tracked: Tracked, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cache that is lost with its machine is as if there had been none. No row would be left of message 1."""

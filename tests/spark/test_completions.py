@@ -171,7 +171,7 @@ class Door:
         await self.app(scope, receive, send)
 
 
-def test_a_webhook_is_told_by_its_handler_and_again_what_the_handler_did_not_take(tracked: Tracked) -> None:
+def test_a_webhook_calls_its_handler_and_again_for_what_the_handler_did_not_take(tracked: Tracked) -> None:
     """The topology is not there before: registering makes it."""
     acker, told, door = tracked.acker(), dict[str, list[str]]({"1": [], "2": []}), Door()
 

@@ -46,7 +46,7 @@ def test_requests_of_a_large_batch_are_on_their_way_together_and_answered_in_ord
 
 
 @pytest.mark.parametrize("message", [Ack(root_id=1, ack_val=1, edge_id=1), Fail(root_id=1)], ids=["ack", "fail"])
-def test_an_ack_or_a_fail_that_a_full_store_refuses_waits_for_room_and_then_ends_the_batch(message: Operation) -> None:
+def test_an_ack_or_a_fail_that_a_full_store_refuses_waits_for_space_and_then_ends_the_batch(message: Operation) -> None:
     memory = MemoryAcker()
     options = SparkAckerOptions(url="http://acker.test", topology="default", spout_task="s")
     found = OperationSender(options, retry_timeout=30, transport=memory.transport(), clock=memory.clock)

@@ -117,7 +117,7 @@ def test_what_was_read_on_from_is_released(mailbox: Mailbox, reader: Completions
     assert mailbox.unread() == 1
 
 
-def test_every_fault_in_the_options_is_told_at_load(spark: SparkSession) -> None:
+def test_every_fault_in_the_options_is_raised_at_load(spark: SparkSession) -> None:
     wrong = {"url": "ftp://acker", "spoutTaks": "orders", "maxCompletionsPerTrigger": "0", "token": "a-secret-key"}
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as told:
         spark.readStream.format("acker").options(**wrong).load()
@@ -146,14 +146,14 @@ def test_the_key_is_shown_nowhere(options: dict[str, str], completions: Source) 
     assert "a-secret-key" not in plan
 
 
-def test_a_topology_that_is_not_there_is_told(options: dict[str, str]) -> None:
+def test_a_topology_that_is_not_there_is_reported(options: dict[str, str]) -> None:
     reader = CompletionsStreamReader(read_options(options | {"topology": "nowhere"}))
     with pytest.raises(UnknownTopology, match="nowhere"):
         reader.read(reader.initialOffset())
     reader._mailbox.close()
 
 
-def test_a_webhook_that_owns_the_mailbox_is_told(mailbox: Mailbox, reader: CompletionsStreamReader) -> None:
+def test_a_webhook_that_owns_the_mailbox_is_reported(mailbox: Mailbox, reader: CompletionsStreamReader) -> None:
     mailbox.complete(1)
     callback = {"kind": "webhook", "url": "http://127.0.0.1:9/"}
     path = routes.spout(mailbox.topology, SPOUT)

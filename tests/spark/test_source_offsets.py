@@ -93,7 +93,7 @@ def test_a_batch_that_is_read_again_without_some_of_its_completions_is_an_error(
     assert "2 of 3 completions of spout task 'orders' are gone" in caplog.text
 
 
-def test_a_query_ends_when_completions_of_its_batch_are_lost_and_goes_on_if_it_is_told_to(
+def test_a_query_ends_when_completions_of_its_batch_are_lost_and_goes_on_if_an_option_says_so(
     mailbox: Mailbox, completions: Source, sink: Sink, stream_reader: MakeReader
 ) -> None:
     mailbox.complete(1, 2, 3)

@@ -31,7 +31,7 @@ def test_what_answers_with_a_body_that_cannot_be_unpacked_is_no_acker():
         acker.ack(acker.receive({"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}, component="c"))
 
 
-def test_where_nobody_is_the_address_is_named():
+def test_where_no_server_listens_the_address_is_named():
     port = free_port()
     nobody = Acker(f"http://127.0.0.1:{port}/below", linger=0, retry_timeout=0)
     with nobody as acker, pytest.raises(RetriesExhausted, match=rf"no acker answers at http://127\.0\.0\.1:{port}: "):

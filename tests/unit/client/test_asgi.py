@@ -121,7 +121,7 @@ async def raises(scope, receive, send):
 
 
 @pytest.mark.parametrize("application", [Application(503), Application(whole=False), raises])
-async def test_a_failure_left_to_redelivery_sends_nothing_and_the_request_sent_again_completes_the_tree(
+async def test_a_failure_left_open_sends_nothing_and_the_request_sent_again_completes_the_tree(
     service, ask, application
 ):
     with suppress(AssertionError, ValueError):  # of httpx, for an answer that breaks off, and of the application
@@ -226,6 +226,6 @@ async def test_other_scopes_than_http_pass(async_acker):
 
 
 @pytest.mark.parametrize("wrong", [{"component": "a b"}, {"component": "billing", "on_error": "ignore"}])
-async def test_what_is_no_component_or_no_word_for_errors_is_told_at_the_start(async_acker, wrong):
+async def test_what_is_no_component_or_no_word_for_errors_is_reported_at_the_start(async_acker, wrong):
     with pytest.raises(UsageError):
         AckerMiddleware(Application(), acker=async_acker, **wrong)

@@ -68,7 +68,7 @@ def test_refused_inits_of_a_batch_are_sent_again_alone_in_a_new_request(acker, s
     ]
 
 
-def test_inits_that_never_find_a_place_are_told_one_by_one(acker, spout, service):
+def test_inits_that_never_find_a_slot_are_reported_one_by_one(acker, spout, service):
     service.refusals += [OperationState.PENDING] + [OperationState.MAILBOX_FULL] * 1_000
     with pytest.raises(BatchError, match=r"1 operations .* mailbox_full") as raised, acker.batch() as batch:
         emit(spout, "1", "2")
@@ -76,7 +76,7 @@ def test_inits_that_never_find_a_place_are_told_one_by_one(acker, spout, service
     assert [answer.state for answer in batch.results] == ["pending", "mailbox_full"]
 
 
-def test_a_conflict_is_told_and_not_sent_again(acker, spout, service):
+def test_a_conflict_is_reported_and_not_sent_again(acker, spout, service):
     service.refusals += [OperationState.CONFLICT]
     with pytest.raises(BatchError, match="conflict"), acker.batch():
         emit(spout, "1", "2")
@@ -89,7 +89,7 @@ def test_a_batch_of_one_is_a_single_call(acker, spout, service):
     assert len(service.writes("init")) == 1
 
 
-def test_a_batch_of_one_whose_init_is_refused_is_told_as_a_batch_is(acker, spout, service):
+def test_a_batch_of_one_whose_init_is_refused_is_reported_as_a_batch_is(acker, spout, service):
     service.refusals += [OperationState.MAILBOX_FULL] * 1_000
     with pytest.raises(BatchError), acker.batch():
         emit(spout, "1")

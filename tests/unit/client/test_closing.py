@@ -1,4 +1,4 @@
-"""Tests what becomes of those who still use an acker that was closed."""
+"""Tests the use of a client that was closed."""
 
 import threading
 

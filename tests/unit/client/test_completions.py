@@ -1,4 +1,4 @@
-"""Tests a spout that hears what became of its roots."""
+"""Tests a spout that reads the completions of its roots."""
 
 import httpx
 import pytest
@@ -42,7 +42,7 @@ def test_a_completion_has_the_fields_of_the_answer(acker, spout, time):
     assert len(done.id) == 32
 
 
-def test_every_completion_is_told_and_released(spout, service):
+def test_every_completion_is_given_and_released(spout, service):
     finish(spout, *"abcde")
     told = [done.message_id for done in spout.completions(until=0.5, poll_timeout=0.5, page_size=2)]
     assert told == list("abcde")
@@ -61,7 +61,7 @@ def test_an_item_is_not_released_before_its_body_has_ended(spout, service):
     assert service.completions("orders") == ["d"]
 
 
-def test_an_item_whose_body_raised_is_told_again(spout, service):
+def test_an_completion_whose_body_raised_comes_again(spout, service):
     finish(spout, *"abc")
 
     def read():
@@ -74,7 +74,7 @@ def test_an_item_whose_body_raised_is_told_again(spout, service):
     assert [done.message_id for done in spout.completions(until=0)] == ["a", "b", "c"]
 
 
-def test_a_stop_ends_the_reading_with_the_page_in_hand_and_releases_it(spout, service):
+def test_a_stop_ends_the_reading_with_the_current_page_and_releases_it(spout, service):
     finish(spout, *"abcd")
     told = []
     for done in spout.completions(stop=lambda: len(told) > 0, page_size=2):
@@ -83,7 +83,7 @@ def test_a_stop_ends_the_reading_with_the_page_in_hand_and_releases_it(spout, se
     assert service.completions("orders") == ["c", "d"]
 
 
-def test_a_page_that_is_left_in_its_midst_is_told_again(spout, service):
+def test_a_page_that_is_left_within_comes_again(spout, service):
     finish(spout, *"ab")
     for _ in spout.completions():
         break
@@ -153,7 +153,7 @@ def test_a_refused_reading_is_raised(spout, service):
 
 
 @pytest.mark.parametrize("item", [{}, {"id": "1"}, None])
-def test_an_answer_without_completions_is_told(spout, service, item):
+def test_an_answer_without_completions_is_reported(spout, service, item):
     service.faults += [httpx.Response(200, json={"completions": [item], "cursor": "1"})]
     with pytest.raises(InvalidResponse):
         list(spout.completions())
@@ -162,7 +162,7 @@ def test_an_answer_without_completions_is_told(spout, service, item):
 @pytest.mark.parametrize(
     "reading", [{"page_size": 0}, {"page_size": 10_001}, {"poll_timeout": -1}, {"poll_timeout": 60.001}]
 )
-def test_limits_of_the_contract_are_told_at_once(spout, reading):
+def test_limits_of_the_contract_are_reported_at_once(spout, reading):
     with pytest.raises(UsageError, match=next(iter(reading))):
         list(spout.completions(**reading))
 

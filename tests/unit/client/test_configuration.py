@@ -2,10 +2,11 @@
 
 import inspect
 import logging
+from contextlib import aclosing
 
 import httpx
 import pytest
-from acker_client import Acker, AsyncAcker, RetriesExhausted
+from acker_client import Acker, AsyncAcker, RetriesExhausted, UnknownRoot
 from acker_client.config import ClientConfig, address_from
 from acker_client.testing import MemoryAcker
 
@@ -25,7 +26,7 @@ def test_the_environment_says_where_the_acker_is(kind, monkeypatch):
     assert "secret" not in repr(endpoint)
 
 
-def test_without_an_environment_it_is_at_home():
+def test_without_an_environment_it_is_on_this_machine():
     for environment in ({}, {"ACKER_URL": "", "ACKER_TOPOLOGY": "", "ACKER_API_KEY": ""}):
         address = address_from(environment)
         assert (address.url, address.topology, address.api_key) == ("http://127.0.0.1:8700", "default", None)
@@ -50,7 +51,7 @@ def nobody(service, connect):
 def test_where_no_acker_ever_listened_it_waits_for_startup_timeout_and_says_how_to_start_one(nobody, time):
     with pytest.raises(RetriesExhausted, match=r"http://acker.test.*acker serve.*ACKER_URL") as raised:
         nobody.receive(ONE, component="c").ack()
-    assert 4.5 <= sum(time.slept) <= 5.0
+    assert 4.99 <= sum(time.slept) <= 5.0  # the last attempt is made at the limit
     assert raised.value.__cause__ is REFUSED
     assert raised.value.outcome_unknown is False
 
@@ -106,6 +107,16 @@ def test_the_first_failure_of_an_outage_is_logged_with_the_address_and_how_long_
     assert "refused" in first
     assert "up to 60 s" in first
     assert "503" in second
+    assert "http://acker.test" in second
+
+
+def test_an_answer_that_no_retry_helps_ends_an_outage_too(acker, service, caplog):
+    service.faults += [REFUSED, UnknownRoot("gone"), REFUSED]
+    with caplog.at_level(logging.WARNING, "acker_client"):
+        for _ in range(2):
+            with pytest.raises(UnknownRoot):
+                acker.roots.get("00000000000000aa")
+    assert len(caplog.records) == 2
 
 
 @pytest.mark.parametrize(
@@ -129,6 +140,20 @@ def test_a_loop_over_completions_that_is_left_within_a_page_says_what_comes_agai
     assert "its 3 completions are not released and come again" in caplog.text
     assert "stop=" in caplog.text
     assert service.completions("orders") == ["a", "b", "c"]
+
+
+@pytest.mark.anyio
+async def test_a_loop_of_an_async_client_that_is_left_says_so_too(async_acker, service, caplog):
+    spout = async_acker.shared_spout("orders")
+    for message_id in "ab":
+        async with spout.emit(message_id):
+            pass
+    with caplog.at_level(logging.WARNING, "acker_client"):
+        async with aclosing(spout.completions(until=0)) as completions:
+            async for _ in completions:
+                break
+    assert "its 2 completions are not released and come again" in caplog.text
+    assert service.completions("orders") == ["a", "b"]
 
 
 def test_topologies_are_created_read_changed_and_deleted(acker, service):

@@ -52,13 +52,23 @@ def test_the_init_holds_the_edges_of_all_consumers(spout, service):
     ]
 
 
-def test_a_named_consumers_edge_is_derived_with_the_spout_task_as_component(spout):
+def test_the_edge_of_a_consumer_with_a_key_is_derived_with_the_spout_task_as_component(spout):
     with spout.emit(message_id="42") as root:
         [anchor] = read_anchors(root.headers("bill"), topology="default").anchors
     assert f"{anchor.root_id:016x}" == root.root_id
     assert anchor.edge_id == derive_edge(
         root_id=anchor.root_id, parent_edge=SPOUT_EDGE, component="orders", name="bill"
     )
+
+
+def test_the_edge_of_a_consumer_without_a_key_is_random(spout):
+    with spout.emit(message_id="42") as root:
+        [anchor] = root.anchor().anchors
+    keys = ("", "#0", "0", "None")
+    derived = [
+        derive_edge(root_id=anchor.root_id, parent_edge=SPOUT_EDGE, component="orders", name=key) for key in keys
+    ]
+    assert anchor.edge_id not in derived
 
 
 def test_nothing_is_sent_before_the_block_is_left(spout, service):
@@ -126,14 +136,14 @@ def test_an_init_that_finds_no_place_raises_the_refusal_after_its_message_timeou
     assert 4.0 <= sum(time.slept) <= 9.0
 
 
-def test_an_init_is_sent_again_for_place_for_ms_at_most(connect, service, time):
+def test_an_init_is_sent_again_for_emit_timeout_at_most(connect, service, time):
     service.refusals += [OperationState.MAILBOX_FULL] * 1_000
     with connect(emit_timeout=2) as acker, pytest.raises(MailboxFull):
         emit(acker.spout("orders"), message_timeout=60)
     assert 2.0 <= sum(time.slept) <= 7.0
 
 
-def test_an_init_of_unknown_fate_keeps_its_key_and_takes_a_new_one_once_it_is_refused(spout, service):
+def test_an_init_of_unknown_outcome_keeps_its_key_and_takes_a_new_one_once_it_is_refused(spout, service):
     service.faults += [LOST]
     service.refusals += [OperationState.MAX_SPOUT_PENDING]
     emit(spout)
@@ -147,7 +157,7 @@ def test_an_init_whose_reply_was_lost_emits_one_root(spout, service):
     assert len(service.applied) == 1
 
 
-def test_an_init_whose_fate_stays_unknown_raises(spout, service):
+def test_an_init_whose_outcome_stays_unknown_raises(spout, service):
     service.faults += [LOST] * 1_000
     with pytest.raises(RetriesExhausted):
         emit(spout)

@@ -193,7 +193,7 @@ def test_a_batch_that_is_older_than_its_key_is_an_error_and_never_sent(lingering
 
 
 @pytest.mark.parametrize("use", ["ack", "fail", "flush", "close", "emit", "execute"])
-def test_what_could_not_be_delivered_is_told_to_the_next_call_once_and_counted(lingering, service, use):
+def test_what_could_not_be_delivered_is_raised_by_the_next_call_once_and_counted(lingering, service, use):
     acker = lingering()
     ack(acker, 3, "00000000000000aa")
     ack(acker, 3, "00000000000000bb")
@@ -217,7 +217,7 @@ def test_what_could_not_be_delivered_is_told_to_the_next_call_once_and_counted(l
     acker._submitter.flusher.buffer.raise_failures()
 
 
-def test_a_refused_batch_is_told(lingering, service):
+def test_a_refused_batch_is_reported(lingering, service):
     acker = lingering()
     ack(acker)
     service.exists = False
@@ -298,7 +298,7 @@ def test_acks_of_pending_roots_do_not_wait_behind_those_that_a_full_store_refuse
     assert acker.stats().in_flight == 0
 
 
-def test_acks_that_stay_refused_are_told_to_the_next_call_and_counted(lingering, service, time):
+def test_acks_that_stay_refused_are_raised_by_the_next_call_and_counted(lingering, service, time):
     acker = lingering()
     service.store.is_full = True
     ack(acker, 2)
@@ -379,7 +379,7 @@ def test_a_block_that_ended_well_is_acked_whatever_became_of_earlier_acks(linger
         acker.flush()
 
 
-def test_a_full_buffer_blocks_the_caller_until_there_is_room(lingering, service):
+def test_a_full_buffer_blocks_the_caller_until_there_is_space(lingering, service):
     acker = lingering(batch_size=2, buffer_size=2)
     acker._submitter.flusher.buffer._batch_size = 10
     for number in range(10):

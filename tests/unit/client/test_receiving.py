@@ -71,6 +71,7 @@ async def test_tasks_side_by_side_have_their_own_current_tuple(async_acker, head
         async with async_acker.receive({}, component=component) as tup:
             await asyncio.sleep(0)
             assert current() is tup
+        assert current() is None
 
     await asyncio.gather(*map(work, "abc"))
     assert current() is None
@@ -131,7 +132,7 @@ def test_a_re_run_in_another_order_never_ends_acked_with_a_child_unworked(acker,
     assert run_again(acker, service, headers, repeatable=False) is None
 
 
-def test_who_promises_the_same_order_and_breaks_the_promise_loses_a_child(acker, service, headers):
+def test_a_promise_of_the_same_order_that_is_broken_loses_a_child(acker, service, headers):
     """Why children are numbered by promise only: the first A has the number of B, so its ack ends B unworked."""
     assert run_again(acker, service, headers, repeatable=True) is Outcome.ACKED
 
@@ -141,6 +142,12 @@ def test_a_repeatable_tuple_gives_children_without_a_key_the_same_edges_in_every
     edges = [[edge(tup.headers()), edge(tup.headers(key="x")), edge(tup.headers())] for tup in runs]
     assert edges[0] == edges[1]
     assert len(set(edges[0])) == 3
+
+
+def test_children_with_a_key_do_not_count_among_the_numbers_of_a_repeatable_tuple(acker, headers):
+    runs = [acker.receive(headers, component="split", repeatable=True) for _ in range(2)]
+    runs[0].headers(key="x")
+    assert edge(runs[0].headers()) == edge(runs[1].headers())
 
 
 def test_children_without_a_key_are_random_unless_the_tuple_is_repeatable(acker, headers):
@@ -208,8 +215,11 @@ def test_it_may_have_one_if_it_is_repeatable_or_fails(acker, headers, options):
 
 
 def test_it_may_have_one_on_a_topology_that_dedupes_and_where_nothing_is_tracked(acker, service, headers):
+    acker._session.cached_info = None
+    service.requests.clear()
     with acker.receive({}, component="split", on_error="leave_open") as tup:
         assert tup.headers() == {}
+    assert service.requests == []
     service.store.rules = TopologyRules(dedupe_window_ms=60_000)
     acker._session.cached_info = None
     with acker.receive(headers, component="split", on_error="leave_open") as tup:
@@ -222,3 +232,10 @@ def test_a_tuple_without_a_header_is_counted_and_logged_once(acker, headers, cap
             acker.receive(message, component="split")
     assert acker.stats().untracked_tuples == 2
     assert [record.levelname for record in caplog.records if "Acker-Anchors" in record.message] == ["DEBUG"]
+
+
+@pytest.mark.anyio
+async def test_an_async_client_counts_a_tuple_without_a_header_too(async_acker, headers):
+    for message in ({}, headers):
+        async_acker.receive(message, component="split")
+    assert async_acker.stats().untracked_tuples == 1

@@ -1,4 +1,4 @@
-"""Tests a spout task in one process: its registration, its free places, and the net under its pending roots."""
+"""Tests a spout task in one process: its registration, its free slots, and the check of its overdue roots."""
 
 import httpx
 import pytest
@@ -118,7 +118,7 @@ def test_inits_of_a_batch_do_not_wait_before_their_blocks(acker, shared, service
     assert len(service.writes("init")) > 0
 
 
-def test_a_root_that_the_store_has_lost_is_told_as_timed_out_after_its_deadline_and_a_grace(own, service, time):
+def test_a_root_that_the_store_has_lost_is_reported_as_timed_out_after_its_deadline_and_a_grace(own, service, time):
     emit(own)
     service.reset()
     time.advance(TIMEOUT_S + GRACE_S - 1)
@@ -128,7 +128,7 @@ def test_a_root_that_the_store_has_lost_is_told_as_timed_out_after_its_deadline_
     assert read(own) == []
 
 
-def test_a_root_of_a_topology_that_is_gone_is_told_and_then_the_reading_ends(own, service, time):
+def test_a_root_of_a_topology_that_is_gone_is_reported_and_then_the_reading_ends(own, service, time):
     emit(own)
     service.exists = False
     assert read(own) == []
@@ -139,7 +139,9 @@ def test_a_root_of_a_topology_that_is_gone_is_told_and_then_the_reading_ends(own
         next(completions)
 
 
-def test_a_root_whose_init_the_store_has_lost_and_whose_acks_came_later_is_told_as_timed_out(acker, own, service, time):
+def test_a_root_whose_init_the_store_has_lost_and_whose_acks_came_later_is_reported_as_timed_out(
+    acker, own, service, time
+):
     with own.emit(message_id="42") as root:
         tup = acker.receive(root.headers("bill"), component="bill")
     service.reset()
@@ -161,7 +163,7 @@ def test_a_root_that_is_still_pending_is_asked_about_again_after_its_new_deadlin
     assert told(service).count(f"GET /roots/{root.root_id}") == 1
 
 
-def test_a_finished_root_whose_completion_was_lost_is_told_with_its_outcome(acker, own, service, time):
+def test_a_finished_root_whose_completion_was_lost_is_reported_with_its_outcome(acker, own, service, time):
     service.store.rules = TopologyRules(retention_ms=3_600_000)
     with own.emit(message_id="42") as root:
         tup = acker.receive(root.headers("bill"), component="bill")
@@ -171,7 +173,7 @@ def test_a_finished_root_whose_completion_was_lost_is_told_with_its_outcome(acke
     assert read(own) == [("42", "acked")]
 
 
-def test_a_completion_that_is_still_in_the_mailbox_is_told_by_it_and_once(own, service, time):
+def test_a_completion_that_is_still_in_the_mailbox_comes_from_it_and_once(own, service, time):
     root_id = emit(own)
     time.advance(TIMEOUT_S + GRACE_S + 1)
     [done] = own.completions(until=0.5, poll_timeout=0.1)
@@ -179,7 +181,7 @@ def test_a_completion_that_is_still_in_the_mailbox_is_told_by_it_and_once(own, s
     assert read(own) == []
 
 
-def test_a_root_told_in_time_is_not_asked_about(acker, own, service, time):
+def test_a_root_reported_in_time_is_not_asked_about(acker, own, service, time):
     with own.emit(message_id="42") as root:
         pass
     assert read(own) == [("42", "acked")]
@@ -198,7 +200,7 @@ def test_an_unreachable_service_is_waited_for(own, service, time, connect):
     assert read(own) == [("42", "timed_out")]
 
 
-def test_a_root_whose_telling_was_interrupted_is_told_again(own, service, time):
+def test_a_root_whose_report_was_interrupted_is_reported_again(own, service, time):
     emit(own)
     service.reset()
     time.advance(TIMEOUT_S + GRACE_S)
@@ -229,7 +231,7 @@ def test_a_root_that_found_no_place_is_not_waited_for(acker, own, service):
     assert len(own._task.pending) == 0
 
 
-def test_a_root_of_unknown_fate_is_not_waited_for(own, service):
+def test_a_root_of_unknown_outcome_is_not_waited_for(own, service):
     emit(own)
     service.faults += [httpx.ConnectError("refused")] * 1_000
     with pytest.raises(Exception, match="not known"):

@@ -94,7 +94,7 @@ def asked(service, what: str) -> int:
     return sum(f"{request.method} {request.url.path}".endswith(what) for request in service.requests)
 
 
-def test_what_lies_in_the_mailbox_is_told_and_released_once_it_is_subscribed(acker, spout, service, radio):
+def test_what_is_in_the_mailbox_is_given_and_released_once_it_is_subscribed(acker, spout, service, radio):
     for name in "123":
         end(acker, spout, name)
     told = spout.subscribe(URL, page_size=2)
@@ -139,7 +139,7 @@ def test_a_name_of_its_own_is_ephemeral_also_after_the_store_has_lost_it(acker, 
     assert service.store.ephemeral == {spout.name}
 
 
-def test_a_live_one_is_told_once_and_released_by_the_next_reading(acker, spout, service, radio):
+def test_a_published_one_is_given_once_and_released_by_the_next_reading(acker, spout, service, radio):
     end(acker, spout, "1")
     told = spout.subscribe(URL, until=MAILBOX_INTERVAL_S + 2)
     assert next(told).message_id == "1"
@@ -154,7 +154,7 @@ def test_a_live_one_is_told_once_and_released_by_the_next_reading(acker, spout, 
     assert service.completions("orders") == []
 
 
-def test_what_was_not_published_is_told_by_the_next_reading(acker, spout, service, radio, time):
+def test_what_was_not_published_is_given_by_the_next_reading(acker, spout, service, radio, time):
     end(acker, spout, "1")
     told = spout.subscribe(URL)
     next(told)
@@ -233,7 +233,7 @@ def test_no_more_ids_are_remembered_than_it_says(acker, spout, service, radio):
     assert [next(told).id for _ in range(DEDUPE_SIZE + 2)][-2:] == [f"{DEDUPE_SIZE}", "0"]
 
 
-def test_a_root_that_nothing_is_told_about_is_asked_about_in_time(acker, spout, service, radio, time):
+def test_a_root_without_a_completion_is_asked_about_in_time(acker, spout, service, radio, time):
     told = spout.subscribe(URL)
     end(acker, spout, "1")
     next(told)
@@ -245,7 +245,7 @@ def test_a_root_that_nothing_is_told_about_is_asked_about_in_time(acker, spout, 
     assert 1 + GRACE_S <= time.now - before <= 1 + GRACE_S + 2
 
 
-def test_a_topology_that_is_not_there_is_told(acker, spout, service, radio):
+def test_a_topology_that_is_not_there_is_reported(acker, spout, service, radio):
     service.exists = False
     with pytest.raises(UnknownTopology):
         next(spout.subscribe(URL))
@@ -257,7 +257,7 @@ def test_an_address_that_is_none_is_refused(spout, url):
         next(spout.subscribe(url))
 
 
-def test_it_stops_when_it_is_told_to(acker, spout, service, radio, time):
+def test_it_stops_when_stop_is_true(acker, spout, service, radio, time):
     ended: list[bool] = []
     end(acker, spout, "1")
     told = spout.subscribe(URL, stop=lambda: bool(ended))

@@ -1,4 +1,4 @@
-"""Tests the acker in memory that users take for tests of their own."""
+"""Tests the acker in memory that users use in their own tests."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Tests a tuple in a bolt's hand."""
+"""Tests a tuple: its edges, its children and its operations."""
 
 import hashlib
 import hmac
@@ -20,7 +20,7 @@ def edges(child: Anchors) -> list[int]:
     return [anchor.edge_id for anchor in child.anchors]
 
 
-def test_a_named_childs_edge_is_derived_from_root_parent_component_and_name():
+def test_the_edge_of_a_child_with_a_key_is_derived_from_root_parent_component_and_key():
     digest = hmac.digest(ROOT.to_bytes(8, "big"), EDGE.to_bytes(8, "big") + b"split\0line-7", hashlib.sha256)
     assert edges(a_tuple().anchor("line-7")) == [int.from_bytes(digest[:8], "big")]
 
@@ -38,11 +38,11 @@ def test_a_run_again_gives_the_same_edges():
         (a_tuple(), "8"),
     ],
 )
-def test_another_root_parent_component_or_name_gives_another_edge(other, name):
+def test_another_root_parent_component_or_key_gives_another_edge(other, name):
     assert edges(other.anchor(name)) != edges(a_tuple().anchor("7"))
 
 
-def test_children_without_a_name_get_random_edges():
+def test_children_without_a_key_get_random_edges():
     tup = a_tuple()
     assert len({*edges(tup.anchor()), *edges(tup.anchor()), *edges(a_tuple().anchor())}) == 3
 
@@ -89,14 +89,14 @@ def test_a_reason_that_is_no_unicode_is_mended():
     assert fail.reason == "bad ? byte"
 
 
-def test_a_name_used_twice_under_one_parent_is_refused():
+def test_a_key_used_twice_under_one_parent_is_refused():
     tup = a_tuple()
     tup.anchor("x")
     with pytest.raises(DuplicateKey, match="'x'"):
         tup.anchor("x")
 
 
-def test_a_refused_name_leaves_no_child_behind():
+def test_a_refused_key_leaves_no_child_behind():
     tup, other = a_tuple(), a_tuple((2, 20))
     [edge] = edges(tup.anchor("x"))
     with pytest.raises(DuplicateKey):
@@ -104,7 +104,7 @@ def test_a_refused_name_leaves_no_child_behind():
     assert [other.ack_operations()[0].ack_val, tup.ack_operations()[0].ack_val] == [20, EDGE ^ edge]
 
 
-def test_one_name_under_two_parents_is_two_children():
+def test_one_key_under_two_parents_is_two_children():
     one, two = a_tuple((1, 10)), a_tuple((1, 11))
     assert edges(one.anchor("x")) != edges(two.anchor("x"))
 
@@ -123,7 +123,7 @@ def test_the_same_tuple_twice_as_an_anchor_gives_two_edges():
     assert tup.ack_operations()[0].ack_val == EDGE ^ one ^ two
 
 
-def test_the_same_tuple_twice_under_one_name_is_refused_since_the_edges_would_cancel():
+def test_the_same_tuple_twice_under_one_key_is_refused_since_the_edges_would_cancel():
     tup = a_tuple()
     with pytest.raises(DuplicateKey, match="same tuple twice"):
         anchor_child([tup, tup], key="x")

@@ -61,7 +61,7 @@ class Handler:
             raise RuntimeError("not now")
 
 
-async def test_each_completion_is_told_to_the_handler_in_order():
+async def test_each_completion_is_given_to_the_handler_in_order():
     handler = Handler()
     answer = await post(app_of(handler), batch(item("a"), item("b", outcome="timed_out", message_id=None)))
     assert (answer.status_code, answer.json()) == (200, {"retry": []})
@@ -121,7 +121,7 @@ async def test_a_callable_object_may_be_awaited_too():
     assert handler.thread is threading.current_thread()
 
 
-async def test_storms_handlers_are_told_the_message_id():
+async def test_storms_handlers_get_the_message_id():
     acked, failed = [], []
     app = app_of(on_ack=acked.append, on_fail=failed.append)
     items = [item("a", message_id="1"), item("b", outcome="failed", message_id="2"), item("c", message_id=None)]
@@ -140,7 +140,7 @@ async def test_storms_handlers_may_be_coroutine_functions():
     assert (answer.json(), failed) == ({"retry": ["b"]}, ["2"])
 
 
-async def test_those_that_had_no_turn_in_time_are_asked_for_again_untold():
+async def test_those_that_had_no_turn_in_time_are_asked_for_again_unhandled():
     handler = Handler()
     answer = await post(app_of(handler, timeout=0), batch(item("a"), item("b")))
     assert (answer.json(), handler.told) == ({"retry": ["a", "b"]}, [])
@@ -169,7 +169,7 @@ async def test_what_the_reference_library_signs_is_received():
         ({"at": NOW + 301}, "more than 300 s from now"),
     ],
 )
-async def test_a_request_that_is_not_well_signed_is_refused_and_nobody_told(changed, said):
+async def test_a_request_that_is_not_well_signed_is_refused_and_no_handler_called(changed, said):
     handler = Handler()
     answer = await post(app_of(handler), batch(item("a")), **changed)
     assert answer.status_code == 401
@@ -236,7 +236,7 @@ async def test_other_methods_are_refused():
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-async def test_a_caller_that_is_gone_is_not_answered_and_nobody_is_told():
+async def test_a_caller_that_is_gone_is_not_answered_and_no_handler_called():
     messages = [{"type": "http.request", "body": batch(item("a")), "more_body": True}, {"type": "http.disconnect"}]
     sent, handler = [], Handler()
 

@@ -140,7 +140,7 @@ def test_roots_that_find_no_place_end_the_batch_in_words_and_not_never(
         begin(sender, OPTIONS, FIRST, batch(FIRST, 10, 20, 30))
 
 
-def test_a_batch_whose_program_gives_another_leader_when_it_is_run_again_is_refused_and_told_what_to_do(
+def test_a_batch_whose_program_gives_another_leader_when_it_is_run_again_is_refused_with_what_to_do(
     memory: MemoryAcker, sender: OperationSender
 ) -> None:
     """What it had begun stays as it is; when that has ended, the batch runs."""

@@ -40,7 +40,7 @@ def test_it_beats_until_its_block_ends() -> None:
     assert len(beats) == 2
 
 
-def test_one_that_fails_is_told_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_fails_is_reported_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
     beats: list[int] = []
 
     def beat() -> None:

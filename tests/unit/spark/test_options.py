@@ -18,7 +18,7 @@ def test_seconds_are_rounded_up_to_whole_milliseconds() -> None:
     assert SparkAckerOptions(**GOOD, message_timeout=16.1).message_timeout_ms == 16_100
 
 
-def test_all_that_is_wrong_is_told_at_once_and_in_words() -> None:
+def test_all_that_is_wrong_is_described_in_one_error() -> None:
     with pytest.raises(InvalidOptions) as caught:
         SparkAckerOptions(
             url="acker", topology="", spout_task="a b", token="", query_id=7, retry_timeout=600, retention="x"

@@ -108,7 +108,7 @@ def test_new_roots_cost_no_heartbeat(standing: Standing) -> None:
     assert standing.resets() == 0
 
 
-def test_a_first_heartbeat_that_fails_is_told_and_the_batch_runs(
+def test_a_first_heartbeat_that_fails_is_reported_and_the_batch_runs(
     standing: Standing, memory: MemoryAcker, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory.faults.extend([None, *[httpx.ConnectError("no route")] * 1_000])  # the topology is asked for first

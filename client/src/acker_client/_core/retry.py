@@ -85,9 +85,9 @@ class RetrySession:
 
     def _backoff(self, request: "Request", failure: Failure, *, since: float, delay: float) -> Flow[None]:
         """Wait before the next attempt. None is made too late, since the service might have forgotten the key."""
-        limit_s = self._limit_for(failure)
+        limit_s = self._limit_s()
         left_s = limit_s - self._age_s(since) - 0.001
-        if self._is_starting(failure) and left_s > 0:
+        if self._is_starting and left_s > 0:
             delay = min(delay, left_s)  # the last attempt is made at the limit
         pause = max(delay, failure.wait_s)
         self._check_deadline(request, failure, age_s=self._age_s(since) + pause)
@@ -113,18 +113,19 @@ class RetrySession:
     def _age_s(self, since: float) -> float:
         return self.config.clock.monotonic() - since
 
-    def _is_starting(self, failure: Failure) -> bool:
+    @property
+    def _is_starting(self) -> bool:
         """Whether no server was ever reached, so that nothing can have been applied, and that is bounded."""
-        return bool(failure.refused_by) and not self._ever_reached and self.config.startup_timeout is not None
+        return not self._ever_reached and self.config.startup_timeout is not None
 
-    def _limit_for(self, failure: Failure) -> float:
+    def _limit_s(self) -> float:
         limit_s = self.retry_limit_s()
-        return min(limit_s, self.config.startup_timeout or 0.0) if self._is_starting(failure) else limit_s
+        return min(limit_s, self.config.startup_timeout or 0.0) if self._is_starting else limit_s
 
     def _check_deadline(self, request: "Request", failure: Failure, *, age_s: float) -> None:
-        if age_s <= self._limit_for(failure):
+        if age_s <= self._limit_s():
             return
-        if self._is_starting(failure):
+        if self._is_starting:
             self._nobody_listens = _nobody_listens(failure)
             raise self._nobody_listens from failure.error
         raise _exhausted(request, failure.error, failure.refused_by) from failure.error

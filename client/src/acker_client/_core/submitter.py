@@ -59,16 +59,16 @@ class Submitter:
     def open(self, tup: "BaseTuple") -> "Flow[None]":
         """Begin the block of a tuple.
 
-        A child without a key gets another edge when the message is redelivered. Only a topology with a dedupe window
-        survives that, so with ``on_error="leave_open"`` the topology is read first.
+        With ``on_error="leave_open"`` a redelivered message gives a child without a key another edge, and if the first
+        was acked the root times out. Without a dedupe window such a child is refused, so the topology is read first.
         """
         self.flusher.buffer.raise_failures()
         if tup.tracked and tup.on_error == "leave_open" and not tup.repeatable:
             info = yield from self.session.topology_info()
             if not info.dedupes:
                 tup.require_keys(
-                    "with on_error='leave_open' a redelivery would give it another edge: give it a key, receive with "
-                    "repeatable=True, or set a dedupe_window on the topology"
+                    "with on_error='leave_open' a redelivery would give it another edge, and the topology has no "
+                    "dedupe_window: give it a key, or receive with repeatable=True"
                 )
 
     def complete(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":

@@ -1,4 +1,4 @@
-"""Tests that the client keeps the rules of its house."""
+"""Tests the structure of the client: its modules, their size and their imports."""
 
 import ast
 import subprocess
@@ -54,7 +54,7 @@ def test_the_client_has_14_public_modules_at_most():
 
 
 def imported(path: Path) -> set[str]:
-    """The rooms of the client that a file imports, be it only for its types."""
+    """The modules of the client that a file imports, be it only for its types."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -62,15 +62,15 @@ def imported(path: Path) -> set[str]:
     return {name for name in found if name.startswith("acker_client.")}
 
 
-def test_the_rooms_of_the_client_import_one_way_even_for_their_types():
-    house = Path(acker_client.__file__).parent
-    rooms = {".".join(("acker_client", *path.relative_to(house).with_suffix("").parts)): path
-             for path in house.glob("**/*.py") if path.name != "__init__.py"}  # fmt: skip
-    order = list(TopologicalSorter({name: imported(path) for name, path in rooms.items()}).static_order())
+def test_the_modules_of_the_client_import_one_way_even_for_their_types():
+    folder = Path(acker_client.__file__).parent
+    modules = {".".join(("acker_client", *path.relative_to(folder).with_suffix("").parts)): path
+             for path in folder.glob("**/*.py") if path.name != "__init__.py"}  # fmt: skip
+    order = list(TopologicalSorter({name: imported(path) for name, path in modules.items()}).static_order())
     assert order.index("acker_client._core.spouts") < order.index("acker_client._core.replay")
 
 
-def test_importing_the_client_with_all_its_rooms_imports_httpx_and_nothing_else_of_weight():
+def test_importing_the_client_with_all_its_modules_imports_httpx_and_nothing_else_of_weight():
     script = """
 import httpx, sys
 before = set(sys.modules)

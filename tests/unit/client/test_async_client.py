@@ -71,7 +71,7 @@ async def test_a_cancelled_task_sends_nothing(async_acker, spout, service):
     assert len(service.writes()) == 1
 
 
-async def test_a_request_of_unknown_fate_is_sent_again_with_its_key(async_acker, spout, service):
+async def test_a_request_of_unknown_outcome_is_sent_again_with_its_key(async_acker, spout, service):
     [headers] = await emit(spout, "42")
     service.faults += [lost_reply(LOST)]
     await async_acker.ack(async_acker.receive(headers, component="split"))
@@ -87,13 +87,13 @@ async def test_a_refused_init_is_sent_again_with_a_new_key(spout, service, time)
     assert time.slept == [1.0]
 
 
-async def test_a_fate_that_stays_unknown_raises(spout, service):
+async def test_an_outcome_that_stays_unknown_raises(spout, service):
     service.faults += [LOST] * 1_000
     with pytest.raises(RetriesExhausted):
         await emit(spout, "42")
 
 
-async def test_by_hand(async_acker, spout):
+async def test_a_tuple_without_a_block(async_acker, spout):
     one, two = (async_acker.receive(headers, component="join") for headers in await emit(spout, "1", "2"))
     child = async_acker.anchor(one, two, key="pair")
     assert await async_acker.reset_timeout(one) == [OperationState.PENDING]
@@ -139,7 +139,7 @@ async def test_what_was_gathered_goes_out_after_an_exception_but_not_after_a_can
         assert len(service.writes()) == sent
 
 
-async def test_an_item_whose_body_raised_is_told_again(spout, service):
+async def test_an_completion_whose_body_raised_comes_again(spout, service):
     async with spout.emit(message_id="42"):
         pass
 
@@ -152,7 +152,7 @@ async def test_an_item_whose_body_raised_is_told_again(spout, service):
     assert service.completions("orders") == ["42"]
 
 
-async def test_a_stop_ends_the_reading_with_the_page_in_hand_and_releases_it(spout, service):
+async def test_a_stop_ends_the_reading_with_the_current_page_and_releases_it(spout, service):
     for message_id in "abc":
         async with spout.emit(message_id=message_id):
             pass
@@ -251,7 +251,7 @@ async def test_a_sender_that_is_cancelled_loses_nothing(service):
     assert len(service.applied) == 1
 
 
-async def test_what_could_not_be_delivered_is_told_to_the_next_call(service):
+async def test_what_could_not_be_delivered_is_raised_by_the_next_call(service):
     acker = await lingering(service)
     one, two = tuples(acker, 2)
     await acker.ack(one)
@@ -275,9 +275,9 @@ async def test_what_a_loop_leaves_behind_goes_out_at_the_end_of_the_interpreter(
 async def test_on_drop_may_be_a_coroutine_function(service, spout):
     told = []
 
-    async def on_drop(tup, reject):
+    async def on_drop(tup, error):
         await asyncio.sleep(0)
-        told.append(str(reject))
+        told.append(str(error))
 
     [headers] = await emit(spout, "42")
     async with service.async_acker(on_drop=on_drop) as acker, acker.receive(headers, component="split"):

@@ -27,7 +27,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_request_of_unknown_fate_is_sent_again_as_the_same_bytes_with_the_same_key(acker, service, fault):
+def test_a_request_of_unknown_outcome_is_sent_again_as_the_same_bytes_with_the_same_key(acker, service, fault):
     service.faults += [fault]
     ack_one(acker)
     first, again = service.writes("ack")
@@ -76,7 +76,7 @@ def test_a_retry_after_that_is_no_number_is_passed_over(acker, service, time):
     assert time.slept[0] <= 0.05
 
 
-def test_after_retry_for_ms_the_fate_is_unknown_and_the_last_fault_is_the_cause(connect, service, time):
+def test_after_retry_timeout_the_outcome_is_unknown_and_the_last_fault_is_the_cause(connect, service, time):
     service.faults += [REFUSED, None] + [REFUSED] * 100
     with connect(retry_timeout=20) as acker, pytest.raises(RetriesExhausted, match="ack is not known") as raised:
         ack_one(acker)
@@ -147,7 +147,7 @@ def test_a_problem_of_an_unknown_code_is_still_a_problem(acker, service):
         httpx.Response(200, json={}),
     ],
 )
-def test_an_answer_that_is_not_of_the_contract_is_told(acker, service, answer):
+def test_an_answer_that_is_not_of_the_contract_is_reported(acker, service, answer):
     service.faults += [answer]
     with pytest.raises(InvalidResponse):
         ack_one(acker)

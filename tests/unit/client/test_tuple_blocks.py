@@ -1,4 +1,4 @@
-"""Tests a bolt, by itself and by hand."""
+"""Tests a bolt, with the block of its tuple and without."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ def test_an_exception_without_a_text_fails_with_its_name(acker, service, headers
     assert service.bodies("fail")[0]["reason"] == "ZeroDivisionError"
 
 
-def test_an_exception_left_to_redelivery_sends_nothing_and_the_re_run_completes_the_tree(acker, service, headers):
+def test_an_exception_left_open_sends_nothing_and_the_re_run_completes_the_tree(acker, service, headers):
     with pytest.raises(ValueError, match="no"), acker.receive(headers, component="split", on_error="leave_open"):
         raise ValueError("no")
     assert len(service.writes()) == 1
@@ -63,7 +63,7 @@ def test_an_exception_left_to_redelivery_sends_nothing_and_the_re_run_completes_
     assert outcome(service) is Outcome.ACKED
 
 
-def test_a_tuple_left_to_redelivery_can_be_failed_when_the_queue_gives_up(acker, service, headers):
+def test_a_tuple_left_open_can_be_failed_when_the_queue_gives_up(acker, service, headers):
     held = []
     with pytest.raises(ValueError, match="no"), acker.receive(headers, component="split", on_error="leave_open") as one:
         raise ValueError("no", held.append(one))
@@ -78,7 +78,9 @@ def test_the_end_of_the_program_says_nothing_of_the_tuple(acker, service, header
     assert len(service.writes()) == 1
 
 
-def test_a_reject_is_logged_with_root_and_reason_counted_and_acked_and_goes_no_further(acker, service, headers, caplog):
+def test_a_dropped_tuple_is_logged_with_root_and_reason_counted_and_acked_and_goes_no_further(
+    acker, service, headers, caplog
+):
     with acker.receive(headers, component="split"):
         raise DropTuple("no such card")
     assert outcome(service) is Outcome.ACKED
@@ -88,12 +90,12 @@ def test_a_reject_is_logged_with_root_and_reason_counted_and_acked_and_goes_no_f
     assert "no such card" in record.message
 
 
-def test_on_drop_is_told_the_tuple_and_the_reason_before_the_ack(connect, service, headers):
+def test_on_drop_gets_the_tuple_and_the_reason_before_the_ack(connect, service, headers):
     told = []
 
-    def on_drop(tup, reject):
+    def on_drop(tup, error):
         assert not tup.closed
-        told.append((tup.component, str(reject)))
+        told.append((tup.component, str(error)))
 
     with connect(on_drop=on_drop) as acker, acker.receive(headers, component="split"):
         raise DropTuple("no such card")
@@ -112,18 +114,18 @@ def test_an_on_drop_that_raises_leaves_the_tuple_open(connect, service, headers)
 
 
 @pytest.mark.parametrize("on_error", ["fail", "leave_open"])
-def test_a_retry_fails_the_tree_and_goes_no_further(acker, service, headers, on_error):
+def test_fail_tuple_fails_the_tree_and_goes_no_further(acker, service, headers, on_error):
     with acker.receive(headers, component="split", on_error=on_error):
         raise FailTuple("card service timed out")
     assert outcome(service) is Outcome.FAILED
     assert service.bodies("fail")[0]["reason"] == "card service timed out"
 
 
-def test_a_verdict_on_a_tuple_that_the_block_has_ended_goes_no_further_either(acker, service, headers):
-    for verdict in (FailTuple, DropTuple):
+def test_a_signal_for_a_tuple_that_the_block_has_ended_goes_no_further_either(acker, service, headers):
+    for signal in (FailTuple, DropTuple):
         with acker.receive(headers, component="split") as tup:
             acker.fail(tup)
-            raise verdict
+            raise signal
     assert outcome(service) is Outcome.FAILED
     assert [len(service.writes(verb)) for verb in ("ack", "fail")] == [0, 2]
 
@@ -136,7 +138,7 @@ def test_a_message_without_the_header_is_not_tracked(acker, service):
     assert service.requests == []
 
 
-def test_a_wrong_header_is_told_before_the_block(acker):
+def test_a_invalid_header_is_raised_before_the_block(acker):
     with pytest.raises(InvalidHeader), acker.receive({"Acker-Anchors": "nonsense"}, component="split"):
         pytest.fail("the block was entered")
 
@@ -151,7 +153,7 @@ def test_on_error_must_be_one_of_its_words(acker, headers):
         pytest.fail("the block was entered")
 
 
-def test_a_block_that_has_ended_its_tuple_itself_is_left_in_peace(acker, service, headers):
+def test_a_block_that_has_ended_its_tuple_itself_is_left_alone(acker, service, headers):
     with acker.receive(headers, component="split") as tup:
         acker.fail(tup, reason="seen")
     assert [request.url.path.rpartition("/")[2] for request in service.writes()] == ["init", "fail"]
@@ -163,7 +165,7 @@ def test_a_block_that_raises_after_its_ack_fails_nothing(acker, service, headers
     assert service.writes("fail") == []
 
 
-def test_by_hand_a_join_completes_both_trees(acker, service):
+def test_a_join_completes_both_trees(acker, service):
     spout = acker.shared_spout("orders")
     tuples = []
     for message_id in ("1", "2"):
@@ -191,7 +193,7 @@ def test_resetting_the_timeout_gives_the_root_its_time_again(acker, service, tim
     assert acker.ack(tup) == ACKED
 
 
-def test_a_tuple_acked_twice_is_told_by_name_and_sent_once(acker, service, headers):
+def test_a_tuple_acked_twice_is_named_and_sent_once(acker, service, headers):
     tup = acker.receive(headers, component="split")
     acker.ack(tup)
     with pytest.raises(TupleClosed, match="tuple of 'split'"):
@@ -199,7 +201,7 @@ def test_a_tuple_acked_twice_is_told_by_name_and_sent_once(acker, service, heade
     assert len(service.writes("ack")) == 1
 
 
-def test_an_ack_of_unknown_fate_cannot_be_sent_anew_under_another_key(acker, service, headers):
+def test_an_ack_of_unknown_outcome_cannot_be_sent_again_under_another_key(acker, service, headers):
     tup = acker.receive(headers, component="split")
     service.faults += [httpx.ConnectError("refused")] * 1_000
     with pytest.raises(RetriesExhausted):

@@ -1,4 +1,4 @@
-"""Tests that requests of a hooked client carry the anchors of the tuple that is being worked on."""
+"""Tests that requests of an httpx client with the hook carry the anchors of the current tuple."""
 
 import asyncio
 from contextlib import suppress
@@ -69,14 +69,14 @@ def test_each_request_is_a_child_with_an_edge_of_its_own(acker, service, headers
     assert outcomes(service) == [Outcome.ACKED]
 
 
-def test_a_root_is_carried_as_a_tuple_is(acker, service, http, peer):
+def test_a_root_is_injected_as_a_tuple_is(acker, service, http, peer):
     with acker.shared_spout("orders").emit(message_id="42") as root, use(root):
         http.post(BILLING)
     acker.ack(acker.receive(peer.came[0], component="billing"))
     assert outcomes(service) == [Outcome.ACKED]
 
 
-def test_a_named_request_has_the_derived_edge(acker, headers, http, peer):
+def test_a_request_with_a_key_has_the_derived_edge(acker, headers, http, peer):
     with acker.receive(headers, component="order") as tup:
         http.post(BILLING, extensions={KEY: "charge"})
     [parent] = tup.anchors.anchors
