@@ -1,4 +1,4 @@
-"""Knows what a fault did under a setting, and which promises that breaks."""
+"""What a fault did under a setting, and which promises that breaks."""
 
 from dataclasses import dataclass
 

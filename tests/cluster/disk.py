@@ -1,4 +1,4 @@
-"""Knows a disk that loses power: a file system in a file, which forgets what was not flushed. Needs a loop device."""
+"""A disk that loses power: a file system in a file, which forgets what was not flushed. Needs a loop device."""
 
 import contextlib
 import fcntl

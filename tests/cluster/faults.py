@@ -1,4 +1,4 @@
-"""Knows the faults: each breaks something under load, looks that it broke, and mends it."""
+"""The faults: each breaks something under load, checks that it broke, and mends it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

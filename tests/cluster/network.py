@@ -1,4 +1,4 @@
-"""Knows hosts on one machine: network namespaces on a bridge that leads nowhere, to be cut off, slowed and made lossy.
+"""Hosts on one machine: network namespaces on a bridge without an uplink, to be cut off, slowed and made lossy.
 
 Nothing of it touches the machine's own network: the bridge is in a namespace too, without an uplink, and the addresses
 are those that RFC 2544 sets aside for benchmarks. The names carry the pid, so that runs do not meet. Needs root,

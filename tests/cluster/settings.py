@@ -1,4 +1,4 @@
-"""Knows the settings that are tried: when the service calls a write done, and how Valkey is set up for it."""
+"""The settings that are tried: when the service calls a write done, and how Valkey is set up for it."""
 
 from dataclasses import dataclass
 

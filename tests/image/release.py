@@ -1,4 +1,4 @@
-"""Knows a release whose pods run on hosts of their own, which find each other by the names of its Services."""
+"""A release whose pods run on hosts of their own, which find each other by the names of its Services."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Knows whether there is a Java for Spark."""
+"""Finds a Java for Spark."""
 
 import os
 import shutil

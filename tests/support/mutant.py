@@ -1,4 +1,4 @@
-"""Knows how a whole run of tests meets one broken rule."""
+"""Runs tests against one broken rule."""
 
 import importlib
 import json

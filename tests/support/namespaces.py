@@ -1,4 +1,4 @@
-"""Knows a network namespace: a host of its own on this machine, without any way out. Needs root and iproute2."""
+"""A network namespace: a host of its own on this machine, without any way out. Needs root and iproute2."""
 
 import contextlib
 import ctypes

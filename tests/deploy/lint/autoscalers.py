@@ -1,4 +1,4 @@
-"""Knows what scales what."""
+"""What autoscalers scale."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Knows what a container refers to: its ports, volumes, variables, quantities."""
+"""What a container refers to: its ports, volumes, variables, quantities."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Knows which names and labels Kubernetes takes."""
+"""The names and labels that Kubernetes accepts."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Knows the Pod Security Standard `restricted`, and what this house adds to it."""
+"""The Pod Security Standard `restricted`, and the rules that this project adds to it."""
 
 from collections.abc import Iterator
 

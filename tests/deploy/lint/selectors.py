@@ -1,4 +1,4 @@
-"""Knows who selects whom."""
+"""What selectors match: the pods of Services, workloads and policies."""
 
 from collections.abc import Iterator
 

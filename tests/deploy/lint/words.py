@@ -1,4 +1,4 @@
-"""Knows the words that are missing from the schemas: Kubernetes's OpenAPI lists no enums."""
+"""The enums of Kubernetes, which its OpenAPI does not list."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Knows where doors and walls lead: the Services behind them, the networks that they name."""
+"""Ingresses and network policies: the Services behind them, the networks that they name."""
 
 import ipaddress
 from collections.abc import Iterator
