@@ -19,8 +19,8 @@ WIDE = 160
 """Where the output is no terminal, nobody knows how wide it is."""
 LATEST = Path(__file__).parent / "latest.json"
 Measure = Callable[[Sizes, Path, Progress], Iterator[Line]]
-ROOMS = (memory, http_batches, single, client, redis_time, timeouts, delivery, cluster, decoding, spark)
-GROUPS: dict[str, Measure] = {room.GROUP: room.measure for room in ROOMS}
+MODULES = (memory, http_batches, single, client, redis_time, timeouts, delivery, cluster, decoding, spark)
+GROUPS: dict[str, Measure] = {module.GROUP: module.measure for module in MODULES}
 
 
 def run(groups: list[str], sizes: Sizes) -> list[Line]:

@@ -91,8 +91,8 @@ def compare(checkouts: list[Path]) -> None:
         for checkout in checkouts:
             paths = os.pathsep.join(str(checkout / part / "src") for part in ("client", "service"))
             command = [sys.executable, str(Path(__file__)), "--one"]
-            told = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, check=True)
-            runs[checkout].append(json.loads(told.stdout))
+            run = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, check=True)
+            runs[checkout].append(json.loads(run.stdout))
     for way in ("batches", "singles"):
         for number, unit in enumerate(("processor", "wall")):
             best = [min(run[way][number] for run in runs[checkout]) for checkout in checkouts]

@@ -68,11 +68,11 @@ def _emitted(service: Served, count: int, per_root: int) -> list[Header]:
 
 def _round(service: Served, store: Member, headers: list[Header], name: str, taken: Taken) -> None:
     """Ack all, and see how long it took whom until the last one was answered."""
-    with Acker(service.url, topology="bench") as hand:
+    with Acker(service.url, topology="bench") as acker:
         own, service_s, store_s = time.process_time(), service.cpu_s(), store.cpu_s()
         began = time.perf_counter()
-        _offer(hand, headers, began)
-        hand.flush()
+        _offer(acker, headers, began)
+        acker.flush()
         wall_s = time.perf_counter() - began
         taken[f"{name}/s"].append(len(headers) / wall_s)
         taken[f"{name} client"].append((time.process_time() - own) / len(headers) * 1e6)
@@ -81,12 +81,12 @@ def _round(service: Served, store: Member, headers: list[Header], name: str, tak
     taken["offered"].append(OFFERED)
 
 
-def _offer(hand: Acker, headers: list[Header], began: float) -> None:
+def _offer(acker: Acker, headers: list[Header], began: float) -> None:
     """Take each tuple and ack it, never before its time."""
     for at in range(0, len(headers), STEP):
         time.sleep(max(0.0, began + at / OFFERED - time.perf_counter()))
         for header in headers[at : at + STEP]:
-            hand.ack(hand.receive(header, component="bench"))
+            acker.ack(acker.receive(header, component="bench"))
 
 
 def _import(taken: Taken) -> None:

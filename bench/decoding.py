@@ -32,7 +32,7 @@ SPOUT_TASKS = {f"orders-{number}": number for number in range(3)}
 
 
 def compact_acks() -> list[Operation]:
-    """Acks that are told the XOR only."""
+    """Acks that carry the XOR only."""
     return [Ack(root_id=_id(), ack_val=_id(), outstanding=1) for _ in range(BATCH)]
 
 
@@ -53,7 +53,7 @@ def trees() -> list[Operation]:
     return inits + [Ack(root_id=root, ack_val=_id(), outstanding=0, component="split") for root in roots]
 
 
-def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:  # noqa: ARG001 - all rooms are called so
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:  # noqa: ARG001 - all modules are called so
     """Measure rounds of all, the ways in turns."""
     for make in progress.over((compact_acks, acks_of_edges, trees)):
         taken = _measure(make(), sizes.rounds)

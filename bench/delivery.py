@@ -112,13 +112,13 @@ class Round:
 
     async def _by_pull(self, count: int) -> float:
         """Read page after page, and release each."""
-        name, told = f"pull-{self._number}", 0
+        name, read = f"pull-{self._number}", 0
         await self._end(count, name)
         began = time.perf_counter()
-        while told < count:
+        while read < count:
             answer = await self._http.get(f"spouts/{name}/completions", params={"limit": PAGE})
             page = answer.raise_for_status().json()
-            told += len(page["completions"])
+            read += len(page["completions"])
             release = await self._http.post(f"spouts/{name}/completions/release", json={"cursor": page["cursor"]})
             release.raise_for_status()
         rate = count / (time.perf_counter() - began)

@@ -76,8 +76,8 @@ class Direct:
     def used_memory(self) -> int:
         """Say how many bytes Redis uses but for connections, once it has freed what was removed, in the background."""
         until(lambda: self.redis.info("memory")["lazyfree_pending_objects"] == 0, "all is freed", within=60)
-        told = self.redis.info("memory")
-        return int(told["used_memory"]) - int(told["mem_clients_normal"])
+        memory = self.redis.info("memory")
+        return int(memory["used_memory"]) - int(memory["mem_clients_normal"])
 
     def forget(self, kind: str) -> None:
         """Remove all keys of a type of Redis's."""

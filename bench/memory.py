@@ -1,7 +1,8 @@
 """Measures what a root costs in memory: while it is pending, when it is finished, and its requests' keys.
 
 Each round is a topology of its own, and all of them lie in one server at once: together they have the roots that are
-told. Beside each figure stands a key of its own in Redis with a time to live, the least that one thing costs otherwise.
+reported. Beside each figure is that of a key of its own in Redis with a time to live, the least that one thing costs
+otherwise.
 """
 
 from collections.abc import Callable, Iterator

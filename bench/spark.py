@@ -36,8 +36,8 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
     with one(folder) as store, acker(folder, store.url) as service:
         rounds = _rounds(sizes, folder, service, store)
         for _ in progress.over(range(sizes.rounds)):
-            for told in next(rounds):
-                _note(told, taken)
+            for result in next(rounds):
+                _note(result, taken)
     found = {name: Series.of(values) for name, values in taken.items()}
     for job in WORDS:
         yield from _times(job, found)
@@ -69,9 +69,9 @@ def _rounds(sizes: Sizes, folder: Path, service: Served, store: Member) -> Itera
         raise RuntimeError(f"Spark ended with {spark.returncode}:\n{log.read_text()[-3000:]}")
 
 
-def _note(told: dict[str, Any], taken: Taken) -> None:
-    own = (told.pop("job"), told.pop("level"))
-    for what, value in told.items():
+def _note(result: dict[str, Any], taken: Taken) -> None:
+    own = (result.pop("job"), result.pop("level"))
+    for what, value in result.items():
         taken[(*own, what)].append(value)
 
 

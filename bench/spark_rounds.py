@@ -59,17 +59,17 @@ class Rounds:
             seconds = timed(job, self._spark, level, Path(self._task.folder) / f"run-{self._runs}", acker)
             after = self._processor_s()
         if level != "plain":
-            self._refuse_untold(topology, messages)
+            self._check_all_read(topology, messages)
         each = {part: (after[part] - before[part]) / messages * 1e6 for part in before}
         rate = {"messages": messages / seconds} | ({"deltas": sent.count / sent.seconds} if sent.count else {})
         return {"job": job.name, "level": level, "seconds": seconds} | each | rate
 
-    def _refuse_untold(self, topology: str, messages: int) -> None:
-        """See that every message was acked, or nothing was measured; then forget the topology."""
+    def _check_all_read(self, topology: str, messages: int) -> None:
+        """Check that every message was acked, and delete the topology. Raises RuntimeError."""
         spout = self._http.get(f"/v1/topologies/{topology}/spouts/reader").raise_for_status().json()
-        told = (spout["unread"], spout["pending"])
-        if told != (messages, 0):
-            raise RuntimeError(f"{messages} messages came to (told, pending) {told}")
+        counts = (spout["unread"], spout["pending"])
+        if counts != (messages, 0):
+            raise RuntimeError(f"{messages} messages gave (unread, pending) = {counts}")
         self._http.delete(f"/v1/topologies/{topology}?force=true&discard=true").raise_for_status()
 
     def _processor_s(self) -> dict[str, float]:
@@ -120,8 +120,8 @@ def main(task: Task) -> None:
     }
     for at in range(task.rounds):
         turn = LEVELS[at % len(LEVELS) :] + LEVELS[: at % len(LEVELS)]
-        told = [rounds.run(job, level, messages) for job, messages in jobs.items() for level in turn]
-        print(json.dumps(told), flush=True)
+        results = [rounds.run(job, level, messages) for job, messages in jobs.items() for level in turn]
+        print(json.dumps(results), flush=True)
     spark.stop()
 
 

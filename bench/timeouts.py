@@ -1,4 +1,4 @@
-"""Measures how late timeouts are told by the real service: many that fall due at once, beside few."""
+"""Measures how late the real service reports timeouts: many that fall due at once, beside few."""
 
 import time
 from collections import defaultdict
@@ -65,7 +65,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
 
 
 def _round(service: Served, store: Member, due: tuple[int, float], taken: Taken) -> None:
-    """Emit so many roots, wait until their timeouts were told and read, and see how late each was."""
+    """Emit so many roots, wait until their timeouts were reported and read, and see how late each was."""
     timeouts = _emit_all(service, *due)
     redis, own = store.cpu_s(), service.cpu_s()
     late_ms = _read(service, timeouts)
@@ -98,13 +98,13 @@ def _emit(service: Served, batch: ColumnBatch, elapsed_ms: int, timeouts: dict[s
 
 
 def _read(service: Served, timeouts: dict[str, int]) -> list[float]:
-    """Read and release until every root was told."""
+    """Read and release until every root was reported."""
     late: dict[str, float] = {}
     path = f"{PATH}/spouts/{SPOUT_TASK}/completions"
     until = time.monotonic() + WITHIN_S
     with httpx.Client(base_url=service.url, trust_env=False, timeout=60) as http:
         while len(late) < len(timeouts):
-            assert time.monotonic() < until, f"{len(late)} of {len(timeouts)} were told"
+            assert time.monotonic() < until, f"{len(late)} of {len(timeouts)} were reported"
             page = http.get(path, params={"limit": PAGE, "wait_ms": 5_000}).raise_for_status().json()
             for done in page["completions"]:
                 assert done["outcome"] == "timed_out", done

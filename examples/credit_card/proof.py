@@ -95,7 +95,7 @@ def _charged(outcome: Outcome) -> Claim:
 def _all_told(orders: list[Order], outcome: Outcome) -> Claim:
     """No order without a notice, and no notice that says other than the status."""
     right = all(set(outcome.notices.get(order.id, ())) == {outcome.statuses.get(order.id)} for order in orders)
-    return Claim(says="the second system was told the status of every order, and nothing else", holds=right)
+    return Claim(says="the second system got the status of every order, and nothing else", holds=right)
 
 
 def _killed(plan: Plan, outcome: Outcome) -> Claim:

@@ -41,7 +41,7 @@ def prove(observed: Observed, hard_name: str) -> dict[str, bool]:
         "each name was greeted once": sorted(observed.greeted) == sorted(names),
         f"RabbitMQ delivered {hard_name} again, and nothing else": again == [hard_name]
         and len(observed.deliveries) == len(names) + 1,
-        "when the greeter threw, nothing was told: the tree was not failed": observed.completions_at_error == [],
+        "when the greeter threw, nothing was sent: the tree was not failed": observed.completions_at_error == [],
         "the tree was acked, once, as the same root": [(done.message_id, done.acked) for done in observed.done]
         == [("the-six", True)],
     }

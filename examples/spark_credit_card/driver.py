@@ -1,6 +1,7 @@
-"""The Spark driver: one query authorises orders, a second one tells of those that were settled.
+"""The Spark driver: one query authorises orders, a second one sends notices of those that were settled.
 
-An order that is settled leaves the first query with a new edge, so its tree is done when the second has told of it.
+An order that is settled leaves the first query with a new edge, so its tree is done when the second has sent the
+notice.
 """
 
 import json
@@ -67,11 +68,11 @@ class Pipeline:
         sent.write.mode("append").json(str(self._places.topic))
 
     def notify(self, batch: "DataFrame", _batch_id: int, collector: BatchCollector) -> None:
-        """Tell the second system, and fail what could not be told."""
-        told = collector.materialize(
+        """Send notices to the second system, and fail the orders whose notice could not be sent."""
+        sent = collector.materialize(
             batch.withColumn("fault", self._notify("id", "status", F.lit(self._places.notices)))
         )
-        collector.fail(told.where("fault is not null"), F.col("fault"))
+        collector.fail(sent.where("fault is not null"), F.col("fault"))
 
     def _start(
         self, name: str, frame: "DataFrame", function: "Callable[[DataFrame, int, BatchCollector], object]"

@@ -31,7 +31,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Addresses and files of one run, as the processes are told them."""
+    """Addresses and files of one run, as the processes get them."""
 
     acker: str
     broker: str

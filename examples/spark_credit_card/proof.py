@@ -44,7 +44,7 @@ def prove(orders: list[Order], unreadable: str, story: Story, end: End) -> list[
     """Hold what a run has left behind against the orders."""
     ought = {order.id: expected(order) for order in orders}
     to_charge = {order: 1 for order, status in ought.items() if status is Status.AUTHORISED}
-    told = {order: list(statuses) for order, statuses in end.notices.items()}
+    noticed = {order: list(statuses) for order, statuses in end.notices.items()}
     counted = Counter(ought.values())
     said = ", ".join(f"{count} {status}" for status, count in sorted(counted.items()))
     came_again = story.redelivered.total() - story.failed.total()
@@ -53,8 +53,8 @@ def prove(orders: list[Order], unreadable: str, story: Story, end: End) -> list[
         Claim(says=f"every order has its status: {said}", holds=end.statuses == ought),
         _charged_once(to_charge, end.charges),
         Claim(
-            says=f"the second system was told of each of the {len(ought)} orders, in {notices} notices",
-            holds=told == {order: [status] for order, status in ought.items()},
+            says=f"the second system got a notice of each of the {len(ought)} orders, in {notices} notices",
+            holds=noticed == {order: [status] for order, status in ought.items()},
         ),
         Claim(
             says="what was no order at all was reported and acked",

@@ -47,7 +47,7 @@ def run(plan: Plan) -> int:
 
 
 class Pipeline:
-    """The spout and the driver, what they have told, and what they have done."""
+    """The spout and the driver, what they have reported, and what they have done."""
 
     def __init__(self, places: Places, processes: Processes) -> None:
         self.places, self._processes = places, processes
@@ -59,16 +59,16 @@ class Pipeline:
 
     def start(self, name: str) -> Child:
         """Start one of them."""
-        told = json.dumps(asdict(self.places))
-        return self._processes.start_module(name, f"examples.spark_credit_card.{name}", told)
+        places = json.dumps(asdict(self.places))
+        return self._processes.start_module(name, f"examples.spark_credit_card.{name}", places)
 
     def listen(self) -> None:
         """Take note of what they tell. Raises `Died` where one has ended by itself."""
         for child in (self.spout, self.driver):
             if not child.runs:
                 raise Died(f"{child.name} ended with code {child.process.returncode}:\n{child.tail()}")
-        for told in (told for reports in self._reports for told in reports.read()):
-            self._note(told)
+        for report in (report for reports in self._reports for report in reports.read()):
+            self._note(report)
 
     def settled(self) -> int | None:
         """Count the orders that have a status; None where the database is busy."""
@@ -87,8 +87,8 @@ class Pipeline:
             pending=spout["pending"],
         )
 
-    def _note(self, told: dict[str, object]) -> None:
-        match told:
+    def _note(self, report: dict[str, object]) -> None:
+        match report:
             case {"acked": str(order), "pending": int(pending)}:
                 self.story.acked.add(order)
                 self.story.pending = pending

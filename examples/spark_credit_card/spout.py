@@ -51,7 +51,7 @@ class OrderSpout:
         self._ending = True
 
     def run(self) -> None:
-        """Emit and settle until told to end."""
+        """Emit and settle until it has to end."""
         while not self._ending or self._pending:
             if self._ending and self._consumer:
                 self._channel.basic_cancel(self._consumer)
@@ -89,7 +89,7 @@ class OrderSpout:
         if delivery is None:
             return
         if done.acked:
-            # Told first: killed in between, it would come again and be told again; the other way round, never.
+            # Reported first: killed in between, it comes again and is reported again; the other way round, never.
             report(acked=done.message_id, pending=len(self._pending))
             self._channel.basic_ack(delivery.tag)
         else:

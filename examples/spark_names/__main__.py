@@ -12,7 +12,7 @@ def parse(arguments: list[str]) -> Plan:
     """Read the command line. Exits with 2 and a sentence about what is wrong with it."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.spark_names",
-        description="Greet names on Spark, of which one throws and one fails; exit 0 if the trees end as they must.",
+        description="Greet names on Spark, where one throws and one fails; exit 0 if the trees end as they must.",
     )
     parser.add_argument("--within-s", type=float, default=900.0, help="give up after so many seconds [900]")
     careless = "take what goes wrong in greeting for done: the proof must fail"

@@ -21,7 +21,7 @@ FAILS = "小乔"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run as the command line asks for it; with ``acker`` and ``folder``, as its processes are told it."""
+    """A run as the command line asks for it; with ``acker`` and ``folder``, as its processes get it."""
 
     within_s: float
     careless: bool = False

@@ -53,7 +53,7 @@ def run(plan: Plan) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Story:
-    """What was told: who was greeted how often in which attempt, and how each attempt ended."""
+    """What was reported: who was greeted how often in which attempt, and how each attempt ended."""
 
     greetings: Counter[tuple[str, int]] = field(default_factory=Counter)
     outcomes: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Story:
 
 
 class Round:
-    """The spout and the driver, and what they have told."""
+    """The spout and the driver, and what they have reported."""
 
     def __init__(self, plan: Plan, processes: Processes, screen: Screen) -> None:
         self._plan, self._screen = plan, screen
@@ -84,7 +84,7 @@ class Round:
         self._listen()
 
     def prove(self) -> list[Claim]:
-        """Hold what was told against what should have happened."""
+        """Compare what was reported with what should have happened."""
         story = self.story
         ought = {(name, 1): 1 for message in MESSAGES for name in names_of(message)}
         ought |= {(THROWS_AT, 1): 2} | {(name, 2): 1 for name in names_of("south")}
@@ -109,14 +109,14 @@ class Round:
         return processes.start_module(name, f"examples.spark_names.{name}", json.dumps(asdict(self._plan)))
 
     def _listen(self) -> None:
-        for told in (told for reports in self._reports for told in reports.read()):
-            self._note(told)
+        for report in (report for reports in self._reports for report in reports.read()):
+            self._note(report)
         greeted = sum(self.story.greetings.values())
         acked = sum(1 for outcome in self.story.outcomes.values() if outcome == "acked")
         self._screen.show(greeted=greeted, trees_acked=acked, trees_failed=len(self.story.outcomes) - acked)
 
-    def _note(self, told: dict[str, object]) -> None:
-        match told:
+    def _note(self, report: dict[str, object]) -> None:
+        match report:
             case {"greeting": str(name), "attempt": int(attempt)}:
                 self.story.greetings[name, attempt] += 1
             case {"message": str(message), "attempt": int(attempt), "outcome": str(outcome), "reason": reason}:

@@ -20,7 +20,7 @@ def main(plan: Plan) -> None:
     for done in acker.completions(poll_timeout=1.0, stop=lambda: not pending):
         message = done.message_id or ""
         if message not in pending:
-            continue  # told a second time
+            continue  # read a second time
         attempt = pending.pop(message)
         report(message=message, attempt=attempt, outcome=done.outcome, reason=done.reason)
         if not done.acked:

@@ -14,7 +14,7 @@ TOGETHER = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run as the command line asks for it; with ``acker`` and ``folder``, as its processes are told it."""
+    """A run as the command line asks for it; with ``acker`` and ``folder``, as its processes get it."""
 
     lines: int
     max_pending: int

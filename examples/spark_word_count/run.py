@@ -42,7 +42,7 @@ def run(plan: Plan) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Story:
-    """What was told."""
+    """What was reported."""
 
     acked: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Story:
 
 
 class Round:
-    """The spout and the driver, and what they have told."""
+    """The spout and the driver, and what they have reported."""
 
     def __init__(self, plan: Plan, processes: Processes, screen: Screen) -> None:
         self._plan, self._screen = plan, screen
@@ -69,8 +69,8 @@ class Round:
             for child in (self._spout, self.driver):
                 if child.process.poll():
                     raise Died(f"{child.name} ended with code {child.process.returncode}:\n{child.tail()}")
-            for told in (told for reports in self._reports for told in reports.read()):
-                self._note(told)
+            for report in (report for reports in self._reports for report in reports.read()):
+                self._note(report)
             self._show()
             time.sleep(LOOK_S)
 
@@ -99,8 +99,8 @@ class Round:
     def _start(self, processes: Processes, name: str) -> Child:
         return processes.start_module(name, f"examples.spark_word_count.{name}", json.dumps(asdict(self._plan)))
 
-    def _note(self, told: dict[str, object]) -> None:
-        match told:
+    def _note(self, report: dict[str, object]) -> None:
+        match report:
             case {"outcome": "acked", "sentence": str(number), "attempt": int(attempt), "pending": int(pending)}:
                 self.story.acked.add(number)
                 self.story.pending = pending

@@ -43,7 +43,7 @@ class SentenceSpout:
         return not self._pending and not self._waiting
 
     def _settle(self, done: Completion) -> None:
-        """Take note of what became of a sentence. What is told a second time is not pending any more."""
+        """Note the end of a sentence. A completion that comes a second time finds it no longer pending."""
         attempt = self._pending.pop(done.message_id or "", None)
         if attempt is None:
             return

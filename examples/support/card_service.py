@@ -1,7 +1,7 @@
 """The card service: charges cards; now and then it errs or hangs, before or after the charge.
 
 Whether it does so is decided by the order, by how often it was asked about it, and by the seed: so it is the same in
-every run, whoever asks in which order.
+every run, in whatever order they come.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class CardService:
 
 
 if __name__ == "__main__":
-    told = task_of_this_process()
-    listener = told.pop("listener")
-    service = CardService(task=Task(**told))
+    arguments = task_of_this_process()
+    listener = arguments.pop("listener")
+    service = CardService(task=Task(**arguments))
     serve(service.charge, service.ledger, listener)

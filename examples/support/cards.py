@@ -14,7 +14,7 @@ TIMEOUT_S = 1.0
 
 _MEANS = {
     card_service.APPROVED: Status.AUTHORISED,
-    card_service.DUPLICATE: Status.AUTHORISED,  # charged by an earlier attempt of which nobody learnt
+    card_service.DUPLICATE: Status.AUTHORISED,  # charged by an earlier attempt whose answer was lost
     card_service.DECLINED: Status.DECLINED,
     card_service.INVALID: Status.INVALID,
 }

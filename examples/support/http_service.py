@@ -30,8 +30,8 @@ def start_service(processes: Processes, name: str, task: Any) -> str:
     """Start the service of a module of this package, its task (a dataclass) as its argument; gives its address."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     with listener:
-        told = json.dumps({"listener": listener.fileno(), **asdict(task)})
-        processes.start_module(name, f"examples.support.{name}", told, inherited=(listener.fileno(),))
+        arguments = json.dumps({"listener": listener.fileno(), **asdict(task)})
+        processes.start_module(name, f"examples.support.{name}", arguments, inherited=(listener.fileno(),))
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
@@ -61,8 +61,8 @@ def serve(answer: Callable[[dict[str, Any]], Awaitable[Answer]], ledger: Callabl
 
 def task_of_this_process() -> dict[str, Any]:
     """Read the task this process was started with."""
-    told: dict[str, Any] = json.loads(sys.argv[1])
-    return told
+    arguments: dict[str, Any] = json.loads(sys.argv[1])
+    return arguments
 
 
 async def _read(receive: Receive) -> bytes:

@@ -1,4 +1,4 @@
-"""The notice service: the second system, which is told what became of each order and counts how often."""
+"""The notice service: the second system, which gets the status of each order and counts how often."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -9,23 +9,23 @@ from examples.support.http_service import Answer, serve, task_of_this_process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """It needs to be told nothing."""
+    """It has no configuration."""
 
 
 @dataclass(slots=True, kw_only=True)
 class NoticeService:
-    """How often it was told which status of each order."""
+    """How often it got which status of each order."""
 
-    told: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    received: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     async def take(self, notice: dict[str, Any]) -> Answer:
         """Take note."""
-        self.told[notice["orderId"]][notice["status"]] += 1
+        self.received[notice["orderId"]][notice["status"]] += 1
         return 200, {}
 
     def ledger(self) -> dict[str, Counter[str]]:
-        """Give how often it was told which status, by order."""
-        return self.told
+        """Give how often it got which status, by order."""
+        return self.received
 
 
 if __name__ == "__main__":

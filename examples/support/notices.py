@@ -36,5 +36,5 @@ def start_notice_service(processes: Processes) -> str:
 
 
 def read_notices(url: str) -> dict[str, dict[str, int]]:
-    """Ask how often the notice service was told which status, by order."""
+    """Ask how often the notice service got which status, by order."""
     return dict(read_ledger(url))

@@ -36,7 +36,7 @@ class Child:
         return self.process.poll() is None
 
     def kill(self) -> int:
-        """SIGKILL, of which it learns nothing; gives its return code once it is gone."""
+        """Kill it with SIGKILL, which it cannot handle; give its return code once it is gone."""
         self.process.kill()
         return self.process.wait()
 
@@ -54,7 +54,7 @@ class Child:
     def wait(self, *, within: float) -> int:
         """Wait until it has ended, and kill it if it takes too long; gives its return code.
 
-        It is not told to end: a Python that ends already would be cut short by a second SIGTERM.
+        It gets no signal: a Python that ends already would be cut short by a second SIGTERM.
         """
         try:
             return self.process.wait(within)

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 
-def report(**told: object) -> None:
+def report(**values: object) -> None:
     """Tell something, in one write and on a line of its own.
 
     The JVM of a Spark driver writes into the same log, and may be in the middle of a line.
     """
     sys.stdout.flush()
-    os.write(sys.stdout.fileno(), f"\n{json.dumps(told, ensure_ascii=False)}\n".encode())
+    os.write(sys.stdout.fileno(), f"\n{json.dumps(values, ensure_ascii=False)}\n".encode())
 
 
 class Reports:
-    """What the processes that share a log have told and was not read yet."""
+    """What the processes that share a log have reported and was not read yet."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._at = log, 0

@@ -32,7 +32,7 @@ class Status(enum.StrEnum):
 
 
 class Statuses:
-    """The statuses; every use opens the file anew, so any thread of any process may. Raises `Away`."""
+    """The statuses; every use opens the file again, so any thread of any process may. Raises `Away`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

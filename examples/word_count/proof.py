@@ -65,14 +65,14 @@ def _all_acked(lines: dict[int, str], acked: int) -> Claim:
 
 
 def _replayed(lines: dict[int, str], recovered: list[dict[str, Any]], outcome: str) -> Claim:
-    told = [failure for failure in recovered if failure["outcome"] == outcome]
+    matching = [failure for failure in recovered if failure["outcome"] == outcome]
     said = outcome.replace("_", " ")
-    if not told:
+    if not matching:
         return Claim(says=f"no line {said} and was replayed", holds=False)
-    first = told[0]
+    first = matching[0]
     by = f" by {first['component']}: {first['reason']}" if first["component"] else ""
     example = f"line {first['line']}, {lines[first['line']].strip()!r}, attempt {first['attempt']}{by}"
-    count = len({failure["line"] for failure in told})
+    count = len({failure["line"] for failure in matching})
     return Claim(says=f"{count} lines {said}, were replayed and then acked, e.g. {example}", holds=True)
 
 
@@ -84,6 +84,6 @@ def _killed(round_: Round) -> Claim:
     timed_out = {failure["line"] for failure in round_.summary["recovered"] if failure["outcome"] == "timed_out"}
     says = (
         f"{killing.worker} was killed with SIGKILL between counting {killing.held} words and acking them; "
-        f"line {killing.line}, of which it held some, timed out and was replayed"
+        f"line {killing.line}, some words of which it held, timed out and was replayed"
     )
     return Claim(says=says, holds=killing.sudden and killing.line in timed_out)

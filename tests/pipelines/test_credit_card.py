@@ -52,7 +52,7 @@ def test_two_thousand_orders_outlive_kills_hanging_cards_and_a_database_that_goe
         "every order was given its status exactly once",
         "0 orders were charged twice",
         "the 1780 orders that were charged are those that are authorised",
-        "the second system was told the status of every order, and nothing else",
+        "the second system got the status of every order, and nothing else",
         r"\d+ processes were killed with SIGKILL, [2-9] times the spout",
         "one worker died between charge and status, and one between status and notice",
         "0 messages are left in RabbitMQ's queues",

@@ -23,7 +23,7 @@ def test_no_order_is_lost_none_charged_twice_and_each_is_told() -> None:
     for claim in (
         "every order has its status: 53 authorised, 6 declined, 1 invalid",
         "53 cards were charged, each once",
-        r"the second system was told of each of the 60 orders, in \d+ notices",
+        r"the second system got a notice of each of the 60 orders, in \d+ notices",
         "what was no order at all was reported and acked",
         "0 deliveries are in the queue, and 0 trees are pending",
         r"[1-9]\d* trees failed, and their orders came again",

@@ -11,7 +11,7 @@ The tree of errors (code, whether a retry helps)::
     │   ├── DuplicateKey             duplicate_key no: two rows of one root would leave with the same edge
     │   └── BatchClosed              batch_closed no: the collector is used after its batch has ended
     ├── IncompatibleTopology         incompatible_topology no: the topology does not dedupe, or forgets too soon
-    ├── PendingLimit                 pending_limit, see its docstring: the spout task or the store has no room
+    ├── PendingLimit                 pending_limit, see its docstring: the spout task or the store has no space
     ├── ConcurrentQuery              concurrent_query no: another query tracks roots of this batch
     ├── NondeterministicBatch        nondeterministic_batch yes: rows differed when Spark computed them again
     └── DataLoss                     data_loss no: completions of a batch that is read again are gone
@@ -80,7 +80,7 @@ class IncompatibleTopology(AckerError):
 
 
 class PendingLimit(AckerError):
-    """The spout task or the store has no room for the batch.
+    """The spout task or the store has no space for the batch.
 
     A retry helps unless the batch alone has more roots than ``max_spout_pending``.
     """

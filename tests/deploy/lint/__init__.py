@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from tests.deploy.lint.autoscalers import unscalable
 from tests.deploy.lint.containers import misbuilt
-from tests.deploy.lint.networking import leading_nowhere
 from tests.deploy.lint.names import misnamed
+from tests.deploy.lint.networking import leading_nowhere
 from tests.deploy.lint.restricted import unrestricted
 from tests.deploy.lint.selectors import unselected
 from tests.deploy.lint.words import misspelt

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class AsyncAcker(BaseClient):
     """The acker at ``url``, for one topology and any number of tasks of one asyncio event loop. ::
 
-    async with AsyncAcker("http://127.0.0.1:8700", topology="orders") as acker:
-        async with acker.receive(headers, component="split") as tup:
-            await queue.send(word, headers=tup.headers(key="0"))
+        async with AsyncAcker("http://127.0.0.1:8700", topology="orders") as acker:
+            async with acker.receive(headers, component="split") as tup:
+                await queue.send(word, headers=tup.headers(key="0"))
 
     ``api_key`` is sent as a bearer token. `ClientConfig` says what the further keywords mean; times are in seconds.
     ``on_drop``, a function or a coroutine function, is called with the tuple and the `DropTuple`.

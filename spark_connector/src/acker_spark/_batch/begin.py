@@ -101,7 +101,7 @@ def _check_admitted(results: Iterable["OperationResult"]) -> None:
         if result.state in (OperationState.MAX_SPOUT_PENDING, OperationState.MAILBOX_FULL, OperationState.STORE_FULL):
             raise PendingLimit(
                 f"roots of this batch were refused with {result.state} until the end of the retries; "
-                "start the query again when there is room",
+                "start the query again when there is space",
                 retryable=True,
             )
         if result.state is OperationState.CONFLICT:

@@ -136,8 +136,8 @@ class RabbitSpout:
                     self._pending.add(root.root_id, delivery)
                     roots.append(root.root_id)
                 self._call_send(root, delivery)
-        except RejectMessage as reject:
-            _log.warning("delivery %r was rejected: %s", delivery.message_id, reject)
+        except RejectMessage as error:
+            _log.warning("delivery %r was rejected: %s", delivery.message_id, error)
             if self._pending.pop(root.root_id):
                 self._connection.reject(delivery)
 
