@@ -21,7 +21,7 @@ CLIENT = """
     webhook_app __version__
 """
 
-ROOMS = {
+MODULES = {
     "acker_client.integrations.asgi": "AckerMiddleware RETRY_STATUSES SCOPE_KEY",
     "acker_client.integrations.httpx": "KEY ainject_request inject_request",
     "acker_client.propagate": "AnchorParent current extract inject use",
@@ -34,7 +34,7 @@ ROOMS = {
     "acker_spark.functions": "branch collect_anchors explode fail filter is_active join",
     "acker_client.sources.rabbitmq": "Delivery RabbitSpout RejectMessage",
 }
-"""What is imported from a room of its own."""
+"""What is imported from a module of its own."""
 
 
 def test_the_client_offers_these_names_and_no_others():
@@ -61,9 +61,9 @@ def test_every_name_the_client_offers_is_there():
     assert all(hasattr(acker_client, name) for name in acker_client.__all__)
 
 
-@pytest.mark.parametrize(("room", "names"), ROOMS.items())
-def test_a_room_of_the_client_offers_these_names_and_no_others(room: str, names: str):
-    offered = import_module(room)
+@pytest.mark.parametrize(("module", "names"), MODULES.items())
+def test_a_module_offers_these_names_and_no_others(module: str, names: str):
+    offered = import_module(module)
     assert set(offered.__all__) == set(names.split())
     assert all(hasattr(offered, name) for name in offered.__all__)
 

@@ -1,4 +1,4 @@
-"""The spout: appends each message to a stream, hears what became of it, and replays the one that failed."""
+"""The spout: appends each message to a stream, reads the completions, and replays the one that failed."""
 
 import json
 import sys

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from acker_client._core.spout_task import SpoutTask
 
 MIN_POLL_INTERVAL_S = 0.1
-"""Between two polls of which the first came back empty at once, as from a service that is shutting down."""
+"""Seconds between two polls when the first came back empty at once, as from a service that is shutting down."""
 
 FULL_PAGE_BYTES = 1_048_576
 """A smaller page with fewer completions than its limit was the last one; the service may cut larger ones short."""
-
 
 _log = logging.getLogger("acker_client")
 
