@@ -61,7 +61,7 @@ class TopologyRegistry:
         if topology is None and name == DEFAULT:
             return await self.create_or_update(DEFAULT, lambda present: present or self._default)
         if topology is None:
-            raise UnknownTopology(f"there is no topology {name}")
+            raise UnknownTopology(f"there is no topology {name}; PUT /v1/topologies/{name} creates it")
         return topology
 
     async def names(self) -> list[str]:
