@@ -63,7 +63,7 @@ spark-drivers: java $(VENV)/.dev ## Run those of its tests that start whole Spar
 examples: java $(VENV)/.dev ## Run the example pipelines, with RabbitMQ and Spark, and kill them in the middle
 	$(BIN)/python -m pytest tests/pipelines
 
-check-deploy: $(VENV)/.dev ## Lint, render and cross-examine what is in deploy/
+check-deploy: $(VENV)/.dev ## Lint and render the chart and the manifests of deploy/, and check them against the service
 	$(BIN)/python -m pytest tests/deploy
 
 image-test: $(VENV)/.dev ## Build the image and run it as the chart would (as root, on Debian)
@@ -87,11 +87,11 @@ check: $(VENV)/.dev ## Lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.dev ## Write the code in the house style
+format: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock: $(VENV)/.dev ## Choose dependency versions anew and write the hashed requirements
+lock: $(VENV)/.dev ## Choose dependency versions again and write the hashed requirements
 	$(BIN)/uv lock --upgrade --quiet
 	$(BIN)/uv export --frozen --no-emit-workspace --no-annotate --no-header --quiet --no-default-groups --group build -o requirements.lock
 	$(BIN)/uv export --frozen --no-emit-workspace --no-annotate --no-header --quiet --no-default-groups --group build --group dev \
@@ -107,7 +107,7 @@ dist: $(VENV)/.runtime ## Build a wheel and a source distribution of each distri
 test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in empty environments (minutes; Python 3.11 to 3.13)
 	$(BIN)/python -m pytest tests/dist
 
-clean: ## Remove .venv and what the tools left
+clean: ## Remove .venv and the caches of the tools
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bench.measure import Series
 
-COLUMNS = ("", "measured", "beside", "that", "ratio (lowest to highest)", "to reach")
+COLUMNS = ("", "measured", "compared with", "its figure", "ratio (lowest to highest)", "to reach")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,8 +40,10 @@ def queries(chart: Chart) -> Iterator[tuple[str, str]]:
 
 
 def row(metric: str) -> str:
-    """Give what the page says of a metric."""
-    return next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{metric}` |"))
+    """Give what the page says of a metric, in its row and in those of its labels' values."""
+    lines = PAGE.read_text().splitlines()
+    [own] = [line for line in lines if line.startswith(f"| `{metric}` |")]
+    return own + "".join(line for line in lines if re.match(rf"\| `\w+` \| [^|]*`{metric}`", line))
 
 
 def plain(name: str, kinds: dict[str, Any]) -> str:

@@ -155,7 +155,7 @@ class MemoryAcker:
         if topology == self.topology and request.method == "PUT" and not rest:
             self.exists = True
         if topology != self.topology or not self.exists:
-            raise errors.UnknownTopology(f"there is no topology {topology}")
+            raise errors.UnknownTopology(f"there is no topology {topology}; PUT {routes.topology(topology)} creates it")
         match request.method, rest:
             case "GET", []:
                 return self._topology_document()

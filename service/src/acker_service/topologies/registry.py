@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
 from typing import TypeVar
 
+from acker_protocol import routes
 from acker_protocol.errors import StoreUnavailable, TopologyBusy, UnknownTopology
 
 from acker_service.redis import config_functions
@@ -61,7 +62,7 @@ class TopologyRegistry:
         if topology is None and name == DEFAULT:
             return await self.create_or_update(DEFAULT, lambda present: present or self._default)
         if topology is None:
-            raise UnknownTopology(f"there is no topology {name}")
+            raise UnknownTopology(f"there is no topology {name}; PUT {routes.topology(name)} creates it")
         return topology
 
     async def names(self) -> list[str]:

@@ -1,0 +1,68 @@
+"""Environments in which nothing but a Python is installed, one for each Python that is here."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.dist.building import ROOT
+
+MINORS = (11, 12, 13)
+"""The releases of Python 3 that the distributions are for."""
+
+_USABLE = "import ensurepip, ssl, venv"
+
+
+def interpreter(minor: int) -> Path | None:
+    """Find a Python of this release: that of the tests, on the PATH, or one that pyenv has."""
+    name = f"python3.{minor}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [Path(sys.executable).resolve()] if sys.version_info.minor == minor else []
+    found += [Path(each) for each in [shutil.which(name)] if each]
+    found += sorted(pyenv.glob(f"versions/3.{minor}.*/bin/{name}"))
+    return next((each for each in found if _is_usable(each)), None)
+
+
+def _is_usable(python: Path) -> bool:
+    return subprocess.run([python, "-c", _USABLE], capture_output=True, check=False, timeout=60).returncode == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A virtual environment, and the folder in which its programs run."""
+
+    folder: Path
+    cwd: Path
+    constraints: Path
+
+    def run(self, *command: str, timeout: float = 600) -> "subprocess.CompletedProcess[str]":
+        """Run a program of the environment to its end."""
+        return subprocess.run(
+            command, cwd=self.cwd, env=self.variables(), capture_output=True, text=True, check=False, timeout=timeout
+        )
+
+    def paste(self, commands: str) -> str:
+        """Run commands of a page; gives what they printed."""
+        ended = self.run("bash", "-euc", commands)
+        assert ended.returncode == 0, f"{commands}\n{ended.stdout}\n{ended.stderr}"
+        return ended.stdout
+
+    def variables(self) -> dict[str, str]:
+        """Give variables that know nothing of the environment of the tests, but how pip reaches its index."""
+        own = ("ACKER_", "PYTHON", "VIRTUAL_ENV")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.defpath}"
+        return kept | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PIP_CONSTRAINT": str(self.constraints)}
+
+
+def make_environment(python: Path, folder: Path, *, cwd: Path) -> Environment:
+    """Make an empty environment. What pip chooses there is what the project's own lock chose."""
+    subprocess.run([python, "-m", "venv", folder], check=True, timeout=100)
+    constraints = folder / "constraints.txt"
+    locked = (ROOT / "requirements-dev.lock").read_text()
+    pinned = re.findall(r"^([\w.-]+==\S+(?: ;[^\\\n]*)?)", locked, re.MULTILINE)
+    constraints.write_text("\n".join(each.strip() for each in pinned) + "\n")
+    return Environment(folder=folder, cwd=cwd, constraints=constraints)

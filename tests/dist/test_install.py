@@ -1,0 +1,111 @@
+"""The distributions work where nothing else is installed, as docs/install.md and each README.md say.
+
+Needs the package index, for what others wrote.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from acker_service import VERSION
+
+from tests.dist.building import FOLDERS, ROOT
+from tests.dist.environments import MINORS, Environment, interpreter, make_environment
+from tests.support.pages import DOCS, PAGES, fences
+from tests.support.servers import AckerProcess, free_port
+
+pytestmark = pytest.mark.timeout(1200)
+
+PAGE = DOCS / "install.md"
+FROM_REPOSITORY, MAKE_DIST, LOCKED_WHEELS, CONNECTOR, WORKS = [fence.code for fence in fences(PAGE.read_text())]
+HERE = f"<!-- tested by {Path(__file__).relative_to(ROOT)} -->"
+
+PYTHONS = {minor: interpreter(minor) for minor in MINORS}
+
+ROUND_TRIP = """
+import sys
+from acker_client import Acker
+
+with Acker(sys.argv[1]) as acker:
+    spout = acker.spout("reader")
+    with spout.emit(message_id="42"):
+        pass
+    done = []
+    spout.listen(on_ack=done.append, on_fail=lambda *failed: sys.exit(1), stop=lambda: done)
+    print(done)
+"""
+
+
+@pytest.fixture(scope="module", params=MINORS, ids=[f"3.{minor}" for minor in MINORS])
+def environment(
+    request: pytest.FixtureRequest, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
+    """An empty environment of each Python that is here."""
+    python = PYTHONS[request.param]
+    if python is None:
+        pytest.skip(f"no Python 3.{request.param} is here")
+    return make_environment(python, tmp_path_factory.mktemp("venv") / "venv", cwd=repository)
+
+
+def test_the_wheels_work_alone(environment: Environment, tmp_path: Path) -> None:
+    """Step by step: the client alone, the service and its store, the connector."""
+    client = f"dist/acker_client-{VERSION}-py3-none-any.whl"
+    assert client in LOCKED_WHEELS
+    environment.paste(f"pip install {client}")
+    refused = environment.run("acker", "serve")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "acker-service" in refused.stderr
+    assert environment.paste("acker version") == f"{VERSION}\n"
+
+    environment.paste(without_constraints(LOCKED_WHEELS))
+    environment.paste("pip check")
+    with serving(environment, tmp_path) as url:
+        assert environment.run("acker", "health", "--url", url).stdout == "ready\n"
+        assert environment.run("python", "-c", ROUND_TRIP, url).stdout == "['42']\n"
+
+    environment.paste(CONNECTOR)
+    environment.paste("pip check")
+    assert environment.paste(WORKS) == f"{VERSION}\n"
+    for package in ("acker_protocol", *FOLDERS, "pyspark_acker"):
+        shown = environment.paste(f"cd / && python -c 'import {package}; print({package}.__file__)'")
+        assert Path(shown.strip()).is_relative_to(environment.folder)
+
+
+def test_what_the_pages_say_of_the_repository_works(repository: Path, tmp_path: Path) -> None:
+    environment = make_environment(some_python(), tmp_path / "venv", cwd=repository)
+    for page in PAGES:
+        for fence in fences(page.read_text()):
+            if fence.mark == HERE:
+                environment.paste(fence.code)
+    environment.paste(FROM_REPOSITORY)
+    assert environment.paste(WORKS) == f"{VERSION}\n"
+
+
+def test_the_page_s_other_commands_are_those_of_the_makefile() -> None:
+    assert MAKE_DIST == "make dist"  # the tests' own distributions are made by it
+
+
+def some_python() -> Path:
+    return next(python for python in PYTHONS.values() if python)
+
+
+def without_constraints(commands: str) -> str:
+    """Leave the choice to the lock alone: hashes and constraints without any do not go together."""
+    return f"unset PIP_CONSTRAINT\n{commands}"
+
+
+@contextmanager
+def serving(environment: Environment, folder: Path) -> Iterator[str]:
+    """Run `acker serve` of the environment, with its embedded store, until the block is left; gives its address."""
+    port = free_port()
+    program = str(environment.folder / "bin" / "acker")
+    command = [program, "serve", "--port", str(port), "--data-dir", str(folder / "data")]
+    acker = AckerProcess(f"http://127.0.0.1:{port}", command, folder / "serve.log", environment.variables())
+    try:
+        acker.wait_until_ready()
+        yield acker.url
+        assert acker.terminate() == 0
+    finally:
+        acker.http.close()
+        acker.kill()
