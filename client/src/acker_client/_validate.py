@@ -23,8 +23,8 @@ def name(what: str, value: Any) -> str:
 
 
 def number(what: str, value: Any) -> None:
-    """Refuse what is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    """Refuse what is not a number, NaN too."""
+    if not _is_number(value) or math.isnan(value):
         raise _wrong(what, "a number", value)
 
 
@@ -75,7 +75,8 @@ def milliseconds(what: str, seconds: Any, allowed: range, *, zero: bool = False)
     """
     if seconds is None:
         return None
-    number(what, seconds)
+    if not _is_number(seconds):
+        raise _wrong(what, "a number", seconds)
     found = to_milliseconds(seconds) if math.isfinite(seconds) else -1
     if found in allowed or (zero and seconds == 0):
         return found
@@ -87,6 +88,10 @@ def milliseconds(what: str, seconds: Any, allowed: range, *, zero: bool = False)
 def to_milliseconds(seconds: float) -> int:
     """Round seconds up to whole milliseconds; the product is rounded first, since 16.1 * 1000 is above 16100."""
     return math.ceil(round(seconds * 1000, 6))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _wrong(what: str, words: str, value: Any) -> UsageError:

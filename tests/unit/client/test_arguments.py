@@ -21,6 +21,7 @@ URL = "http://acker.test"
         ({"api_key": 5}, "api_key must be a string, not 5"),
         ({"linger": "5"}, "linger must be a number, not '5'"),
         ({"retry_timeout": None}, "retry_timeout must be a number, not None"),
+        ({"retry_timeout": float("nan")}, "retry_timeout must be a number, not nan"),
         ({"request_timeout": True}, "request_timeout must be a number, not True"),
         ({"batch_size": 1.5}, "batch_size must be a whole number, not 1.5"),
     ],
