@@ -38,6 +38,9 @@ def test_orders_lie_in_the_queue_as_json(broker: Broker, queue: str) -> None:
 def test_a_broker_that_was_killed_has_its_orders_when_it_starts_again(tmp_path: Path, queue: str) -> None:
     need_broker()
     with running_broker(tmp_path) as broker:
+        publish(broker.url, queue, [])
+        broker.stop()  # RabbitMQ writes the declaration of a queue to disk after it has confirmed it
+        broker.start()
         publish(broker.url, queue, make_orders(5))
         broker.kill()
         broker.start()
