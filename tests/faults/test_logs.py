@@ -93,6 +93,8 @@ def test_the_embedded_store_that_ends_is_said_once_and_that_it_runs_again(tmp_pa
         os.kill(pids[0], signal.SIGKILL)
         eventually_true(lambda: lines(acker, "the embedded store runs again, after"))
         assert len(lines(acker, "the embedded store ended with -9", "server.log says why")) == 1
+        eventually_true(lambda: acker.http.get("/readyz").status_code == 200)
+        assert not lines(acker, "acker_service.redis.outages")
 
 
 def is_store_of(process: Path, acker: AckerProcess) -> bool:

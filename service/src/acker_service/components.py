@@ -42,7 +42,7 @@ class Components:
     from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
     the number of early roots of a topology from which on no more begin, ``buckets`` the number of small hashes of each
     shard of the default topology, ``durability`` when a write counts as done (for ``fsync_asserted`` see
-    `ServerRequirements`).
+    `ServerRequirements`), ``supervised`` whether `EmbeddedServer` runs the Redis, and logs when it ends.
     """
 
     def __init__(
@@ -57,11 +57,12 @@ class Components:
         buckets: int = BUCKETS,
         durability: Durability = RELAXED,
         fsync_asserted: bool = False,
+        supervised: bool = False,
     ) -> None:
         self.metrics = Metrics()
         counted = self.metrics.operations
         self.window_ms = window_ms
-        self.redis = RedisClient(url, self.metrics.redis, durability=durability)
+        self.redis = RedisClient(url, self.metrics.redis, durability=durability, supervised=supervised)
         self._requirements = ServerRequirements(self.redis, durability, fsync_asserted=fsync_asserted)
         self.registry = TopologyRegistry(self.redis, window_ms=window_ms, buckets=buckets)
         self.spouts = SpoutRegistry(self.redis, self.registry, max_spouts=max_spouts)

@@ -168,6 +168,7 @@ def _components(url: str, settings: Settings) -> Components:
         buckets=settings.buckets,
         durability=read_durability(settings.durability),
         fsync_asserted=settings.fsync_asserted,
+        supervised=settings.redis_url is None,
     )
 
 

@@ -39,13 +39,16 @@ class RedisClient:
         durability: Durability = RELAXED,
         connections: int = 64,
         timeout: float = 5.0,
+        supervised: bool = False,
     ) -> None:
         """Name the store; ``connections`` to each server, ``timeout`` in seconds bounds every reply.
+
+        ``supervised`` says that a supervisor logs when the server ends and runs again.
 
         Raises `ValueError` for an address that cannot be used.
         """
         self.url, self._metrics = url, metrics
-        self._outages = OutageLog()
+        self._outages = OutageLog(supervised=supervised)
         self._slot_map = SlotMap(make_discovery(url), self._outages, connections=connections, timeout=timeout)
         self._replicas = durability.replicas
         self._writes: set[asyncio.Task[bool]] = set()

@@ -40,10 +40,14 @@ SLOTS = "slots"
 
 
 class OutageLog:
-    """Notes the replies of the servers of a store, each by its address without a login."""
+    """Notes the replies of the servers of a store, each by its address without a login.
 
-    def __init__(self, problems: ProblemLog | None = None) -> None:
+    A ``supervised`` server is one that a supervisor starts again: it logs when the server ends and runs again.
+    """
+
+    def __init__(self, problems: ProblemLog | None = None, *, supervised: bool = False) -> None:
         self._problems = ProblemLog(_log) if problems is None else problems
+        self._supervised = supervised
         self._is_found = self._is_complete = True
 
     def note(self, server: str, calls: Sequence[Call[Any]], replies: Sequence[object]) -> None:
@@ -66,7 +70,7 @@ class OutageLog:
     def failed(self, server: str, error: BaseException) -> None:
         """Note an error, if it is one of the server and not of the command."""
         trouble = trouble_of(error)
-        if trouble is None:
+        if trouble is None or (self._supervised and _shows_restart(trouble, error)):
             return
         if trouble is Trouble.LOADING and (server, Trouble.AWAY) in self._problems:
             trouble = Trouble.AWAY  # it has been started, and answers before long: no line between those two
@@ -123,6 +127,12 @@ def trouble_of(error: object) -> Trouble | None:
     if isinstance(error, (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)):
         return Trouble.AWAY
     return Trouble.REFUSES_WRITES if refuses_writes(error) else None
+
+
+def _shows_restart(trouble: Trouble, error: BaseException) -> bool:
+    """Whether the error is one of a server that has ended or starts. One that does not reply in time still runs."""
+    late = isinstance(error.__cause__ or error, (RedisTimeoutError, TimeoutError))
+    return trouble is Trouble.LOADING or (trouble is Trouble.AWAY and not late)
 
 
 def detail_of(error: BaseException) -> str:

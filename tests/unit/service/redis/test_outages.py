@@ -74,6 +74,24 @@ def test_a_server_that_does_not_answer_is_logged_once_and_once_that_it_answers(
     assert back.startswith("the store at store:6379 answers again, after ")
 
 
+def test_of_a_supervised_server_only_what_the_supervisor_does_not_see_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    problems = ProblemLog(logging.getLogger("acker_service.redis"), settle_s=0)
+    outages = OutageLog(problems, supervised=True)
+    unavailable = StoreUnavailable("the store does not answer")
+    unavailable.__cause__ = RedisConnectionError("Connection reset by peer")
+    for ended in (RedisConnectionError("refused"), OSError(111, "refused"), BusyLoadingError("LOADING"), unavailable):
+        outages.note(SERVER, [READ], [ended])
+    outages.note(SERVER, [READ], [b"value"])
+    assert not caplog.messages
+    outages.note(SERVER, [READ], [RedisTimeoutError("late")])
+    outages.note(SERVER, [WRITE], [b"value"])
+    frozen, back = caplog.messages
+    assert "does not answer: no reply in time" in frozen
+    assert "answers again" in back
+
+
 def test_a_server_that_refuses_writes_takes_them_again_only_when_a_write_succeeds(
     outages: OutageLog, caplog: pytest.LogCaptureFixture
 ) -> None:
