@@ -1,4 +1,4 @@
-"""An acker that is told to stop drains: it serves on for a while and lets callers leave, so that no request fails."""
+"""At SIGTERM an acker drains: it answers on while its callers open connections elsewhere, and no request fails."""
 
 import contextlib
 import http.client

@@ -219,13 +219,14 @@ do
     return #found, table.concat(found)
   end
 
-  -- Reads what `acker_settle_v1` is told of an entry: how many completions are left, and those completions.
+  -- Reads the result of an entry from the arguments of `acker_settle_v1`: how many completions are left, and which.
   local function result_of_completions(args, i)
     local left, rest = tonumber(args[i + 3]), args[i + 4]
     return { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], left = left, rest = rest }
   end
 
-  -- Reads what `acker_settle_v2` is told of an entry. If all of it is left, it stays whole; if nothing is, it is done.
+  -- Reads the result of an entry from the arguments of `acker_settle_v2`. If all of its completions are left, it stays
+  -- whole; if none is, it is done.
   local function result_of_positions(args, i, stored, released)
     local result = { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], tried = tonumber(args[i + 3]) }
     if result.kind ~= 'retry' and result.kind ~= 'dead' then return result end
