@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.operations import Outcome
@@ -21,10 +21,10 @@ Handler = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """The end of one root, with the fields of the contract. It may come more than once, always with the same ``id``.
+    """The end of one root. It may come more than once, always with the same ``id``.
 
-    ``complete_latency_ms`` is the time from the root's first operation to its end, ``at_ms`` the Unix time of its end,
-    both in milliseconds as the contract has them.
+    ``complete_latency`` is the time from the root's first operation to its end, ``at`` the Unix time of its end, in
+    seconds. The contract has both in whole milliseconds, as ``complete_latency_ms`` and ``at_ms``.
     """
 
     id: str
@@ -33,8 +33,8 @@ class Completion:
     message_id: str | None
     reason: str | None
     component: str | None
-    complete_latency_ms: int
-    at_ms: int
+    complete_latency: float
+    at: float
 
     @property
     def acked(self) -> bool:
@@ -93,5 +93,13 @@ def dispatch(completion: Completion, *, on_ack: Handler | None, on_fail: Handler
 
 
 def _completion(item: dict[str, Any]) -> Completion:
-    members = {field.name: item[field.name] for field in fields(Completion)}
-    return Completion(**members | {"outcome": Outcome(item["outcome"])})
+    return Completion(
+        id=item["id"],
+        root_id=item["root_id"],
+        outcome=Outcome(item["outcome"]),
+        message_id=item["message_id"],
+        reason=item["reason"],
+        component=item["component"],
+        complete_latency=item["complete_latency_ms"] / 1000,
+        at=item["at_ms"] / 1000,
+    )

@@ -36,8 +36,8 @@ def test_a_completion_has_the_fields_of_the_answer(acker, spout, time):
         message_id="42",
         reason="no such word",
         component="split",
-        complete_latency_ms=1_500,
-        at_ms=time.now_ms,
+        complete_latency=1.5,
+        at=time.now,
     )
     assert len(done.id) == 32
 

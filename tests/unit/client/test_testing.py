@@ -70,4 +70,4 @@ def test_the_completions_have_the_fields_of_the_contract():
         bill(acker)
         [done] = acker.shared_spout("orders").completions(until=0)
     assert isinstance(done, Completion)
-    assert (done.acked, len(done.id), done.at_ms) == (True, 32, memory.clock.now_ms)
+    assert (done.acked, len(done.id), done.at) == (True, 32, memory.clock.now)

@@ -8,7 +8,6 @@ from acker_client import RetriesExhausted
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory import URL
 from acker_protocol.operations import Ack, Fail, OperationState
-from acker_protocol.states import TopologyRules
 from acker_spark._batch.begin import begin
 from acker_spark._batch.edges import BatchEdge, BatchId
 from acker_spark._batch.sender import OperationSender
@@ -21,7 +20,7 @@ FIRST, OTHER = BatchId(query_id="first", batch_id=3), BatchId(query_id="other", 
 
 @pytest.fixture
 def memory() -> MemoryAcker:
-    return MemoryAcker("orders", rules=TopologyRules(dedupe_window_ms=3_600_000, retention_ms=3_600_000))
+    return MemoryAcker("orders", dedupe_window=3600, retention=3600)
 
 
 @pytest.fixture

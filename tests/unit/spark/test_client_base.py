@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory import URL
-from acker_protocol.states import TopologyRules
 from acker_spark import SparkAcker
 from acker_spark._batch import client_base
 from acker_spark._batch.sender import OperationSender
@@ -19,7 +18,7 @@ MEETING_S = 0.5
 @pytest.mark.parametrize("name", ["sender", "heartbeat_client"])
 def test_two_queries_that_speak_first_at_once_share_one_sender(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second one would never be closed."""
-    memory = MemoryAcker("orders", rules=TopologyRules(dedupe_window_ms=60_000, retention_ms=60_000))
+    memory = MemoryAcker("orders", dedupe_window=60, retention=60)
     acker = SparkAcker(url=URL, topology="orders", spout_task="r", message_timeout=30, transport=memory.transport())
     meeting = threading.Barrier(2, timeout=MEETING_S)
 

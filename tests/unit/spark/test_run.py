@@ -9,7 +9,6 @@ import pytest
 from acker_client.testing import MemoryAcker
 from acker_client.testing.memory import URL
 from acker_protocol.operations import Ack, ResetTimeout
-from acker_protocol.states import TopologyRules
 from acker_spark import QueryIdRequired, SparkAcker
 from acker_spark._batch.edges import BatchEdge, BatchId
 from acker_spark._batch.run import BatchReport, BatchRun, check_query_id
@@ -42,7 +41,7 @@ class Slow(httpx.BaseTransport):
 
 @pytest.fixture
 def memory() -> MemoryAcker:
-    return MemoryAcker("orders", rules=TopologyRules(dedupe_window_ms=60_000, retention_ms=60_000))
+    return MemoryAcker("orders", dedupe_window=60, retention=60)
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ class MailboxReader:
 
     def _find_unreported(self) -> tuple[Completion, ...]:
         """Give the completions that the mailbox, now read to its end, did not hold."""
-        return self._task.pending.unreported(now_s=self._clock.monotonic(), at_ms=round(self._clock.time() * 1000))
+        return self._task.pending.unreported(now_s=self._clock.monotonic(), at=round(self._clock.time(), 3))
 
     def _poll(self, at_most_s: float) -> Flow[Page]:
         request = requests.read_completions(

@@ -85,13 +85,13 @@ class PendingRoots:
             self._roots[root_id].outcome = outcome
             self._ended.add(root_id)
 
-    def unreported(self, *, now_s: float, at_ms: int) -> tuple[Completion, ...]:
+    def unreported(self, *, now_s: float, at: float) -> tuple[Completion, ...]:
         """Give the completions that the mailbox, read to its end, did not hold. They stay until they are dropped."""
         roots = [(root_id, self._roots[root_id]) for root_id in sorted(self._ended)]
-        return tuple(_completion(root_id, root, now_s=now_s, at_ms=at_ms) for root_id, root in roots)
+        return tuple(_completion(root_id, root, now_s=now_s, at=at) for root_id, root in roots)
 
 
-def _completion(root_id: str, root: PendingRoot, *, now_s: float, at_ms: int) -> Completion:
+def _completion(root_id: str, root: PendingRoot, *, now_s: float, at: float) -> Completion:
     assert root.outcome is not None
     return Completion(
         id=completion_id(incarnation="", root_id=parse_id(root_id), started_ms=0, outcome=root.outcome),
@@ -100,6 +100,6 @@ def _completion(root_id: str, root: PendingRoot, *, now_s: float, at_ms: int) ->
         message_id=root.message_id,
         reason=UNKNOWN_TO_SERVICE if root.outcome is Outcome.TIMED_OUT else None,
         component=None,
-        complete_latency_ms=round((now_s - root.emitted_s) * 1000),
-        at_ms=at_ms,
+        complete_latency=round(now_s - root.emitted_s, 3),
+        at=at,
     )

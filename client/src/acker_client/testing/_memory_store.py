@@ -44,6 +44,9 @@ class MemoryStore:
         self.mailboxes: dict[str, list[tuple[int, Document]]] = {}
         self._keys: dict[Identity, frozenset[int]] = {}
 
+    def _now_ms(self) -> int:
+        return round(self.clock.now * 1000)
+
     def write(self, identity: Identity, operations: list[Operation]) -> list[OperationState]:
         """Apply a request once; a repeat is answered without effect."""
         self.tick()
@@ -81,7 +84,7 @@ class MemoryStore:
     def tick(self) -> None:
         """End overdue roots."""
         for root_id, state in list(self.roots.items()):
-            self.roots[root_id], completion = tree.expire(state, now_ms=self.clock.now_ms)
+            self.roots[root_id], completion = tree.expire(state, now_ms=self._now_ms())
             self._add_completion(completion)
 
     def _replay(self, operation: Operation, *, was_refused: bool) -> OperationState:
@@ -97,7 +100,7 @@ class MemoryStore:
         step = tree.apply_operation(
             state,
             operation,
-            now_ms=self.clock.now_ms,
+            now_ms=self._now_ms(),
             rules=self.rules,
             free_slots=free,
             free_early=self._free_early(),
@@ -125,7 +128,7 @@ class MemoryStore:
             self.mailboxes.setdefault(completion.spout_task, []).append((self._sequence, document | {"new_field": 1}))
 
     def _root(self, root_id: int) -> Document:
-        match tree.forget_expired(self.roots.get(root_id), now_ms=self.clock.now_ms, rules=self.rules):
+        match tree.forget_expired(self.roots.get(root_id), now_ms=self._now_ms(), rules=self.rules):
             case Finished(outcome=outcome):
                 return {"root_id": format_id(root_id), "state": "finished", "outcome": outcome}
             case Tree() as state:

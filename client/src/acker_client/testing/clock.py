@@ -13,11 +13,6 @@ class Clock:
         self.jitter_value = jitter
         self.slept: list[float] = []
 
-    @property
-    def now_ms(self) -> int:
-        """The time in milliseconds."""
-        return round(self.now * 1000)
-
     def monotonic(self) -> float:
         """Give the time in seconds."""
         return self.now

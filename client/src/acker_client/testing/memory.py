@@ -12,6 +12,7 @@ from acker_protocol.states import State, TopologyRules
 from acker_protocol.wire.operations import VERBS, decode_batch, decode_json, decode_operation, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
 
+from acker_client._validate import to_milliseconds
 from acker_client.asyncio.client import AsyncAcker
 from acker_client.config import ClientOptions
 from acker_client.sync.client import Acker
@@ -44,8 +45,9 @@ class MemoryAcker:
         memory.clock.advance(31)  # roots that are not done time out
         assert memory.completions("orders") == ["42"]  # message ids of the completions that are not released
 
-    Time passes only by ``clock``; a long poll that finds nothing lets its wait pass at once. ``rules`` and
-    ``max_spout_pending`` are the topology's; ``max_early`` bounds the roots without their init. ``requests`` lists the
+    Time passes only by ``clock``; a long poll that finds nothing lets its wait pass at once. The topology has
+    ``message_timeout``, ``progress_timeout``, ``dedupe_window`` and ``retention`` (seconds, 0 for none) and
+    ``max_spout_pending``; ``max_early`` bounds the roots without their init. ``requests`` lists the
     requests that came. ``faults`` hit the next requests, one each, None letting one through: an httpx error is raised
     before anything is applied, or afterwards if wrapped in `lost_reply`; a `ServiceError` or a response is the answer.
     ``refusals`` are the states that answer the next inits. ``store.is_full`` True refuses with ``store_full`` whatever
@@ -57,7 +59,10 @@ class MemoryAcker:
         topology: str = "default",
         *,
         clock: Clock | None = None,
-        rules: TopologyRules | None = None,
+        message_timeout: float = 30.0,
+        progress_timeout: float = 0.0,
+        dedupe_window: float = 0.0,
+        retention: float = 60.0,
         max_spout_pending: int | None = None,
         max_early: int | None = None,
     ) -> None:
@@ -67,9 +72,13 @@ class MemoryAcker:
         self.idempotency_window_ms: Any = 600_000
         self.requests: list[httpx.Request] = []
         self.faults: deque[Any] = deque()
-        self.store = MemoryStore(
-            self.clock, rules=rules or TopologyRules(), max_spout_pending=max_spout_pending, max_early=max_early
+        rules = TopologyRules(
+            message_timeout_ms=to_milliseconds(message_timeout),
+            progress_timeout_ms=to_milliseconds(progress_timeout),
+            dedupe_window_ms=to_milliseconds(dedupe_window),
+            retention_ms=to_milliseconds(retention),
         )
+        self.store = MemoryStore(self.clock, rules=rules, max_spout_pending=max_spout_pending, max_early=max_early)
         self.refusals: deque[OperationState] = self.store.refusals
         self._lock = Lock()
 

@@ -181,5 +181,5 @@ def _read_between(mailbox: Mailbox, options: SourceOptions, partition: MailboxPa
 
 def _row(completion: "Completion") -> Row:
     texts = (completion.message_id, completion.reason, completion.component)
-    numbers = (completion.complete_latency_ms, completion.at_ms)
+    numbers = (round(completion.complete_latency * 1000), round(completion.at * 1000))
     return (completion.id, completion.root_id, completion.outcome.value, *texts, *numbers)
