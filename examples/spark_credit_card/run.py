@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-import httpx
 import pika
-from acker_protocol import routes
 
-from examples.spark_credit_card.plan import DEDUPE_S, MESSAGE_TIMEOUT_S, QUEUE, SPOUT, TOPOLOGY, Places, Plan
+from examples.spark_credit_card.plan import DEDUPE_S, MESSAGE_TIMEOUT_S, QUEUE, TOPOLOGY, Places, Plan
 from examples.spark_credit_card.proof import End, Story, prove
 from examples.support import card_service
-from examples.support.acker import create_topology, start_acker
+from examples.support.acker import count_pending, create_topology, start_acker
 from examples.support.broker import Broker, running_broker
 from examples.support.cards import read_charges, start_card_service
 from examples.support.notices import read_notices, start_notice_service
@@ -78,13 +76,12 @@ class Pipeline:
 
     def end(self, broker: Broker) -> End:
         """Give what is there at the end."""
-        spout = httpx.get(self.places.acker + routes.spout(TOPOLOGY, SPOUT), trust_env=False).raise_for_status().json()
         return End(
             statuses=self.statuses.all(),
             charges=read_charges(self.places.cards),
             notices=read_notices(self.places.notices),
             in_queue=broker.ready(QUEUE),
-            pending=spout["pending"],
+            pending=count_pending(self.places.acker, TOPOLOGY),
         )
 
     def _note(self, report: dict[str, object]) -> None:

@@ -7,22 +7,18 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import httpx
-from acker_protocol import routes
-
 from examples.spark_names.plan import (
     DEDUPE_S,
     FAILS,
     MESSAGE_TIMEOUT_S,
     MESSAGES,
-    SPOUT,
     THROWS_AT,
     TOPOLOGY,
     Plan,
     edges_of,
     names_of,
 )
-from examples.support.acker import create_topology, start_acker
+from examples.support.acker import count_pending, create_topology, start_acker
 from examples.support.processes import Child, Died, Processes, processes_in
 from examples.support.reports import Reports
 from examples.support.screen import Claim, Screen
@@ -88,6 +84,7 @@ class Round:
         story = self.story
         ought = {(name, 1): 1 for message in MESSAGES for name in names_of(message)}
         ought |= {(THROWS_AT, 1): 2} | {(name, 2): 1 for name in names_of("south")}
+        pending = count_pending(self._plan.acker, TOPOLOGY)
         again = Counter(attempt for attempt, times in story.greetings.items() if times > 1)
         return [
             Claim(
@@ -102,7 +99,7 @@ class Round:
                 says=f"greeting {FAILS} failed: her message alone was replayed, and acked in its second attempt",
                 holds=story.outcomes == {("heroes", 1): "acked", ("south", 1): "failed", ("south", 2): "acked"},
             ),
-            Claim(says=f"{_pending(self._plan)} trees are pending", holds=_pending(self._plan) == 0),
+            Claim(says=f"{pending} trees are pending", holds=pending == 0),
         ]
 
     def _start(self, processes: Processes, name: str) -> Child:
@@ -130,8 +127,3 @@ class Round:
                 self._screen.log(f"the query ended ({cause}) and goes on from its checkpoint")
             case {"finished": True}:
                 self.story.finished = True
-
-
-def _pending(plan: Plan) -> int:
-    answer = httpx.get(plan.acker + routes.spout(TOPOLOGY, SPOUT), trust_env=False)
-    return int(answer.raise_for_status().json()["pending"])

@@ -7,11 +7,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import httpx
-from acker_protocol import routes
-
-from examples.spark_word_count.plan import DEDUPE_S, MESSAGE_TIMEOUT_S, SPOUT, TOPOLOGY, Plan
-from examples.support.acker import create_topology, start_acker
+from examples.spark_word_count.plan import DEDUPE_S, MESSAGE_TIMEOUT_S, TOPOLOGY, Plan
+from examples.support.acker import count_pending, create_topology, start_acker
 from examples.support.processes import Child, Died, Processes, processes_in
 from examples.support.reports import Reports
 from examples.support.screen import Claim, Screen
@@ -78,6 +75,7 @@ class Round:
         """Hold what is left behind against the text."""
         hard = {str(number) for number in self._plan.hard()}
         plain = text.plain_count(self._plan.sentences().values())
+        pending = count_pending(self._plan.acker, TOPOLOGY)
         again = [batch for batch, times in self.story.batches.items() if times > 1]
         return [
             _equal(_saved(self._plan.counts), plain),
@@ -93,7 +91,7 @@ class Round:
                 says=f"batch {again} failed after its counts were saved, was run again, and counts once",
                 holds=bool(again),
             ),
-            Claim(says=f"{_pending(self._plan)} trees are pending", holds=_pending(self._plan) == 0),
+            Claim(says=f"{pending} trees are pending", holds=pending == 0),
         ]
 
     def _start(self, processes: Processes, name: str) -> Child:
@@ -143,8 +141,3 @@ def _saved(folder: Path) -> Counter[str]:
             row = json.loads(line)
             counts[row["word"]] += row["count"]
     return counts
-
-
-def _pending(plan: Plan) -> int:
-    answer = httpx.get(plan.acker + routes.spout(TOPOLOGY, SPOUT), trust_env=False)
-    return int(answer.raise_for_status().json()["pending"])

@@ -43,6 +43,12 @@ def create_topology(
         )
 
 
+def count_pending(acker: str, topology: str) -> int:
+    """Count the pending roots of a topology."""
+    with Acker(acker) as client:
+        return client.topologies.get(topology).pending
+
+
 def _is_ready(url: str) -> bool:
     with contextlib.suppress(httpx.TransportError):
         return httpx.get(f"{url}/readyz", trust_env=False).is_success
