@@ -83,3 +83,13 @@ def test_roots_that_a_window_or_join_of_their_own_query_would_hold_back_are_refu
         af.collect_anchors(rooted)
     with pytest.raises(errors.UsageError, match="would not be emitted"):
         af.join(rooted, rooted, "id")
+
+
+def test_a_slide_of_milliseconds_divides_its_window(rows: Any, tracked: Tracked) -> None:
+    """In seconds as floating point, 0.3 / 0.1 is not 3."""
+    acker = tracked.acker(message_timeout=60)
+    timed = acker.root(rows.withColumn("at", F.col("at").cast("timestamp")), "id")
+    slid = acker.window_rows(timed, "at", "300 milliseconds", slide="100 milliseconds")
+    assert "window" in slid.columns
+    with pytest.raises(errors.UsageError, match="must be a multiple of the slide '0 milliseconds'"):
+        acker.window_rows(timed, "at", "300 milliseconds", slide="0 milliseconds")

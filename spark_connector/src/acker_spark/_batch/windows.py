@@ -45,15 +45,16 @@ def windowed(frame: "DataFrame", time: str, duration: str, slide: str | None, de
     Raises `UsageError` where the duration is no multiple of the slide: copies could not be counted.
     """
     marked = frame.withWatermark(time, delay)
-    if slide is None or parse_duration(slide) == parse_duration(duration):
+    # Whole microseconds: in seconds, 0.3 / 0.1 is not 3.
+    duration_us, slide_us = (round(parse_duration(text) * 1_000_000) for text in (duration, slide or duration))
+    if slide is None or slide_us == duration_us:
         return _in_windows(marked, F.window(time, duration))
-    windows = parse_duration(duration) / parse_duration(slide)
-    if windows != int(windows):
+    if not slide_us or duration_us % slide_us:
         raise UsageError(f"the duration {duration!r} must be a multiple of the slide {slide!r}")
     rows = _in_windows(marked, F.window(time, duration, slide))
     since = F.unix_micros(F.col(time)) - F.unix_micros(F.col("window.start"))
-    at = F.floor(since / F.lit(int(parse_duration(slide) * 1_000_000))).cast("int")
-    return share_edges(rows, at, F.lit(int(windows)))
+    at = F.floor(since / F.lit(slide_us)).cast("int")
+    return share_edges(rows, at, F.lit(duration_us // slide_us))
 
 
 def _in_windows(frame: "DataFrame", window: "Column") -> "DataFrame":
