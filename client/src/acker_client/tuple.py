@@ -74,13 +74,13 @@ class BaseTuple:
     )
 
     def __init__(
-        self, *, anchors: "Anchors", component: str, on_error: "OnError" = "fail", repeatable: bool = False
+        self, anchors: "Anchors", component: str, *, on_error: "OnError" = "fail", repeatable: bool = False
     ) -> None:
         self.anchors = anchors
         self.component = component
         self.on_error = on_error
         self.repeatable = repeatable
-        self._edges = [EdgeSet(anchor=anchor, component=component, numbered=repeatable) for anchor in anchors.anchors]
+        self._edges = [EdgeSet(anchor, component, numbered=repeatable) for anchor in anchors.anchors]
         self._end = ""
         self._keys_needed = ""
         self._made_by = _execution() if repeatable else None
@@ -181,8 +181,17 @@ class Tuple(BaseTuple):
 
     __slots__ = ("_run", "_submitter")
 
-    def __init__(self, *, submitter: "Submitter", run: "Run", **fields: Any) -> None:
-        super().__init__(**fields)
+    def __init__(
+        self,
+        anchors: "Anchors",
+        component: str,
+        *,
+        on_error: "OnError" = "fail",
+        repeatable: bool = False,
+        submitter: "Submitter",
+        run: "Run",
+    ) -> None:
+        BaseTuple.__init__(self, anchors, component, on_error=on_error, repeatable=repeatable)
         self._submitter, self._run = submitter, run
 
     def ack(self) -> list[OperationState]:
@@ -220,8 +229,17 @@ class AsyncTuple(BaseTuple):
 
     __slots__ = ("_run", "_submitter")
 
-    def __init__(self, *, submitter: "Submitter", run: "RunAsync", **fields: Any) -> None:
-        super().__init__(**fields)
+    def __init__(
+        self,
+        anchors: "Anchors",
+        component: str,
+        *,
+        on_error: "OnError" = "fail",
+        repeatable: bool = False,
+        submitter: "Submitter",
+        run: "RunAsync",
+    ) -> None:
+        BaseTuple.__init__(self, anchors, component, on_error=on_error, repeatable=repeatable)
         self._submitter, self._run = submitter, run
 
     def ack(self) -> "Coroutine[Any, Any, list[OperationState]]":

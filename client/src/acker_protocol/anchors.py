@@ -104,7 +104,7 @@ def parse_anchors(text: str) -> Anchors:
         raise InvalidHeader(f"{ANCHORS} must begin with version {VERSION}: {fields.abbreviate(text)}")
     try:
         anchors = tuple(_anchor(item) for item in listed.split(","))
-        if len(set(anchors)) < len(anchors):
+        if len(anchors) > 1 and len(set(anchors)) < len(anchors):
             raise ValueError("must not name an anchor twice")
         return Anchors(topology=fields.name(topology), anchors=anchors)
     except ValueError as error:

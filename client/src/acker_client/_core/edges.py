@@ -22,7 +22,7 @@ class EdgeSet:
 
     __slots__ = ("_keys", "_numbered", "ack_val", "anchor", "component", "outstanding", "unkeyed")
 
-    def __init__(self, *, anchor: Anchor, component: str, numbered: bool = False) -> None:
+    def __init__(self, anchor: Anchor, component: str, *, numbered: bool = False) -> None:
         self.anchor = anchor
         self.component = component
         self.ack_val = anchor.edge_id

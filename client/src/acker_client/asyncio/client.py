@@ -124,7 +124,8 @@ class AsyncAcker(BaseClient):
         ``repeatable=True`` promises that a re-run makes the same children in the same order: then children without a
         key have the same edges again. Raises `InvalidHeader` and `UsageError`.
         """
-        _validate.one_of("on_error", on_error, "fail", "leave_open")
+        if on_error != "fail":
+            _validate.one_of("on_error", on_error, "fail", "leave_open")
         anchors = read_anchors(headers, topology=self.topology)
         if not anchors.anchors:
             self._submitter.count_untracked()

@@ -132,10 +132,11 @@ class Acker(BaseClient):
         key have the same edges again. Raises `InvalidHeader` for a header that cannot be read or is of another
         topology, and `UsageError`.
         """
-        _validate.one_of("on_error", on_error, "fail", "leave_open")
+        if on_error != "fail":
+            _validate.one_of("on_error", on_error, "fail", "leave_open")
         tup = Tuple(
-            anchors=read_anchors(headers, topology=self.topology),
-            component=_validate.name("component", component),
+            read_anchors(headers, topology=self.topology),
+            _validate.name("component", component),
             on_error=on_error,
             repeatable=repeatable,
             submitter=self._submitter,
