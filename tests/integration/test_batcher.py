@@ -109,6 +109,59 @@ async def test_a_batch_for_all_shards_takes_one_round_trip(call: Caller, parts: 
     assert apply_trips(parts, trips) == [4]
 
 
+@pytest.fixture
+def release(parts: Components, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Setting it lets the first `MAX_UNDER_WAY` round trips that apply requests go on."""
+    execute_some, release, begun = parts.redis.execute_some, asyncio.Event(), 0
+
+    async def held(calls: Sequence[Call[Any]]) -> list[Any]:
+        nonlocal begun
+        begun += 1
+        if begun <= batcher.MAX_UNDER_WAY:
+            await release.wait()
+        return await execute_some(calls)
+
+    monkeypatch.setattr(parts.redis, "execute_some", held)
+    return release
+
+
+async def one_a_turn(call: Caller, *ops: Document) -> "list[asyncio.Task[str]]":
+    """Send each in a call of its own, each in turns of the event loop of its own."""
+    tasks = []
+    for op in ops:
+        tasks.append(asyncio.create_task(call.word(op)))
+        for _ in range(50):
+            await asyncio.sleep(0)
+    return tasks
+
+
+ACKS = [ack(R, edge) for edge in range(1, 9)]
+
+
+async def test_requests_wait_for_a_busy_server_in_order_to_share_a_call(
+    call: Caller, release: asyncio.Event, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batcher, "MAX_WAIT_S", 3_600.0)
+    await call.show()
+    answers = await one_a_turn(call, *ACKS)
+    few = batcher.MAX_UNDER_WAY
+    assert calls == [1] * few
+    release.set()
+    assert await asyncio.gather(*answers) == ["early"] * len(ACKS)
+    assert calls == [1] * few + [len(ACKS) - few]
+
+
+async def test_a_server_that_hangs_holds_up_no_request_for_long(
+    call: Caller, release: asyncio.Event, calls: list[int]
+) -> None:
+    await call.show()
+    count = batcher.MAX_UNDER_WAY + 1
+    *_, last = await one_a_turn(call, *ACKS[:count])
+    assert await last == "early"
+    assert calls == [1] * count
+    release.set()
+
+
 async def test_a_round_trip_has_a_largest_size(
     call: Caller, parts: Components, trips: Trips, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ request keeps its own key and its own result; Redis applies them one after the o
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
 from acker_protocol.errors import StoreFull
 
@@ -20,6 +22,11 @@ from acker_service.topologies.topology import Topology
 
 MAX_CALL_BYTES = 4 * 1024 * 1024
 """The limit of a shared call, and of all calls of a round trip; a single request may be larger."""
+
+MAX_UNDER_WAY = 2
+"""Round trips to a server from which on further requests wait, in order to share a call."""
+MAX_WAIT_S = 0.002
+"""How long they wait at most; a server that hangs does not hold them up longer."""
 
 ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 """Settings, free slots, limits and requests of an `ApplyFunction`."""
@@ -53,15 +60,26 @@ class _PendingCall:
                 result.set_result(applied)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Server:
+    """The calls that are yet to be sent to a server, and the number of round trips to it that are under way."""
+
+    calls: dict[tuple[str, Stamp, bytes, ApplyFunction, ApplyLimits], list[_PendingCall]] = field(default_factory=dict)
+    under_way: int = 0
+    timer: asyncio.Handle | None = None
+
+
 class ApplyBatcher:
     """Collects the requests of one turn of the event loop and sends them together.
 
-    In a cluster each server gets a round trip of its own, so that one that does not answer delays only its own shards.
+    While `MAX_UNDER_WAY` round trips to a server are under way, it collects on, for `MAX_WAIT_S` at most: the busier
+    the server is, the more requests share a call. In a cluster each server gets round trips of its own, so that one
+    that does not answer delays only its own shards.
     """
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
-        self._calls: dict[tuple[str, Stamp, bytes, ApplyFunction, ApplyLimits], list[_PendingCall]] = {}
+        self._servers: dict[str | None, _Server] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def apply(
@@ -73,10 +91,14 @@ class ApplyBatcher:
         `StoreUnavailable`.
         """
         loop = asyncio.get_running_loop()
-        if not self._calls:
-            loop.call_soon(self._send)
         key, stamp, settings = topology.shards[shard], topology.stamp, topology.settings
-        calls = self._calls.setdefault((key, stamp, settings, function, limits), [])
+        address = self._redis.server_of(key)
+        server = self._servers.get(address)
+        if server is None:
+            server = self._servers[address] = _Server()
+        if not server.calls and server.timer is None:
+            server.timer = loop.call_soon(self._send_or_wait, server)
+        calls = server.calls.setdefault((key, stamp, settings, function, limits), [])
         if not calls or calls[-1].size + len(request.operations) > MAX_CALL_BYTES:
             calls.append(_PendingCall(key=key, stamp=stamp, settings=settings, limits=limits, function=function))
         call = calls[-1]
@@ -86,17 +108,28 @@ class ApplyBatcher:
         call.size += len(request.operations)
         return result
 
-    def _send(self) -> None:
-        pending, self._calls = self._calls, {}
-        by_server: dict[str | None, list[_PendingCall]] = {}
-        for calls in pending.values():
-            for call in calls:
-                by_server.setdefault(self._redis.server_of(call.key), []).append(call)
-        for calls in by_server.values():
-            for round_trip in _round_trips(calls):
-                task = asyncio.create_task(self._run(round_trip))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+    def _send_or_wait(self, server: _Server) -> None:
+        """Send what was collected, or collect on until a round trip ends."""
+        if server.under_way < MAX_UNDER_WAY:
+            self._send(server)
+        else:
+            server.timer = asyncio.get_running_loop().call_later(MAX_WAIT_S, self._send, server)
+
+    def _send(self, server: _Server) -> None:
+        if server.timer is not None:
+            server.timer.cancel()
+        pending, server.calls, server.timer = server.calls, {}, None
+        for round_trip in _round_trips(chain.from_iterable(pending.values())):
+            server.under_way += 1
+            task = asyncio.create_task(self._run(round_trip))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._ended, server))
+
+    def _ended(self, server: _Server, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        server.under_way -= 1
+        if server.calls and server.under_way < MAX_UNDER_WAY:
+            self._send(server)
 
     async def _run(self, calls: Sequence[_PendingCall]) -> None:
         replies: Sequence[AppliedRequests | BaseException]
