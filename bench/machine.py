@@ -8,7 +8,7 @@ from pathlib import Path
 
 from acker_service.redis.embedded import find_program
 
-PACKAGES = ("fastapi", "uvicorn", "uvloop", "httptools", "redis", "numpy", "msgspec")
+PACKAGES = ("fastapi", "uvicorn", "uvloop", "httptools", "redis", "hiredis", "numpy", "msgspec")
 
 
 def machine() -> dict[str, str]:

@@ -7,8 +7,11 @@ import httpx
 import pytest
 from acker_service.app import make_app
 from acker_service.components import Components
+from acker_service.http.fast_path import FastPath
+from acker_service.operations.plain_batch import PlainBatch
 from acker_service.settings import Settings
 
+from tests.support import servers
 from tests.support.caller import Caller
 from tests.support.redis_side import flush
 from tests.support.stores import KINDS, running
@@ -23,6 +26,13 @@ def anyio_backend() -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=KINDS, default=KINDS[0], help="the kind of store that tests of it run on")
+    parser.addoption("--no-fast-path", action="store_true", help="let FastAPI answer all requests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--no-fast-path"):
+        FastPath.enabled = PlainBatch.enabled = False
+        servers.default_program = servers.WITHOUT_FAST_PATH
 
 
 @pytest.fixture(scope="session")

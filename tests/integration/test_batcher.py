@@ -1,15 +1,21 @@
 """Calls of one turn of the event loop share one call to the store; they do what they would do one by one."""
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from acker_protocol.operations import Fail
 from acker_service.components import Components
+from acker_service.operations import batcher
 from acker_service.redis import keys
+from acker_service.redis.apply_functions import ApplyLimits, apply
 from acker_service.redis.calls import Call
+from acker_service.redis.codec import ShardRequest, encode_operation
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
-from tests.support.redis_side import find
+from tests.support.redis_side import at, find
+from tests.support.trips import Trips, counted
 
 pytestmark = pytest.mark.anyio
 
@@ -22,16 +28,29 @@ E, F, G = 0xE1, 0xE2, 0xE3
 def calls(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many requests each call of the store held that applied any."""
     held: list[int] = []
-    execute = parts.redis.execute
+    execute_some = parts.redis.execute_some
 
-    async def counted(call: Call[Any]) -> Any:
-        if call.name.startswith("acker_apply"):
-            _, _, _, _, _, _, _, _, *requests = call.command
-            held.append(len(requests) // 5)
-        return await execute(call)
+    async def counted(calls: Sequence[Call[Any]]) -> list[Any]:
+        for call in calls:
+            if call.name.startswith("acker_apply"):
+                _, _, _, _, _, _, _, _, *requests = call.command
+                held.append(len(requests) // 5)
+        return await execute_some(calls)
 
-    monkeypatch.setattr(parts.redis, "execute", counted)
+    monkeypatch.setattr(parts.redis, "execute_some", counted)
     return held
+
+
+@pytest.fixture
+def trips(parts: Components) -> Iterator[Trips]:
+    with counted(parts) as trips:
+        yield trips
+
+
+def apply_trips(parts: Components, trips: Trips) -> list[int]:
+    """Give how many calls each round trip carried; in a cluster those of one turn are counted together."""
+    sizes = [len(trip) for trip in trips.of("acker_apply")]
+    return [sum(sizes)] if parts.redis.url.startswith("redis+cluster") else sizes
 
 
 async def together(call: Caller, *ops: Document, keys: bool = False) -> list[str]:
@@ -74,3 +93,134 @@ async def test_what_had_no_effect_is_remembered_beside_what_had(call: Caller, ca
     answers = [await call.post(op, key=key) for op, key in again]
     replayed = [answer.headers.get("Idempotency-Replayed") for answer in answers]
     assert replayed == ["true", "true"]
+
+
+async def test_requests_to_all_shards_take_one_round_trip(call: Caller, parts: Components, trips: Trips) -> None:
+    await call.words(*[init(root, E) for root in range(1, 9)])
+    trips.clear()
+    assert await together(call, *[ack(root, E) for root in range(1, 9)]) == ["acked"] * 8
+    assert apply_trips(parts, trips) == [4]
+
+
+async def test_a_batch_for_all_shards_takes_one_round_trip(call: Caller, parts: Components, trips: Trips) -> None:
+    await call.words(init(40))
+    trips.clear()
+    assert await call.words(*[init(root, E) for root in range(1, 9)]) == ["pending"] * 8
+    assert apply_trips(parts, trips) == [4]
+
+
+@pytest.fixture
+def release(parts: Components, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Setting it lets the first `MAX_UNDER_WAY` round trips that apply requests go on."""
+    execute_some, release, begun = parts.redis.execute_some, asyncio.Event(), 0
+
+    async def held(calls: Sequence[Call[Any]]) -> list[Any]:
+        nonlocal begun
+        begun += 1
+        if begun <= batcher.MAX_UNDER_WAY:
+            await release.wait()
+        return await execute_some(calls)
+
+    monkeypatch.setattr(parts.redis, "execute_some", held)
+    return release
+
+
+async def one_a_turn(call: Caller, *ops: Document) -> "list[asyncio.Task[str]]":
+    """Send each in a call of its own, each in turns of the event loop of its own."""
+    tasks = []
+    for op in ops:
+        tasks.append(asyncio.create_task(call.word(op)))
+        for _ in range(50):
+            await asyncio.sleep(0)
+    return tasks
+
+
+ACKS = [ack(R, edge) for edge in range(1, 9)]
+
+
+async def test_requests_wait_for_a_busy_server_in_order_to_share_a_call(
+    call: Caller, release: asyncio.Event, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batcher, "MAX_WAIT_S", 3_600.0)
+    await call.show()
+    answers = await one_a_turn(call, *ACKS)
+    few = batcher.MAX_UNDER_WAY
+    assert calls == [1] * few
+    release.set()
+    assert await asyncio.gather(*answers) == ["early"] * len(ACKS)
+    assert calls == [1] * few + [len(ACKS) - few]
+
+
+async def test_a_server_that_hangs_holds_up_no_request_for_long(
+    call: Caller, release: asyncio.Event, calls: list[int]
+) -> None:
+    await call.show()
+    count = batcher.MAX_UNDER_WAY + 1
+    *_, last = await one_a_turn(call, *ACKS[:count])
+    assert await last == "early"
+    assert calls == [1] * count
+    release.set()
+
+
+async def test_a_round_trip_has_a_largest_size(
+    call: Caller, parts: Components, trips: Trips, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call.words(*[init(root, E) for root in range(1, 9)])
+    trips.clear()
+    monkeypatch.setattr(batcher, "MAX_CALL_BYTES", 100)
+    assert await together(call, *[ack(root, E) for root in range(1, 9)]) == ["acked"] * 8
+    assert len(apply_trips(parts, trips)) > 1 or parts.redis.url.startswith("redis+cluster")
+
+
+async def test_a_shard_with_another_stamp_changes_nothing_about_the_others(
+    call: Caller, parts: Components, trips: Trips
+) -> None:
+    await call.words(*[init(root, E) for root in range(1, 9)])
+    topology = await parts.registry.get("default")
+    newer = f"{topology.incarnation}{int(topology.stamp.text[16:]) + 1:010d}"
+    await at(parts, "SET", topology.shards[1], newer)
+    trips.clear()
+    answers = await asyncio.gather(*(call.post(ack(root, E)) for root in range(1, 9)))
+    assert [answer.json()["state"] for answer in answers] == ["acked"] * 8
+    first, *_ = apply_trips(parts, trips)
+    assert first >= 4
+    assert sum(apply_trips(parts, trips)) <= 6  # only what that shard refused is sent again
+    assert (await call.show())["pending"] == 0
+
+
+async def test_a_call_that_redis_refuses_changes_nothing_about_the_others(call: Caller, parts: Components) -> None:
+    await call.words(*[init(root, E) for root in range(1, 9)])
+    topology = await parts.registry.get("default")
+    await at(parts, "DEL", f"{topology.shards[2]}:{topology.incarnation}:pending")
+    await at(parts, "SET", f"{topology.shards[2]}:{topology.incarnation}:pending", "of another type")
+    answers = await asyncio.gather(*(call.post(ack(root, E)) for root in range(1, 9)))
+    failed = [root for root, answer in enumerate(answers, 1) if answer.status_code == 503]
+    assert failed == [2, 6]
+    states = [answer.json().get("state") for answer in answers if answer.status_code == 200]
+    assert states == ["acked"] * 6
+
+
+async def test_a_server_that_does_not_answer_delays_only_its_own_shards(parts: Components) -> None:
+    topology, away = await parts.registry.get("default"), asyncio.Event()
+    execute_some = parts.redis.execute_some
+
+    class Divided:
+        """A client of two servers, one of which does not answer."""
+
+        def server_of(self, key: str) -> str:
+            return "away" if key == topology.shards[1] else "here"
+
+        async def execute_some(self, calls: Sequence[Call[Any]]) -> list[Any]:
+            if any(call.key == topology.shards[1] for call in calls):
+                await away.wait()
+            return await execute_some(calls)
+
+    divided = batcher.ApplyBatcher(Divided())  # type: ignore[arg-type]
+    request = ShardRequest(operations=encode_operation(Fail(root_id=0), topology.layout, dict[str, int]().__getitem__))
+    results = [divided.apply(topology, shard, apply, ApplyLimits(), request) for shard in range(4)]
+    async with asyncio.timeout(10):
+        others = await asyncio.gather(*results[:1], *results[2:])
+    assert len(others) == 3
+    assert not results[1].done()
+    away.set()
+    await results[1]

@@ -2,11 +2,12 @@
 
 import asyncio
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 
 from acker_service import VERSION
 from acker_service.components import Components
-from acker_service.http import auth, errors, http_metrics, load_shedding, openapi
+from acker_service.http import auth, errors, fast_path, http_metrics, load_shedding, openapi
+from acker_service.http.fast_path import Application
 from acker_service.http.keys import configured_keys
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
@@ -14,9 +15,9 @@ from acker_service.http.routes import completions, health, operations, roots, sp
 from acker_service.settings import Role, Settings
 
 
-def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> FastAPI:
+def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> Application:
     """Build the application. Setting ``stopping`` ends long polls and streams, and makes it not ready."""
-    app = FastAPI(
+    app = Application(
         title="Acker",
         version=VERSION,
         openapi_url=None,
@@ -29,9 +30,12 @@ def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> 
     auth.install(app, configured_keys(settings.keys_file))
     if settings.role is not Role.WORKER:
         openapi.install(app, max_batch=settings.max_batch)
-    load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)
+    load = load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)
     errors.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
+    if settings.role is not Role.WORKER:
+        routes = operations.make_fast_routes(applier=parts.single_applier, max_body_bytes=settings.max_body_bytes)
+        fast_path.install(app, routes, registry=parts.registry, load=load)
     parts.metrics.set_version(VERSION)
     return app
 

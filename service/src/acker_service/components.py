@@ -15,6 +15,7 @@ from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.snapshot import BacklogReader, StoreMonitor
 from acker_service.operations.applier import Applier
+from acker_service.operations.single import SingleApplier
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED, Durability
 from acker_service.redis.errors import PermissionDenied
@@ -78,6 +79,9 @@ class Components:
         self.backpressure = Backpressure(self.monitor, self.stats, self._requirements, mailbox_max=mailbox_max)
         self.applier = Applier(
             self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
+        )
+        self.single_applier = SingleApplier(
+            self.applier.batcher, self.registry, self.spouts, self.backpressure, counted, max_early=max_early
         )
         self.roots = RootReader(self.shards, self.spouts, counted)
         self.pending_roots = PendingRoots(self.shards, self.spouts)

@@ -202,6 +202,7 @@ def _uvicorn_config(app: FastAPI, settings: Settings, metrics: HttpMetrics, stop
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,
         access_log=False,
+        proxy_headers=False,  # nothing here depends on the caller's address or scheme
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,

@@ -50,8 +50,13 @@ def has_key(request: Request) -> bool:
 
 def _key_of(request: Request) -> Key:
     """Find the key that a request names. Raises `Unauthorized`."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    return authenticate(request.app.state.keys, secret.strip() if scheme.lower() == "bearer" else None)
+    return key_of(request.app.state.keys, request.headers.get("authorization", ""))
+
+
+def key_of(keys: Sequence[Key] | None, authorization: str) -> Key:
+    """Find the key that the value of an Authorization header names. Raises `Unauthorized`."""
+    scheme, _, secret = authorization.partition(" ")
+    return authenticate(keys, secret.strip() if scheme.lower() == "bearer" else None)
 
 
 def needs(scope: str) -> Any:

@@ -9,6 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from acker_service.http.client_transport import ClientTransport, PipelineFlowControl
 from acker_service.http.errors import encode_refusal, respond
+from acker_service.http.exchange import CYCLE
 from acker_service.http.load_shedding import FLOW, UNLIMITED_PATHS, LoadLimits
 from acker_service.metrics.instruments import CONNECTIONS, HttpMetrics
 
@@ -166,6 +167,7 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
         cycle.scope[FLOW] = self.flow  # type: ignore[literal-required]
+        cycle.scope[CYCLE] = cycle  # type: ignore[literal-required]
         super()._start_asgi_task(cycle, app)
 
     def _parse_pending(self) -> None:

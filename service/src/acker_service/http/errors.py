@@ -70,7 +70,7 @@ def install(app: FastAPI) -> None:
         RequestValidationError: _on_invalid,
         HTTPException: _on_http,
         ClientDisconnect: _on_disconnect,
-        Exception: _on_unexpected,
+        Exception: respond_unexpected,
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
@@ -106,6 +106,7 @@ async def _on_disconnect(_: Request, __: ClientDisconnect) -> JSONResponse:
     return respond(InvalidRequest("the body was cut off"))
 
 
-async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
+async def respond_unexpected(request: Request, error: Exception) -> JSONResponse:
+    """Log an error that nobody expects, and make the response."""
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return respond(ServiceError("the acker met a fault of its own; it is in its log"))

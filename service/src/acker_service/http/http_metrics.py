@@ -50,8 +50,15 @@ class MetricsMiddleware:
 
     def _count(self, scope: Scope, status: int, started: float) -> None:
         route = getattr(scope.get("route"), "path", OTHER)
-        if (code := scope.get(PROBLEM_CODE)) is not None:
-            self._metrics.problems[code].inc()
         method = scope["method"] if scope["method"] in _METHODS else OTHER
-        self._metrics.requests[route, method, str(status)].inc()
-        self._metrics.request_seconds[route, method].observe(time.perf_counter() - started)
+        count_answer(self._metrics, route, method, str(status), problem=scope.get(PROBLEM_CODE), started=started)
+
+
+def count_answer(
+    metrics: HttpMetrics, route: str, method: str, status: str, *, problem: str | None, started: float
+) -> None:
+    """Count an answer that begins now; ``problem`` is the code of its problem document, if it is one."""
+    if problem is not None:
+        metrics.problems[problem].inc()
+    metrics.requests[route, method, status].inc()
+    metrics.request_seconds[route, method].observe(time.perf_counter() - started)

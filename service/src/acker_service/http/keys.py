@@ -30,8 +30,10 @@ class Scope(StrEnum):
 
     def includes(self, need: "Scope") -> bool:
         """Whether a key of this scope may do what requires ``need``."""
-        scopes = list(Scope)
-        return scopes.index(self) >= scopes.index(need)
+        return _RANKS[self] >= _RANKS[need]
+
+
+_RANKS = {scope: rank for rank, scope in enumerate(Scope)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

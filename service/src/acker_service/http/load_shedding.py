@@ -58,9 +58,13 @@ class Capacity:
 
     def acquire(self, count: int = 1) -> None:
         """Use some capacity. Raises `Overloaded`."""
-        if self.used + count > self.limit:
+        if not self.has(count):
             raise Overloaded(f"the acker has {self.used} {self._what}, and may have {self.limit}; nothing was done")
         self.used += count
+
+    def has(self, count: int = 1) -> bool:
+        """Whether so much capacity is free."""
+        return self.used + count <= self.limit
 
     def release(self, count: int = 1) -> None:
         """Free some capacity."""
@@ -98,9 +102,26 @@ class UnreadAnswers:
             flow.give_up()
 
 
-def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
-    """Add the load limits to the app."""
-    app.add_middleware(LoadShedding, limits=limits, metrics=metrics)
+class Load:
+    """The capacities of a process, and the answers that clients have yet to take; every way to an answer uses them."""
+
+    def __init__(self, limits: LoadLimits, metrics: HttpMetrics) -> None:
+        self.metrics = metrics
+        self.body_timeout_s = limits.body_timeout_s
+        self.in_flight = Capacity(limits.max_in_flight, what="requests in flight")
+        self.waiting = Capacity(limits.max_waiting, what="requests waiting for news")
+        self.bytes = Capacity(limits.max_in_flight_bytes, what="bytes of bodies in flight")
+        self.unread = UnreadAnswers(limits.max_in_flight_bytes, metrics)
+        metrics.in_flight.set_function(lambda: self.in_flight.used)
+        metrics.waiting.set_function(lambda: self.waiting.used)
+        metrics.body_bytes.set_function(lambda: self.bytes.used)
+
+
+def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> Load:
+    """Add the load limits to the app; gives the capacities."""
+    load = Load(limits, metrics)
+    app.add_middleware(LoadShedding, load=load)
+    return load
 
 
 class LoadShedding:
@@ -111,16 +132,8 @@ class LoadShedding:
     each body takes to arrive.
     """
 
-    def __init__(self, app: ASGIApp, *, limits: LoadLimits, metrics: HttpMetrics) -> None:
-        self._app, self._metrics = app, metrics
-        self._timeout_s = limits.body_timeout_s
-        self._in_flight = Capacity(limits.max_in_flight, what="requests in flight")
-        self._waiting = Capacity(limits.max_waiting, what="requests waiting for news")
-        self._bytes = Capacity(limits.max_in_flight_bytes, what="bytes of bodies in flight")
-        self._unread = UnreadAnswers(limits.max_in_flight_bytes, metrics)
-        metrics.in_flight.set_function(lambda: self._in_flight.used)
-        metrics.waiting.set_function(lambda: self._waiting.used)
-        metrics.body_bytes.set_function(lambda: self._bytes.used)
+    def __init__(self, app: ASGIApp, *, load: Load) -> None:
+        self._app, self._load = app, load
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with `overloaded`."""
@@ -130,21 +143,22 @@ class LoadShedding:
         if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
             await self._app(scope, receive, send)
             return
-        capacity, reason = (self._waiting, WAITING) if waits(scope) else (self._in_flight, IN_FLIGHT)
+        load = self._load
+        capacity, reason = (load.waiting, WAITING) if waits(scope) else (load.in_flight, IN_FLIGHT)
         try:
             capacity.acquire()
         except Overloaded as error:
-            self._metrics.overloaded[reason].inc()
+            load.metrics.overloaded[reason].inc()
             await respond(error)(scope, receive, send)
             return
-        body = BoundedBody(receive, self._bytes, self._timeout_s, self._metrics)
+        body = BoundedBody(receive, load.bytes, load.body_timeout_s, load.metrics)
         try:
             try:
                 await self._app(scope, receive if scope["method"] == "GET" else body.receive, send)
             finally:
-                self._bytes.release(body.held)
+                load.bytes.release(body.held)
             if flow is not None and flow.write_paused:
-                await self._unread.taken(flow)
+                await load.unread.taken(flow)
         finally:
             capacity.release()
 

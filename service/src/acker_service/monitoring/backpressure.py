@@ -40,9 +40,13 @@ class Backpressure:
         if self._task is not None:
             await cancel_and_wait(self._task)
 
+    def was_full(self, topology: Topology, index: int) -> bool:
+        """Whether the mailbox of a spout task was full lately; `full_mailboxes` says whether it is."""
+        return (topology.incarnation, index) in self._recently_full
+
     async def full_mailboxes(self, topology: Topology, indexes: Iterable[int]) -> set[int]:
         """Give those spout tasks whose mailbox is full: counts again those whose mailbox was full lately."""
-        suspected = {index for index in indexes if (topology.incarnation, index) in self._recently_full}
+        suspected = {index for index in indexes if self.was_full(topology, index)}
         if not suspected:
             return suspected
         counts = await self._stats.read(topology)

@@ -48,6 +48,10 @@ class ApplyRequest:
         """Whether the request may be sent again when its result is unknown: it has a key, or no ack."""
         return self.key is not None or not self.operations.contains(Ack)
 
+    def result_unknown(self, error: ServiceError) -> StoreUnavailable:
+        """Make the error of a request that may have been applied; says whether it may be sent again."""
+        return StoreUnavailable(error.detail, retryable=self.is_repeatable and not is_denied(error))
+
     @property
     def is_single(self) -> bool:
         """Whether it came to the endpoint of one operation, where a refusal is an error and not a result."""
@@ -122,7 +126,7 @@ class Applier:
     ) -> None:
         self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
         self._max_early = max_early
-        self._batcher, self._limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
+        self.batcher, self._limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
         """Apply a request.
@@ -144,8 +148,7 @@ class Applier:
                     topology = await self._registry.refresh_after(topology, stale)
         except ServiceError as error:
             if results or isinstance(error, StoreUnavailable):
-                may_help = request.is_repeatable and not is_denied(error)
-                raise StoreUnavailable(error.detail, retryable=may_help) from error
+                raise request.result_unknown(error) from error
             raise
         finally:
             self._record(topology.name, request.operations, results)
@@ -169,10 +172,7 @@ class Applier:
         Spout tasks are registered only once a shard needs them: a repeat must not create one that was deleted. If roots
         change meanwhile, a shard may need more.
         """
-        # Redis runs the call that begins no roots even when its memory is full.
-        function = (
-            apply_functions.apply_without_new_roots if self._backpressure.is_store_full else apply_functions.apply
-        )
+        function = apply_function(self._backpressure)
         spout_tasks = request.operations.spout_tasks
         indexes = await self._spouts.find(topology, spout_tasks) if spout_tasks else {}
         parts = request.operations.split(topology.layout, capped=topology.config.max_spout_pending is not None)
@@ -236,12 +236,12 @@ class Applier:
             raise _first_error(errors)
 
     def _limits(self, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
-        return ApplyLimits(max_early=math.ceil(self._max_early / len(topology.shards)), spouts=spouts)
+        return apply_limits(self._max_early, topology, spouts)
 
     async def _call_shards(
         self, topology: Topology, function: ApplyFunction, limits: ApplyLimits, requests: Mapping[int, ShardRequest]
     ) -> list[Result | BaseException]:
-        calls = [self._batcher.apply(topology, shard, function, limits, own) for shard, own in requests.items()]
+        calls = [self.batcher.apply(topology, shard, function, limits, own) for shard, own in requests.items()]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     def _record(self, topology: str, operations: OperationBatch, results: ShardResults) -> None:
@@ -252,6 +252,16 @@ class Applier:
                     self._metrics.repeated[topology, kind].inc(count)
                 else:
                     self._metrics.operations[topology, kind, state].inc(count)
+
+
+def apply_function(backpressure: Backpressure) -> ApplyFunction:
+    """Choose how requests are applied: Redis runs the call that begins no roots even when its memory is full."""
+    return apply_functions.apply_without_new_roots if backpressure.is_store_full else apply_functions.apply
+
+
+def apply_limits(max_early: int, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
+    """Give the limits of a call on one shard of a topology that may have ``max_early`` early roots."""
+    return ApplyLimits(max_early=math.ceil(max_early / len(topology.shards)), spouts=spouts)
 
 
 def _codes_in_order(results: ShardResults, count: int) -> str:

@@ -1,87 +1,167 @@
-"""Sends the requests of one turn of the event loop together: one call for each shard.
+"""Sends the requests of one turn of the event loop together: one call for each shard, one round trip to each server.
 
 A program that sends single operations over many connections would otherwise pay a round trip to Redis for each. Every
 request keeps its own key and its own result; Redis applies them one after the other.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
 from acker_protocol.errors import StoreFull
 
 from acker_service.redis import apply_functions
 from acker_service.redis.apply_functions import AppliedRequests, ApplyFunction, ApplyLimits, Result
+from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import ShardRequest
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.topology import Topology
 
 MAX_CALL_BYTES = 4 * 1024 * 1024
-"""The limit of a shared call; a single request may be larger."""
+"""The limit of a shared call, and of all calls of a round trip; a single request may be larger."""
+
+MAX_UNDER_WAY = 2
+"""Round trips to a server from which on further requests wait, in order to share a call."""
+MAX_WAIT_S = 0.002
+"""How long they wait at most; a server that hangs does not hold them up longer."""
 
 ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 """Settings, free slots, limits and requests of an `ApplyFunction`."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _PendingCall:
+    """Requests that go to one shard in one call, and the future results of each; ``size`` counts their bytes."""
+
+    key: str
+    stamp: Stamp
+    settings: bytes
+    limits: ApplyLimits
+    function: ApplyFunction
     requests: list[ShardRequest] = field(default_factory=list)
     results: list[asyncio.Future[Result]] = field(default_factory=list)
     size: int = 0
 
+    def call(self, function: ApplyFunction) -> Call[AppliedRequests]:
+        return function(self.settings, b"", self.limits, self.requests).at(self.key, self.stamp)
+
+    def settle(self, reply: AppliedRequests | BaseException) -> None:
+        """Give each request its result, or the error of the call."""
+        if isinstance(reply, BaseException):
+            for result in self.results:
+                if not result.done():
+                    result.set_exception(reply)
+            return
+        for result, applied in zip(self.results, reply.results, strict=True):
+            if not result.done():
+                result.set_result(applied)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Server:
+    """The calls that are yet to be sent to a server, and the number of round trips to it that are under way."""
+
+    calls: dict[tuple[str, Stamp, bytes, ApplyFunction, ApplyLimits], list[_PendingCall]] = field(default_factory=dict)
+    under_way: int = 0
+    timer: asyncio.Handle | None = None
+
 
 class ApplyBatcher:
-    """Collects the requests of one turn of the event loop and sends them together."""
+    """Collects the requests of one turn of the event loop and sends them together.
+
+    While `MAX_UNDER_WAY` round trips to a server are under way, it collects on, for `MAX_WAIT_S` at most: the busier
+    the server is, the more requests share a call. In a cluster each server gets round trips of its own, so that one
+    that does not answer delays only its own shards.
+    """
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
-        self._calls: dict[tuple[str, Stamp, bytes, ApplyFunction, ApplyLimits], list[_PendingCall]] = {}
+        self._servers: dict[str | None, _Server] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def apply(
+    def apply(
         self, topology: Topology, shard: int, function: ApplyFunction, limits: ApplyLimits, request: ShardRequest
-    ) -> Result:
+    ) -> "asyncio.Future[Result]":
         """Apply a request's part to a shard.
 
-        The call goes on if the caller is cancelled: Redis may have received it. Raises `StaleStamp`,
+        The call goes on if the caller is cancelled: Redis may have received it. The future raises `StaleStamp`,
         `StoreUnavailable`.
         """
         loop = asyncio.get_running_loop()
-        if not self._calls:
-            loop.call_soon(self._send)
-        called = (topology.shards[shard], topology.stamp, topology.settings, function, limits)
-        calls = self._calls.setdefault(called, [])
+        key, stamp, settings = topology.shards[shard], topology.stamp, topology.settings
+        address = self._redis.server_of(key)
+        server = self._servers.get(address)
+        if server is None:
+            server = self._servers[address] = _Server()
+        if not server.calls and server.timer is None:
+            server.timer = loop.call_soon(self._send_or_wait, server)
+        calls = server.calls.setdefault((key, stamp, settings, function, limits), [])
         if not calls or calls[-1].size + len(request.operations) > MAX_CALL_BYTES:
-            calls.append(_PendingCall())
+            calls.append(_PendingCall(key=key, stamp=stamp, settings=settings, limits=limits, function=function))
         call = calls[-1]
         result: asyncio.Future[Result] = loop.create_future()
         call.requests.append(request)
         call.results.append(result)
         call.size += len(request.operations)
-        return await result
+        return result
 
-    def _send(self) -> None:
-        pending, self._calls = self._calls, {}
-        for (key, stamp, settings, function, limits), calls in pending.items():
-            for call in calls:
-                task = asyncio.create_task(
-                    self._run(call, key, stamp, function, (settings, b"", limits, call.requests))
-                )
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+    def _send_or_wait(self, server: _Server) -> None:
+        """Send what was collected, or collect on until a round trip ends."""
+        if server.under_way < MAX_UNDER_WAY:
+            self._send(server)
+        else:
+            server.timer = asyncio.get_running_loop().call_later(MAX_WAIT_S, self._send, server)
 
-    async def _run(self, call: _PendingCall, key: str, stamp: Stamp, function: ApplyFunction, args: ApplyArgs) -> None:
+    def _send(self, server: _Server) -> None:
+        if server.timer is not None:
+            server.timer.cancel()
+        pending, server.calls, server.timer = server.calls, {}, None
+        for round_trip in _round_trips(chain.from_iterable(pending.values())):
+            server.under_way += 1
+            task = asyncio.create_task(self._run(round_trip))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._ended, server))
+
+    def _ended(self, server: _Server, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        server.under_way -= 1
+        if server.calls and server.under_way < MAX_UNDER_WAY:
+            self._send(server)
+
+    async def _run(self, calls: Sequence[_PendingCall]) -> None:
+        replies: Sequence[AppliedRequests | BaseException]
         try:
-            reply = await apply_or_refuse_new_roots(self._redis, function, key, stamp, args)
+            replies = await self._apply(calls)
         except Exception as error:  # noqa: BLE001 - every caller that waits gets the error
-            for result in call.results:
-                if not result.done():
-                    result.set_exception(error)
-            return
-        for result, applied in zip(call.results, reply.results, strict=True):
-            if not result.done():
-                result.set_result(applied)
+            replies = [error] * len(calls)
+        for call, reply in zip(calls, replies, strict=True):
+            call.settle(reply)
+
+    async def _apply(self, calls: Sequence[_PendingCall]) -> list[AppliedRequests | Exception]:
+        """Make the calls; those that Redis has no memory for as the function that begins no roots."""
+        first_calls = [call.call(call.function) for call in calls]
+        replies = await self._redis.execute_some(first_calls)
+        if full := [index for index, reply in enumerate(replies) if isinstance(reply, StoreFull)]:
+            without_new_roots = [calls[index].call(apply_functions.apply_without_new_roots) for index in full]
+            retried = await self._redis.execute_some(without_new_roots)
+            for index, reply in zip(full, retried, strict=True):
+                replies[index] = reply
+        return replies
+
+
+def _round_trips(calls: Iterable[_PendingCall]) -> Iterator[list[_PendingCall]]:
+    """Divide calls into round trips of at most `MAX_CALL_BYTES`, or of one call that is larger."""
+    round_trip, size = list[_PendingCall](), 0
+    for call in calls:
+        if round_trip and size + call.size > MAX_CALL_BYTES:
+            yield round_trip
+            round_trip, size = [], 0
+        round_trip.append(call)
+        size += call.size
+    yield round_trip
 
 
 async def apply_or_refuse_new_roots(

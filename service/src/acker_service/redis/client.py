@@ -19,6 +19,7 @@ from acker_service.redis.errors import to_problem
 from acker_service.redis.node import Node
 from acker_service.redis.outages import OutageLog
 from acker_service.redis.slot_map import SlotMap
+from acker_service.redis.stamp import StaleStamp
 
 R = TypeVar("R")
 
@@ -72,6 +73,27 @@ class RedisClient:
         replicas = self._replicas if any(call.confirm for call in calls) else 0
         replies = await self._call_each(calls, replicas)
         return [call.decode(reply) for call, reply in zip(calls, replies, strict=True)]
+
+    async def execute_some(self, calls: Sequence[Call[R]]) -> list[R | Exception]:
+        """Make several calls in one round trip to each server; each has its own result, or the error that it met.
+
+        An error is a service error or `StaleStamp`. The error of one call changes nothing about the others.
+        """
+        replicas = self._replicas if any(call.confirm for call in calls) else 0
+        try:
+            replies = await self._send(calls, replicas)
+        except ServiceError as error:  # a server is not known: nothing was sent
+            return [error] * len(calls)
+        if any(isinstance(reply, Exception) for reply in replies):
+            try:
+                await self._retry_not_started(calls, replies, replicas)
+            except ServiceError as error:
+                replies = [error if errors.was_not_started(reply) else reply for reply in replies]
+        return list(map(self._result, calls, replies))
+
+    def server_of(self, key: str) -> str | None:
+        """Give the address of the server that has a key; None if none is known now."""
+        return self._slot_map.url_of(key)
 
     async def execute_each_then(self, calls: Sequence[Call[R]], last: Call[Any]) -> list[R]:
         """Make several calls and, when all are made, one more: in the same round trip if one server has all keys."""
@@ -197,14 +219,25 @@ class RedisClient:
         if any(isinstance(reply, Exception) for reply in replies):
             await self._retry_not_started(calls, replies, replicas)
         for reply in replies:
-            if isinstance(reply, Exception):
-                self._metrics.faults[errors.label(reply)].inc()
-                if errors.suggests_moved_slots(reply):
-                    self._slot_map.mark_stale()
-                raise to_problem(reply) from reply
-            if isinstance(reply, list) and reply[:1] == [b"stale"]:
-                self._metrics.stale.inc()
+            self._check(reply)
         return replies
+
+    def _check(self, reply: object) -> None:
+        """Count what went wrong with a call. Raises the service error for the error that is its reply."""
+        if isinstance(reply, Exception):
+            self._metrics.faults[errors.label(reply)].inc()
+            if errors.suggests_moved_slots(reply):
+                self._slot_map.mark_stale()
+            raise to_problem(reply) from reply
+        if isinstance(reply, list) and reply[:1] == [b"stale"]:
+            self._metrics.stale.inc()
+
+    def _result(self, call: Call[R], reply: Any) -> R | Exception:
+        try:
+            self._check(reply)
+            return call.decode(reply)
+        except (ServiceError, StaleStamp) as error:
+            return error
 
     async def _retry_not_started(self, calls: Sequence[Call[Any]], replies: list[Any], replicas: int) -> None:
         """Send the calls once more that were not started, and replace their replies."""

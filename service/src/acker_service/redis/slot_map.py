@@ -57,13 +57,19 @@ class SlotMap:
         """Give the server that has a key. Raises `StoreUnavailable`."""
         if not self._ranges:
             await self.refresh()
-        slot = 0 if len(self._ranges) == 1 else _slot(key)
-        url = self._ranges[bisect_left(self._ranges, slot, key=lambda slot_range: slot_range.last)].url
+        url = self.url_of(key)
         if url is None:
             self._outages.unserved()
             self.mark_stale()
             raise StoreUnavailable("no server serves this part of the cluster now")
         return self._nodes[url]
+
+    def url_of(self, key: str) -> str | None:
+        """Give the address of the server that has a key; None if no server has it, or none has been discovered."""
+        if not self._ranges:
+            return None
+        slot = 0 if len(self._ranges) == 1 else _slot(key)
+        return self._ranges[bisect_left(self._ranges, slot, key=lambda slot_range: slot_range.last)].url
 
     async def all(self) -> list[Node]:
         """Give all servers. Raises `StoreUnavailable`."""

@@ -45,6 +45,10 @@ class TopologyRegistry:
         self._window_ms = window_ms
         self._cache: dict[str, Topology] = {}
 
+    def cached(self, name: str) -> Topology | None:
+        """Give a topology if it is in the cache."""
+        return self._cache.get(name)
+
     async def get(self, name: str) -> Topology:
         """Give a topology, from the cache if it is there. Raises `UnknownTopology`."""
         return self._cache.get(name) or await self.refresh(name)

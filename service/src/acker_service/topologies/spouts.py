@@ -81,6 +81,11 @@ class SpoutRegistry:
         """Give a spout task. Raises `UnknownSpout`."""
         return self._cached(topology).get(name) or await self.read(topology, name)
 
+    def cached_index(self, topology: Topology, name: str) -> int | None:
+        """Give the index of a spout task if it is in the cache, and not being deleted."""
+        spout = self._cached(topology).get(name)
+        return None if spout is None or spout.deletion else spout.index
+
     async def read(self, topology: Topology, name: str) -> Spout:
         """Read a spout task from Redis. Raises `UnknownSpout`, or `TopologyRecreated`."""
         spout = (await self.read_all(topology)).get(name)

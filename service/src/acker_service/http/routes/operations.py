@@ -1,12 +1,13 @@
 """Routes of the operations: init, ack, fail and reset timeout, single and in batches."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
 from acker_protocol.errors import Conflict, InvalidRequest, MailboxFull, MaxSpoutPending, ServiceError, StoreFull
 from acker_protocol.ids import format_id
-from acker_protocol.operations import REFUSED, Init, Operation, OperationState
+from acker_protocol.operations import REFUSED, Ack, Init, Operation, OperationState
 from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
 from acker_protocol.wire.fields import idempotency_key
 from acker_protocol.wire.operations import VERBS
@@ -14,13 +15,17 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.http import errors
 from acker_service.http.auth import needs, require_for
+from acker_service.http.fast_path import Answer, FastRequest, FastRoute, PassOn
+from acker_service.http.keys import Scope
 from acker_service.http.parameters import JSON, TopologyName, content_type, read_body
-from acker_service.operations import decoding
+from acker_service.operations import decoding, single
 from acker_service.operations.applier import Applier, ApplyRequest, Reply
 from acker_service.operations.batch import ListBatch, OperationBatch
-from acker_service.redis.codec import OperationResult
+from acker_service.operations.single import NotApplied, SingleApplier
+from acker_service.redis.codec import REFUSED_CODES, RESULTS, OperationResult
 from acker_service.topologies.registry import TopologyRegistry
 
+PREFIX = "/v1/topologies/{topology}"
 Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY)]
 Results = Annotated[Literal["all", "exceptions"], Query()]
 Handler = Callable[..., Awaitable[Any]]
@@ -37,13 +42,49 @@ _EARLY_REFUSED = "the store has no memory left for new roots, or the topology ha
 
 def make_router(*, registry: TopologyRegistry, applier: Applier, max_body_bytes: int, max_batch: int) -> APIRouter:
     """Build the routes of the operations."""
-    router = APIRouter(prefix="/v1/topologies/{topology}", tags=["operations"])
+    router = APIRouter(prefix=PREFIX, tags=["operations"])
     for verb in VERBS:
-        need, handler = needs("spout" if verb == "init" else "ack"), _single(registry, applier, verb, max_body_bytes)
+        need, handler = needs(_scope(verb)), _single(registry, applier, verb, max_body_bytes)
         router.add_api_route(f"/{verb}", handler, methods=["POST"], name=verb, dependencies=[need])
     handler = _batch(registry, applier, max_body_bytes, max_batch)
     router.add_api_route("/batch", handler, methods=["POST"], name="batch", dependencies=[needs("ack")])
     return router
+
+
+def make_fast_routes(*, applier: SingleApplier, max_body_bytes: int) -> dict[str, FastRoute]:
+    """Build what the fast path answers of these routes: single operations that one call applies."""
+    max_body_bytes = min(max_body_bytes, decoding.MAX_UNCHECKED_BYTES)
+    return {
+        verb: FastRoute(
+            route=f"{PREFIX}/{verb}",
+            need=_scope(verb),
+            answer=_fast_single(applier, verb),
+            max_body_bytes=max_body_bytes,
+        )
+        for verb in VERBS
+    }
+
+
+def _scope(verb: str) -> Scope:
+    return Scope.SPOUT if verb == "init" else Scope.ACK
+
+
+def _fast_single(applier: SingleApplier, verb: str) -> Callable[[FastRequest], Awaitable[Answer | Response]]:
+    async def operate(request: FastRequest) -> Answer | Response:
+        try:
+            operation = single.decode(verb, request.body)
+        except (ValueError, RecursionError, InvalidRequest):
+            raise PassOn from None
+        try:
+            reply = await applier.apply(request.topology, verb, operation, request.idempotency_key)
+        except NotApplied:
+            raise PassOn from None
+        shown = _SHOWN.get((reply.codes, reply.replayed))
+        if shown is None:
+            return _respond(operation, reply)
+        return Answer(headers=shown.headers, body=b"%b%016x%b" % (shown.before, operation.root_id, shown.after))
+
+    return operate
 
 
 def _single(registry: TopologyRegistry, applier: Applier, verb: str, max_body_bytes: int) -> Handler:
@@ -115,7 +156,30 @@ def _respond(operation: Operation, reply: Reply) -> Response:
     return response
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """The response of a result: its headers, and its body before and after the root id."""
+
+    headers: tuple[tuple[bytes, bytes], ...]
+    before: bytes
+    after: bytes
+
+
+def _show_accepted() -> dict[tuple[str, bool], _Shown]:
+    """Make the responses of all results that are no refusals, by their code and whether the request is a repeat."""
+    shown, zeros = dict[tuple[str, bool], _Shown](), Ack(root_id=0, ack_val=0)
+    for code in RESULTS.keys() - REFUSED_CODES:
+        for replayed in (False, True):
+            response = _respond(zeros, Reply(codes=code, replayed=replayed))
+            before, after = bytes(response.body).split(format_id(0).encode())
+            shown[code, replayed] = _Shown(headers=tuple(response.raw_headers), before=before, after=after)
+    return shown
+
+
 def show_result(root_id: int, result: OperationResult) -> dict[str, Any]:
     """Make the document of the result of one operation."""
     state = {"root_id": format_id(root_id), "state": result.state.value}
     return state if result.outcome is None else state | {"outcome": result.outcome.value}
+
+
+_SHOWN = _show_accepted()
