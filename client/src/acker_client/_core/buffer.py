@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from acker_protocol.operations import Operation
 
+    from acker_client._core.edges import EdgeSet
     from acker_client._core.requests import Request
 
 
@@ -49,16 +50,22 @@ class AckBuffer:
         self._lock = threading.Lock()
         self._folded = FoldedOperations()
         self._frozen: deque[FrozenRequest] = deque()
+        self._frozen_operations = 0
         self._failures: list[tuple[int, Exception]] = []
         self._flushing = False
 
     def __len__(self) -> int:
-        return len(self._folded) + sum(len(frozen.request.operations) for frozen in tuple(self._frozen))
+        return len(self._folded) + self._frozen_operations
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in flight and no failure is unreported."""
         return not len(self) and not self._failures
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether the next call has to raise `OperationsLost`."""
+        return bool(self._failures)
 
     @property
     def is_full(self) -> bool:
@@ -79,8 +86,9 @@ class AckBuffer:
         """Whether operations of the same roots are in flight."""
         roots = {operation.root_id for operation in operations}
         with self._lock:
-            in_flight = (self._folded.roots, *(frozen.roots for frozen in self._frozen))
-            return any(not roots.isdisjoint(held) for held in in_flight)
+            if self._folded.holds_any(roots):
+                return True
+            return any(not roots.isdisjoint(frozen.roots) for frozen in self._frozen)
 
     def add(self, add: "Callable[[FoldedOperations], None]") -> bool:
         """Add operations; True if no flusher runs, and the caller has to start one."""
@@ -89,6 +97,32 @@ class AckBuffer:
             start = bool(self._folded) and not self._flushing
             self._flushing = self._flushing or start
             return start
+
+    def add_quickly(self, ids: "tuple[int, ...]", edges: "list[EdgeSet] | None", component: str, *, fold: bool) -> bool:
+        """Buffer the acks of one tuple where nothing else is to be done; False: nothing was changed.
+
+        ``ids`` are the root id and the edge id of each of its anchors in turn, ``edges`` their children, if there are
+        any. Something else is to be done if failures are to be raised, no flusher runs, the buffer is full, or the acks
+        may fill a batch, so that the flusher has to be woken.
+        """
+        with self._lock:
+            folded = self._folded
+            buffered = len(folded.records)
+            if (
+                self._failures
+                or not self._flushing
+                or buffered + self._frozen_operations >= self._buffer_size
+                or buffered % self._batch_size + len(ids) // 2 >= self._batch_size
+            ):
+                return False
+            add = folded.fold_ack if fold else folded.add_ack
+            if edges is None:
+                for index in range(0, len(ids), 2):
+                    add(ids[index], ids[index + 1], ids[index + 1], -1, component)
+            else:
+                for each in edges:
+                    add(each.root_id, each.edge_id, each.ack_val, each.outstanding, component)
+            return True
 
     def has_flusher(self) -> bool:
         """Whether the flusher goes on; with nothing in flight it ends, by the same look."""
@@ -104,8 +138,9 @@ class AckBuffer:
         """Freeze what is buffered into requests."""
         with self._lock:
             if self._folded:
-                roots = frozenset(self._folded.roots)
+                roots = self._folded.roots()
                 self._frozen += [FrozenRequest(request=request, roots=roots) for request in write(self._operations())]
+                self._frozen_operations += len(self._folded)
                 self._folded = FoldedOperations()
 
     def head(self, now: float) -> FrozenRequest | None:
@@ -119,7 +154,8 @@ class AckBuffer:
     def requeue(self, frozen: FrozenRequest, again: "Sequence[Request]", *, due: float) -> None:
         """Replace a request by those with what it refused, behind all others."""
         with self._lock:
-            self._frozen.remove(frozen)
+            self._remove(frozen)
+            self._frozen_operations += sum(len(request.operations) for request in again)
             self._frozen += [
                 FrozenRequest(
                     request=request,
@@ -133,13 +169,14 @@ class AckBuffer:
 
     def complete(self, frozen: FrozenRequest) -> None:
         """Remove a request that was answered."""
-        self._frozen.remove(frozen)
+        with self._lock:
+            self._remove(frozen)
 
     def give_up(self, frozen: FrozenRequest, error: Exception, *, count: int | None = None) -> None:
         """Remove a request that cannot be delivered; ``count`` of its operations are lost, or all of them."""
         lost = len(frozen.request.operations) if count is None else count
         with self._lock:
-            self._frozen.remove(frozen)
+            self._remove(frozen)
             self._failures.append((lost, error))
             self.lost_operations += lost
 
@@ -149,6 +186,10 @@ class AckBuffer:
             failures, self._failures = self._failures, []
         if failures:
             raise OperationsLost(sum(count for count, _ in failures)) from failures[-1][1]
+
+    def _remove(self, frozen: FrozenRequest) -> None:
+        self._frozen.remove(frozen)
+        self._frozen_operations -= len(frozen.request.operations)
 
     def _operations(self) -> "Sequence[Operation]":
         return self._folded.operations()

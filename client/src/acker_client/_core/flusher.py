@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from acker_protocol.errors import known
-from acker_protocol.operations import NOT_ADMITTED
 
 from acker_client._core import requests, responses
 from acker_client._core.buffer import AckBuffer
@@ -93,19 +92,18 @@ class Flusher:
             since, frozen.since = frozen.since, frozen.since or self._clock.monotonic()
             try:
                 response = yield from self._session.send(frozen.request, since=since)
-                results = responses.read_results(frozen.request, response)
+                refused = responses.read_refused(frozen.request, response)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next call raises it
                 self.buffer.give_up(frozen, error)
             else:
-                self._settle(frozen, results, asked_s=responses.retry_after_s(response))
+                self._settle(frozen, refused, asked_s=responses.retry_after_s(response))
         yield from self._session.refresh_topology()
 
-    def _settle(self, frozen: "FrozenRequest", results: "Sequence[OperationResult]", *, asked_s: float) -> None:
+    def _settle(self, frozen: "FrozenRequest", refused: "Sequence[OperationResult]", *, asked_s: float) -> None:
         """Remove a request that was answered, and requeue what it refused: nothing of that was applied.
 
         What is refused for longer than a request is retried is given up.
         """
-        refused = [result for result in results if result.state in NOT_ADMITTED]
         if not refused:
             self.buffer.complete(frozen)
             return

@@ -10,8 +10,8 @@ from acker_client._core.batch import Batch, open_batch
 from acker_client._core.delivery import deliver, raise_if_any_refused, raise_if_refused
 from acker_client._core.effects import RunBlocking
 from acker_client._core.flusher import Flusher
+from acker_client._tuple_base import check_tuple
 from acker_client.errors import DropTuple, TupleSignal
-from acker_client.tuple import check_tuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from acker_client._core.effects import Flow
     from acker_client._core.retry import RetrySession
-    from acker_client.tuple import BaseTuple
+    from acker_client._tuple_base import BaseTuple
 
     OnDrop = Callable[[Any, DropTuple], Any]
 
