@@ -99,8 +99,7 @@ class Submitter:
 
     def flush(self) -> "Flow[None]":
         """Send what is buffered, and raise what could not be delivered."""
-        yield from self.flusher.flush()
-        self.flusher.buffer.raise_failures()
+        yield from self.flusher.flush(raising=True)
 
     def send_batch(self, batch: Batch) -> "Flow[None]":
         """Send what a batch has collected. Raises `BatchError` for the operations that were not accepted."""

@@ -162,5 +162,6 @@ class AsyncAcker(BaseClient):
         self._driver.reset()
 
     def _exit_driver(self) -> Driver:
-        """The loop has ended when the interpreter does, so a thread's driver sends what is left."""
+        """The loop has ended when the interpreter does: a thread's driver sends what is left, whoever has the turn."""
+        self._submitter.flusher.buffer.turns.revoke()
         return Driver(self._endpoint.client_factory(self._config), sleep=self._config.clock.sleep)
