@@ -6,25 +6,32 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from acker_protocol.anchors import header_prefix, read_anchors, read_ids
+
 from acker_client import _lifecycle, _validate
+from acker_client._core.fast_path import FastPath
 from acker_client._core.retry import RetrySession
 from acker_client._core.spouts import Spouts
 from acker_client._core.submitter import Submitter, log_drop
+from acker_client._tuple_base import BaseTuple, RunT, TupleContext, anchor_child
 from acker_client.config import ClientOptions, address_from
 from acker_client.root import spout_task_name
-from acker_client.tuple import BaseTuple, anchor_child
 
 if TYPE_CHECKING:
-    from acker_protocol.anchors import Anchors
+    from acker_protocol.anchors import Anchors, Headers
 
     from acker_client._core.spout_task import SpoutTask
     from acker_client._core.submitter import OnDrop
     from acker_client._transport import Endpoint
-    from acker_client.config import ClientConfig
+    from acker_client.config import ClientConfig, OnError
     from acker_client.sync.driver import Driver
 
 _PROCESS_TOKEN = secrets.token_hex(4)
 """Tells this process from one in another container with its host name and process id: each must read its own."""
+
+
+MAX_CHECKED_COMPONENTS = 1_024
+"""Names of components that a client remembers as valid; it checks any further name each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +58,9 @@ class BaseClient:
         self._session = RetrySession(topology=self.topology, config=config, address=endpoint.url)
         self._submitter = Submitter(self._session, on_drop=on_drop or log_drop)
         self._spouts = Spouts(self._submitter)
+        self._fast_path = FastPath(self._session, self._submitter.flusher)
+        self._prefix = header_prefix(self.topology)
+        self._components: set[str] = set()  # names that were checked
         _lifecycle.register(self)
 
     def __del__(self) -> None:
@@ -102,6 +112,36 @@ class BaseClient:
         self._submitter.flusher.stop()
         if not self.is_idle:
             self._exit_driver().run(self._submitter.flush())
+
+    def _tuple_context(self, run: RunT) -> TupleContext[RunT]:
+        return TupleContext(
+            topology=self.topology,
+            prefix=self._prefix,
+            submitter=self._submitter,
+            fast_path=self._fast_path,
+            run=run,
+        )
+
+    def _read_ids(self, headers: "Headers", component: str, on_error: "OnError") -> tuple[int, ...]:
+        """Check the arguments of `receive`, and give the root id and the edge id of each anchor in turn.
+
+        Raises `InvalidHeader` and `UsageError`.
+        """
+        if on_error != "fail":
+            _validate.one_of("on_error", on_error, "fail", "leave_open")
+        ids = read_ids(headers, self._prefix) if FastPath.enabled else None
+        if ids is None:
+            ids = read_anchors(headers, topology=self.topology).ids
+        if component.__class__ is not str or component not in self._components:
+            self._check_component(component)
+        if not ids:
+            self._submitter.count_untracked()
+        return ids
+
+    def _check_component(self, component: str) -> None:
+        _validate.name("component", component)
+        if len(self._components) < MAX_CHECKED_COMPONENTS:
+            self._components.add(component)
 
     def _reset_driver(self) -> None:
         raise NotImplementedError

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from acker_protocol.anchors import Anchor, Anchors
+from acker_protocol.anchors import from_ids, header_prefix, write_header
 from acker_protocol.ids import SPOUT_EDGE, draw_id, format_id
 from acker_protocol.operations import Init, Operation
 from acker_protocol.wire import fields
@@ -15,6 +15,8 @@ from acker_client.errors import TupleClosed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from acker_protocol.anchors import Anchors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class Root:
         self.attempt = attempt
         self.spout_task = spout_task
         self._options = options
-        self._edges = EdgeSet(anchor=Anchor(root_id=draw_id(), edge_id=SPOUT_EDGE), component=spout_task)
+        self._edges = EdgeSet(root_id=draw_id(), edge_id=SPOUT_EDGE, component=spout_task)
         self._open = True
 
     def __str__(self) -> str:
@@ -63,7 +65,7 @@ class Root:
     @property
     def root_id(self) -> str:
         """The root id, as the service and the completions write it."""
-        return format_id(self._edges.anchor.root_id)
+        return format_id(self._edges.root_id)
 
     @property
     def message_id(self) -> str | None:
@@ -81,24 +83,22 @@ class Root:
         """Whether it has a message id."""
         return self.message_id is not None
 
-    def anchor(self, key: str | None = None) -> Anchors:
+    def anchor(self, key: str | None = None) -> "Anchors":
         """Anchor a message for one consumer. Raises `DuplicateKey` and `TupleClosed`.
 
         With a ``key`` its edge id is derived from the root id and the key, else it is random.
         """
-        if not self._open:
-            raise TupleClosed(f"{self} has left its emit block and cannot be anchored to any more")
-        return add_child(self._parents(), topology=self.topology, key=key)
+        return from_ids(self.topology, tuple(self._add_child(key)))
 
     def headers(self, key: str | None = None) -> dict[str, str]:
         """Anchor a message for one consumer, and give its header; empty for a root that is not tracked."""
-        return self.anchor(key).headers()
+        return write_header(header_prefix(self.topology), self._add_child(key))
 
     def init_operation(self) -> "list[Operation]":
         """Give the init; none for a root that is not tracked."""
         return [
             Init(
-                root_id=edges.anchor.root_id,
+                root_id=edges.root_id,
                 spout_task=self.spout_task,
                 ack_val=edges.ack_val,
                 outstanding=edges.outstanding,
@@ -112,6 +112,11 @@ class Root:
     def close(self) -> None:
         """Take no more children."""
         self._open = False
+
+    def _add_child(self, key: str | None) -> list[int]:
+        if not self._open:
+            raise TupleClosed(f"{self} has left its emit block and cannot be anchored to any more")
+        return add_child(self._parents(), key=key)
 
     def _parents(self) -> "Sequence[EdgeSet]":
         return [self._edges] if self.tracked else []

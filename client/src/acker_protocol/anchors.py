@@ -3,7 +3,8 @@
 ``00`` is the version. The topology appears once, so a message belongs to one topology; it has at most 64 anchors.
 """
 
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +15,12 @@ from acker_protocol.wire import fields
 
 VERSION = "00"
 MAX_ANCHORS = 64
+
+_ANCHOR_LENGTH = 33
+"""Characters of a root id, a dash and an edge id."""
+_NAME_LENGTH = len(ANCHORS)
+_unpack_one = struct.Struct(">QQ").unpack
+_ABSENT = object()
 
 T = TypeVar("T")
 
@@ -40,17 +47,16 @@ class Anchors:
     anchors: tuple[Anchor, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.anchors) > MAX_ANCHORS:
-            raise TooManyAnchors(
-                f"a message carries at most {MAX_ANCHORS} anchors, this one would carry {len(self.anchors)}; "
-                "hold the inputs unacked until the aggregate is done, and send it without them"
-            )
+        check_count(len(self.anchors))
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The root id and the edge id of each anchor in turn."""
+        return tuple(id_ for anchor in self.anchors for id_ in (anchor.root_id, anchor.edge_id))
 
     def headers(self) -> dict[str, str]:
         """Give the header as a dict; empty for a message that is not tracked. Changes nothing."""
-        if not self.anchors:
-            return {}
-        return {ANCHORS: f"{VERSION} {self.topology} {','.join(map(str, self.anchors))}"}
+        return write_header(header_prefix(self.topology), self.ids)
 
     def amqp_headers(self, others: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Add the header to others, for the ``headers`` of pika or aio-pika.
@@ -64,6 +70,100 @@ class Anchors:
         """Add the header to others in the same way, as the pairs that Kafka's libraries take and give."""
         own = [(name, value.encode()) for name, value in self.headers().items()]
         return [*_others(others or ()), *own]
+
+
+def check_count(anchors: int) -> None:
+    """Raise `TooManyAnchors` if one message cannot carry so many."""
+    if anchors > MAX_ANCHORS:
+        raise TooManyAnchors(
+            f"a message carries at most {MAX_ANCHORS} anchors, this one would carry {anchors}; "
+            "hold the inputs unacked until the aggregate is done, and send it without them"
+        )
+
+
+def from_ids(topology: str, ids: tuple[int, ...]) -> Anchors:
+    """Make anchors of the root id and the edge id of each in turn. Raises `TooManyAnchors`."""
+    pairs = zip(ids[::2], ids[1::2], strict=True)
+    return Anchors(topology=topology, anchors=tuple(Anchor(root_id=root, edge_id=edge) for root, edge in pairs))
+
+
+def header_prefix(topology: str) -> str:
+    """Give the beginning of the header's value, up to the first anchor."""
+    return f"{VERSION} {topology} "
+
+
+def write_header(prefix: str, ids: Sequence[int]) -> dict[str, str]:
+    """Give the header as a dict, of the root id and the edge id of each anchor in turn; empty without any."""
+    if len(ids) == 2:
+        return {ANCHORS: f"{prefix}{ids[0]:016x}-{ids[1]:016x}"}
+    listed = ",".join(f"{root:016x}-{edge:016x}" for root, edge in zip(ids[::2], ids[1::2], strict=True))
+    return {ANCHORS: prefix + listed} if listed else {}
+
+
+def read_ids(headers: Headers, prefix: str) -> tuple[int, ...] | None:
+    """Read the header quickly: give the root id and the edge id of each anchor in turn, none without the header.
+
+    Gives None where `read_anchors` has to read it: it takes only a dict, list or tuple, whose names are text or bytes,
+    and a value in the form that `write_header` gives it, of the topology of ``prefix``.
+    """
+    kind = headers.__class__
+    if kind is not dict and kind is not list and kind is not tuple:
+        return None
+    pairs: Any = headers.items() if isinstance(headers, dict) else headers
+    value: Any = _ABSENT
+    try:
+        for name, each in pairs:
+            if name.__class__ is not str and name.__class__ is not bytes:
+                return None
+            if len(name) == _NAME_LENGTH and ((name.__class__ is str and name == ANCHORS) or _is_anchors(name)):
+                if value is not _ABSENT:
+                    return None
+                value = each
+    except (TypeError, ValueError):
+        return None
+    return () if value is _ABSENT else _read_value(value, prefix)
+
+
+def _read_value(value: Any, prefix: str) -> tuple[int, ...] | None:
+    if value.__class__ is bytes:
+        value = value.decode("latin-1")
+    if value.__class__ is not str or not value.startswith(prefix):
+        return None
+    listed: str = value[len(prefix) :]
+    if len(listed) != _ANCHOR_LENGTH or listed[16] != "-":
+        return _read_several(listed)
+    digits = listed[:16] + listed[17:]
+    raw = _unhex(digits)
+    if raw is None:
+        return None
+    root, edge = ids = _unpack_one(raw)
+    return ids if root and edge else None
+
+
+def _read_several(listed: str) -> tuple[int, ...] | None:
+    count, rest = divmod(len(listed) + 1, _ANCHOR_LENGTH + 1)
+    if rest or not 1 < count <= MAX_ANCHORS:
+        return None
+    if listed[16 :: _ANCHOR_LENGTH + 1] != "-" * count or listed[_ANCHOR_LENGTH :: _ANCHOR_LENGTH + 1] != "," * (
+        count - 1
+    ):
+        return None
+    raw = _unhex(listed.replace(",", "").replace("-", ""))
+    if raw is None or len(raw) != 16 * count:
+        return None
+    ids: tuple[int, ...] = struct.unpack(f">{2 * count}Q", raw)
+    distinct = set(zip(ids[::2], ids[1::2], strict=True))
+    return ids if 0 not in ids and len(distinct) == count else None
+
+
+def _unhex(digits: str) -> bytes | None:
+    """Decode lowercase hex digits; None for anything else, and for digits alone, which have no case."""
+    try:
+        raw = bytes.fromhex(digits)
+    except ValueError:
+        return None
+    # fromhex skips spaces, so the length is compared.
+    return raw if 2 * len(raw) == len(digits) and digits.islower() else None
 
 
 def read_anchors(headers: Headers, *, topology: str) -> Anchors:

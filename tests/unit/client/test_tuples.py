@@ -2,18 +2,25 @@
 
 import hashlib
 import hmac
+from typing import Any
 
 import pytest
-from acker_client import Anchor, Anchors, DuplicateKey, TooManyAnchors, TupleClosed, UsageError
-from acker_client.tuple import BaseTuple, anchor_child
+from acker_client import Anchors, DuplicateKey, TooManyAnchors, TupleClosed, UsageError
+from acker_client._tuple_base import BaseTuple, TupleContext, anchor_child
 from acker_protocol.operations import Ack, Fail, ResetTimeout
 
 ROOT, EDGE = 0x1122334455667788, 0x99AABBCCDDEEFF00
 
 
 def a_tuple(*anchors: tuple[int, int], component: str = "split") -> BaseTuple:
-    listed = tuple(Anchor(root_id=root, edge_id=edge) for root, edge in anchors or [(ROOT, EDGE)])
-    return BaseTuple(anchors=Anchors(topology="default", anchors=listed), component=component)
+    ids = tuple(id_ for anchor in anchors or [(ROOT, EDGE)] for id_ in anchor)
+    return BaseTuple(context=context("default"), ids=ids, component=component)
+
+
+def context(topology: str) -> TupleContext[None]:
+    """The context of tuples that are never sent."""
+    unused: Any = None
+    return TupleContext(topology=topology, prefix=f"00 {topology} ", submitter=unused, fast_path=unused, run=None)
 
 
 def edges(child: Anchors) -> list[int]:
@@ -142,13 +149,13 @@ def test_a_child_of_no_tuple_is_refused():
 
 
 def test_a_child_of_two_topologies_is_refused():
-    other = BaseTuple(anchors=Anchors(topology="orders"), component="split")
+    other = BaseTuple(context=context("orders"), ids=(), component="split")
     with pytest.raises(UsageError, match="same topology"):
         anchor_child([a_tuple(), other], key="x")
 
 
 def test_an_untracked_tuple_has_untracked_children_and_no_operations():
-    tup = BaseTuple(anchors=Anchors(topology="default"), component="split")
+    tup = BaseTuple(context=context("default"), ids=(), component="split")
     assert tup.headers("x") == {}
     assert tup.reset_operations() == []
     assert tup.ack_operations() == []

@@ -32,6 +32,9 @@ class Batch:
 
 _open_batches: "ContextVar[tuple[Batch, ...]]" = ContextVar("acker_open_batches", default=())
 
+open_batches = _open_batches.get
+"""Gives the batches around this part of a program, of all owners; empty outside of any."""
+
 
 @contextmanager
 def collecting(owner: object) -> "Iterator[Batch]":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from acker_client._core.folding import FoldedOperations
+from acker_client._core.waiters import SendTurns, Waiter
 from acker_client.errors import OperationsLost
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
     from acker_protocol.operations import Operation
 
+    from acker_client._core.edges import EdgeSet
     from acker_client._core.requests import Request
+    from acker_client._core.waiters import Failure
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,11 +25,12 @@ class FrozenRequest:
     """A request that does not change any more.
 
     ``since`` is when it, or the one that was refused before it, was first sent; ``due`` is when a refused one may be
-    sent again, and ``delays`` are the seconds to wait after each further refusal.
+    sent again, and ``delays`` are the seconds to wait after each further refusal. ``waiters`` wait until it is settled.
     """
 
     request: "Request"
     roots: frozenset[int]
+    waiters: tuple[Waiter, ...] = ()
     since: float | None = None
     due: float = -math.inf
     delays: "Iterator[float] | None" = None
@@ -35,8 +39,9 @@ class FrozenRequest:
 class AckBuffer:
     """The operations of one client that are not answered yet; for any number of threads.
 
-    One flow at a time sends, and a request stays here until it is answered or given up. So an interrupted sender loses
-    nothing: the next one sends the same bytes with the same key. What the service refuses waits behind all else.
+    One flow at a time sends, the one that has the turn, and a request stays here until it is answered or given up. So
+    an interrupted sender loses nothing: the next one sends the same bytes with the same key. If two send one request,
+    as at the end of the interpreter, the first answer settles it. What the service refuses waits behind all else.
     """
 
     def __init__(self, *, batch_size: int, buffer_size: int) -> None:
@@ -49,16 +54,24 @@ class AckBuffer:
         self._lock = threading.Lock()
         self._folded = FoldedOperations()
         self._frozen: deque[FrozenRequest] = deque()
-        self._failures: list[tuple[int, Exception]] = []
+        self._frozen_operations = 0
+        self._failures: list[Failure] = []
         self._flushing = False
+        self._waiters: list[Waiter] = []  # of what is not frozen yet
+        self.turns = SendTurns()
 
     def __len__(self) -> int:
-        return len(self._folded) + sum(len(frozen.request.operations) for frozen in tuple(self._frozen))
+        return len(self._folded) + self._frozen_operations
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in flight and no failure is unreported."""
         return not len(self) and not self._failures
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether the next call has to raise `OperationsLost`."""
+        return bool(self._failures)
 
     @property
     def is_full(self) -> bool:
@@ -79,8 +92,9 @@ class AckBuffer:
         """Whether operations of the same roots are in flight."""
         roots = {operation.root_id for operation in operations}
         with self._lock:
-            in_flight = (self._folded.roots, *(frozen.roots for frozen in self._frozen))
-            return any(not roots.isdisjoint(held) for held in in_flight)
+            if self._folded.holds_any(roots):
+                return True
+            return any(not roots.isdisjoint(frozen.roots) for frozen in self._frozen)
 
     def add(self, add: "Callable[[FoldedOperations], None]") -> bool:
         """Add operations; True if no flusher runs, and the caller has to start one."""
@@ -89,6 +103,32 @@ class AckBuffer:
             start = bool(self._folded) and not self._flushing
             self._flushing = self._flushing or start
             return start
+
+    def add_quickly(self, ids: "tuple[int, ...]", edges: "list[EdgeSet] | None", component: str, *, fold: bool) -> bool:
+        """Buffer the acks of one tuple where nothing else is to be done; False: nothing was changed.
+
+        ``ids`` are the root id and the edge id of each of its anchors in turn, ``edges`` their children, if there are
+        any. Something else is to be done if failures are to be raised, no flusher runs, the buffer is full, or the acks
+        may fill a batch, so that the flusher has to be woken.
+        """
+        with self._lock:
+            folded = self._folded
+            buffered = len(folded.records)
+            if (
+                self._failures
+                or not self._flushing
+                or buffered + self._frozen_operations >= self._buffer_size
+                or buffered % self._batch_size + len(ids) // 2 >= self._batch_size
+            ):
+                return False
+            add = folded.fold_ack if fold else folded.add_ack
+            if edges is None:
+                for index in range(0, len(ids), 2):
+                    add(ids[index], ids[index + 1], ids[index + 1], -1, component)
+            else:
+                for each in edges:
+                    add(each.root_id, each.edge_id, each.ack_val, each.outstanding, component)
+            return True
 
     def has_flusher(self) -> bool:
         """Whether the flusher goes on; with nothing in flight it ends, by the same look."""
@@ -104,51 +144,112 @@ class AckBuffer:
         """Freeze what is buffered into requests."""
         with self._lock:
             if self._folded:
-                roots = frozenset(self._folded.roots)
-                self._frozen += [FrozenRequest(request=request, roots=roots) for request in write(self._operations())]
-                self._folded = FoldedOperations()
+                roots, waiters = self._folded.roots(), tuple(self._waiters)
+                written = write(self._operations())
+                self._frozen += [FrozenRequest(request=request, roots=roots, waiters=waiters) for request in written]
+                self._frozen_operations += len(self._folded)
+                self._folded, self._waiters = FoldedOperations(), []
+                _count(waiters, len(written) - 1)
 
     def head(self, now: float) -> FrozenRequest | None:
         """Give the request that is to be sent now."""
         return next((frozen for frozen in tuple(self._frozen) if frozen.due <= now), None)
 
-    def next_due(self) -> float | None:
-        """Give the time when the next request is to be sent, None without one."""
-        return min((frozen.due for frozen in tuple(self._frozen)), default=None)
+    def next_due(self, waiter: Waiter | None = None) -> float | None:
+        """Give the time when the next request is to be sent, of those that a waiter waits for or of all; or None."""
+        frozen = (frozen for frozen in tuple(self._frozen) if waiter is None or waiter in frozen.waiters)
+        return min((request.due for request in frozen), default=None)
+
+    def wait_for_all(self) -> Waiter:
+        """Begin to wait for all that is buffered now, until `end_wait`."""
+        waiter = Waiter()
+        with self._lock:
+            for frozen in self._frozen:
+                frozen.waiters += (waiter,)
+            waiter.pending = len(self._frozen)
+            if self._folded:
+                self._waiters.append(waiter)
+                waiter.pending += 1
+        return waiter
+
+    def end_wait(self, waiter: Waiter) -> None:
+        """Wait no more, settled or interrupted. Failures that the caller has not taken are raised by the next call."""
+        self.turns.leave(waiter)
+        with self._lock:
+            self._failures += waiter.failures
+            if not waiter.is_settled:
+                self._waiters = [other for other in self._waiters if other is not waiter]
+                for frozen in self._frozen:
+                    frozen.waiters = tuple(other for other in frozen.waiters if other is not waiter)
 
     def requeue(self, frozen: FrozenRequest, again: "Sequence[Request]", *, due: float) -> None:
         """Replace a request by those with what it refused, behind all others."""
         with self._lock:
-            self._frozen.remove(frozen)
-            self._frozen += [
-                FrozenRequest(
-                    request=request,
-                    roots=frozenset(operation.root_id for operation in request.operations),
-                    since=frozen.since,
-                    due=due,
-                    delays=frozen.delays,
-                )
-                for request in again
-            ]
+            if self._take_out(frozen):
+                _count(frozen.waiters, len(again) - 1)
+                self._frozen_operations += sum(len(request.operations) for request in again)
+                self._frozen += [
+                    FrozenRequest(
+                        request=request,
+                        roots=frozenset(operation.root_id for operation in request.operations),
+                        waiters=frozen.waiters,
+                        since=frozen.since,
+                        due=due,
+                        delays=frozen.delays,
+                    )
+                    for request in again
+                ]
 
     def complete(self, frozen: FrozenRequest) -> None:
         """Remove a request that was answered."""
-        self._frozen.remove(frozen)
+        with self._lock:
+            settled = _count(frozen.waiters, -1) if self._take_out(frozen) else []
+        for waiter in settled:
+            waiter.wake()
 
     def give_up(self, frozen: FrozenRequest, error: Exception, *, count: int | None = None) -> None:
-        """Remove a request that cannot be delivered; ``count`` of its operations are lost, or all of them."""
+        """Remove a request that cannot be delivered; ``count`` of its operations are lost, or all of them.
+
+        Those who wait for it raise the error; if nobody does, the next call raises it.
+        """
         lost = len(frozen.request.operations) if count is None else count
         with self._lock:
-            self._frozen.remove(frozen)
-            self._failures.append((lost, error))
+            if not self._take_out(frozen):
+                return
+            for failures in [waiter.failures for waiter in frozen.waiters] or [self._failures]:
+                failures.append((lost, error))
             self.lost_operations += lost
+            settled = _count(frozen.waiters, -1)
+        for waiter in settled:
+            waiter.wake()
 
-    def raise_failures(self) -> None:
-        """Raise `OperationsLost` for what was given up since the last call."""
+    def raise_failures(self, waiter: Waiter | None = None) -> None:
+        """Raise `OperationsLost` for what was given up since the last call, and for what this waiter has waited for."""
+        if not self._failures and (waiter is None or not waiter.failures):
+            return
         with self._lock:
             failures, self._failures = self._failures, []
+            if waiter is not None:
+                failures += waiter.failures
+                waiter.failures = []
         if failures:
             raise OperationsLost(sum(count for count, _ in failures)) from failures[-1][1]
 
     def _operations(self) -> "Sequence[Operation]":
         return self._folded.operations()
+
+    def _take_out(self, frozen: FrozenRequest) -> bool:
+        """Remove a request; False if another sender has settled it."""
+        for index, held in enumerate(self._frozen):
+            if held is frozen:
+                del self._frozen[index]
+                self._frozen_operations -= len(frozen.request.operations)
+                return True
+        return False
+
+
+def _count(waiters: "Sequence[Waiter]", requests: int) -> list[Waiter]:
+    """Let waiters wait for so many requests more or fewer; gives those that are settled now."""
+    for waiter in waiters:
+        waiter.pending += requests
+    return [waiter for waiter in waiters if waiter.is_settled]

@@ -1,10 +1,9 @@
 """The edges of an anchor: its own and those of its children, as an operation reports them."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from acker_protocol.anchors import Anchor, Anchors
-from acker_protocol.ids import derive_edge, draw_id
+from acker_protocol.anchors import check_count
+from acker_protocol.ids import EdgeDeriver, draw_id
 
 from acker_client import _validate
 from acker_client.errors import DuplicateKey
@@ -20,16 +19,28 @@ class EdgeSet:
     spout's edge, which is zero, stands for no edge. With ``numbered``, children without a key get their number as key.
     """
 
-    __slots__ = ("_keys", "_numbered", "ack_val", "anchor", "component", "outstanding", "unkeyed")
+    __slots__ = (
+        "_component",
+        "_deriver",
+        "_keys",
+        "_numbered",
+        "ack_val",
+        "edge_id",
+        "outstanding",
+        "root_id",
+        "unkeyed",
+    )
 
-    def __init__(self, anchor: Anchor, component: str, *, numbered: bool = False) -> None:
-        self.anchor = anchor
-        self.component = component
-        self.ack_val = anchor.edge_id
-        self.outstanding = -1 if anchor.edge_id else 0
+    def __init__(self, *, root_id: int, edge_id: int, component: str, numbered: bool = False) -> None:
+        self.root_id = root_id
+        self.edge_id = edge_id
+        self.ack_val = edge_id
+        self.outstanding = -1 if edge_id else 0
         self.unkeyed = 0
+        self._component = component
         self._numbered = numbered
         self._keys: set[str] = set()
+        self._deriver: EdgeDeriver | None = None
 
     def has_key(self, key: str | None) -> bool:
         """Whether a child has this key already."""
@@ -43,12 +54,9 @@ class EdgeSet:
         """Choose a child's edge id: derived from its key, so that a re-run gives the same; random without one."""
         if key is None:
             return draw_id()
-        return derive_edge(
-            root_id=self.anchor.root_id,
-            parent_edge=self.anchor.edge_id,
-            component=self.component,
-            name=key,
-        )
+        if self._deriver is None:
+            self._deriver = EdgeDeriver(root_id=self.root_id, parent_edge=self.edge_id, component=self._component)
+        return self._deriver.derive(key)
 
     def add(self, edge: int, key: str | None, *, keyed: bool) -> None:
         """Add a child; not ``keyed`` if its key is its number, or None."""
@@ -59,20 +67,32 @@ class EdgeSet:
             self._keys.add(key)
 
 
-def add_child(parents: "Sequence[EdgeSet]", *, topology: str, key: str | None) -> Anchors:
-    """Anchor one child to all these parents, an edge from each; the same parent twice gives two edges.
+def add_child(parents: "Sequence[EdgeSet]", *, key: str | None) -> list[int]:
+    """Anchor one child to all these parents: give the root id and the new edge id of each in turn.
 
-    Raises `DuplicateKey` and `TooManyAnchors`, and then no parent has a new child.
+    The same parent twice gives two edges. Raises `DuplicateKey` and `TooManyAnchors`, and then no parent has a new
+    child.
     """
-    _validate.text("the child's key", key)
+    if key is not None:
+        _validate.text("the child's key", key)
+    if len(parents) == 1:
+        return _add_to_one(parents[0], key)
     keys = [parent.choose_key(key, ahead=parents[:at].count(parent)) for at, parent in enumerate(parents)]
     children = [(parent, chosen, parent.edge(chosen)) for parent, chosen in zip(parents, keys, strict=True)]
     _refuse_duplicates(children)
-    anchors = tuple(replace(parent.anchor, edge_id=edge) for parent, _, edge in children)
-    child = Anchors(topology=topology, anchors=anchors)
+    check_count(len(children))
     for parent, chosen, edge in children:
         parent.add(edge, chosen, keyed=key is not None)
-    return child
+    return [id_ for parent, _, edge in children for id_ in (parent.root_id, edge)]
+
+
+def _add_to_one(parent: EdgeSet, key: str | None) -> list[int]:
+    chosen = parent.choose_key(key)
+    if chosen is not None and parent.has_key(chosen):
+        raise _duplicate(chosen)
+    edge = parent.edge(chosen)
+    parent.add(edge, chosen, keyed=key is not None)
+    return [parent.root_id, edge]
 
 
 def _refuse_duplicates(children: "Sequence[tuple[EdgeSet, str | None, int]]") -> None:
@@ -81,6 +101,10 @@ def _refuse_duplicates(children: "Sequence[tuple[EdgeSet, str | None, int]]") ->
         if key is None:
             continue
         if parent.has_key(key):
-            raise DuplicateKey(f"a child with the key {key!r} exists already; each child needs a key of its own")
+            raise _duplicate(key)
         if any(other is parent and other_key == key for other, other_key, _ in children[:at]):
             raise DuplicateKey(f"a child with the key {key!r} is anchored to the same tuple twice; leave the key out")
+
+
+def _duplicate(key: str) -> DuplicateKey:
+    return DuplicateKey(f"a child with the key {key!r} exists already; each child needs a key of its own")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from acker_client._core.requests import Request
 from acker_client._core.responses import NoResponse, Response
+from acker_client._core.waiters import Waiter
 
 T = TypeVar("T")
 
@@ -35,10 +36,10 @@ class WakeFlush:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exclusive:
-    """Run this flow to its end; of all exclusive flows of a client one runs at a time."""
+class WaitTurn:
+    """Wait until this waiter has the turn to send, or all that it waits for is settled."""
 
-    flow: "Flow[None]"
+    waiter: Waiter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class RunBlocking:
     function: Callable[[], Any]
 
 
-Effect = Request | Sleep | WaitFlush | WakeFlush | Exclusive | Spawn | RunBlocking
+Effect = Request | Sleep | WaitFlush | WakeFlush | WaitTurn | Spawn | RunBlocking
 EffectResult = Response | NoResponse | Any
 Flow = Generator[Effect, EffectResult, T]
 

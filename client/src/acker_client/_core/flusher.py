@@ -1,15 +1,15 @@
-"""Sends buffered acks: folded for a moment, then sent together, by one flow at a time."""
+"""Sends buffered acks: folded for a moment, then sent together, by the flow whose turn it is."""
 
 from typing import TYPE_CHECKING
 
 from acker_protocol.errors import known
-from acker_protocol.operations import NOT_ADMITTED
 
 from acker_client._core import requests, responses
 from acker_client._core.buffer import AckBuffer
 from acker_client._core.delivery import rewrite_refused
-from acker_client._core.effects import Exclusive, Flow, Sleep, Spawn, WaitFlush, WakeFlush
+from acker_client._core.effects import Flow, Sleep, Spawn, WaitFlush, WaitTurn, WakeFlush
 from acker_client._core.folding import FoldedOperations
+from acker_client._core.waiters import TurnOnly
 from acker_client.errors import BufferFull
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from acker_client._core.buffer import FrozenRequest
     from acker_client._core.requests import OperationResult
     from acker_client._core.retry import RetrySession
+    from acker_client._core.waiters import Waiter
 
     Add = Callable[[FoldedOperations, Iterable[Operation]], None]
 
@@ -58,7 +59,7 @@ class Flusher:
         while self.buffer.is_full:
             if self._session.config.on_full == "raise":
                 raise BufferFull(f"{len(self.buffer)} operations are in flight, and buffer_size allows no more")
-            yield Exclusive(flow=self.send_due())
+            yield from self.send_due(unless=lambda: not self.buffer.is_full)
             if self.buffer.is_full:
                 yield from self._wait_until_due()
 
@@ -72,40 +73,71 @@ class Flusher:
     def flush_conflicting(self, operations: "Sequence[Operation]") -> Flow[None]:
         """Send first what is in flight for the roots of these operations, so that the order is kept."""
         if self.buffer.holds_any(operations):
-            yield Exclusive(flow=self.send_due())
+            yield from self.send_due(unless=lambda: not self.buffer.holds_any(operations))
 
-    def flush(self) -> Flow[None]:
-        """Send all that is buffered, and what is refused again until it is accepted; others may send meanwhile."""
-        yield Exclusive(flow=self.send_due())
-        while self.buffer.next_due() is not None:
-            yield from self._wait_until_due()
-            yield Exclusive(flow=self.send_due())
+    def flush(self, *, raising: bool = False) -> Flow[None]:
+        """Send all that is buffered now, and what is refused again until it is accepted.
 
-    def send_due(self) -> Flow[None]:
-        """Send all that is buffered now, and of the refused requests those that are due. Only one at a time.
-
-        What cannot be delivered is noted in the buffer.
+        Callers that flush at the same time share requests: the one that has the turn sends for all, and while its
+        request is in the air the next one gathers. ``raising`` says whether what was lost is raised here, as
+        `OperationsLost`, or by the next call.
         """
+        waiter = self.buffer.wait_for_all()
+        try:
+            while not waiter.is_settled:
+                yield from self._send_or_wait(waiter)
+            if raising:
+                self.buffer.raise_failures(waiter)
+        finally:
+            self.buffer.end_wait(waiter)
+
+    def send_due(self, *, unless: "Callable[[], bool] | None" = None) -> Flow[None]:
+        """Wait for a turn, and send all that is buffered then, and of the refused requests those that are due.
+
+        Sends nothing if ``unless`` is true by then. What cannot be delivered is noted in the buffer.
+        """
+        waiter = TurnOnly()
+        try:
+            while not self.buffer.turns.take(waiter):
+                yield WaitTurn(waiter=waiter)
+            if unless is None or not unless():
+                yield from self._send(waiter)
+        finally:
+            self.buffer.turns.leave(waiter)
+
+    def _send_or_wait(self, waiter: "Waiter") -> Flow[None]:
+        """Send if it is this waiter's turn; else wait until it is, or until others have sent what it waits for."""
+        if not self.buffer.turns.take(waiter):
+            yield WaitTurn(waiter=waiter)
+            return
+        try:
+            yield from self._send(waiter)
+        finally:
+            self.buffer.turns.leave(waiter)
+        if not waiter.is_settled:
+            yield from self._wait_until_due(waiter)
+
+    def _send(self, waiter: "Waiter") -> Flow[None]:
+        """Send all that is buffered now, and what is due, while it is this waiter's turn."""
         self.buffer.freeze(lambda operations: requests.write_operations(self._session.topology, operations))
         if self.buffer.head(self._clock.monotonic()) is None:
             return
-        while frozen := self.buffer.head(self._clock.monotonic()):
+        while waiter.has_turn and (frozen := self.buffer.head(self._clock.monotonic())):
             since, frozen.since = frozen.since, frozen.since or self._clock.monotonic()
             try:
                 response = yield from self._session.send(frozen.request, since=since)
-                results = responses.read_results(frozen.request, response)
+                refused = responses.read_refused(frozen.request, response)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next call raises it
                 self.buffer.give_up(frozen, error)
             else:
-                self._settle(frozen, results, asked_s=responses.retry_after_s(response))
+                self._settle(frozen, refused, asked_s=responses.retry_after_s(response))
         yield from self._session.refresh_topology()
 
-    def _settle(self, frozen: "FrozenRequest", results: "Sequence[OperationResult]", *, asked_s: float) -> None:
+    def _settle(self, frozen: "FrozenRequest", refused: "Sequence[OperationResult]", *, asked_s: float) -> None:
         """Remove a request that was answered, and requeue what it refused: nothing of that was applied.
 
         What is refused for longer than a request is retried is given up.
         """
-        refused = [result for result in results if result.state in NOT_ADMITTED]
         if not refused:
             self.buffer.complete(frozen)
             return
@@ -128,9 +160,9 @@ class Flusher:
             self.buffer.flusher_stopped()
             yield from self.flush()
 
-    def _wait_until_due(self) -> Flow[None]:
-        """Wait until a refused request may be sent again; not at all without one."""
-        due = self.buffer.next_due()
+    def _wait_until_due(self, waiter: "Waiter | None" = None) -> Flow[None]:
+        """Wait until a refused request may be sent again, one that is waited for or any; not at all without one."""
+        due = self.buffer.next_due(waiter)
         if due is not None:
             yield Sleep(seconds=max(0.0, due - self._clock.monotonic()))
 
@@ -139,7 +171,7 @@ class Flusher:
         try:
             while self.buffer.has_flusher():
                 yield WaitFlush(seconds=self._linger_s)
-                yield Exclusive(flow=self.send_due())
+                yield from self.send_due()
                 yield from self._pause_for_refused()
         except BaseException:
             self.buffer.flusher_stopped()

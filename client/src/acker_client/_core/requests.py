@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -10,7 +10,9 @@ from uuid import uuid4
 from acker_protocol import routes
 from acker_protocol.operations import Operation, OperationState
 from acker_protocol.wire.operations import encode_operation
-from acker_protocol.wire.packed import CONTENT_TYPE, MAX_BYTES, encode_packed, unpacked_size
+from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed, fits
+
+from acker_client._core.folding import BufferedOperations
 
 MAX_OPS = 10_000
 
@@ -27,7 +29,7 @@ class Request:
     body: bytes = b""
     content_type: str = "application/json"
     key: str | None = None
-    operations: tuple[Operation, ...] = ()
+    operations: Sequence[Operation] = ()
     wait_s: float = 0.0
 
     def headers(self) -> dict[str, str]:
@@ -117,7 +119,7 @@ def release(topology: str, spout_task: str, *, cursor: str) -> Request:
 
 def _single(topology: str, operation: Operation) -> Request:
     document = encode_operation(operation)
-    return _post(routes.operation(topology, document.pop("op")), _json(document), operation)
+    return _post(routes.operation(topology, document.pop("op")), _json(document), [operation])
 
 
 def _batches(topology: str, operations: Sequence[Operation]) -> list[Request]:
@@ -125,16 +127,19 @@ def _batches(topology: str, operations: Sequence[Operation]) -> list[Request]:
 
     The service counts a text that many operations share once for each of them.
     """
-    body = encode_packed(operations)
-    if max(len(body), unpacked_size(body)) <= MAX_BYTES:
+    body = operations.packed() if isinstance(operations, BufferedOperations) else encode_packed(operations)
+    if fits(body):
         path = routes.operation(topology, "batch")
-        return [replace(_post(path, body, *operations), content_type=CONTENT_TYPE)]
+        return [_post(path, body, operations, content_type=CONTENT_TYPE)]
     middle = len(operations) // 2
     return _batches(topology, operations[:middle]) + _batches(topology, operations[middle:])
 
 
-def _post(path: str, body: bytes, *operations: Operation) -> Request:
-    return Request(method="POST", path=path, body=body, key=uuid4().hex, operations=operations)
+def _post(
+    path: str, body: bytes, operations: Sequence[Operation] = (), *, content_type: str = "application/json"
+) -> Request:
+    key = uuid4().hex
+    return Request(method="POST", path=path, body=body, content_type=content_type, key=key, operations=operations)
 
 
 def _json(document: dict[str, Any]) -> bytes:

@@ -10,6 +10,9 @@ from acker_protocol.operations import NOT_ADMITTED, OperationState
 from acker_client._core.requests import OperationResult, Request
 from acker_client.errors import InvalidResponse
 
+_STATES = {state.value: state for state in OperationState}
+_ADMITTED = frozenset(state.value for state in OperationState if state not in NOT_ADMITTED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
@@ -59,13 +62,39 @@ def classify(request: Request, response: Response | NoResponse) -> Failure | Non
 
 def read_results(request: Request, response: Response) -> list[OperationResult]:
     """Read one state per operation. Raises `InvalidResponse`."""
-    found = document(response)
-    states = found.get("results") if request.path.endswith("/batch") else [found.get("state", found.get("code"))]
+    states = _read_states(request, response)
     try:
         pairs = zip(request.operations, states or (), strict=True)
-        return [OperationResult(operation=operation, state=OperationState(state)) for operation, state in pairs]
-    except (TypeError, ValueError):
-        raise InvalidResponse(f"{request.path} was not answered with one known state per operation") from None
+        return [OperationResult(operation=operation, state=_STATES[state]) for operation, state in pairs]
+    except (KeyError, TypeError, ValueError):
+        raise _wrong_states(request) from None
+
+
+def read_refused(request: Request, response: Response) -> list[OperationResult]:
+    """Read the results of the operations that were not admitted, and check that each has one. Raises `InvalidResponse`.
+
+    The states are compared as a set first, since nearly always all are admitted.
+    """
+    states = _read_states(request, response)
+    if isinstance(states, list) and len(states) == len(request.operations) and _are_admitted(states):
+        return []
+    return [result for result in read_results(request, response) if result.state in NOT_ADMITTED]
+
+
+def _are_admitted(states: list[Any]) -> bool:
+    try:
+        return _ADMITTED.issuperset(states)
+    except TypeError:
+        return False
+
+
+def _read_states(request: Request, response: Response) -> Any:
+    found = document(response)
+    return found.get("results") if request.path.endswith("/batch") else [found.get("state", found.get("code"))]
+
+
+def _wrong_states(request: Request) -> InvalidResponse:
+    return InvalidResponse(f"{request.path} was not answered with one known state per operation")
 
 
 def document(response: Response) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from acker_client._core.batch import Batch, open_batch
 from acker_client._core.delivery import deliver, raise_if_any_refused, raise_if_refused
 from acker_client._core.effects import RunBlocking
 from acker_client._core.flusher import Flusher
+from acker_client._tuple_base import check_tuple
 from acker_client.errors import DropTuple, TupleSignal
-from acker_client.tuple import check_tuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from acker_client._core.effects import Flow
     from acker_client._core.retry import RetrySession
-    from acker_client.tuple import BaseTuple
+    from acker_client._tuple_base import BaseTuple
 
     OnDrop = Callable[[Any, DropTuple], Any]
 
@@ -99,8 +99,7 @@ class Submitter:
 
     def flush(self) -> "Flow[None]":
         """Send what is buffered, and raise what could not be delivered."""
-        yield from self.flusher.flush()
-        self.flusher.buffer.raise_failures()
+        yield from self.flusher.flush(raising=True)
 
     def send_batch(self, batch: Batch) -> "Flow[None]":
         """Send what a batch has collected. Raises `BatchError` for the operations that were not accepted."""

@@ -5,9 +5,7 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from acker_protocol.anchors import Headers, read_anchors
-
-from acker_client import _transport, _validate
+from acker_client import _transport
 from acker_client._client_base import BaseClient
 from acker_client._core import batch as batches
 from acker_client.asyncio.driver import AsyncDriver
@@ -18,6 +16,7 @@ from acker_client.tuple import AsyncTuple
 
 if TYPE_CHECKING:
     import httpx
+    from acker_protocol.anchors import Headers
     from acker_protocol.operations import OperationState
 
     from acker_client._core.submitter import OnDrop
@@ -71,6 +70,7 @@ class AsyncAcker(BaseClient):
         self._endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
         self._driver = AsyncDriver(self._endpoint.async_client_factory(self._config), sleep=clock.sleep_async)
         super().__init__(topology, endpoint=self._endpoint, config=self._config, on_drop=on_drop)
+        self._context = self._tuple_context(self._driver.run)
 
     async def __aenter__(self) -> Self:
         return self
@@ -113,7 +113,7 @@ class AsyncAcker(BaseClient):
         return AsyncSpout(task=self._shared_spout_task(name), spouts=self._spouts, driver=self._driver)
 
     def receive(
-        self, headers: Headers, *, component: str, on_error: "OnError" = "fail", repeatable: bool = False
+        self, headers: "Headers", *, component: str, on_error: "OnError" = "fail", repeatable: bool = False
     ) -> AsyncTuple:
         """Give the tuple of a received message; without the anchors header it is not tracked.
 
@@ -124,25 +124,16 @@ class AsyncAcker(BaseClient):
         ``repeatable=True`` promises that a re-run makes the same children in the same order: then children without a
         key have the same edges again. Raises `InvalidHeader` and `UsageError`.
         """
-        if on_error != "fail":
-            _validate.one_of("on_error", on_error, "fail", "leave_open")
-        anchors = read_anchors(headers, topology=self.topology)
-        if not anchors.anchors:
-            self._submitter.count_untracked()
-        return AsyncTuple(
-            submitter=self._submitter,
-            run=self._driver.run,
-            anchors=anchors,
-            component=_validate.name("component", component),
-            on_error=on_error,
-            repeatable=repeatable,
-        )
+        ids = self._read_ids(headers, component, on_error)
+        return AsyncTuple(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)
 
     async def ack(self, tup: AsyncTuple) -> "list[OperationState]":
         """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.
 
         Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks.
         """
+        if tup.__class__ is AsyncTuple and tup.ack_quickly(self._fast_path):
+            return []
         return await self._driver.run(self._submitter.ack(tup))
 
     async def fail(self, tup: AsyncTuple, *, reason: str | None = None) -> "list[OperationState]":
@@ -171,5 +162,6 @@ class AsyncAcker(BaseClient):
         self._driver.reset()
 
     def _exit_driver(self) -> Driver:
-        """The loop has ended when the interpreter does, so a thread's driver sends what is left."""
+        """The loop has ended when the interpreter does: a thread's driver sends what is left, whoever has the turn."""
+        self._submitter.flusher.buffer.turns.revoke()
         return Driver(self._endpoint.client_factory(self._config), sleep=self._config.clock.sleep)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from acker_client._core.requests import Request
+    from acker_client._core.waiters import Waiter
 
 
 class AsyncDriver:
@@ -29,7 +30,7 @@ class AsyncDriver:
     def reset(self) -> None:
         """Begin without connections and tasks; an event loop does not outlive a fork."""
         self._http = self._connect()
-        self._exclusive, self._wake = asyncio.Lock(), asyncio.Event()
+        self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, flow: effects.Flow[effects.T]) -> effects.T:
@@ -56,9 +57,8 @@ class AsyncDriver:
 
     async def _perform(self, wanted: effects.Effect) -> effects.EffectResult:
         match wanted:
-            case effects.Exclusive(flow=flow):
-                async with self._exclusive:
-                    await self.run(flow)
+            case effects.WaitTurn(waiter=waiter):
+                await _wait_turn(waiter)
             case effects.Spawn(flow=flow):
                 self._spawn(flow)
             case effects.WaitFlush(seconds=seconds):
@@ -91,3 +91,15 @@ class AsyncDriver:
         task = asyncio.get_running_loop().create_task(self.run(flow), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _wait_turn(waiter: "Waiter") -> None:
+    """Wait until any thread wakes the waiter; a loop that is closed meanwhile waits no more."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(ready.set)
+
+    waiter.call_when_ready(wake)
+    await ready.wait()

@@ -4,16 +4,13 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from acker_protocol.anchors import read_anchors
-
 from acker_client import _validate
 from acker_client.errors import InvalidHeader
 
 if TYPE_CHECKING:
-    from acker_protocol.anchors import Anchors
-
     from acker_client.asyncio.client import AsyncAcker
     from acker_client.config import OnError
+    from acker_client.tuple import AsyncTuple
 
 __all__ = ["RETRY_STATUSES", "SCOPE_KEY", "AckerMiddleware"]
 
@@ -56,15 +53,14 @@ class AckerMiddleware:
             await self._app(scope, receive, send)
             return
         try:
-            anchors = read_anchors(scope["headers"], topology=self._acker.topology)
+            tup = self._acker.receive(scope["headers"], component=self._component, on_error=self._on_error)
         except InvalidHeader as error:
             await _refuse(send, error)
             return
         with suppress(_Failed, _LeftOpen):
-            await self._process(anchors, scope, receive, _Response(send))
+            await self._process(tup, scope, receive, _Response(send))
 
-    async def _process(self, anchors: "Anchors", scope: Scope, receive: Receive, response: "_Response") -> None:
-        tup = self._acker.receive(anchors.headers(), component=self._component, on_error=self._on_error)
+    async def _process(self, tup: "AsyncTuple", scope: Scope, receive: Receive, response: "_Response") -> None:
         async with tup:
             scope[SCOPE_KEY] = tup  # no copy: middleware around this one looks there for the route, once it was found
             await self._app(scope, receive, response.send)

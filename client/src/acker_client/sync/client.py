@@ -5,9 +5,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from acker_protocol.anchors import Headers, read_anchors
-
-from acker_client import _validate
 from acker_client._client_base import BaseClient
 from acker_client._core.batch import Batch, collecting
 from acker_client._transport import Endpoint
@@ -18,6 +15,7 @@ from acker_client.tuple import Tuple
 
 if TYPE_CHECKING:
     import httpx
+    from acker_protocol.anchors import Headers
     from acker_protocol.operations import OperationState
 
     from acker_client._core.submitter import OnDrop
@@ -75,6 +73,7 @@ class Acker(BaseClient):
         endpoint = Endpoint(url=url, api_key=api_key, transport=transport)
         self._endpoint, self._driver = endpoint, Driver(endpoint.client_factory(config), sleep=clock.sleep)
         super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
+        self._context = self._tuple_context(self._driver.run)
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +119,7 @@ class Acker(BaseClient):
         return Spout(task=self._shared_spout_task(name), spouts=self._spouts, driver=self._driver)
 
     def receive(
-        self, headers: Headers, *, component: str, on_error: "OnError" = "fail", repeatable: bool = False
+        self, headers: "Headers", *, component: str, on_error: "OnError" = "fail", repeatable: bool = False
     ) -> Tuple:
         """Give the tuple of a received message; without the anchors header it is not tracked.
 
@@ -132,19 +131,8 @@ class Acker(BaseClient):
         key have the same edges again. Raises `InvalidHeader` for a header that cannot be read or is of another
         topology, and `UsageError`.
         """
-        if on_error != "fail":
-            _validate.one_of("on_error", on_error, "fail", "leave_open")
-        tup = Tuple(
-            read_anchors(headers, topology=self.topology),
-            _validate.name("component", component),
-            on_error=on_error,
-            repeatable=repeatable,
-            submitter=self._submitter,
-            run=self._driver.run,
-        )
-        if not tup.tracked:
-            self._submitter.count_untracked()
-        return tup
+        ids = self._read_ids(headers, component, on_error)
+        return Tuple(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)
 
     def ack(self, tup: Tuple) -> "list[OperationState]":
         """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.
@@ -152,6 +140,8 @@ class Acker(BaseClient):
         Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks, and then does
         nothing.
         """
+        if tup.__class__ is Tuple and tup.ack_quickly(self._fast_path):
+            return []
         return self._driver.run(self._submitter.ack(tup))
 
     def fail(self, tup: Tuple, *, reason: str | None = None) -> "list[OperationState]":

@@ -42,6 +42,7 @@ _FIELDS = (
     *("op", "flags", "outstanding", "root_id", "ack_val", "edge_id", "message_timeout_ms", "progress_timeout_ms"),
     *("spout_task", "text", "component"),
 )
+FIELDS = len(_FIELDS)
 _TEXTS = {INIT: "message_id", FAIL: "reason"}
 _COPIED = struct.Struct(f">{RECORD.size - 8}xII")
 """The numbers of text and component in a record: these strings are stored once for each record."""
@@ -50,11 +51,74 @@ GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GI
 
 def encode_packed(operations: "Iterable[Operation]") -> bytes:
     """Write a batch; equal strings are written once."""
-    numbers: dict[str, int] = {}
-    records = [_record(operation, numbers) for operation in operations]
-    strings = [string.encode() for string in numbers]
-    lengths = struct.pack(f">{len(strings)}I", *map(len, strings))
-    return b"".join((HEADER.pack(MAGIC, VERSION, len(records), len(strings)), *records, lengths, *strings))
+    writer = PackedWriter()
+    for operation in operations:
+        writer.add(operation)
+    return writer.finish()
+
+
+class PackedWriter:
+    """Writes a batch, one operation after the other; all records are packed by one call at the end."""
+
+    __slots__ = ("_numbers", "_values")
+
+    def __init__(self) -> None:
+        self._values: list[int] = []  # the fields of all records, one after the other
+        self._numbers: dict[str, int] = {}
+
+    def add_ack(
+        self, root_id: int, ack_val: int, outstanding: int | None, edge_id: int | None, component: str | None
+    ) -> None:
+        """Add an ack."""
+        numbers = self._numbers
+        number = 0 if component is None else numbers.setdefault(component, len(numbers) + 1)
+        if outstanding is None:
+            self._values += (ACK, 0, 0, root_id, ack_val, edge_id or 0, 0, 0, 0, 0, number)
+        else:
+            self._values += (ACK, OUTSTANDING_GIVEN, outstanding, root_id, ack_val, edge_id or 0, 0, 0, 0, 0, number)
+
+    def add(self, operation: "Operation") -> None:
+        """Add an operation of any kind."""
+        match operation:
+            case Ack():
+                self.add_ack(
+                    operation.root_id,
+                    operation.ack_val,
+                    operation.outstanding,
+                    operation.edge_id,
+                    operation.component,
+                )
+            case Init():
+                self._add_init(operation)
+            case Fail(root_id=root_id, reason=reason):
+                text, component = self._number(reason), self._number(operation.component)
+                self._values += (FAIL, 0, 0, root_id, 0, 0, 0, 0, 0, text, component)
+            case _:
+                component = self._number(operation.component)
+                self._values += (RESET_TIMEOUT, 0, 0, operation.root_id, 0, 0, 0, 0, 0, 0, component)
+
+    def finish(self) -> bytes:
+        """Give the batch."""
+        records = len(self._values) // FIELDS
+        strings = [string.encode() for string in self._numbers]
+        return b"".join(
+            (
+                HEADER.pack(MAGIC, VERSION, records, len(strings)),
+                struct.pack(">" + RECORD.format[1:] * records, *self._values),
+                struct.pack(f">{len(strings)}I", *map(len, strings)),
+                *strings,
+            )
+        )
+
+    def _add_init(self, init: Init) -> None:
+        outstanding, progress_ms = init.outstanding, init.progress_timeout_ms
+        flags = (outstanding is not None) * OUTSTANDING_GIVEN + (progress_ms is not None) * PROGRESS_GIVEN
+        self._values += (INIT, flags, outstanding or 0, init.root_id, init.ack_val, 0)
+        self._values += (init.message_timeout_ms or 0, progress_ms or 0)
+        self._values += (self._number(init.spout_task), self._number(init.message_id), self._number(init.component))
+
+    def _number(self, string: str | None) -> int:
+        return 0 if string is None else self._numbers.setdefault(string, len(self._numbers) + 1)
 
 
 def decode_packed(body: bytes, *, max_operations: int, max_bytes: int = MAX_BYTES) -> list[Operation]:
@@ -102,6 +166,19 @@ def unpacked_size(body: bytes) -> int:
     pointers = chain.from_iterable(_COPIED.iter_unpack(body[HEADER.size : end]))
     size: int = end + sum(lengths[pointer] for pointer in pointers if pointer <= strings)
     return size
+
+
+def fits(body: bytes, *, max_bytes: int = MAX_BYTES) -> bool:
+    """Whether a batch has at most ``max_bytes``, packed and unpacked.
+
+    A bound is computed first, as if each record had the longest string twice: most batches are far below.
+    """
+    _, _, operations, strings = HEADER.unpack_from(body)
+    end = HEADER.size + operations * RECORD.size
+    longest = max(struct.unpack_from(f">{strings}I", body, end), default=0)
+    if max(len(body), end + 2 * operations * longest) <= max_bytes:
+        return True
+    return max(len(body), unpacked_size(body)) <= max_bytes
 
 
 def check_unpacked_size(size: int, *, max_bytes: int) -> None:
@@ -172,27 +249,3 @@ def _string_at(number: int, strings: "Table") -> str:
 _READ = dict.fromkeys(("root_id", "ack_val", "edge_id"), _identity) | dict.fromkeys(
     ("spout_task", "text", "component"), _string_at
 )
-
-
-def _record(operation: Operation, numbers: dict[str, int]) -> bytes:
-    op, spout_task, text = _head(operation)
-    flags = sum(flag for name, flag in GIVEN if getattr(operation, name, None) is not None)
-    values = [getattr(operation, name, None) or 0 for name in _FIELDS[2:8]]
-    pointers = (_number_of(string, numbers) for string in (spout_task, text, operation.component))
-    return RECORD.pack(op, flags, *values, *pointers)
-
-
-def _head(operation: Operation) -> tuple[int, str | None, str | None]:
-    match operation:
-        case Init():
-            return INIT, operation.spout_task, operation.message_id
-        case Ack():
-            return ACK, None, None
-        case Fail():
-            return FAIL, None, operation.reason
-        case _:  # ResetTimeout
-            return RESET_TIMEOUT, None, None
-
-
-def _number_of(string: str | None, numbers: dict[str, int]) -> int:
-    return 0 if string is None else numbers.setdefault(string, len(numbers) + 1)

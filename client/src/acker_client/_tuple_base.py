@@ -1,0 +1,255 @@
+"""What tuples of threads and of tasks have in common: anchors, children, and the operations that end them."""
+
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from acker_protocol.anchors import from_ids, write_header
+from acker_protocol.operations import Ack, Fail, Operation, OperationState, ResetTimeout
+from acker_protocol.wire.fields import REASON_CHARACTERS
+
+from acker_client import _validate, propagate
+from acker_client._core.edges import EdgeSet, add_child
+from acker_client.errors import TupleClosed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from acker_protocol.anchors import Anchors
+
+    from acker_client._core.effects import Flow
+    from acker_client._core.fast_path import FastPath
+    from acker_client.config import OnError
+
+    class Submitter(Protocol):
+        """The flows that end a tuple."""
+
+        def ack(self, tup: "BaseTuple") -> Flow[list[OperationState]]:
+            """Ack it."""
+
+        def fail(self, tup: "BaseTuple", *, reason: str | None) -> Flow[list[OperationState]]:
+            """Fail its roots."""
+
+        def reset_timeout(self, tup: "BaseTuple") -> Flow[list[OperationState]]:
+            """Reset the timeout of its roots."""
+
+        def open(self, tup: "BaseTuple") -> Flow[None]:
+            """Begin its block."""
+
+        def complete(self, tup: "BaseTuple") -> Flow[list[OperationState]]:
+            """End its block."""
+
+        def interrupt(self, tup: "BaseTuple", error: BaseException) -> Flow[bool]:
+            """End its block with an exception."""
+
+
+RunT = TypeVar("RunT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TupleContext(Generic[RunT]):
+    """What all tuples of one client share; ``prefix`` is that of their header."""
+
+    topology: str
+    prefix: str
+    submitter: "Submitter"
+    fast_path: "FastPath"
+    run: RunT
+
+
+class BaseTuple:
+    """What `Tuple` and `AsyncTuple` have in common; not for several threads at once.
+
+    ``ids`` are the root id and the edge id of each of its anchors in turn. ``repeatable`` says that a re-run makes the
+    same children in the same order: then children without a key are numbered. Else their edges are random.
+    """
+
+    __slots__ = (
+        "_anchors",
+        "_around",
+        "_context",
+        "_edges",
+        "_end",
+        "_ids",
+        "_keys_needed",
+        "_made_by",
+        "component",
+        "on_error",
+        "repeatable",
+    )
+
+    def __init__(
+        self,
+        *,
+        context: TupleContext[Any],
+        ids: tuple[int, ...],
+        component: str,
+        on_error: "OnError" = "fail",
+        repeatable: bool = False,
+    ) -> None:
+        self._context = context
+        self._ids = ids
+        self.component = component
+        self.on_error = on_error
+        self.repeatable = repeatable
+        self._anchors: Anchors | None = None  # these and the edges are made when they are needed
+        self._edges: list[EdgeSet] | None = None
+        self._end = ""
+        self._keys_needed = ""
+        self._made_by = _execution() if repeatable else None
+        self._around: propagate.AnchorParent | None = None
+
+    def __str__(self) -> str:
+        listed = ",".join(map(str, self.anchors.anchors)) or "without anchors"
+        return f"tuple of {self.component!r} ({listed})"
+
+    @property
+    def anchors(self) -> "Anchors":
+        """The anchors of its message."""
+        if self._anchors is None:
+            self._anchors = from_ids(self.topology, self._ids)
+        return self._anchors
+
+    @property
+    def topology(self) -> str:
+        """The topology that its message belongs to."""
+        return self._context.topology
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been acked or failed."""
+        return bool(self._end)
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it has anchors."""
+        return bool(self._ids)
+
+    def anchor(self, key: str | None = None) -> "Anchors":
+        """Anchor a child to this tuple. Raises `DuplicateKey` and `TupleClosed`.
+
+        With a ``key``, a business key of the child within this tuple, a re-run of the bolt gives the child the same
+        edge. Without one its edge is random; in a ``repeatable`` tuple its number is its key.
+        """
+        return from_ids(self.topology, tuple(add_child(self.parents(key), key=key)))
+
+    def headers(self, key: str | None = None) -> dict[str, str]:
+        """Anchor a child, and give the header for its message; empty if the tuple is not tracked. See `anchor`."""
+        return write_header(self._context.prefix, add_child(self.parents(key), key=key))
+
+    def require_keys(self, reason: str) -> None:
+        """Refuse children without a key from now on."""
+        self._keys_needed = reason
+
+    def parents(self, key: str | None) -> "Sequence[EdgeSet]":
+        """Give its edge sets as parents of a new child. Raises `TupleClosed`, and `UsageError` if it needs a key."""
+        if self._end:
+            raise self._closed_error("anchored to")
+        if key is None and self._ids and (self._keys_needed or self._made_by is not None):
+            self._check_keyless()
+        if self._edges is None:
+            self._edges = self._make_edges()
+        return self._edges
+
+    def ack_operations(self) -> "list[Operation]":
+        """Close the tuple, and give one ack per anchor, with its edge id."""
+        self._close("acked")
+        return [
+            Ack(
+                root_id=edges.root_id,
+                ack_val=edges.ack_val,
+                outstanding=edges.outstanding,
+                edge_id=edges.edge_id,
+                component=self.component,
+            )
+            for edges in self._edges or self._make_edges()
+        ]
+
+    def ack_quickly(self, fast_path: "FastPath") -> bool:
+        """Close the tuple and buffer its acks without a flow; False: nothing was done. See `FastPath.ack`."""
+        if self._end:
+            return False
+        # Closed first, as by the flow: an interrupt in between loses the ack, and never lets it be sent twice.
+        self._end = "acked"
+        if fast_path.ack(self._ids, self._edges, self.component):
+            return True
+        self._end = ""
+        return False
+
+    def fail_operations(self, reason: str | None) -> "list[Operation]":
+        """Close the tuple, and give one fail per root, with the reason cut to what the contract takes."""
+        _validate.text("reason", reason)
+        self._close("failed")
+        words = reason and reason.encode(errors="replace").decode()[:REASON_CHARACTERS]
+        return [Fail(root_id=root, reason=words, component=self.component) for root in self._roots()]
+
+    def reset_operations(self) -> "list[Operation]":
+        """Give one reset of the timeout per root; the tuple stays open."""
+        self._check_open("given more time")
+        return [ResetTimeout(root_id=root, component=self.component) for root in self._roots()]
+
+    def _make_edges(self) -> "list[EdgeSet]":
+        ids, component, numbered = self._ids, self.component, self.repeatable
+        return [
+            EdgeSet(root_id=ids[index], edge_id=ids[index + 1], component=component, numbered=numbered)
+            for index in range(0, len(ids), 2)
+        ]
+
+    def _open_quickly(self) -> bool:
+        """Begin its block without a flow, where that need not know the topology."""
+        needs_topology = self.on_error == "leave_open" and not self.repeatable and self._ids
+        return not needs_topology and self._context.fast_path.open()
+
+    def _end_quickly(self) -> bool:
+        """End its block without a flow: ack it, unless the block has ended it."""
+        return bool(self._end) or self.ack_quickly(self._context.fast_path)
+
+    def _roots(self) -> list[int]:
+        return list(dict.fromkeys(self._ids[::2]))
+
+    def _close(self, end: str) -> None:
+        self._check_open(end)
+        self._end = end
+
+    def _check_open(self, use: str) -> None:
+        if self._end:
+            raise self._closed_error(use)
+
+    def _closed_error(self, use: str) -> TupleClosed:
+        return TupleClosed(f"{self} was {self._end} and cannot be {use} any more")
+
+    def _check_keyless(self) -> None:
+        """The number of a child is its place in the order of one thread or task; beside it there is no order."""
+        if self._keys_needed:
+            raise UsageError(f"{self} has a child without a key; {self._keys_needed}")
+        if self._made_by is not None and self._made_by != _execution():
+            raise UsageError(
+                f"{self} is repeatable, and a child is made in another thread or task than it was received in: "
+                "give this child a key"
+            )
+
+
+def check_tuple(tup: BaseTuple) -> BaseTuple:
+    """Give the argument of a verb if it is a tuple. Raises `UsageError`."""
+    _validate.instance("what is acked, failed or anchored to", tup, BaseTuple, "a tuple, as acker.receive() gives it")
+    return tup
+
+
+def anchor_child(tuples: "Sequence[BaseTuple]", *, key: str | None) -> "Anchors":
+    """Anchor one child to all these tuples. Raises `DuplicateKey`, `TupleClosed`, `TooManyAnchors`, `UsageError`."""
+    topologies = {check_tuple(tup).topology for tup in tuples}
+    if len(topologies) != 1:
+        raise UsageError("a child is anchored to one tuple or more, all of the same topology")
+    parents = [edges for tup in tuples for edges in tup.parents(key)]
+    return from_ids(topologies.pop(), tuple(add_child(parents, key=key)))
+
+
+def _execution() -> tuple[int, object]:
+    """Identify the running thread, and the running task of asyncio if it is used (without importing it)."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        task = asyncio.current_task() if asyncio is not None else None
+    except RuntimeError:
+        task = None
+    return threading.get_ident(), task
