@@ -14,6 +14,7 @@ from acker_service.redis.embedded import EmbeddedServer
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology
 
+from tests.support.documents import documents
 from tests.support.redis_side import everywhere, used_memory
 
 pytestmark = pytest.mark.anyio
@@ -63,8 +64,8 @@ async def fill(parts: Components, topology: Topology) -> list[int]:
 async def told(parts: Components, topology: Topology) -> dict[int, str]:
     spout = await parts.spouts.get(topology, "s")
     cursor, found = decode_cursor(None, completion_list(topology, spout)), {}
-    while (reading := await parts.mailboxes.read(topology, spout, cursor, 1_000)).completions:
-        found |= {done.root_id: done.outcome.value for done in reading.completions}
+    while (reading := await parts.mailboxes.read(topology, spout, cursor, 1_000)).count:
+        found |= {int(done["root_id"], 16): done["outcome"] for done in documents(reading)}
         cursor = reading.cursor
     await parts.mailboxes.release(topology, spout, cursor)
     return found

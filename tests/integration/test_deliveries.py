@@ -14,6 +14,7 @@ from acker_service.redis import mailbox_functions
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 
 from tests.support.caller import Caller, init
+from tests.support.documents import delivered
 from tests.support.redis_side import find
 
 pytestmark = pytest.mark.anyio
@@ -62,11 +63,11 @@ class Worker:
 
 
 def ids(claimed: ClaimedBatch) -> list[str]:
-    return [completion.id for entry in claimed.entries for completion in entry.completions]
+    return [name for entry in claimed.entries for name in entry.write().ids]
 
 
 def roots(entries: Sequence[MailboxEntry]) -> list[int]:
-    return sorted(int(completion.document["root_id"], 16) for entry in entries for completion in entry.completions)
+    return sorted(int(document["root_id"], 16) for document in delivered(entries))
 
 
 DONE = DeliveryResult(kind=ResultKind.DONE)
@@ -98,9 +99,7 @@ async def test_what_was_claimed_stays_in_the_mailbox_until_it_is_settled(worker:
 async def test_what_is_claimed_has_the_form_of_a_pull(worker: Worker, call: Caller) -> None:
     await call.words(init(1, message_id="42"))
     pulled = (await call.completions())["completions"]
-    assert [
-        completion.document for entry in (await worker.claim()).entries for completion in entry.completions
-    ] == pulled
+    assert delivered((await worker.claim()).entries) == pulled
 
 
 async def test_settling_again_changes_nothing(worker: Worker, call: Caller) -> None:

@@ -16,6 +16,7 @@ from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller
+from tests.support.documents import roots as read_roots
 from tests.support.redis_side import ask, at
 
 pytestmark = pytest.mark.anyio
@@ -77,7 +78,7 @@ async def mailbox(call: Caller, parts: Components) -> Mailbox:
 
 async def read_completions(mailbox: Mailbox, cursor: Cursor, limit: int) -> Page:
     page = await mailbox.parts.mailboxes.read(mailbox.topology, mailbox.spout, cursor, limit)
-    return [done.root_id for done in page.completions], page.cursor
+    return read_roots(page), page.cursor
 
 
 async def read_dead_letters(mailbox: Mailbox, cursor: Cursor, limit: int) -> Page:
@@ -138,7 +139,7 @@ async def between(mailbox: Mailbox, after: Cursor, until: Cursor, limit: int) ->
     """Read a page between two cursors; None at the end."""
     request = paged(mailbox, after, until, limit)
     [result] = await mailbox.parts.mailboxes.read_each(mailbox.topology, [request])
-    return ([done.root_id for done in result.completions], result.cursor) if result.completions else None
+    return (read_roots(result), result.cursor) if result.count else None
 
 
 def paged(mailbox: Mailbox, after: Cursor, until: Cursor, limit: int) -> ReadRequest:
@@ -179,7 +180,7 @@ THREE = [packed(1, b"one"), packed(2, None, b"why", b"bolt"), packed(3)]
 async def test_an_entry_is_cut_at_the_completions_that_are_wanted(mailbox: Mailbox) -> None:
     await mailbox.fill(0, [THREE])
     cut = [await shares(mailbox, "", 0, wanted, 10_000) for wanted in (1, 2, 3)]
-    assert [(reply.more, reply.entries[0].packed) for reply in cut] == [
+    assert [(reply.more, reply.entries[0].completions.data) for reply in cut] == [
         (True, THREE[0]),
         (True, THREE[0] + THREE[1]),
         (False, b"".join(THREE)),
@@ -190,7 +191,7 @@ async def test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes(mailbox:
     await mailbox.fill(0, [THREE, THREE])
     sizes = [len(done) for done in THREE]
     cut = [await shares(mailbox, "", 0, 100, room) for room in (1, sizes[0], sizes[0] + 1, sum(sizes), sum(sizes) + 1)]
-    assert [(reply.more, [entry.packed for entry in reply.entries]) for reply in cut] == [
+    assert [(reply.more, [entry.completions.data for entry in reply.entries]) for reply in cut] == [
         (True, [THREE[0]]),
         (True, [THREE[0]]),
         (True, [THREE[0] + THREE[1]]),
@@ -203,12 +204,12 @@ async def test_an_entry_is_read_on_behind_what_was_read_of_it(mailbox: Mailbox) 
     await mailbox.fill(0, [THREE])
     [entry] = (await shares(mailbox, "", 0, 1, 10_000)).entries
     name = "-".join(map(str, entry.entry_id))
-    assert [(await shares(mailbox, name, 1, wanted, 10_000)).entries[0].packed for wanted in (1, 2)] == [
+    assert [(await shares(mailbox, name, 1, wanted, 10_000)).entries[0].completions.data for wanted in (1, 2)] == [
         THREE[1],
         THREE[1] + THREE[2],
     ]
     rest = await shares(mailbox, name, 2, 100, 10_000)
-    assert [(rest.more, it.skipped, it.packed) for it in rest.entries] == [(False, 2, THREE[2])]
+    assert [(rest.more, it.skipped, it.completions.data) for it in rest.entries] == [(False, 2, THREE[2])]
     assert await shares(mailbox, name, 3, 100, 10_000) == Entries(more=False, entries=[])
 
 

@@ -17,6 +17,7 @@ from acker_service.redis import keys
 from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller, init
+from tests.support.documents import roots
 from tests.support.redis_side import at
 from tests.support.waiting import eventually
 
@@ -59,10 +60,6 @@ async def read(readers: ReadCoalescer, parts: Components, spout_task: str = "s1"
 async def emit(call: Caller, count: int) -> None:
     """Make so many spout tasks with a completion each."""
     await call.words(*(init(n, spout_task=f"s{n}") for n in range(1, count + 1)))
-
-
-def roots(reading: ReadResult) -> list[int]:
-    return [done.root_id for done in reading.completions]
 
 
 async def test_equal_wishes_are_read_once(
@@ -141,7 +138,7 @@ async def test_many_bytes_mean_that_there_may_be_more(call: Caller, parts: Compo
         assert set(words) == {"acked"}
     page = await read(readers, parts, limit=10_000)
     assert page.more
-    assert 4_000 < len(page.completions) < 4_200
+    assert 4_000 < page.count < 4_200
 
 
 async def test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip(
@@ -189,7 +186,7 @@ async def test_one_who_follows_a_spout_task_that_was_removed_is_told_so_even_if_
 ) -> None:
     await call.put_spout("orders")
     async with parts.followers.following(await parts.registry.get("default"), "orders", None) as follower:
-        assert (await follower.read(10)).completions == []
+        assert (await follower.read(10)).count == 0
         await call.http.delete("/v1/topologies/default/spouts/orders")
         await call.put_spout("orders")
         with pytest.raises(UnknownSpout):

@@ -9,9 +9,10 @@ import pytest
 from acker_service.components import Components
 from acker_service.delivery.leases import ClaimedBatch, Lease, LeaseStore
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import Settlement
+from acker_service.delivery.retry import MailboxEntry, Settlement
 from acker_service.mailboxes.cursor import dead_letter_list, decode_cursor
 from acker_service.redis.calls import ShardCall, nothing
+from acker_service.redis.completion_codec import UNICODE
 from acker_service.topologies.callback import Webhook, register_callback
 
 from tests.integration.test_deliveries import SPOUT, TWICE, Worker, ids
@@ -36,15 +37,23 @@ class LeasesOfTheReleaseBefore(LeaseStore):
         by_shard: dict[int, list[Any]] = {shard: [] for shard in claimed.failing} if success else {}
         for settlement in settlements:
             entry, left = settlement.entry, settlement.remaining
-            packed = b"".join(completion.packed for completion in left)
             by_shard.setdefault(entry.shard, []).extend(
-                (entry.name, settlement.result.value, settlement.at_ms, len(left), packed)
+                (entry.name, settlement.result.value, settlement.at_ms, len(left), packed(entry, left))
             )
         epoch_ms, status = lease.callback.callback_epoch_ms, "" if success is None else int(success)
         for shard, args in by_shard.items():
             all_args = (lease.spout.index, epoch_ms, status, error, *args)
             call = ShardCall(function="acker_settle_v1", args=all_args, decode=nothing)
             await self._shards.call(lease.topology, shard, call)
+
+
+def packed(entry: MailboxEntry, ids: Sequence[str]) -> bytes:
+    """Give those completions of an entry that have these ids, as they are packed."""
+    found, rest = b"", entry.completions
+    while rest:
+        one, rest = rest.split(1)
+        found += one.data if one.write(entry.incarnation, UNICODE).ids[0] in ids else b""
+    return found
 
 
 class Releases:

@@ -18,6 +18,7 @@ from acker_service.roots.reading import RootView
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology
 
+from tests.support.documents import records
 from tests.support.redis_side import ask, at, everywhere, flush
 
 TIME = "redis.call('TIME')"
@@ -202,5 +203,5 @@ class DrivenStore:
             reading = await self._store.mailboxes.read(
                 topology, spout, decode_cursor(None, completion_list(topology, spout)), 10_000
             )
-            told.extend(reading.completions)
+            told.extend(records(reading, spout.name))
         return told

@@ -1,19 +1,17 @@
 """Claims the completions that a callback is to be sent, under a lease, and settles them."""
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from acker_protocol import routes
-from acker_protocol.wire.completions import encode_completion
 
-from acker_service.delivery.retry import MailboxEntry, PackedCompletion, Pause, Settlement, by_age, select_batch
+from acker_service.delivery.retry import MailboxEntry, Pause, Settlement, by_age, select_batch
 from acker_service.mailboxes.cursor import Cursor, Position, completion_list
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import decode_completions, split_completions
+from acker_service.redis.completion_codec import ASCII
 from acker_service.redis.mailbox_functions import CallbackOutdated, Claimed, ClaimedEntry, ClaimReply, LeaseHeld
 from acker_service.topologies.callback import RegisteredCallback
 from acker_service.topologies.shards import Shards
@@ -84,7 +82,8 @@ class PubSubMessage:
 
     shard: int
     position: Position
-    completions: Sequence[PackedCompletion]
+    documents: Sequence[str]
+    """The completions as JSON."""
 
 
 class LeaseStore:
@@ -144,12 +143,9 @@ class LeaseStore:
         """Publish a message on the channel of the spout task."""
         published = completion_list(lease.topology, lease.spout)
         cursor = Cursor(of=published, positions={message.shard: message.position})
-        document = {
-            "completions": [completion.document for completion in message.completions],
-            "cursor": cursor.encode(),
-        }
+        document = f'{{"completions":[{",".join(message.documents)}],"cursor":"{cursor.encode()}"}}'
         channel = routes.channel(lease.topology.name, lease.spout.name)
-        await self._redis.publish(channel, json.dumps(document, separators=(",", ":")).encode())
+        await self._redis.publish(channel, document.encode())
 
     async def release_lease(self, lease: Lease, *, backoff_s: float = 0.0) -> None:
         """Release the lease; no worker may acquire it for ``backoff_s``. Does nothing if another worker holds it."""
@@ -159,11 +155,14 @@ class LeaseStore:
 def pubsub_messages(entries: Iterable[MailboxEntry], max_completions: int) -> Iterator[PubSubMessage]:
     """Divide entries into messages of at most ``max_completions``; each message holds parts of one entry only."""
     for entry in entries:
-        ms, seq = entry.entry_id
-        for first in range(0, len(entry.completions), max_completions):
-            completions = entry.completions[first : first + max_completions]
-            position = Position(ms=ms, seq=seq, offset=entry.skipped + first + len(completions))
-            yield PubSubMessage(shard=entry.shard, position=position, completions=completions)
+        (ms, seq), offset, rest = entry.entry_id, entry.skipped, entry.completions
+        while rest:
+            some, rest = rest.split(max_completions)
+            offset += len(some)
+            documents = some.write(entry.incarnation, ASCII).documents
+            yield PubSubMessage(
+                shard=entry.shard, position=Position(ms=ms, seq=seq, offset=offset), documents=documents
+            )
 
 
 def _claim_call(lease: Lease, shard: int, now_ms: int) -> ShardCall[ClaimReply]:
@@ -189,10 +188,10 @@ def _read(lease: Lease, incarnation: str, replies: Mapping[int, Claimed]) -> Cla
     failing = {shard: it.failing_since_ms for shard, it in replies.items() if it.failing_since_ms is not None}
     now = min((reply.due_ms for reply in replies.values() if reply.due_ms is not None), default=None)
     found = [
-        entry
+        _mailbox_entry(shard, incarnation, entry)
         for shard, reply in replies.items()
         if reply.due_ms == now
-        for entry in _read_entries(lease, incarnation, shard, reply.entries)
+        for entry in reply.entries
     ]
     entries = select_batch(found, lease.max_batch) if now is None else by_age(found)
     return ClaimedBatch(
@@ -205,20 +204,15 @@ def _read(lease: Lease, incarnation: str, replies: Mapping[int, Claimed]) -> Cla
     )
 
 
-def _read_entries(
-    lease: Lease, incarnation: str, shard: int, entries: Sequence[ClaimedEntry]
-) -> Iterator[MailboxEntry]:
-    for it in entries:
-        completions = list(_decode_packed(it.packed, lease.spout.name, incarnation))[it.skip :]
-        yield MailboxEntry(
-            shard=shard, entry_id=it.entry_id, attempts=it.attempts, completions=completions, skipped=it.skip
-        )
-
-
-def _decode_packed(packed: bytes, spout_task: str, incarnation: str) -> Iterator[PackedCompletion]:
-    for one in split_completions(packed):
-        [completion] = decode_completions(one, spout_task)
-        yield PackedCompletion(document=encode_completion(completion, incarnation=incarnation), packed=one)
+def _mailbox_entry(shard: int, incarnation: str, claimed: ClaimedEntry) -> MailboxEntry:
+    return MailboxEntry(
+        shard=shard,
+        entry_id=claimed.entry_id,
+        attempts=claimed.attempts,
+        completions=claimed.completions,
+        incarnation=incarnation,
+        skipped=claimed.skipped,
+    )
 
 
 def _settlement_args(settlement: Settlement) -> tuple[Argument, ...]:
@@ -229,6 +223,8 @@ def _settlement_args(settlement: Settlement) -> tuple[Argument, ...]:
 
 def _remaining_positions(settlement: Settlement) -> list[int]:
     """Give the positions of the remaining completions in the stored entry; none if all of them remain."""
-    entry, ids = settlement.entry, {completion.id for completion in settlement.remaining}
-    positions = [at for at, completion in enumerate(entry.completions, entry.skipped) if completion.id in ids]
+    if not settlement.remaining:
+        return []
+    entry, ids = settlement.entry, frozenset(settlement.remaining)
+    positions = [at for at, name in enumerate(entry.write().ids, entry.skipped) if name in ids]
     return positions if len(positions) < len(entry.completions) else []

@@ -1,13 +1,13 @@
 """Selects the completions of one delivery, and decides when a failed one is retried or becomes a dead letter."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, takewhile
-from typing import Any
 
 from acker_service.delivery.response import DeliveryResult, ResultKind
+from acker_service.redis.completion_codec import UNICODE, CompletionDocuments, PackedCompletions
 
 JITTER = 0.2
 """Each delay varies by up to a fifth in both directions: deliveries that failed together do not retry together."""
@@ -61,19 +61,6 @@ class DeliveryConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackedCompletion:
-    """A completion, as the JSON document of the contract and in its packed form."""
-
-    document: Mapping[str, Any]
-    packed: bytes
-
-    @property
-    def id(self) -> str:
-        """The id of the completion."""
-        return str(self.document["id"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxEntry:
     """An entry of a mailbox that is to be delivered."""
 
@@ -81,8 +68,10 @@ class MailboxEntry:
     entry_id: EntryId
     attempts: int
     """Failed attempts so far."""
-    completions: Sequence[PackedCompletion]
+    completions: PackedCompletions
     """The completions that were not released yet."""
+    incarnation: str
+    """The incarnation of the topology; the ids of the completions depend on it."""
     skipped: int = 0
     """Completions at the beginning of the entry that were released already."""
 
@@ -90,6 +79,10 @@ class MailboxEntry:
     def name(self) -> str:
         """The entry id in Redis's notation."""
         return f"{self.entry_id[0]}-{self.entry_id[1]}"
+
+    def write(self, into: CompletionDocuments | None = None) -> CompletionDocuments:
+        """Write the completions as JSON, behind others if ``into`` holds some."""
+        return self.completions.write(self.incarnation, UNICODE, into)
 
 
 class EntryResult(StrEnum):
@@ -109,8 +102,8 @@ class Settlement:
     result: EntryResult
     at_ms: int = 0
     """When a `RETRY` is due."""
-    remaining: Sequence[PackedCompletion] = ()
-    """The completions that are retried or dead; empty for a `RETRY` of the whole entry."""
+    remaining: Sequence[str] = ()
+    """The ids of the completions that are retried or dead; empty for a `RETRY` of the whole entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +145,7 @@ def plan_settlements(
     attempts = max(entry.attempts for entry in entries) + 1
     delay_s = schedule.delay_s(attempts, draw=draw, at_least_s=result.wait_s)
     for entry in entries:
-        failed = [completion for completion in entry.completions if completion.id in retry_ids]
+        failed = [name for name in entry.write().ids if name in retry_ids] if retry_ids else []
         if not failed:
             yield Settlement(entry=entry, result=EntryResult.DONE)
         elif delay_s is None:

@@ -10,6 +10,7 @@ from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import Pause, plan_settlements, succeeded
 from acker_service.delivery.webhook_client import Endpoint, WebhookClient
 from acker_service.delivery.worker import CallbackGone, DeliveryWorker
+from acker_service.redis.completion_codec import CompletionDocuments
 from acker_service.topologies.callback import CallbackStatus, RegisteredCallback, deactivate
 
 _log = logging.getLogger(__name__)
@@ -34,8 +35,10 @@ class WebhookWorker(DeliveryWorker):
         """Post the claimed completions in one request."""
         assert self._endpoint is not None
         topology = lease.topology.name
-        documents = [completion.document for entry in claimed.entries for completion in entry.completions]
-        message = make_message(topology=topology, spout_task=lease.spout.name, completions=documents)
+        completions = CompletionDocuments()
+        for entry in claimed.entries:
+            entry.write(into=completions)
+        message = make_message(topology=topology, spout_task=lease.spout.name, completions=completions)
         with self.metrics.post_seconds[topology].time():
             secrets = lease.callback.secrets_at(self.now_ms())
             result = await self._endpoint.post(message, secrets=secrets)

@@ -1,13 +1,12 @@
 """Streams a spout task's completions as server-sent events, which a client can resume from the last id."""
 
 import asyncio
-import json
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from itertools import chain
 
 from acker_protocol.errors import ServiceError
-from acker_protocol.wire.completions import encode_completion
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
@@ -15,6 +14,7 @@ from acker_service.http.long_poll import LATE_S
 from acker_service.mailboxes.follower import MailboxFollower, MailboxFollowers
 from acker_service.mailboxes.reading import ReadResult
 from acker_service.metrics.instruments import HttpMetrics
+from acker_service.redis.completion_codec import ASCII
 from acker_service.topologies.topology import Topology
 
 MEDIA_TYPE = "text/event-stream"
@@ -78,15 +78,15 @@ class EventStreams:
         loop = asyncio.get_running_loop()
         beat = loop.time() + self._heartbeat_s
         while True:
-            for chunk in _encode(reading):
-                yield chunk
+            if reading.count:
+                yield _encode(reading)
                 beat = loop.time() + self._heartbeat_s
             if not reading.more:
                 await follower.waiter.wait(LATE_S if self._stopping.is_set() else beat - loop.time())
             if self._stopping.is_set():
                 return
             reading = await follower.read(limit)
-            if not reading.completions and loop.time() >= beat:
+            if not reading.count and loop.time() >= beat:
                 yield _COMMENT
                 beat = loop.time() + self._heartbeat_s
 
@@ -97,14 +97,11 @@ async def _prepend(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[
         yield chunk
 
 
-def _encode(reading: ReadResult) -> Iterator[bytes]:
-    """Encode the events of a read, in chunks; the id of each event is the cursor behind it."""
-    chunk = []
-    for completion, cursor in zip(reading.completions, reading.cursors(), strict=True):
-        data = json.dumps(encode_completion(completion, incarnation=cursor.incarnation), separators=(",", ":"))
-        chunk.append(f"event: completion\nid: {cursor.encode()}\ndata: {data}\n\n")
-        if len(chunk) == CHUNK:
-            yield "".join(chunk).encode()
-            chunk.clear()
-    if chunk:
-        yield "".join(chunk).encode()
+def _encode(reading: ReadResult) -> bytes:
+    """Encode the events of a read; the id of each event is the cursor behind it."""
+    documents = chain.from_iterable(reading.documents(ASCII))
+    events = [
+        f"event: completion\nid: {cursor.encode()}\ndata: {document}\n\n"
+        for document, cursor in zip(documents, reading.cursors(), strict=True)
+    ]
+    return "".join(events).encode()

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from acker_protocol.operations import CompletionRecord
 
 from acker_service.mailboxes.cursor import Cursor, Position
-from acker_service.mailboxes.paging import PageBuilder, ShardItems, Share
-from acker_service.mailboxes.reading import completions_of
+from acker_service.mailboxes.paging import ItemRun, PageBuilder, ShardItems, Share
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import ShardCall
+from acker_service.redis.completion_codec import decode_completions
 from acker_service.redis.mailbox_functions import DeadEntry, Entries, StepResult
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
@@ -46,18 +46,18 @@ class DeadLetters:
 
     async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> DeadLetterPage:
         """Read dead letters after a cursor, oldest first within a shard, ``limit`` at most."""
-        page: PageBuilder[DeadLetter] = PageBuilder(cursor, range(len(topology.shards)), limit)
+        page: PageBuilder[ItemRun[DeadLetter]] = PageBuilder(cursor, range(len(topology.shards)), limit)
         while shares := page.shares():
             calls = [(shard, _call(spout, share)) for shard, share in shares.items()]
             topology, replies = await self._shards.call_at(topology, calls)
             for shard, reply in zip(shares, replies, strict=True):
-                items = list(_letters(reply.entries, spout.name))
-                size = sum(len(entry.packed) for entry in reply.entries)
+                items = ItemRun(list(_letters(reply.entries, spout.name)))
+                size = sum(entry.completions.size for entry in reply.entries)
                 page.add(shard, ShardItems(items=items, size=size, more=reply.more))
         taken = page.take()
         return DeadLetterPage(
-            letters=[letter for letters in taken.values() for _, letter in letters],
-            cursor=cursor.behind({shard: letters[-1][0] for shard, letters in taken.items()}),
+            letters=[letter for letters in taken.values() for _, letter in letters.items],
+            cursor=cursor.behind({shard: letters.end for shard, letters in taken.items()}),
         )
 
     async def replay(self, topology: Topology, spout: Spout) -> int:
@@ -94,6 +94,9 @@ def _call(spout: Spout, share: Share) -> ShardCall[Entries[DeadEntry]]:
 
 def _letters(entries: Sequence[DeadEntry], spout_task: str) -> Iterator[tuple[Position, DeadLetter]]:
     for entry in entries:
-        for position, completion in completions_of(entry, spout_task):
+        ms, seq = entry.entry_id
+        for offset, completion in enumerate(
+            decode_completions(entry.completions.data, spout_task), start=entry.skipped + 1
+        ):
             letter = DeadLetter(completion=completion, attempts=entry.attempts, error=entry.error, at_ms=entry.at_ms)
-            yield position, letter
+            yield Position(ms=ms, seq=seq, offset=offset), letter

@@ -117,7 +117,7 @@ class MailboxFollower:
         last = None if until is None else decode_cursor(until, completion_list(*present))
         result = await self._followers.coalescer.read(*present, self._cursor, limit, last)
         self._cursor = result.cursor
-        self._followers.metrics.completions_read[topology.name].inc(len(result.completions))
+        self._followers.metrics.completions_read[topology.name].inc(result.count)
         return result
 
 

@@ -5,11 +5,9 @@ A page reads about as much as it gives: `PAGE_BYTES` in all, however many the sh
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from acker_service.mailboxes.cursor import Cursor, Position
-
-T = TypeVar("T")
 
 PAGE_BYTES = 4_194_304
 """A page ends with the completions that reach so many bytes, as they are packed in the store."""
@@ -17,8 +15,55 @@ PAGE_BYTES = 4_194_304
 OVERFETCH = 16
 """A shard is asked for twice its share of a page and so many more: completions are seldom spread evenly."""
 
-Item = tuple[Position, T]
-"""A completion, and the position behind it."""
+
+class Run(Protocol):
+    """Completions of one shard, oldest first, each with the position behind it."""
+
+    def __len__(self) -> int: ...
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+    @property
+    def first_ms(self) -> int:
+        """When the oldest entry was written."""
+
+    @property
+    def end(self) -> Position:
+        """The position behind the last."""
+
+    def take(self, count: int) -> Self:
+        """Give the first ``count``."""
+
+
+R = TypeVar("R", bound=Run)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRun(Generic[T]):
+    """A run of completions that are already decoded."""
+
+    items: Sequence[tuple[Position, T]]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __add__(self, other: "ItemRun[T]", /) -> "ItemRun[T]":
+        return ItemRun([*self.items, *other.items])
+
+    @property
+    def first_ms(self) -> int:
+        """When the oldest entry was written."""
+        return self.items[0][0].ms
+
+    @property
+    def end(self) -> Position:
+        """The position behind the last."""
+        return self.items[-1][0]
+
+    def take(self, count: int) -> "ItemRun[T]":
+        """Give the first ``count``."""
+        return ItemRun(self.items[:count])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +86,15 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardItems(Generic[T]):
-    """What one shard gave: items, oldest first, their size in bytes, and whether it has more."""
+class ShardItems(Generic[R]):
+    """What one shard gave: completions, their size in bytes, and whether it has more."""
 
-    items: Sequence[Item[T]]
+    items: R
     size: int
     more: bool
 
 
-class PageBuilder(Generic[T]):
+class PageBuilder(Generic[R]):
     """Builds one page from some shards of a list, behind a cursor, ``limit`` completions at most.
 
     While ``shares`` names shards, they are to be read and given to ``add``; each such round fills the page or finds the
@@ -58,8 +103,8 @@ class PageBuilder(Generic[T]):
 
     def __init__(self, cursor: Cursor, shards: Iterable[int], limit: int) -> None:
         self._cursor, self._limit, self._free_bytes = cursor, limit, PAGE_BYTES
-        self._found: dict[int, list[Item[T]]] = {shard: [] for shard in sorted(shards)}
-        self._unfinished = set(self._found)
+        self._found: dict[int, R] = {}
+        self._unfinished = set(shards)
 
     def shares(self) -> dict[int, Share]:
         """Give what to ask of which shard next; nothing once the page is full or no shard has more."""
@@ -74,17 +119,19 @@ class PageBuilder(Generic[T]):
             for shard in sorted(self._unfinished)
         }
 
-    def add(self, shard: int, given: ShardItems[T]) -> None:
+    def add(self, shard: int, given: ShardItems[R]) -> None:
         """Add what a shard gave for its share."""
-        self._found[shard] += given.items
+        if given.items:
+            self._found[shard] = self._found[shard] + given.items if shard in self._found else given.items
         self._free_bytes -= given.size
         if not (given.more and given.items):
             self._unfinished.remove(shard)
 
-    def take(self) -> dict[int, Sequence[Item[T]]]:
+    def take(self) -> dict[int, R]:
         """Take the page's completions fairly from the shards. Gives no shard without any."""
-        taken = take_fairly(list(self._found.values()), self._limit)
-        return {shard: taken[i] for i, shard in enumerate(self._found) if i in taken}
+        shards = sorted(self._found)
+        taken = take_fairly([self._found[shard] for shard in shards], self._limit)
+        return {shard: taken[i] for i, shard in enumerate(shards) if i in taken}
 
     @property
     def more(self) -> bool:
@@ -95,18 +142,17 @@ class PageBuilder(Generic[T]):
         return sum(map(len, self._found.values()))
 
     def _position(self, shard: int) -> Position | None:
-        found = self._found[shard]
-        return found[-1][0] if found else self._cursor.positions.get(shard)
+        return self._found[shard].end if shard in self._found else self._cursor.positions.get(shard)
 
 
-def take_fairly(found: Sequence[Sequence[Item[T]]], limit: int) -> dict[int, Sequence[Item[T]]]:
+def take_fairly(found: Sequence[R], limit: int) -> dict[int, R]:
     """Take up to a limit from the shards in equal shares; the remainder goes to the shards with the oldest entries.
 
     So a reader that takes less than one per shard reaches every shard in time. Gives no empty shares.
     """
-    by_age = sorted((shard for shard, items in enumerate(found) if items), key=lambda shard: found[shard][0][0].ms)
+    by_age = sorted((shard for shard, items in enumerate(found) if items), key=lambda shard: found[shard].first_ms)
     parts = zip(by_age, fair_shares([len(found[shard]) for shard in by_age], limit), strict=True)
-    return {shard: found[shard][:share] for shard, share in parts if share}
+    return {shard: found[shard].take(share) for shard, share in parts if share}
 
 
 def fair_shares(found: Sequence[int], limit: int) -> list[int]:

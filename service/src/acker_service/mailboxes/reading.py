@@ -1,17 +1,15 @@
 """Reads, releases and discards the completions of a spout task, up to cursors that callers hold."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, takewhile
 
-from acker_protocol.operations import CompletionRecord
-
-from acker_service.mailboxes.cursor import Cursor, Position
-from acker_service.mailboxes.paging import Item, PageBuilder, ShardItems, Share
+from acker_service.mailboxes.cursor import Cursor
+from acker_service.mailboxes.paging import PageBuilder, ShardItems, Share
+from acker_service.mailboxes.runs import CompletionRun
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import ShardCall
-from acker_service.redis.codec import decode_completions
+from acker_service.redis.completion_codec import UNICODE, Quote
 from acker_service.redis.mailbox_functions import Entries, ReadEntry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
@@ -20,8 +18,8 @@ from acker_service.topologies.topology import Topology
 RELEASE_STEP = 256
 """Entries that one call releases."""
 
-Entry = Item[CompletionRecord]
-"""A completion, and the position behind it."""
+SLICE = 1_000
+"""Completions that are written between two turns of the event loop: about three milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +34,6 @@ class ReadRequest:
     limit: int
     until: Cursor | None = None
 
-    def reaches(self, shard: int, position: Position) -> bool:
-        """Whether a completion that ends at this position belongs to the read."""
-        if self.until is None:
-            return True
-        last = self.until.positions.get(shard)
-        return last is not None and position <= last
-
     def shards(self, count: int) -> Iterable[int]:
         """The shards that may have completions of the read, of so many."""
         return (shard for shard in range(count) if self.until is None or shard in self.until.positions)
@@ -50,27 +41,37 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
-    """Completions as they were read, the shard and the position behind each, and the cursor behind the last.
+    """Completions as they were read, by shard, still packed, and the cursor behind the last.
 
     Without ``more`` the mailbox had no others.
     """
 
-    completions: Sequence[CompletionRecord]
-    positions: Sequence[tuple[int, Position]]
+    runs: Mapping[int, CompletionRun]
     start: Cursor
     more: bool = False
 
     @property
+    def count(self) -> int:
+        """The number of completions."""
+        return sum(map(len, self.runs.values()))
+
+    @property
     def cursor(self) -> Cursor:
         """The cursor behind the last completion."""
-        return self.start.behind(dict(self.positions))
+        return self.start.behind({shard: run.end for shard, run in self.runs.items()})
 
     def cursors(self) -> Iterator[Cursor]:
         """Give the cursor behind each completion."""
         cursor = self.start
-        for shard, position in self.positions:
-            cursor = cursor.behind({shard: position})
-            yield cursor
+        for shard, run in self.runs.items():
+            for position in run.positions():
+                cursor = cursor.behind({shard: position})
+                yield cursor
+
+    def documents(self, quote: Quote = UNICODE) -> Iterator[Sequence[str]]:
+        """Write the completions as JSON, in slices of about `SLICE` at most."""
+        for run in self.runs.values():
+            yield from run.write(self.start.incarnation, quote, SLICE)
 
 
 class _Reading:
@@ -78,7 +79,7 @@ class _Reading:
 
     def __init__(self, request: ReadRequest, shards: int) -> None:
         self._request = request
-        self._page: PageBuilder[CompletionRecord] = PageBuilder(request.cursor, request.shards(shards), request.limit)
+        self._page: PageBuilder[CompletionRun] = PageBuilder(request.cursor, request.shards(shards), request.limit)
 
     def calls(self) -> list[tuple[int, ShardCall[Entries[ReadEntry]]]]:
         """Give the calls that the read needs next, by shard; none once it is over."""
@@ -86,21 +87,15 @@ class _Reading:
 
     def add(self, shard: int, reply: Entries[ReadEntry]) -> None:
         """Add a shard's reply. Behind ``until`` a shard has nothing more."""
-        found = list(read_entries(reply.entries, self._request.spout.name))
-        items = list(takewhile(lambda entry: self._request.reaches(shard, entry[0]), found))
-        size = sum(len(entry.packed) for entry in reply.entries)
+        found, until = CompletionRun(reply.entries), self._request.until
+        items = found if until is None else found.up_to(until.positions[shard])
+        size = sum(entry.completions.size for entry in reply.entries)
         more = reply.more and len(items) == len(found)
         self._page.add(shard, ShardItems(items=items, size=size, more=more))
 
     def result(self) -> ReadResult:
         """Give what was read."""
-        taken = [(shard, *entry) for shard, entries in self._page.take().items() for entry in entries]
-        return ReadResult(
-            completions=[completion for _, _, completion in taken],
-            positions=[(shard, position) for shard, position, _ in taken],
-            start=self._request.cursor,
-            more=self._page.more,
-        )
+        return ReadResult(runs=self._page.take(), start=self._request.cursor, more=self._page.more)
 
     def _call(self, share: Share) -> ShardCall[Entries[ReadEntry]]:
         return mailbox_functions.read(
@@ -152,15 +147,3 @@ class MailboxReader:
         discarded = sum(counts)
         self._metrics.completions_discarded[topology.name, "discard"].inc(discarded)
         return discarded
-
-
-def read_entries(entries: Iterable[ReadEntry], spout_task: str) -> Iterator[Entry]:
-    """Decode the completions of entries."""
-    return chain.from_iterable(completions_of(entry, spout_task) for entry in entries)
-
-
-def completions_of(entry: ReadEntry, spout_task: str) -> Iterator[Entry]:
-    """Decode the completions that were read of one entry."""
-    ms, seq = entry.entry_id
-    for offset, completion in enumerate(decode_completions(entry.packed, spout_task), start=entry.skipped + 1):
-        yield Position(ms=ms, seq=seq, offset=offset), completion

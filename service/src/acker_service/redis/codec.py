@@ -1,11 +1,11 @@
 """Encodes what operations send to Redis and decodes what Redis returns.
 
-The layouts are those of lua/requests.lua and lua/completions.lua; no other Python module spells them.
+The layouts are those of lua/requests.lua; no other Python module spells them.
 """
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -14,7 +14,6 @@ import numpy as np
 from acker_protocol.operations import (
     REFUSED,
     Ack,
-    CompletionRecord,
     Fail,
     Init,
     Operation,
@@ -29,9 +28,6 @@ IntOrArray = TypeVar("IntOrArray", int, NDArray[Any])
 
 Indexes = Sequence[int] | NDArray[np.intp]
 """Indexes of operations in their batch."""
-
-EPOCH_MS = 1_577_836_800_000
-"""Redis counts the times of completions from 2020-01-01."""
 
 _BITS_64 = 2**64 - 1
 
@@ -67,13 +63,6 @@ OPERATION_FIELDS = (
 _OPERATION = struct.Struct(">" + "".join(code for _, code in OPERATION_FIELDS))
 _NUMBER = struct.Struct(">I")
 _TEXT_LENGTH = struct.Struct(">H")
-
-_COMPLETION = struct.Struct(">Q5s5sB")
-"""The fixed fields of a completion: root id, start and end in milliseconds since `EPOCH_MS`, flags."""
-_OUTCOME_MASK = 3
-_OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT)
-_COMPLETION_TEXTS = (4, 8, 16)
-"""The flags of the texts that follow a completion, in this order: message id, reason, component."""
 
 OUTCOMES = {"A": Outcome.ACKED, "F": Outcome.FAILED, "T": Outcome.TIMED_OUT}
 """The outcomes by the codes in which Redis keeps them."""
@@ -229,45 +218,6 @@ def fingerprint(endpoint: str, key: str, operations: bytes, *, sets: int) -> Fin
 def decode_results(codes: str) -> list[OperationResult]:
     """Decode the results of operations."""
     return [RESULTS[code] for code in codes]
-
-
-def decode_completions(entry: bytes, spout_task: str) -> Iterator[CompletionRecord]:
-    """Decode the completions of one entry in the mailbox of a spout task."""
-    for completion, texts in _walk(entry):
-        root_id, started, ended, flags = _COMPLETION.unpack_from(completion)
-        message_id, reason, component = (None if text is None else text.decode() for text in texts)
-        yield CompletionRecord(
-            root_id=root_id,
-            spout_task=spout_task,
-            outcome=_OUTCOMES[flags & _OUTCOME_MASK],
-            message_id=message_id,
-            reason=reason,
-            component=component,
-            started_ms=EPOCH_MS + int.from_bytes(started, "big"),
-            at_ms=EPOCH_MS + int.from_bytes(ended, "big"),
-        )
-
-
-def split_completions(entry: bytes) -> Iterator[bytes]:
-    """Divide an entry into its completions, each as it is encoded."""
-    return (completion for completion, _ in _walk(entry))
-
-
-def _walk(entry: bytes) -> Iterator[tuple[bytes, list[bytes | None]]]:
-    """Give each completion of an entry as it is encoded, and its texts."""
-    start = 0
-    while start < len(entry):
-        at = start + _COMPLETION.size
-        flags, texts = entry[at - 1], list[bytes | None]()
-        for flag in _COMPLETION_TEXTS:
-            if not flags & flag:
-                texts.append(None)
-                continue
-            (length,) = _TEXT_LENGTH.unpack_from(entry, at)
-            at += _TEXT_LENGTH.size + length
-            texts.append(entry[at - length : at])
-        yield entry[start:at], texts
-        start = at
 
 
 def _mix(value: IntOrArray) -> IntOrArray:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from acker_service.redis.calls import Argument, ShardCall, nothing
+from acker_service.redis.completion_codec import PackedCompletions
 from acker_service.redis.functions import by_index
 
 E = TypeVar("E")
@@ -23,11 +24,11 @@ EntryId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadEntry:
-    """Packed completions of one entry, and how many of the entry come before them."""
+    """Completions of one entry, and how many of the entry come before them."""
 
     entry_id: EntryId
     skipped: int
-    packed: bytes
+    completions: PackedCompletions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +50,11 @@ class Entries(Generic[E]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedEntry:
-    """An entry to deliver: all its packed completions, how many of the first to skip, and how often it was tried."""
+    """An entry to deliver, without the first completions, which were skipped, and how often it was tried."""
 
     entry_id: EntryId
-    skip: int
-    packed: bytes
+    skipped: int
+    completions: PackedCompletions
     attempts: int
 
 
@@ -224,7 +225,7 @@ def read_used() -> ShardCall[LastUsed]:
 def _entries(reply: list[Any]) -> Entries[ReadEntry]:
     more, *rest = reply
     entries = [
-        ReadEntry(entry_id=_entry_id(entry), skipped=int(skipped), packed=packed)
+        ReadEntry(entry_id=_entry_id(entry), skipped=int(skipped), completions=PackedCompletions(packed))
         for entry, skipped, packed in _chunks(rest, _READ_FIELDS)
     ]
     return Entries(more=bool(more), entries=entries)
@@ -236,7 +237,7 @@ def _dead_entries(reply: list[Any]) -> Entries[DeadEntry]:
         DeadEntry(
             entry_id=_entry_id(entry),
             skipped=skipped,
-            packed=packed,
+            completions=PackedCompletions(packed),
             attempts=attempts,
             error=error.decode(),
             at_ms=at_ms,
@@ -259,7 +260,12 @@ def _claimed(reply: list[Any]) -> ClaimReply:
         next_due_ms=_optional(next_due),
         failing_since_ms=_optional(failing_since),
         entries=[
-            ClaimedEntry(entry_id=_entry_id(entry), attempts=attempts, skip=int(skip), packed=packed)
+            ClaimedEntry(
+                entry_id=_entry_id(entry),
+                attempts=attempts,
+                skipped=int(skip),
+                completions=PackedCompletions(packed, skip=int(skip)),
+            )
             for entry, attempts, skip, packed in items
         ],
     )

@@ -3,16 +3,17 @@
 import json
 
 from acker_protocol.operations import CompletionRecord, Outcome
-from acker_protocol.wire.completions import encode_completion
 from acker_service.delivery.payload import make_message, message_id
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.documents import written
+
 IDS = st.lists(st.text("0123456789abcdef", min_size=32, max_size=32), min_size=1, max_size=5, unique=True)
 
 
-def completion(root_id: int, at_ms: int = 1_790_000_000_007, message_id: str | None = None) -> dict:
-    record = CompletionRecord(
+def completion(root_id: int, at_ms: int = 1_790_000_000_007, message_id: str | None = None) -> CompletionRecord:
+    return CompletionRecord(
         root_id=root_id,
         spout_task="s",
         outcome=Outcome.ACKED,
@@ -22,35 +23,34 @@ def completion(root_id: int, at_ms: int = 1_790_000_000_007, message_id: str | N
         started_ms=1_789_999_999_000,
         at_ms=at_ms,
     )
-    return encode_completion(record, incarnation="1")
 
 
 def test_a_body_is_of_the_form_of_standard_webhooks():
-    completions = [completion(1), completion(2, message_id="ü\n")]
+    completions = written(completion(1), completion(2, message_id="ü\n"))
     message = make_message(topology="t", spout_task="s-1", completions=completions)
     assert json.loads(message.body) == {
         "type": "completion.batch",
         "timestamp": "2026-09-21T14:13:20.007Z",
-        "data": {"topology": "t", "spout_task": "s-1", "completions": completions},
+        "data": {"topology": "t", "spout_task": "s-1", "completions": [*map(json.loads, completions.documents)]},
     }
 
 
 def test_a_post_knows_the_ids_in_it_in_their_order():
-    completions = [completion(2), completion(1)]
+    completions = written(completion(2), completion(1))
     message = make_message(topology="t", spout_task="s", completions=completions)
-    assert message.ids == tuple(completion["id"] for completion in completions)
+    assert message.ids == tuple(done["id"] for done in json.loads(message.body)["data"]["completions"])
     assert message.message_id == message_id(message.ids)
 
 
 def test_the_timestamp_is_of_the_youngest_completion():
-    completions = [completion(1, at_ms=1_000), completion(2, at_ms=1_790_000_000_000), completion(3, at_ms=0)]
+    completions = written(completion(1, at_ms=1_000), completion(2, at_ms=1_790_000_000_000), completion(3, at_ms=0))
     message = make_message(topology="t", spout_task="s", completions=completions)
     assert json.loads(message.body)["timestamp"] == "2026-09-21T14:13:20.000Z"
 
 
 def test_the_same_completions_give_the_same_post():
     first, second = (
-        make_message(topology="t", spout_task="s", completions=[completion(1), completion(2)]) for _ in range(2)
+        make_message(topology="t", spout_task="s", completions=written(completion(1), completion(2))) for _ in range(2)
     )
     assert first == second
 

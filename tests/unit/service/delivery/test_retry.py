@@ -7,27 +7,37 @@ from acker_service.delivery.retry import (
     DeliveryConfig,
     EntryResult,
     MailboxEntry,
-    PackedCompletion,
     Schedule,
     plan_settlements,
     read_schedule,
     select_batch,
     succeeded,
 )
+from acker_service.redis.completion_codec import CompletionDocuments, PackedCompletions
 from hypothesis import given
 from hypothesis import strategies as st
 
 SCHEDULE = Schedule(delays_s=(1, 10))
 
 
+class Named(PackedCompletions):
+    """Completions with these ids."""
+
+    def __init__(self, *ids: str) -> None:
+        super().__init__(bytes(19 * len(ids)))
+        self.ids = ids
+
+    def write(self, *_: object) -> CompletionDocuments:
+        return CompletionDocuments(ids=[*self.ids])
+
+
 def entry(ms: int, *ids: str, shard: int = 0, attempts: int = 0) -> MailboxEntry:
-    completions = [PackedCompletion(document={"id": name}, packed=name.encode()) for name in ids]
-    return MailboxEntry(shard=shard, entry_id=(ms, 0), attempts=attempts, completions=completions)
+    return MailboxEntry(shard=shard, entry_id=(ms, 0), attempts=attempts, completions=Named(*ids), incarnation="1")
 
 
 def test_the_oldest_of_all_shards_go_first_in_an_order_that_is_always_the_same() -> None:
     found = [entry(3, "c"), entry(5, "e"), entry(1, "a", shard=1), entry(3, "d", shard=1), entry(2, "b", shard=2)]
-    assert [it.completions[0].id for it in select_batch(found, 10)] == ["a", "b", "c", "d", "e"]
+    assert [it.write().ids[0] for it in select_batch(found, 10)] == ["a", "b", "c", "d", "e"]
     assert [it.name for it in select_batch(found, 10)] == ["1-0", "2-0", "3-0", "3-0", "5-0"]
     assert select_batch(found[::-1], 10) == select_batch(found, 10)
 
@@ -49,7 +59,7 @@ def test_what_failed_together_is_tried_again_together() -> None:
 def test_of_an_entry_that_was_taken_in_part_the_rest_is_left() -> None:
     result = DeliveryResult(kind=ResultKind.PART, retry_ids=("b",), error="asked")
     first, second = plan_settlements([entry(1, "a", "b"), entry(2, "c")], result, SCHEDULE, now_ms=0, draw=0.5)
-    assert (first.result, [completion.id for completion in first.remaining], second.result) == (
+    assert (first.result, [*first.remaining], second.result) == (
         EntryResult.RETRY,
         ["b"],
         EntryResult.DONE,
@@ -59,7 +69,7 @@ def test_of_an_entry_that_was_taken_in_part_the_rest_is_left() -> None:
 def test_after_the_last_try_what_is_left_is_dead() -> None:
     result = DeliveryResult(kind=ResultKind.RETRY, retry_ids=("a",), error="answered 500")
     [last] = plan_settlements([entry(1, "a", attempts=2)], result, SCHEDULE, now_ms=0, draw=0.5)
-    assert (last.result, [completion.id for completion in last.remaining]) == (EntryResult.DEAD, ["a"])
+    assert (last.result, [*last.remaining]) == (EntryResult.DEAD, ["a"])
 
 
 def test_a_receiver_that_asks_to_wait_longer_than_the_schedule_says_is_obeyed() -> None:

@@ -18,6 +18,7 @@ from acker_service.delivery.response import DeliveryResult, ResultKind, no_respo
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from standardwebhooks import Webhook
 
+from tests.support.documents import written
 from tests.support.receivers import Broken, Dripping, Planned, Receiver, Silent, met, served
 from tests.support.waiting import eventually
 
@@ -28,8 +29,8 @@ SECRET, FORMER = make_secret(), make_secret()
 DONE = DeliveryResult(kind=ResultKind.DONE)
 
 
-def completion(root_id: int, message_id: str | None = None) -> dict:
-    ended = CompletionRecord(
+def completion(root_id: int, message_id: str | None = None) -> CompletionRecord:
+    return CompletionRecord(
         root_id=root_id,
         spout_task="orders",
         outcome=Outcome.ACKED,
@@ -39,12 +40,10 @@ def completion(root_id: int, message_id: str | None = None) -> dict:
         started_ms=1_790_000_000_000,
         at_ms=1_790_000_000_012,
     )
-    return encode_completion(ended, incarnation="1")
 
 
-MESSAGE = make_message(
-    topology="shop", spout_task="orders", completions=[completion(1, "ü"), completion(2), completion(3)]
-)
+THREE = [completion(1, "ü"), completion(2), completion(3)]
+MESSAGE = make_message(topology="shop", spout_task="orders", completions=written(*THREE))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +99,7 @@ async def test_a_receiver_gets_the_completions_signed(post, receiver, url):
         "data": {
             "topology": "shop",
             "spout_task": "orders",
-            "completions": [completion(1, "ü"), completion(2), completion(3)],
+            "completions": [encode_completion(it, incarnation="1") for it in THREE],
         },
     }
 

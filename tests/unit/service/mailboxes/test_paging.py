@@ -1,7 +1,6 @@
 """A page is gathered from all shards: in order, each completion once, and it reads about as much as it gives."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from itertools import count
 
 import pytest
@@ -10,7 +9,7 @@ from acker_service.mailboxes.cursor import Cursor, Position
 from acker_service.mailboxes.paging import (
     OVERFETCH,
     PAGE_BYTES,
-    Item,
+    ItemRun,
     PageBuilder,
     ShardItems,
     Share,
@@ -21,7 +20,7 @@ from acker_service.topologies.cursors import ListKind, SpoutList
 from hypothesis import given
 from hypothesis import strategies as st
 
-Entry = Item[CompletionRecord]
+Entry = tuple[Position, CompletionRecord]
 OF = SpoutList(kind=ListKind.COMPLETIONS, incarnation="0123456789abcdef", spout_task="orders", spout_index=3)
 START = Cursor(of=OF)
 
@@ -48,7 +47,7 @@ def stored(shape: list[tuple[int, int]]) -> Stored:
     return found
 
 
-def give(shard: Stored, share: Share) -> ShardItems[int]:
+def give(shard: Stored, share: Share) -> ShardItems[ItemRun[int]]:
     """Read a shard as the store does: at least one, until there are enough or so many bytes."""
     behind = 0 if share.position is None else bisect_right([at for at, _ in shard], share.position)
     items: Stored = []
@@ -56,12 +55,12 @@ def give(shard: Stored, share: Share) -> ShardItems[int]:
         items.append(item)
         if sum(size for _, size in items) >= share.max_bytes:
             break
-    return ShardItems(items=items, size=sum(size for _, size in items), more=behind + len(items) < len(shard))
+    return ShardItems(items=ItemRun(items), size=sum(size for _, size in items), more=behind + len(items) < len(shard))
 
 
-def read_page(shards: list[Stored], cursor: Cursor, limit: int) -> tuple[PageBuilder[int], int, int]:
+def read_page(shards: list[Stored], cursor: Cursor, limit: int) -> tuple[PageBuilder[ItemRun[int]], int, int]:
     """Gather a page; gives it, how many rounds it took, and how many bytes were read for it."""
-    page: PageBuilder[int] = PageBuilder(cursor, range(len(shards)), limit)
+    page: PageBuilder[ItemRun[int]] = PageBuilder(cursor, range(len(shards)), limit)
     rounds = size = 0
     while shares := page.shares():
         rounds += 1
@@ -81,8 +80,8 @@ def test_page_by_page_every_completion_comes_once_and_in_order(shapes: list[list
         page, _, _ = read_page(shards, cursor, limit)
         taken = page.take()
         for shard, items in taken.items():
-            read[shard] += items
-        cursor = cursor.behind({shard: items[-1][0] for shard, items in taken.items()})
+            read[shard] += items.items
+        cursor = cursor.behind({shard: items.end for shard, items in taken.items()})
         if not taken:
             break
     assert read == shards
@@ -93,7 +92,7 @@ def test_a_page_is_full_or_large_or_the_last(shapes: list[list[tuple[int, int]]]
     """Clients rely on it: a page of fewer completions and less than a megabyte was the last when it was read."""
     shards = [stored(shape) for shape in shapes]
     page, rounds, size = read_page(shards, START, limit)
-    items = [item for shard in page.take().values() for item in shard]
+    items = [item for shard in page.take().values() for item in shard.items]
     everything = sum(map(len, shards))
     assert len(items) == min(limit, everything) or sum(size for _, size in items) >= PAGE_BYTES
     assert page.more or len(items) == everything
@@ -122,19 +121,19 @@ def test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round() -> No
 
 
 def test_a_page_of_some_shards_asks_no_others() -> None:
-    page: PageBuilder[int] = PageBuilder(START, [5, 2], 10)
+    page: PageBuilder[ItemRun[int]] = PageBuilder(START, [5, 2], 10)
     assert list(page.shares()) == [2, 5]
-    page.add(5, ShardItems(items=[(Position(ms=1, seq=0, offset=1), 50)], size=50, more=False))
+    page.add(5, ShardItems(items=ItemRun([(Position(ms=1, seq=0, offset=1), 50)]), size=50, more=False))
     assert list(page.shares()) == [2]
-    page.add(2, ShardItems(items=[], size=0, more=False))
+    page.add(2, ShardItems(items=ItemRun([]), size=0, more=False))
     assert (page.shares(), list(page.take()), page.more) == ({}, [5], False)
 
 
 def test_a_shard_is_read_on_behind_what_it_gave() -> None:
     at, behind = Position(ms=4, seq=0, offset=2), Position(ms=9, seq=0, offset=1)
-    page: PageBuilder[int] = PageBuilder(START.behind({0: at}), [0], 1_000)
+    page: PageBuilder[ItemRun[int]] = PageBuilder(START.behind({0: at}), [0], 1_000)
     assert (page.shares()[0].entry, page.shares()[0].offset) == ("4-0", 2)
-    page.add(0, ShardItems(items=[(behind, 50)], size=50, more=True))
+    page.add(0, ShardItems(items=ItemRun([(behind, 50)]), size=50, more=True))
     assert (page.shares()[0].entry, page.shares()[0].offset) == ("9-0", 1)
     assert (PageBuilder(START, [0], 1).shares()[0].entry, PageBuilder(START, [0], 1).shares()[0].offset) == ("", 0)
 
@@ -196,17 +195,21 @@ def entry(ms: int, root_id: int) -> Entry:
 )
 def test_from_each_shard_its_oldest_are_taken(ages: list[list[int]], limit: int) -> None:
     found = [[entry(ms, 1) for ms in shard] for shard in ages]
-    taken = take_fairly(found, limit)
+    taken = take_fairly([*map(ItemRun, found)], limit)
     assert sum(map(len, taken.values())) == min(limit, sum(map(len, found)))
     for shard, entries in taken.items():
         assert entries
-        assert entries == found[shard][: len(entries)]
+        assert entries.items == found[shard][: len(entries)]
 
 
 def test_what_cannot_be_divided_goes_to_the_shard_where_the_oldest_waits() -> None:
     found = [[entry(30, 1), entry(31, 2)], [], [entry(10, 3), entry(40, 4)], [entry(20, 5)]]
-    assert {shard: len(entries) for shard, entries in take_fairly(found, 1).items()} == {2: 1}
-    assert {shard: len(entries) for shard, entries in take_fairly(found, 4).items()} == {0: 1, 2: 2, 3: 1}
+    assert {shard: len(entries) for shard, entries in take_fairly([*map(ItemRun, found)], 1).items()} == {2: 1}
+    assert {shard: len(entries) for shard, entries in take_fairly([*map(ItemRun, found)], 4).items()} == {
+        0: 1,
+        2: 2,
+        3: 1,
+    }
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -215,11 +218,11 @@ def test_no_shard_waits_behind_one_that_never_empties_even_if_the_limit_is_small
     found = [[entry(next(clock), 1) for _ in range(5)], [entry(50, 2)], [entry(60, 3)], [entry(70, 4)]]
     met = set[int]()
     for _ in range(12):
-        found = _without(found, taken := take_fairly(found, limit))
-        met |= {done.root_id for entries in taken.values() for _, done in entries}
+        found = _without(found, taken := take_fairly([*map(ItemRun, found)], limit))
+        met |= {done.root_id for entries in taken.values() for _, done in entries.items}
         found[0].extend(entry(next(clock), 1) for _ in range(limit))
     assert met == {1, 2, 3, 4}
 
 
-def _without(found: list[list[Entry]], taken: dict[int, Sequence[Entry]]) -> list[list[Entry]]:
+def _without(found: list[list[Entry]], taken: dict[int, ItemRun[CompletionRecord]]) -> list[list[Entry]]:
     return [entries[len(taken.get(shard, ())) :] for shard, entries in enumerate(found)]

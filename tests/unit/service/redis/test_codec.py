@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from acker_protocol.operations import (
     Ack,
-    CompletionRecord,
     Fail,
     Init,
     Operation,
@@ -15,23 +14,20 @@ from acker_protocol.operations import (
     ResetTimeout,
 )
 from acker_service.redis.codec import (
-    EPOCH_MS,
     Fingerprint,
     Layout,
     OperationResult,
     ShardRequest,
-    decode_completions,
     decode_results,
     edge_hash,
     encode_operation,
     encode_positions,
     fingerprint,
-    split_completions,
 )
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.strategies import ids, messages, names, texts
+from tests.support.strategies import ids, messages
 
 LAYOUT = Layout(shards=4, buckets=4_096)
 ROOT = "00000000000000a1"
@@ -328,72 +324,3 @@ def test_every_word_has_a_letter_and_no_words_are_no_answers() -> None:
 def test_a_letter_that_no_word_has_is_a_fault() -> None:
     with pytest.raises(KeyError):
         decode_results("px")
-
-
-# Written by hand from the head of lua/completions.lua.
-ACKED = "00000000000000a10000000001000000000d00"
-FAILED = "ffffffffffffffff000000000001000000001d0002c3a900026e6f000162"
-
-
-def test_completions_are_unpacked_as_the_library_writes_them() -> None:
-    assert list(decode_completions(bytes.fromhex(ACKED + FAILED), "orders")) == [
-        CompletionRecord(
-            root_id=0xA1,
-            spout_task="orders",
-            outcome=Outcome.ACKED,
-            message_id=None,
-            reason=None,
-            component=None,
-            started_ms=1_577_836_800_001,
-            at_ms=1_577_836_800_013,
-        ),
-        CompletionRecord(
-            root_id=2**64 - 1,
-            spout_task="orders",
-            outcome=Outcome.FAILED,
-            message_id="é",
-            reason="no",
-            component="b",
-            started_ms=1_577_836_800_000,
-            at_ms=1_577_836_800_000 + 2**32,
-        ),
-    ]
-
-
-def test_an_empty_entry_has_no_completions() -> None:
-    assert list(decode_completions(b"", "orders")) == []
-
-
-def written(done: CompletionRecord) -> bytes:
-    """A completion as lua/completions.lua writes it."""
-    flags, tail = [Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT].index(done.outcome), b""
-    for flag, text in ((4, done.message_id), (8, done.reason), (16, done.component)):
-        if text is not None:
-            flags, tail = flags | flag, tail + struct.pack(">H", len(text.encode())) + text.encode()
-    times = b"".join((at - EPOCH_MS).to_bytes(5, "big") for at in (done.started_ms, done.at_ms))
-    return done.root_id.to_bytes(8, "big") + times + bytes([flags]) + tail
-
-
-times = st.integers(EPOCH_MS, EPOCH_MS + 2**40 - 1)
-completions = st.builds(
-    CompletionRecord,
-    root_id=ids,
-    spout_task=st.just("orders"),
-    outcome=st.sampled_from(Outcome),
-    message_id=st.none() | texts,
-    reason=st.none() | texts,
-    component=st.none() | names,
-    started_ms=times,
-    at_ms=times,
-)
-
-
-@given(st.lists(completions, max_size=5))
-def test_whatever_stands_in_an_entry_is_read_back_in_its_order(entry: list[CompletionRecord]) -> None:
-    assert list(decode_completions(b"".join(map(written, entry)), "orders")) == entry
-    assert list(split_completions(b"".join(map(written, entry)))) == [*map(written, entry)]
-
-
-def test_times_have_room_for_decades() -> None:
-    assert EPOCH_MS == 1_577_836_800_000
-    assert EPOCH_MS + 2**40 > 2_600_000_000_000

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Annotated, Any
 
-import msgspec
 from acker_protocol.errors import InvalidRequest, MailboxOwned
 from acker_protocol.wire.completions import encode_completion
 from acker_protocol.wire.fields import text
@@ -75,7 +74,7 @@ def _add_reading(
             async with followers.following(found, spout_task, after) as follower:
                 return await wait.until(_has_completions, lambda: follower.read(limit, until), follower.waiter)
 
-        return Response(msgspec.json.encode(_show(await registry.with_current(topology, poll))), media_type=JSON)
+        return Response(await _show(await registry.with_current(topology, poll)), media_type=JSON)
 
 
 def _add_removal(
@@ -158,13 +157,17 @@ def make_dead_letter_router(
 
 
 def _has_completions(reading: ReadResult) -> bool:
-    return bool(reading.completions)
+    return bool(reading.count)
 
 
-def _show(reading: ReadResult) -> dict[str, Any]:
-    cursor = reading.cursor
-    documents = [encode_completion(done, incarnation=cursor.incarnation) for done in reading.completions]
-    return {"completions": documents, "cursor": cursor.encode()}
+async def _show(reading: ReadResult) -> bytes:
+    """Write a page as JSON; other requests run between the slices of a large one."""
+    slices: list[str] = []
+    for documents in reading.documents():
+        if slices:
+            await asyncio.sleep(0)
+        slices.append(",".join(documents))
+    return f'{{"completions":[{",".join(slices)}],"cursor":"{reading.cursor.encode()}"}}'.encode()
 
 
 def _show_dead_letter(letter: DeadLetter, incarnation: str) -> dict[str, Any]:

@@ -1,0 +1,211 @@
+"""Completions are read as the library packs them, and written as the contract has them."""
+
+import json
+import struct
+
+import msgspec
+import pytest
+from acker_protocol.operations import CompletionRecord, Outcome
+from acker_protocol.wire.completions import encode_completion
+from acker_service.mailboxes.runs import CompletionRun
+from acker_service.redis.completion_codec import (
+    ASCII,
+    EPOCH_MS,
+    UNICODE,
+    CompletionDocuments,
+    PackedCompletions,
+    decode_completions,
+)
+from acker_service.redis.mailbox_functions import ReadEntry
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.support.strategies import ids, names, texts
+
+INCARNATION = "0123456789abcdef"
+
+# Written by hand from the head of lua/completions.lua.
+ACKED = "00000000000000a10000000001000000000d00"
+FAILED = "ffffffffffffffff000000000001000000001d0002c3a900026e6f000162"
+
+
+def test_completions_are_unpacked_as_the_library_writes_them() -> None:
+    assert list(decode_completions(bytes.fromhex(ACKED + FAILED), "orders")) == [
+        CompletionRecord(
+            root_id=0xA1,
+            spout_task="orders",
+            outcome=Outcome.ACKED,
+            message_id=None,
+            reason=None,
+            component=None,
+            started_ms=1_577_836_800_001,
+            at_ms=1_577_836_800_013,
+        ),
+        CompletionRecord(
+            root_id=2**64 - 1,
+            spout_task="orders",
+            outcome=Outcome.FAILED,
+            message_id="é",
+            reason="no",
+            component="b",
+            started_ms=1_577_836_800_000,
+            at_ms=1_577_836_800_000 + 2**32,
+        ),
+    ]
+
+
+def test_an_empty_entry_has_no_completions() -> None:
+    assert list(decode_completions(b"", "orders")) == []
+
+
+def written(done: CompletionRecord) -> bytes:
+    """A completion as lua/completions.lua writes it."""
+    flags, tail = [Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT].index(done.outcome), b""
+    for flag, text in ((4, done.message_id), (8, done.reason), (16, done.component)):
+        if text is not None:
+            flags, tail = flags | flag, tail + struct.pack(">H", len(text.encode())) + text.encode()
+    times = b"".join((at - EPOCH_MS).to_bytes(5, "big") for at in (done.started_ms, done.at_ms))
+    return done.root_id.to_bytes(8, "big") + times + bytes([flags]) + tail
+
+
+times = st.integers(EPOCH_MS, EPOCH_MS + 2**40 - 1)
+completions = st.builds(
+    CompletionRecord,
+    root_id=ids,
+    spout_task=st.just("orders"),
+    outcome=st.sampled_from(Outcome),
+    message_id=st.none() | texts,
+    reason=st.none() | texts,
+    component=st.none() | names,
+    started_ms=times,
+    at_ms=times,
+)
+
+
+def split(completions: PackedCompletions) -> list[PackedCompletions]:
+    """Divide completions into single ones."""
+    found = []
+    while completions:
+        one, completions = completions.split(1)
+        found.append(one)
+    return found
+
+
+@given(st.lists(completions, max_size=5))
+def test_whatever_stands_in_an_entry_is_read_back_in_its_order(entry: list[CompletionRecord]) -> None:
+    assert list(decode_completions(b"".join(map(written, entry)), "orders")) == entry
+    assert [one.data for one in split(PackedCompletions(b"".join(map(written, entry))))] == [*map(written, entry)]
+
+
+def test_times_have_room_for_decades() -> None:
+    assert EPOCH_MS == 1_577_836_800_000
+    assert EPOCH_MS + 2**40 > 2_600_000_000_000
+
+
+# The JSON of the contract ---------------------------------------------------------------------------------------------
+
+ESCAPED = '"\\/\b\f\n\r\t\x00\x1f\x7f\x80é\u2028\ud7ff\ue000\uffff😀'
+"""A text with all that JSON escapes, or may escape."""
+
+any_text = st.none() | texts | st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.just(ESCAPED)
+with_any_texts = st.builds(
+    CompletionRecord,
+    root_id=ids,
+    spout_task=st.just("orders"),
+    outcome=st.sampled_from(Outcome),
+    message_id=any_text,
+    reason=any_text,
+    component=any_text,
+    started_ms=times,
+    at_ms=times,
+)
+without_texts = st.builds(
+    CompletionRecord,
+    root_id=ids,
+    spout_task=st.just("orders"),
+    outcome=st.sampled_from(Outcome),
+    message_id=st.none(),
+    reason=st.none(),
+    component=st.none(),
+    started_ms=times,
+    at_ms=times,
+)
+entries = st.lists(without_texts, max_size=6) | st.lists(with_any_texts, max_size=6)
+"""An entry without any text is counted and divided in another way than one with some."""
+EVERYTHING = [
+    CompletionRecord(
+        root_id=2**64 - 1 - number,
+        spout_task="orders",
+        outcome=outcome,
+        message_id=message_id,
+        reason=reason,
+        component=component,
+        started_ms=EPOCH_MS + 2**40 - 1,
+        at_ms=EPOCH_MS + number,
+    )
+    for number, (outcome, message_id, reason, component) in enumerate(
+        (outcome, message_id, reason, component)
+        for outcome in Outcome
+        for message_id in (None, "", ESCAPED)
+        for reason in (None, ESCAPED)
+        for component in (None, ESCAPED)
+    )
+]
+"""All outcomes with and without each text; the clock was set back since they began."""
+
+
+def by_msgspec(done: CompletionRecord) -> str:
+    return msgspec.json.encode(encode_completion(done, incarnation=INCARNATION)).decode()
+
+
+def by_json(done: CompletionRecord) -> str:
+    return json.dumps(encode_completion(done, incarnation=INCARNATION), separators=(",", ":"))
+
+
+@given(entries)
+@example(EVERYTHING)
+def test_completions_are_written_byte_for_byte_as_their_objects_are(entry: list[CompletionRecord]) -> None:
+    completions = PackedCompletions(b"".join(map(written, entry)))
+    assert completions.write(INCARNATION, UNICODE).documents == [*map(by_msgspec, entry)]
+    assert completions.write(INCARNATION, ASCII).documents == [*map(by_json, entry)]
+
+
+@given(entries)
+@example(EVERYTHING)
+def test_ids_and_ends_are_those_of_the_documents(entry: list[CompletionRecord]) -> None:
+    found = PackedCompletions(b"".join(map(written, entry))).write(INCARNATION, UNICODE)
+    documents = [json.loads(document) for document in found.documents]
+    assert found.ids == [document["id"] for document in documents]
+    assert found.ended_ms == [document["at_ms"] for document in documents] == [done.at_ms for done in entry]
+
+
+@given(entries, st.integers(0, 8), st.integers(0, 8))
+def test_a_part_of_an_entry_is_written_as_the_same_part_of_the_whole(
+    entry: list[CompletionRecord], skip: int, count: int
+) -> None:
+    packed = b"".join(map(written, entry))
+    whole = PackedCompletions(packed).write(INCARNATION, UNICODE).documents
+    part = PackedCompletions(packed, skip=skip)
+    assert (len(PackedCompletions(packed)), len(part)) == (len(entry), max(0, len(entry) - skip))
+    first, rest = part.split(count)
+    assert first.write(INCARNATION, UNICODE).documents == whole[skip:][:count]
+    assert rest.write(INCARNATION, UNICODE).documents == whole[skip:][count:]
+    assert first.data + rest.data == part.data == b"".join(map(written, entry[skip:]))
+
+
+def test_completions_are_written_behind_others() -> None:
+    found = CompletionDocuments()
+    for packed in (ACKED, FAILED):
+        PackedCompletions(bytes.fromhex(packed)).write(INCARNATION, UNICODE, found)
+    assert found == PackedCompletions(bytes.fromhex(ACKED + FAILED)).write(INCARNATION, UNICODE)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+def test_the_completions_of_a_shard_are_written_in_slices(limit: int) -> None:
+    read = [
+        ReadEntry(entry_id=(ms, 0), skipped=0, completions=PackedCompletions(bytes.fromhex(ACKED) * count))
+        for ms, count in enumerate([1, 0, 7, 2, 1], start=1)
+    ]
+    slices = [*CompletionRun(read).write(INCARNATION, UNICODE, limit)]
+    assert sum(map(len, slices)) == 11
+    assert all(limit <= len(some) < 2 * limit for some in slices[:-1])
