@@ -129,7 +129,8 @@ def serve(**options: Any) -> None:
         settings = read_settings(**options)
         _check_keys(settings)
         _check_store_options(settings)
-        start_logging(level=settings.log_level, style=settings.log_format)
+        process = "supervisor" if settings.processes > 1 else None
+        start_logging(level=settings.log_level, style=settings.log_format, process=process)
         log_service_links()
         _serve(settings)
     except (RuntimeError, ValueError) as error:
@@ -160,7 +161,10 @@ def _serve(settings: Settings) -> None:
     """Serve until a signal. Importing the server takes a second, which errors and the other commands are spared."""
     with claim(settings) as sockets:
         _log.info("%s", _start_line(settings, address(settings, sockets)))
-        from acker_service.server import serve as serve_forever  # noqa: PLC0415
+        if settings.processes > 1:
+            from acker_service.supervisor import supervise as serve_forever  # noqa: PLC0415
+        else:
+            from acker_service.server import serve as serve_forever  # noqa: PLC0415
 
         with contextlib.suppress(asyncio.CancelledError):  # a signal came before the server handled signals
             uvloop.run(serve_forever(settings, sockets))
@@ -174,8 +178,9 @@ def _start_line(settings: Settings, where: str) -> str:
         store = f"an embedded one, data folder {settings.data_dir.absolute()}"
     keys = configured_keys(settings.keys_file)
     named = "none, every request is allowed" if keys is None else f"{len(keys)} in {settings.keys_file}"
+    processes = f"processes: {settings.processes}; " if settings.processes > 1 else ""
     return (
-        f"acker {VERSION} starts; address: {where}; role: {settings.role.value}; store: {store}; "
+        f"acker {VERSION} starts; address: {where}; role: {settings.role.value}; {processes}store: {store}; "
         f"durability: {settings.durability}; keys: {named}"
     )
 

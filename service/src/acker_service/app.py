@@ -15,8 +15,13 @@ from acker_service.http.routes import completions, health, operations, roots, sp
 from acker_service.settings import Role, Settings
 
 
-def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> Application:
-    """Build the application. Setting ``stopping`` ends long polls and streams, and makes it not ready."""
+def make_app(
+    parts: Components, settings: Settings, stopping: asyncio.Event, gather: health.Gather | None = None
+) -> Application:
+    """Build the application. Setting ``stopping`` ends long polls and streams, and makes it not ready.
+
+    ``gather`` gives the metrics of all processes that serve this address; None: this one serves alone.
+    """
     app = Application(
         title="Acker",
         version=VERSION,
@@ -25,7 +30,8 @@ def make_app(parts: Components, settings: Settings, stopping: asyncio.Event) -> 
         redoc_url=None,
         redirect_slashes=False,
     )
-    for router in (*_contract_routers(parts, settings, stopping), *_monitoring_routers(parts, settings, stopping)):
+    monitoring = _monitoring_routers(parts, settings, stopping, gather)
+    for router in (*_contract_routers(parts, settings, stopping), *monitoring):
         app.include_router(router)
     auth.install(app, configured_keys(settings.keys_file))
     if settings.role is not Role.WORKER:
@@ -108,10 +114,14 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
     ]
 
 
-def _monitoring_routers(parts: Components, settings: Settings, stopping: asyncio.Event) -> list[APIRouter]:
+def _monitoring_routers(
+    parts: Components, settings: Settings, stopping: asyncio.Event, gather: health.Gather | None
+) -> list[APIRouter]:
     """Build the routers of the index, the probes and the metrics, which every role has."""
     return [
         health.make_index_router(serves_contract=settings.role is not Role.WORKER),
         health.make_router(readiness=parts.readiness, expiry=parts.expiry, stopping=stopping),
-        health.make_metrics_router(monitor=parts.monitor, backpressure=parts.backpressure, metrics=parts.metrics),
+        health.make_metrics_router(
+            monitor=parts.monitor, backpressure=parts.backpressure, metrics=parts.metrics, gather=gather
+        ),
     ]

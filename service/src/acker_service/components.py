@@ -1,10 +1,14 @@
 """Builds the parts of the service on one Redis; only the wiring holds them together."""
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
 
 from acker_protocol.errors import StoreUnavailable
 
+from acker_service.background import cancel_and_wait
 from acker_service.delivery.leases import LeaseStore
 from acker_service.mailboxes.dead_letters import DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers, ReadCoalescer
@@ -17,13 +21,15 @@ from acker_service.monitoring.snapshot import BacklogReader, StoreMonitor
 from acker_service.operations.applier import Applier
 from acker_service.operations.single import SingleApplier
 from acker_service.redis.client import RedisClient
-from acker_service.redis.durability import RELAXED, Durability
+from acker_service.redis.durability import RELAXED, Durability, Mode, read_durability
+from acker_service.redis.embedded import EmbeddedServer
 from acker_service.redis.errors import PermissionDenied
 from acker_service.redis.requirements import ServerRequirements
 from acker_service.roots.expiry import RootExpiry
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots
 from acker_service.roots.reading import RootReader
+from acker_service.settings import Settings
 from acker_service.topologies.config import BUCKETS
 from acker_service.topologies.deletion import SpoutDeleter, TopologyDeleter
 from acker_service.topologies.registry import DEFAULT, TopologyRegistry
@@ -96,18 +102,19 @@ class Components:
         self.leases = LeaseStore(self.redis, self.shards)
         self._wake_task: asyncio.Task[None] | None = None
 
-    async def open(self) -> None:
+    async def open(self, *, is_checked: bool = False) -> None:
         """Load the function library into Redis and create the default topology.
 
         If the store does not answer yet, this returns: every use of it retries. Raises `ValueError` for a store that
-        must not be used.
+        must not be used. ``is_checked``: another process has checked the store, and logged its warnings.
         """
         try:
-            if violation := await self._requirements.violation():
-                raise ValueError(violation)
-            await self._requirements.log_warnings()
+            if not is_checked:
+                if violation := await self._requirements.violation():
+                    raise ValueError(violation)
+                await self._requirements.log_warnings()
             await self.redis.load()
-            if violation := await self._requirements.rights_violation():
+            if not is_checked and (violation := await self._requirements.rights_violation()):
                 raise ValueError(violation)
             await self.registry.refresh(DEFAULT)
         except PermissionDenied as error:
@@ -135,3 +142,45 @@ class Components:
         await stopping.wait()
         self.mailbox_notifier.wake_all()
         self.root_notifier.wake_all()
+
+
+def make_components(url: str, settings: Settings) -> Components:
+    """Build the parts of the service on the Redis at ``url``, as the settings demand."""
+    return Components(
+        url,
+        window_ms=settings.idempotency_window_ms,
+        spout_idle_ms=settings.spout_idle_ms,
+        mailbox_max=settings.mailbox_max,
+        max_spouts=settings.max_spouts,
+        max_early=settings.max_early,
+        buckets=settings.buckets,
+        durability=read_durability(settings.durability),
+        fsync_asserted=settings.fsync_asserted,
+        supervised=settings.redis_url is None,
+    )
+
+
+@contextlib.asynccontextmanager
+async def store_url(settings: Settings) -> AsyncIterator[str]:
+    """Give the URL of the configured Redis, or run an embedded one."""
+    if settings.redis_url is not None:
+        yield settings.redis_url
+        return
+    sync = "always" if read_durability(settings.durability).mode is Mode.FSYNC else "everysec"
+    embedded = EmbeddedServer(settings.data_dir, port=settings.store_port, sync=sync)
+    try:
+        await embedded.start()
+        async with running(embedded.supervise()):
+            yield embedded.url
+    finally:
+        await embedded.stop()
+
+
+@contextlib.asynccontextmanager
+async def running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a loop in the background for as long as the block lasts."""
+    task = asyncio.create_task(loop)
+    try:
+        yield
+    finally:
+        await cancel_and_wait(task)

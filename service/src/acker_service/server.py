@@ -7,46 +7,61 @@ import logging
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from acker_service.app import load_limits, make_app
-from acker_service.background import cancel_and_wait
 from acker_service.claims import address, in_use
-from acker_service.components import Components
+from acker_service.components import Components, make_components, running, store_url
 from acker_service.http import auth
 from acker_service.http.connection import Connection, limited
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
+from acker_service.http.routes.health import Gather
 from acker_service.metrics.instruments import HttpMetrics
-from acker_service.redis.durability import Mode, read_durability
-from acker_service.redis.embedded import EmbeddedServer
 from acker_service.settings import Role, Settings, setting
+from acker_service.stop_signals import GRACE_S, SIGNALS, cancel_start_on_signals, stop_line
 from acker_service.worker import Worker
 
 _log = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GRACE_S = 10
-"""How long requests in flight may take after a stop signal, or once the process has drained."""
 RESERVED_FILES = 256
 """Open files beside client connections: connections to Redis, the log, connections that are being refused."""
 
 
-class UvicornServer(uvicorn.Server):
-    """uvicorn's server, which at a signal ends all waits, drains and then returns.
+class StoppableServer(uvicorn.Server):
+    """uvicorn's server, which ends all waits when it stops, and may drain before.
 
-    At SIGTERM it drains: for ``drain_s`` it serves on, with `Connection: close` in every answer, so that callers leave
-    before idle connections are closed. SIGINT, or a second signal, ends it without draining.
+    While it drains it serves on, with `Connection: close` in every answer, so that callers leave before idle
+    connections are closed.
     """
 
-    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event, *, address: str, drain_s: float = 0.0) -> None:
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
         super().__init__(config)
-        self._stopping, self._address, self._drain_s = stopping, address, drain_s
+        self._stopping = stopping
+
+    def drain(self) -> None:
+        """Be not ready, end all waits, and let callers leave."""
+        self._stopping.set()
+        for connection in self.server_state.connections:
+            if isinstance(connection, Connection):
+                connection.announce_close()
+
+    def end(self, number: int) -> None:
+        """End because of a signal, once the requests in flight are answered; a second SIGINT ends it at once."""
+        self._stopping.set()
+        self.handle_exit(number, None)
+
+
+class UvicornServer(StoppableServer):
+    """A server that stops at a signal. At SIGTERM it drains for ``drain_s``; SIGINT, or a second signal, ends it."""
+
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event, *, address: str, drain_s: float = 0.0) -> None:
+        super().__init__(config, stopping)
+        self._address, self._drain_s = address, drain_s
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -72,27 +87,12 @@ class UvicornServer(uvicorn.Server):
 
     def _stop(self, number: int) -> None:
         drains = number == signal.SIGTERM and self._drain_s > 0 and not self._stopping.is_set()
-        drain = f"answers on for {self._drain_s:g} s with Connection: close, then " if drains else ""
-        _log.info("stops at %s: %srequests in flight have %d s to end", signal.Signals(number).name, drain, GRACE_S)
-        self._stopping.set()
+        _log.info("%s", stop_line(number, self._drain_s if drains else 0.0))
         if drains:
-            self._announce_close()
-            asyncio.get_running_loop().call_later(self._drain_s, self.handle_exit, number, None)
+            self.drain()
+            asyncio.get_running_loop().call_later(self._drain_s, self.end, number)
         else:
-            self.handle_exit(number, None)
-
-    def _announce_close(self) -> None:
-        for connection in self.server_state.connections:
-            if isinstance(connection, Connection):
-                connection.announce_close()
-
-
-def _cancel_start_on_signals() -> None:
-    """Let a signal cancel the start, with its clean-up, until the server handles signals."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    for number in SIGNALS:
-        loop.add_signal_handler(number, task.cancel)
+            self.end(number)
 
 
 async def serve(settings: Settings, sockets: list[socket.socket]) -> None:
@@ -102,39 +102,41 @@ async def serve(settings: Settings, sockets: list[socket.socket]) -> None:
     """
     where = address(settings, sockets)
     stopping = asyncio.Event()
-    _cancel_start_on_signals()
-    async with _redis_url(settings) as url:
-        parts = _components(url, settings)
-        worker = Worker(parts, settings)
-        try:
-            await parts.open()
-            parts.start(stopping)
-            parts.backpressure.start()
-            if settings.role is not Role.API:
-                worker.start()
-            app = make_app(parts, settings, stopping)
-            async with _watch_keys(app, settings.keys_file):
-                config = _uvicorn_config(app, settings, parts.metrics.http, stopping)
-                await UvicornServer(config, stopping, address=where, drain_s=_drain_s(settings)).serve(sockets)
-        finally:
-            await worker.stop()
-            await parts.close()
+    cancel_start_on_signals()
+    async with store_url(settings) as url:
+        parts = make_components(url, settings)
+        async with opened(parts, settings, stopping) as config:
+            await UvicornServer(config, stopping, address=where, drain_s=_drain_s(settings)).serve(sockets)
     _log.info("stopped")
 
 
 @contextlib.asynccontextmanager
-async def _redis_url(settings: Settings) -> AsyncIterator[str]:
-    """Give the URL of the configured Redis, or run an embedded one."""
-    if settings.redis_url is not None:
-        yield settings.redis_url
-        return
-    embedded = EmbeddedServer(settings.data_dir, port=settings.store_port, sync=_sync(settings))
+async def opened(
+    parts: Components,
+    settings: Settings,
+    stopping: asyncio.Event,
+    *,
+    is_checked: bool = False,
+    gather: Gather | None = None,
+) -> AsyncIterator[uvicorn.Config]:
+    """Open the parts, start the worker's tasks and build the application until the block ends; gives what to serve.
+
+    Where several processes serve, ``is_checked`` says that the supervisor has checked the store, and ``gather`` gives
+    the metrics of all of them.
+    """
+    worker = Worker(parts, settings)
     try:
-        await embedded.start()
-        async with _running(embedded.supervise()):
-            yield embedded.url
+        await parts.open(is_checked=is_checked)
+        parts.start(stopping)
+        parts.backpressure.start()
+        if settings.role is not Role.API:
+            worker.start()
+        app = make_app(parts, settings, stopping, gather)
+        async with _watch_keys(app, settings.keys_file):
+            yield _uvicorn_config(app, settings, parts.metrics.http, stopping)
     finally:
-        await embedded.stop()
+        await worker.stop()
+        await parts.close()
 
 
 @contextlib.asynccontextmanager
@@ -143,37 +145,8 @@ async def _watch_keys(app: FastAPI, path: Path | None) -> AsyncIterator[None]:
     if path is None:
         yield
         return
-    async with _running(KeysFile(path).watch(lambda keys: auth.install(app, keys))):
+    async with running(KeysFile(path).watch(lambda keys: auth.install(app, keys))):
         yield
-
-
-@contextlib.asynccontextmanager
-async def _running(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run a loop in the background for as long as the block lasts."""
-    task = asyncio.create_task(loop)
-    try:
-        yield
-    finally:
-        await cancel_and_wait(task)
-
-
-def _components(url: str, settings: Settings) -> Components:
-    return Components(
-        url,
-        window_ms=settings.idempotency_window_ms,
-        spout_idle_ms=settings.spout_idle_ms,
-        mailbox_max=settings.mailbox_max,
-        max_spouts=settings.max_spouts,
-        max_early=settings.max_early,
-        buckets=settings.buckets,
-        durability=read_durability(settings.durability),
-        fsync_asserted=settings.fsync_asserted,
-        supervised=settings.redis_url is None,
-    )
-
-
-def _sync(settings: Settings) -> str:
-    return "always" if read_durability(settings.durability).mode is Mode.FSYNC else "everysec"
 
 
 def _load_limits(settings: Settings) -> LoadLimits:

@@ -122,6 +122,9 @@ class Settings(BaseSettings):
     )
     backlog: int = Field(default=2_048, ge=1, le=65_535, description="Connections that may wait to be accepted")
     role: Role = Field(default=Role.ALL, description="What this process does: all, api or worker")
+    processes: int = Field(
+        default=1, ge=1, le=128, description="Processes that serve the API; beyond 1 the worker has one of its own"
+    )
     callback_allow_cidrs: Annotated[str, AfterValidator(_checked(read_networks))] = Field(
         default="", description="Networks that are not public, to which webhooks may go [none]"
     )
@@ -179,6 +182,21 @@ class Settings(BaseSettings):
                 f"a process of role {self.role.value} shares a store with others, and an embedded one is its own: "
                 f"name a Redis with {setting('redis_url')}, or leave out {setting('role')}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _processes_have_work(self) -> "Settings":
+        if self.processes > 1 and self.role is Role.WORKER:
+            raise ValueError(
+                f"{setting('processes')} is {self.processes}, and a worker is one process: leave it out, or choose "
+                f"another role with {setting('role')}"
+            )
+        for name in ("max_in_flight", "max_connections"):
+            if getattr(self, name) < self.processes:
+                raise ValueError(
+                    f"{setting('processes')} is {self.processes}, and each process needs a part of {setting(name)}, "
+                    f"which is {getattr(self, name)}: raise it, or choose fewer processes"
+                )
         return self
 
     @model_validator(mode="after")

@@ -14,16 +14,22 @@ SETTLE_S = 1.0
 _ONCE = {"once": True}
 """Marks the records of a `ProblemLog`, which repeats none: no filter drops them."""
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_TEXT_OF_PROCESS = "%(asctime)s %(levelname)-7s [{process}] %(name)s: %(message)s"
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one line of JSON."""
+    """Writes a record as one line of JSON; ``process`` names the process that logs it, where there are several."""
+
+    def __init__(self, process: str | None = None) -> None:
+        super().__init__()
+        self._process = {} if process is None else {"process": process}
 
     def format(self, record: logging.LogRecord) -> str:
         """Write the record's time, level, logger and message, and the traceback if there is one."""
         line: dict[str, Any] = {
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
+            **self._process,
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -148,10 +154,11 @@ class _ServerLog(logging.Filter):
         return True
 
 
-def start_logging(*, level: str, style: str) -> None:
-    """Log to standard error, as text or as lines of JSON."""
+def start_logging(*, level: str, style: str, process: str | None = None) -> None:
+    """Log to standard error, as text or as lines of JSON; ``process`` names this process in every line."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if style == "json" else logging.Formatter(_TEXT))
+    text = _TEXT if process is None else _TEXT_OF_PROCESS.format(process=process)
+    handler.setFormatter(JsonFormatter(process) if style == "json" else logging.Formatter(text))
     handler.addFilter(RateLimitFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     server = logging.getLogger("uvicorn.error")

@@ -4,7 +4,7 @@ Each part of the service is handed the metrics that it counts; this package impo
 registry of its own, so that two ackers in one process count apart. What Redis itself counts is read at each scrape.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
@@ -18,6 +18,7 @@ from acker_service.metrics.instruments import (
     PeriodicMetrics,
     RedisMetrics,
 )
+from acker_service.metrics.snapshots import encode_snapshot, merge_snapshots
 from acker_service.metrics.store_collector import StoreStats, families
 
 
@@ -39,12 +40,19 @@ class Metrics:
         """Set the version that the build metric shows."""
         self._build.info({"version": version})
 
-    def write(self, accept: str, stats: StoreStats | None) -> tuple[bytes, str]:
+    def snapshot(self) -> bytes:
+        """Encode what this process has counted, for `merge_snapshots` in another process."""
+        return encode_snapshot(self._registry.collect())
+
+    def write(
+        self, accept: str, stats: StoreStats | None, snapshots: Iterable[bytes] | None = None
+    ) -> tuple[bytes, str]:
         """Write a scrape as Prometheus's text or as OpenMetrics, whichever ``accept`` prefers; gives body and type.
 
-        ``stats`` None: the store does not answer.
+        ``stats`` None: the store does not answer. ``snapshots`` are those of all processes that serve one address, this
+        one included; without any, this process serves alone.
         """
-        scrape = _Scrape(self._registry, stats)
+        scrape = _Scrape(list(self._registry.collect()) if snapshots is None else merge_snapshots(snapshots), stats)
         try:
             encode, content_type = choose_encoder(accept)
             return encode(scrape), content_type
@@ -54,12 +62,12 @@ class Metrics:
 
 
 class _Scrape(Collector):
-    """Collects the counts of this process and the stats of the store."""
+    """Collects what processes counted and the stats of the store."""
 
-    def __init__(self, registry: CollectorRegistry, stats: StoreStats | None) -> None:
-        self._registry, self._stats = registry, stats
+    def __init__(self, counted: Iterable[Metric], stats: StoreStats | None) -> None:
+        self._counted, self._stats = counted, stats
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics of this process, then those of the store."""
-        yield from self._registry.collect()
+        """Give what the processes counted, then the metrics of the store."""
+        yield from self._counted
         yield from families(self._stats)

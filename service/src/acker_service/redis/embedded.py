@@ -6,14 +6,12 @@ a second server off the same folder, which no Redis does by itself.
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import importlib.util
 import logging
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +23,7 @@ from acker_protocol.errors import StoreUnavailable
 
 from acker_service.background import periodically
 from acker_service.metrics.logs import ProblemLog
+from acker_service.parent_death import end_with_parent
 from acker_service.redis.node import Node
 
 LOCK_WAIT_S = 10.0
@@ -34,7 +33,6 @@ CHECK_INTERVAL_S = 0.2
 MIN_VERSION = (7, 0)
 
 _log = logging.getLogger(__name__)
-_PR_SET_PDEATHSIG = 1
 _CONFIG = """\
 port {port}
 bind 127.0.0.1
@@ -133,7 +131,7 @@ class EmbeddedServer:
                 stderr=log,
                 start_new_session=True,
                 pass_fds=(lock.fileno(),),
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - calls libc only
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - calls libc only
             )
         assert process.stdin is not None
         process.stdin.write(config)
@@ -199,8 +197,3 @@ async def _lock_folder(lock: IO[str], folder: Path) -> None:
             await asyncio.sleep(0.1)
         else:
             return
-
-
-def _die_with_parent() -> None:
-    """Ask Linux for SIGTERM when the thread that spawned this process ends; it has to be the main one."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,7 +1,7 @@
 """Routes of the index, of the probes and of the metrics."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from acker_protocol.errors import StoreUnavailable
@@ -15,6 +15,9 @@ from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.snapshot import StoreMonitor
 from acker_service.roots.expiry import RootExpiry
+
+Gather = Callable[[bytes], Awaitable[Sequence[bytes]]]
+"""Takes a snapshot of this process's metrics, and gives those of all processes that serve its address."""
 
 CHECK_TIMEOUT_S = 1.0
 
@@ -62,16 +65,19 @@ def make_router(*, readiness: Readiness, expiry: RootExpiry, stopping: asyncio.E
     return router
 
 
-def make_metrics_router(*, monitor: StoreMonitor, backpressure: Backpressure, metrics: Metrics) -> APIRouter:
-    """Build the route of the metrics."""
+def make_metrics_router(
+    *, monitor: StoreMonitor, backpressure: Backpressure, metrics: Metrics, gather: Gather | None = None
+) -> APIRouter:
+    """Build the route of the metrics; ``gather`` None: this process serves alone."""
     router = APIRouter(tags=["health"])
 
     @router.get("/metrics", name="metrics", response_class=Response)
     async def write_metrics(request: Request) -> Response:
-        """Give all metrics, as Prometheus's text or as OpenMetrics; without a store, those of this process only."""
+        """Give all metrics, as Prometheus's text or as OpenMetrics; without a store, those of the acker only."""
         stats = await _store_stats(monitor, backpressure)
         accept = ",".join(request.headers.getlist("accept"))
-        body, content_type = await asyncio.to_thread(metrics.write, accept, stats)
+        snapshots = None if gather is None else await gather(metrics.snapshot())
+        body, content_type = await asyncio.to_thread(metrics.write, accept, stats, snapshots)
         return Response(body, headers={"Content-Type": content_type})
 
     return router
