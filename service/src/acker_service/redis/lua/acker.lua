@@ -15,11 +15,11 @@
 
     K         string  stamp: incarnation (16 hex digits) and version (10 digits); a trailing x makes it a tombstone,
                       which lasts one day
-    r<b>      hash    bucket b (4 raw bytes) of roots: root id (8 raw bytes) -> record (see record.lua) or, of a finished
-                      root, marker (see buckets.lua); TTL 21 days as a backstop
+    r<b>      hash    bucket b (4 raw bytes) of roots: root id (8 raw bytes) -> record (record.lua) or, of a finished root,
+                      marker (buckets.lua); TTL 21 days as a backstop
     x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure
     due       zset    bucket (4 raw bytes) -> earliest deadline or expiry in it; a hint when to look, the record decides
-    slices    string  when outcomes expire (see buckets.lua)
+    slices    string  when outcomes expire (buckets.lua)
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
                             of the request were refused
     n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that.

@@ -68,8 +68,8 @@ do
         for half = 0, 1 do unlink(base, { 'p0:' .. bucket .. half, 'p1:' .. bucket .. half }) end
       end
     end
-    redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'pending', base .. 'unread', base .. 'heads', base .. 'tips',
-      base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
+    redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'pending', base .. 'unread', base .. 'heads',
+      base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
       base .. 'failing', base .. 'dead', base .. 'early')
     return { 'ok' }
   end
@@ -85,8 +85,8 @@ do
     save_root(call, root)
   end
 
-  -- Fails a bucket, or a part of an overfull one. Removes what it saw of a part, so that the next call finds the next. A
-  -- bucket that was seen whole leaves the index, where nothing is scored again (was_due is 0): it is removed next.
+  -- Fails a bucket, or a part of an overfull one. Removes what it saw of a part, so that the next call finds the next.
+  -- A bucket that was seen whole leaves the index, where nothing is scored again (was_due is 0): it is removed next.
   local function fail_bucket(call, bucket)
     local key = call.base .. 'r' .. bucket
     local cursor, fields = '0', {}

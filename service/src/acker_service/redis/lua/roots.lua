@@ -125,7 +125,9 @@ do
       local fields, next_cursor = read_part(call, bucket, cursor)
       local roots = pending_roots(call, bucket, fields, min_age)
       local n = #reply
-      if #roots > 0 then reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = score, bucket_number(bucket), cursor, roots end
+      if #roots > 0 then
+        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = score, bucket_number(bucket), cursor, roots
+      end
       wanted, budget, cursor = wanted - #roots / 7, budget - #fields / 2 - 1, next_cursor
       if cursor == '0' then bucket, score = next_bucket() end
     end
