@@ -7,7 +7,7 @@ from acker_protocol.routes import IDEMPOTENCY_REPLAYED
 from acker_service.components import Components
 
 from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
-from tests.support.redis_side import at, find
+from tests.support.redis_side import forget_outcomes
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +86,7 @@ async def test_a_repeated_fail_that_came_early_is_a_duplicate_once_the_root_is_p
     await call.put(retention_ms=1_000)
     await call.words(init(R, E))
     await call.post(fail(R), key="k")
-    await forget(parts)
+    await forget_outcomes(parts)
     await call.post(init(R, E))
     assert await call.word(fail(R), key="k") == "duplicate"
     assert await call.word(ack(R, E)) == "acked"
@@ -95,7 +95,7 @@ async def test_a_repeated_fail_that_came_early_is_a_duplicate_once_the_root_is_p
 async def test_a_repeat_on_a_root_no_longer_known_is_a_duplicate(call: Caller, parts: Components) -> None:
     ops = (init(R), init(S, E), ack(S, E), fail(S), reset_timeout(S))
     await call.words(*ops, key="k")
-    await forget(parts)
+    await forget_outcomes(parts)
     again = await call.batch(*ops, key="k")
     assert (again.json()["results"], is_replayed(again)) == (["duplicate"] * 5, True)
     assert {(await call.root(root))["code"] for root in (R, S)} == {"unknown_root"}
@@ -103,7 +103,7 @@ async def test_a_repeat_on_a_root_no_longer_known_is_a_duplicate(call: Caller, p
 
 async def test_a_repeated_init_whose_root_another_emit_holds_is_a_conflict(call: Caller, parts: Components) -> None:
     await call.post(init(R), key="k")
-    await forget(parts)
+    await forget_outcomes(parts)
     await call.post(init(R, E, message_id="another"))
     answer = await call.post(init(R), key="k")
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
@@ -221,13 +221,7 @@ async def test_a_single_init_that_is_repeated_when_another_has_its_root_is_a_con
     call: Caller, parts: Components
 ) -> None:
     await call.post(init(R), key="k")
-    await forget(parts)
+    await forget_outcomes(parts)
     await call.post(init(R, E, spout_task="others"))
     answer = await call.post(init(R), key="k")
     assert (answer.status_code, answer.json()["code"], is_replayed(answer)) == (409, "conflict", True)
-
-
-async def forget(parts: Components) -> None:
-    """Let the outcomes of finished roots be forgotten, as they are after the retention."""
-    for key in await find(parts, "acker:*:f[01]:*"):
-        await at(parts, "DEL", key)

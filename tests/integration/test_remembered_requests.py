@@ -15,7 +15,7 @@ from acker_service.topologies.spouts import UNREGISTERED
 from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
-from tests.support.redis_side import ask, at, find
+from tests.support.redis_side import ask, at, find, forget_outcomes
 
 pytestmark = pytest.mark.anyio
 
@@ -47,12 +47,6 @@ def set_full(parts: Components, monkeypatch: pytest.MonkeyPatch) -> Callable[[bo
     return set_full
 
 
-async def forget(parts: Components) -> None:
-    """Let the outcomes of finished roots be forgotten, as they are after the retention."""
-    for key in await find(parts, "acker:*:f[01]:*"):
-        await at(parts, "DEL", key)
-
-
 async def replayed(call: Caller, op: Document, *, key: str) -> bool:
     return (await call.post(op, key=key)).headers.get(IDEMPOTENCY_REPLAYED) == "true"
 
@@ -79,7 +73,7 @@ async def test_a_batch_in_a_full_store_that_changed_something_remembers_what_was
     ops = (ack(4, E), init(12, E), init(16))
     assert await call.words(*ops, key="k") == ["acked", "store_full", "store_full"]
     set_full(False)
-    await forget(parts)
+    await forget_outcomes(parts)
     assert await call.words(*ops, key="k") == ["duplicate", REFUSED, REFUSED]
     assert (await call.root(12))["code"] == "unknown_root"
 
@@ -104,7 +98,7 @@ async def test_each_of_many_is_known_by_itself(capped: Caller, parts: Components
     first = await capped.words(*ops, key="k")
     assert first == (["pending", *[REFUSED] * (count - 2), "acked"] if count > 1 else ["pending"])
     await capped.post(ack(1, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     assert await capped.words(*ops, key="k") == ["duplicate" if word != REFUSED else REFUSED for word in first]
 
 
@@ -161,7 +155,7 @@ async def test_a_request_that_the_release_before_remembered_is_answered_as_it_di
     ops = (init(4), init(8, E), ack(12, E))
     assert await apply_v1(parts, *ops, key="k", slots=NO_SLOTS) == b"+eam"
     assert await capped.words(*ops, key="k") == ["finished", REFUSED, "early"]
-    await forget(parts)
+    await forget_outcomes(parts)
     assert await capped.words(*ops, key="k") == [REFUSED, REFUSED, "early"]
 
 
@@ -186,7 +180,7 @@ async def test_the_release_before_tells_again_which_operations_this_one_refused(
     assert await apply_v1(parts, *regrouped, key="k") == b"=ssA"
     assert await apply_v1(parts, *as_applied, key="k") == b"=Asm"
     await capped.post(init(12, E, F))
-    await forget(parts)
+    await forget_outcomes(parts)
     assert await apply_v1(parts, *regrouped, key="k") == b"=ssd"
 
 
@@ -196,7 +190,7 @@ async def test_the_release_before_tells_the_inits_that_this_one_refused_from_the
     ops = (init(4), init(8, E), init(12, E))
     assert await capped.words(*ops, key="k") == ["acked", "pending", REFUSED]
     await capped.post(ack(8, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     assert await apply_v1(parts, *ops, key="k") == b"=ddm"
 
 
@@ -290,7 +284,7 @@ async def test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_i
         replies = await call_shards(*args)
         asked.append(replies)
         if len(asked) == 1:
-            await forget(parts)
+            await forget_outcomes(parts)
         return replies
 
     monkeypatch.setattr(parts.applier, "_call_shards", forgetting)

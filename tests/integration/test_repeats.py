@@ -9,7 +9,7 @@ from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.components import Components
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
-from tests.support.redis_side import at, find
+from tests.support.redis_side import at, find, forget_outcomes
 
 pytestmark = pytest.mark.anyio
 
@@ -25,12 +25,6 @@ async def capped(call: Caller) -> Caller:
     return one
 
 
-async def forget(parts: Components) -> None:
-    """Let the outcomes of finished roots be forgotten, as they are after the retention."""
-    for key in await find(parts, "acker:*:f[01]:*"):
-        await at(parts, "DEL", key)
-
-
 async def packed_words(call: Caller, *ops: Document, key: str) -> list[str]:
     body = encode_packed(decode_batch({"ops": list(ops)}, max_operations=10_000))
     headers = {"Content-Type": CONTENT_TYPE, routes.IDEMPOTENCY_KEY: key}
@@ -44,7 +38,7 @@ async def test_after_the_retention_only_the_init_that_was_refused_is_said_to_be_
     ops = (init(4, E), init(8, E))
     assert await capped.words(*ops, key="k") == ["pending", REFUSED]
     await capped.post(ack(4, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     assert await capped.words(*ops, key="k") == ["duplicate", REFUSED]
     assert await capped.told() == [(4, "acked")]
 
@@ -55,7 +49,7 @@ async def test_an_obedient_client_sends_again_what_was_refused_and_nothing_is_to
     ops = (init(4, E), init(8, E), init(12, E))
     await capped.words(*ops, key="k")
     await capped.post(ack(4, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     await capped.put(max_spout_pending=None)
     repeated = await capped.words(*ops, key="k")
     sent_again = [op for op, word in zip(ops, repeated, strict=True) if word == REFUSED]
@@ -71,7 +65,7 @@ async def test_it_is_said_of_the_same_ones_whether_the_batch_is_packed_or_not(
     ops = (init(4, E), init(8, E), init(12))
     assert await packed_words(capped, *ops, key="k") == ["pending", REFUSED, "acked"]
     await capped.post(ack(4, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     for _ in range(2):
         assert await capped.words(*ops, key="k") == ["duplicate", REFUSED, "duplicate"]
         assert await packed_words(capped, *ops, key="k") == ["duplicate", REFUSED, "duplicate"]
@@ -86,7 +80,7 @@ async def test_it_is_said_of_the_same_ones_whatever_the_cap_is_then(
     first = await capped.words(*ops, key="k")
     assert first == ["pending", "early", REFUSED, "early", "acked", "early"]
     await capped.post(ack(4, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     await capped.put(**later)
     again = await capped.words(*ops, key="k")
     assert again == ["duplicate", "early", REFUSED, "early", "duplicate", "early"]
@@ -97,7 +91,7 @@ async def test_two_inits_of_one_root_are_told_apart(capped: Caller, parts: Compo
     ops = (init(4, E), init(8, E), init(8))
     assert await capped.words(*ops, key="k") == ["pending", REFUSED, "acked"]
     await capped.post(ack(4, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     assert await capped.words(*ops, key="k") == ["duplicate", REFUSED, "duplicate"]
 
 
@@ -108,7 +102,7 @@ async def test_one_of_many_is_found_again_in_every_shard(call: Caller, parts: Co
     first = await wide.words(*ops, key="k")
     assert first.count("pending") == 500
     await wide.words(*(ack(root, E) for root, word in enumerate(first, 1) if word == "pending"))
-    await forget(parts)
+    await forget_outcomes(parts)
     await wide.put(max_spout_pending=None)
     expected = ["duplicate" if word == "pending" else REFUSED for word in first]
     assert await wide.words(*ops, key="k") == expected
@@ -129,7 +123,7 @@ async def test_a_batch_whose_inits_were_all_refused_is_answered_so_again(capped:
     await capped.put(max_spout_pending=None)
     assert await capped.words(*ops, key="new") == ["pending"] * 2
     await capped.words(ack(8, E), ack(12, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     late = await capped.batch(*ops, key="k")
     assert (late.json()["results"], is_replayed(late)) == ([REFUSED] * 2, True)
     assert (await capped.root(8))["code"] == "unknown_root"
@@ -146,7 +140,7 @@ async def test_an_init_that_was_refused_alone_in_its_shard_is_not_applied_by_a_l
     taken, refused = sorted((4, 5), key=lambda root: first[root - 4] == REFUSED)
     await wide.post(ack(taken, E))
     await wide.words(init(refused), key="new")
-    await forget(parts)
+    await forget_outcomes(parts)
     late = await wide.batch(*ops, key="k")
     expected = {taken: "duplicate", refused: REFUSED}
     assert (late.json()["results"], is_replayed(late)) == ([expected[4], expected[5]], True)
@@ -161,7 +155,7 @@ async def test_a_keyed_ack_of_a_finished_root_does_not_touch_a_later_root_of_tha
 ) -> None:
     await call.words(init(4, E), fail(4))
     assert await call.word(ack(4, E), key="k") == "finished"
-    await forget(parts)
+    await forget_outcomes(parts)
     await call.post(init(4, E, F))
     repeated = await call.post(ack(4, E), key="k")
     assert (repeated.json()["state"], is_replayed(repeated)) == ("pending", True)
@@ -173,7 +167,7 @@ async def test_a_keyed_fail_of_a_finished_root_does_not_fail_a_later_root_of_tha
 ) -> None:
     await call.words(init(4))
     assert await call.word(fail(4), key="k") == "finished"
-    await forget(parts)
+    await forget_outcomes(parts)
     await call.post(init(4, E))
     await call.post(fail(4), key="k")
     assert (await call.root(4))["state"] == "pending"
@@ -185,7 +179,7 @@ async def test_a_keyed_operation_of_a_finished_root_begins_no_tree_when_it_is_re
 ) -> None:
     await call.words(init(4))
     await call.post(op, key="k")
-    await forget(parts)
+    await forget_outcomes(parts)
     repeated = await call.post(op, key="k")
     assert (repeated.json()["state"], is_replayed(repeated)) == ("duplicate", True)
     assert (await call.root(4))["code"] == "unknown_root"
@@ -196,7 +190,7 @@ async def test_an_init_that_was_a_conflict_is_not_said_to_have_been_applied(call
     ops = (init(4, E), init(8, E))
     assert await call.words(*ops, key="k") == ["conflict", "pending"]
     await call.post(ack(4, E))
-    await forget(parts)
+    await forget_outcomes(parts)
     first, second = await call.words(*ops, key="k")
     assert (first in {"conflict", REFUSED}, second) == (True, "pending")
     assert (await call.root(4))["code"] == "unknown_root"
@@ -215,7 +209,7 @@ async def test_a_batch_that_changed_nothing_is_known_in_all_its_shards(call: Cal
     await call.words(*(init(root) for root in range(1, 9)))
     ops = [ack(root, E) for root in range(1, 9)]
     assert await call.words(*ops, key="k") == ["finished"] * 8
-    await forget(parts)
+    await forget_outcomes(parts)
     again = await call.batch(*ops, key="k")
     assert (again.json()["results"], is_replayed(again)) == (["duplicate"] * 8, True)
 
@@ -235,7 +229,7 @@ async def test_a_repeated_request_does_not_make_its_spout_task_again_after_the_r
 ) -> None:
     await call.words(init(4), init(5), key="k")
     await delete_spout(call)
-    await forget(parts)
+    await forget_outcomes(parts)
     assert await call.words(init(4), init(5), key="k") == ["duplicate"] * 2
     assert (await call.spout())["code"] == "unknown_spout"
 

@@ -11,8 +11,6 @@ from tests.support.driven_store import DrivenStore
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
-FLAGS_AT = 25
-COUNTED = 128
 CONFIGURATION = TopologyConfig(ackers=1, buckets=1, message_timeout_ms=1_000)
 
 
@@ -51,15 +49,6 @@ def number(store: DrivenStore) -> int | None:
     """The number that the shard keeps; None: no key."""
     kept = store.command("GET", store.base + "early")
     return None if kept is None else int(kept)
-
-
-def forget_that_it_was_counted(store: DrivenStore, root_id: int) -> None:
-    """Make a record what the library of the release before wrote."""
-    name = root_id.to_bytes(8, "big")
-    record = bytearray(store.command("HGET", store.base + "r0", name))
-    assert record[FLAGS_AT] & COUNTED
-    record[FLAGS_AT] &= ~COUNTED
-    store.command("HSET", store.base + "r0", name, bytes(record))
 
 
 def test_a_shard_without_early_roots_keeps_no_number(store: DrivenStore) -> None:
@@ -109,40 +98,12 @@ def test_a_fail_by_hand_of_an_early_root_leaves_it_counted(store: DrivenStore) -
     assert number(store) == 1
 
 
-def test_early_roots_of_the_release_before_end_without_a_trace_in_the_number(store: DrivenStore) -> None:
-    """They were not counted when they began: neither their init nor their being dropped takes from the others."""
-    words(store, ack(1), ack(2))
-    for root_id in (1, 2):
-        forget_that_it_was_counted(store, root_id)
-    store.command("DEL", store.base + "early")
-    store.advance(600)
-    assert words(store, ack(3), ack(4), ack(5)) == ["early", "early", "store_full"]
-    words(store, init(1))
-    assert number(store) == 2
-    store.advance(401)
-    store.tick()
-    assert (store.root(2).is_finished, number(store)) == (True, 2)
-    store.advance(600)
-    store.tick()
-    assert number(store) is None
-
-
-def test_an_early_root_of_the_release_before_is_counted_from_its_next_operation_on(store: DrivenStore) -> None:
-    words(store, ack(1))
-    forget_that_it_was_counted(store, 1)
-    store.command("DEL", store.base + "early")
-    assert words(store, Fail(root_id=1), ack(1, 2)) == ["early", "early"]
-    assert number(store) == 1
-    assert words(store, init(1)) == ["failed"]
-    assert number(store) is None
-
-
 def test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it(make: Callable[..., DrivenStore]) -> None:
     store = make(TopologyConfig(ackers=1, buckets=1, message_timeout_ms=WEEK_MS, retention_ms=DAY_MS))
     words(store, ack(1), Init(root_id=2, spout_task="s", ack_val=1, message_timeout_ms=1_000))
     store.advance(WEEK_MS)
     store.tick()
-    ends = [int(store.command("PEXPIRETIME", store.base + name)) for name in ("r0", "early")]
+    ends = [int(store.command("PEXPIRETIME", store.base + name)) for name in ("r\0\0\0\0", "early")]
     assert ends == [store.now_ms + 3 * WEEK_MS] * 2
 
 

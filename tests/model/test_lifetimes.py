@@ -10,6 +10,8 @@ from tests.support.driven_store import DrivenStore
 
 BACKSTOP_MS = 21 * 86_400_000
 DAY_MS = 86_400_000
+ROOTS, LONG_VALUES = "r\0\0\0\0", "x\0\0\0\0"
+"""The keys of the first bucket."""
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def left_ms(store: DrivenStore, name: str) -> int | None:
 )
 def test_roots_go_on_their_own_in_a_store_that_nobody_serves(store: DrivenStore, first: Init | Fail) -> None:
     store.apply([first], None)
-    assert [left_ms(store, name) for name in ("r0", "x0")] == [BACKSTOP_MS] * 2
+    assert [left_ms(store, name) for name in (ROOTS, LONG_VALUES)] == [BACKSTOP_MS] * 2
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,9 @@ def test_roots_go_on_their_own_in_a_store_that_nobody_serves(store: DrivenStore,
 def test_what_lies_beside_a_record_goes_with_it(store: DrivenStore, operations: list[Operation]) -> None:
     for operation in operations[:-1]:
         store.apply([operation], None)
-    assert store.command("HLEN", store.base + "x0") == 1
+    assert store.command("HLEN", store.base + LONG_VALUES) == 1
     store.apply(operations[-1:], None)
-    assert store.command("HLEN", store.base + "x0") == 0
+    assert store.command("HLEN", store.base + LONG_VALUES) == 0
 
 
 def test_completions_stay_for_ever(store: DrivenStore) -> None:
@@ -76,9 +78,9 @@ def test_completions_stay_for_ever(store: DrivenStore) -> None:
 def test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots(store: DrivenStore, roots: int) -> None:
     store.apply([emit(1, message_timeout_ms=100), *(emit(n, message_id="m" * 100) for n in range(2, roots))], None)
     store.advance(101)
-    assert left_ms(store, "r0") == BACKSTOP_MS - 101
+    assert left_ms(store, ROOTS) == BACKSTOP_MS - 101
     store.tick()
-    assert [left_ms(store, name) for name in ("r0", "x0")] == [BACKSTOP_MS] * 2
+    assert [left_ms(store, name) for name in (ROOTS, LONG_VALUES)] == [BACKSTOP_MS] * 2
 
 
 def test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second(store: DrivenStore) -> None:

@@ -31,18 +31,94 @@ def end(store: DrivenStore, root_id: int, *, key: str | None = None) -> bool:
     return repeated
 
 
-def expiry(store: DrivenStore, name: str) -> int:
-    """When a slice goes, counted from the beginning of the present one."""
-    return int(store.command("PEXPIRETIME", store.base + name)) - store.now_ms
+def is_remembered_for(store: DrivenStore, root_id: int, ms: int) -> bool:
+    """Whether an outcome is remembered for so long from now, and no longer; lets that time pass."""
+    store.advance(ms)
+    is_remembered = store.root(root_id).state is RootState.FINISHED
+    store.advance(1)
+    return is_remembered and store.root(root_id).state is RootState.UNKNOWN
+
+
+def next_scan_ms(store: DrivenStore) -> int | None:
+    """How long from now the bucket of all roots is scanned; None if it is not."""
+    score = store.command("ZSCORE", store.base + "due", bytes(4))
+    return None if score is None else int(score) - store.now_ms
+
+
+def entries(store: DrivenStore) -> int:
+    """The number of records and outcomes in the bucket of all roots."""
+    return int(store.command("HLEN", store.base + "r\0\0\0\0"))
 
 
 def test_an_outcome_is_remembered_to_the_end_of_the_next_slice(store: DrivenStore) -> None:
     end(store, 1)
-    assert expiry(store, "f0:0") == 2 * RETENTION_MS - 1
+    assert next_scan_ms(store) == 2 * RETENTION_MS - 1
     store.advance(2 * RETENTION_MS - 1)
     assert store.root(1).state is RootState.FINISHED
     store.advance(1)
     assert store.root(1).state is RootState.UNKNOWN
+
+
+def test_the_tick_removes_outcomes_that_have_expired_and_no_others(store: DrivenStore) -> None:
+    end(store, 1)
+    store.advance(RETENTION_MS)
+    end(store, 2)
+    store.advance(RETENTION_MS - 1)
+    store.tick()
+    assert (entries(store), next_scan_ms(store)) == (2, 0)
+    store.advance(1)
+    store.tick()
+    assert (entries(store), next_scan_ms(store)) == (1, RETENTION_MS - 1)
+    store.advance(RETENTION_MS)
+    store.tick()
+    assert (entries(store), next_scan_ms(store)) == (0, None)
+
+
+def test_the_tick_removes_the_outcomes_of_an_overfull_bucket(store: DrivenStore) -> None:
+    store.apply([Init(root_id=root, spout_task="s", ack_val=0, outstanding=0) for root in range(1, 2_500)], None)
+    store.apply([Init(root_id=2_500, spout_task="s", ack_val=1, message_timeout_ms=5 * RETENTION_MS)], None)
+    store.advance(2 * RETENTION_MS)
+    store.tick()
+    assert entries(store) == 1
+    assert 0 < (next_scan_ms(store) or 0) <= 3 * RETENTION_MS
+
+
+def test_the_outcome_of_a_root_that_timed_out_is_forgotten_too(store: DrivenStore) -> None:
+    store.apply([Init(root_id=1, spout_task="s", ack_val=1, message_timeout_ms=100)], None)
+    store.advance(101)
+    store.tick()
+    assert (entries(store), next_scan_ms(store)) == (1, 2 * RETENTION_MS - 1 - 101)
+    store.advance(2 * RETENTION_MS - 101)
+    store.tick()
+    assert (entries(store), next_scan_ms(store)) == (0, None)
+
+
+def test_a_root_whose_outcome_expired_can_begin_again_before_the_tick_removes_it(store: DrivenStore) -> None:
+    end(store, 1)
+    store.advance(2 * RETENTION_MS)
+    begun = Init(root_id=1, spout_task="s", ack_val=1, outstanding=1)
+    assert store.apply([begun], None)[0] == [(OperationState.PENDING, None)]
+    store.tick()
+    assert store.root(1).state is RootState.PENDING
+
+
+def test_an_outcome_that_was_not_removed_yet_is_not_remembered_again_by_a_later_slice(store: DrivenStore) -> None:
+    """Nobody ticks. There are 42 numbers of slices; the first is not used again before its outcomes are removed."""
+    end(store, 1)
+    for root in range(2, 90):
+        store.advance(RETENTION_MS)
+        end(store, root)
+        assert (store.root(1).state is RootState.FINISHED) == (root == 2)
+        assert [store.root(late).state for late in (root - 1, root)] == [RootState.FINISHED] * 2
+
+
+def test_numbers_of_slices_are_used_again_once_the_tick_has_removed_their_outcomes(store: DrivenStore) -> None:
+    for root in range(1, 90):
+        end(store, root)
+        assert next_scan_ms(store) == (RETENTION_MS - 1 if root > 1 else 2 * RETENTION_MS - 1)
+        store.advance(RETENTION_MS)
+        store.tick()
+    assert [store.root(root).state.value for root in range(86, 90)] == ["N", "N", "N", "F"]
 
 
 def test_an_outcome_is_forgotten_though_others_follow(store: DrivenStore) -> None:
@@ -74,20 +150,36 @@ def retention(store: DrivenStore, retention_ms: int) -> None:
     store.configure(replace(CONFIGURATION, retention_ms=retention_ms))
 
 
-def test_a_slice_keeps_the_later_end_that_a_longer_window_gave_it(store: DrivenStore) -> None:
+def test_an_outcome_keeps_its_expiry_when_the_retention_becomes_shorter(store: DrivenStore) -> None:
     retention(store, 10 * RETENTION_MS)
     end(store, 1)
-    later = expiry(store, "f0:0")
     retention(store, RETENTION_MS)
     end(store, 2)
-    assert expiry(store, "f0:0") == later > 2 * RETENTION_MS
+    assert is_remembered_for(store, 2, 2 * RETENTION_MS - 1)
+    assert is_remembered_for(store, 1, 18 * RETENTION_MS - 1)
 
 
-def test_a_slice_gets_the_later_end_of_a_longer_window(store: DrivenStore) -> None:
+def test_an_outcome_keeps_its_expiry_when_the_retention_becomes_longer(store: DrivenStore) -> None:
     end(store, 1)
     retention(store, 10 * RETENTION_MS)
     end(store, 2)
-    assert expiry(store, "f0:0") == 20 * RETENTION_MS - 1
+    assert is_remembered_for(store, 1, 2 * RETENTION_MS - 1)
+    assert is_remembered_for(store, 2, 18 * RETENTION_MS - 1)
+
+
+@pytest.mark.parametrize("first, second", [(60_000, 30_000), (30_000, 60_000)], ids=["shorter", "longer"])
+def test_a_slice_of_acked_edges_keeps_the_later_end(store: DrivenStore, first: int, second: int) -> None:
+    """The window changes within a slice that both windows share: its set goes at the later end of the two."""
+    for window, edge in ((first, 1), (second, 2)):
+        store.configure(replace(CONFIGURATION, message_timeout_ms=30_000, dedupe_window_ms=window))
+        store.apply([Ack(root_id=1, ack_val=2, edge_id=edge)], None)
+    [key] = {key for key in _pair_sets(store) if int(store.command("SCARD", key)) == 2}
+    assert int(store.command("PEXPIRETIME", key)) - store.now_ms == 2 * 60_000 - 1
+
+
+def _pair_sets(store: DrivenStore) -> list[str]:
+    names = (f"{store.base}p{part}:\0\0\0\0{half}" for part in (0, 1) for half in (0, 1))
+    return [name for name in names if int(store.command("EXISTS", name))]
 
 
 def test_an_acked_edge_is_forgotten_though_others_follow(store: DrivenStore) -> None:

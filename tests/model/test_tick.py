@@ -10,6 +10,8 @@ from acker_service.topologies.config import TopologyConfig
 from tests.support.driven_store import DrivenStore
 
 ROOTS = 1_500
+FIRST_BUCKET = bytes(4)
+RETENTION_MS = TopologyConfig().retention_ms
 
 
 @pytest.fixture(params=[1, 16, 4_096], ids=lambda buckets: f"{buckets} buckets")
@@ -66,7 +68,7 @@ def completed(store: DrivenStore) -> set[int]:
 
 def score(store: DrivenStore) -> int | None:
     """When the one bucket is looked at next."""
-    found = store.command("ZSCORE", store.base + "due", 0)
+    found = store.command("ZSCORE", store.base + "due", FIRST_BUCKET)
     return None if found is None else int(found)
 
 
@@ -89,9 +91,12 @@ def test_each_root_of_a_bucket_ends_in_its_own_time(one: DrivenStore) -> None:
         assert completed(one) == set(range(1, root + 1))
 
 
-def test_a_shard_where_all_is_over_is_looked_at_no_more(one: DrivenStore) -> None:
+def test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten(one: DrivenStore) -> None:
     emit(one, [1, 2], message_timeout_ms=100)
     one.advance(101)
+    one.tick()
+    assert score(one) == (one.now_ms // RETENTION_MS + 2) * RETENTION_MS - 1
+    one.advance(2 * RETENTION_MS)
     one.tick()
     assert score(one) is None
 
@@ -147,7 +152,7 @@ def test_a_root_that_arrives_during_a_walk_is_looked_at_in_time(one: DrivenStore
     while pieces == 0 or cursor != b"0":
         _, cursor, earliest = one.ask("acker_walk_v1", one.settings, 0, cursor, earliest)
         if pieces == 0:
-            one.command("ZADD", one.base + "due", "LT", one.now_ms + 100, 0)
+            one.command("ZADD", one.base + "due", "LT", one.now_ms + 100, FIRST_BUCKET)
         pieces += 1
     assert pieces > 1
     assert score(one) == one.now_ms + 100

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from acker_service.components import Components
-from acker_service.redis.calls import Argument, ShardCall, fcall, read
+from acker_service.redis.calls import Argument, Call, ShardCall, fcall
 from acker_service.topologies.topology import Topology
+
+
+LONGEST_MARKER = 3
+"""Bytes of the longest value that says how a finished root ended (lua/buckets.lua)."""
 
 
 async def everywhere(parts: Components, *command: Argument) -> list[Any]:
@@ -14,9 +18,11 @@ async def everywhere(parts: Components, *command: Argument) -> list[Any]:
 
 
 async def at(parts: Components, command: str, key: str | bytes, *args: Argument) -> Any:
-    """Run a plain command where a key lives."""
-    name = key if isinstance(key, str) else key.decode()
-    return await parts.redis.execute(read(command, name, *args, decode=_raw))
+    """Run a plain command where a key lives; its name is as `find` gives it."""
+    name = key if isinstance(key, bytes) else key.encode(errors="surrogateescape")
+    where = name.decode(errors="replace")  # names of buckets are raw behind the hash tag, which decides the server
+    full = (command, name, *args)
+    return await parts.redis.execute(Call(key=where, name=command, command=full, decode=_raw, confirm=False))
 
 
 async def call(parts: Components, function: str, keys: Sequence[str], *args: Argument) -> Any:
@@ -36,8 +42,18 @@ async def flush(parts: Components) -> None:
 
 
 async def find(parts: Components, pattern: str) -> list[str]:
-    """Give the keys that match."""
-    return [key.decode() for keys in await everywhere(parts, "KEYS", pattern) for key in keys]
+    """Give the keys that match; bytes that are no UTF-8 stand there as lone surrogates."""
+    names = [key for keys in await everywhere(parts, "KEYS", pattern) for key in keys]
+    return [name.decode(errors="surrogateescape") for name in names]
+
+
+async def forget_outcomes(parts: Components) -> None:
+    """Let the outcomes of finished roots be forgotten, as they are after the retention."""
+    for bucket in await find(parts, "acker:*:r????"):
+        values = await at(parts, "HGETALL", bucket)
+        for root_id, value in zip(values[::2], values[1::2], strict=True):
+            if len(value) <= LONGEST_MARKER:
+                await at(parts, "HDEL", bucket, root_id)
 
 
 async def now_ms(parts: Components, key: str) -> int:

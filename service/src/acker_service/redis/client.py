@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -22,6 +23,8 @@ from acker_service.redis.slot_map import SlotMap
 from acker_service.redis.stamp import StaleStamp
 
 R = TypeVar("R")
+
+_log = logging.getLogger(__name__)
 
 
 class RedisClient:
@@ -141,9 +144,11 @@ class RedisClient:
     async def load(self) -> None:
         """Load the function library wherever it is missing, and check the login's rights.
 
-        Raises `PermissionDenied` if the login lacks a right on a server, `StoreUnavailable` if no server loads it.
+        Raises `LayoutMismatch` for a store of another layout, before anything is loaded; `PermissionDenied` if the
+        login lacks a right on a server, `StoreUnavailable` if no server loads it.
         """
         nodes = await self._slot_map.all()
+        await self._check_layout()
         loaded = await asyncio.gather(*(node.load() for node in nodes), return_exceptions=True)
         for node, error in zip(nodes, loaded, strict=True):
             if isinstance(error, ServiceError):
@@ -206,6 +211,16 @@ class RedisClient:
         """Close all connections."""
         await cancel_and_wait(*self._writes)
         await self._slot_map.close()
+
+    async def _check_layout(self) -> None:
+        """Raise `LayoutMismatch` for a store of another layout; one that does not answer is checked when it is used."""
+        try:
+            node = await self._slot_map.of(keys.TOPOLOGIES)
+            await node.check_layout()
+        except errors.LayoutMismatch:
+            raise
+        except StoreUnavailable as error:
+            _log.debug("the layout is checked later: %s", error.detail)
 
     async def _takes_write(self, key: str) -> bool:
         try:

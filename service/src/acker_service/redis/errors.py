@@ -41,6 +41,12 @@ class PermissionDenied(StoreUnavailable):
     retryable_by_default = False
 
 
+class LayoutMismatch(StoreUnavailable):
+    """The store has keys of another layout: a retry helps only once it is emptied."""
+
+    retryable_by_default = False
+
+
 def is_denied(error: object) -> bool:
     """Whether the login lacks the right to a command; a command within a function fails as a plain `ResponseError`."""
     if isinstance(error, ResponseError) and not isinstance(error, NoPermissionError):

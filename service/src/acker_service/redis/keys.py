@@ -7,6 +7,9 @@ TOPOLOGIES = "acker:{topologies}"
 TICKED = f"{TOPOLOGIES}::ticked"
 """Exists while a worker expires roots; no topology has such a name."""
 
+LAYOUT = f"{TOPOLOGIES}::layout"
+"""The number of the layout of all keys and records; written with each topology."""
+
 
 def shard(topology: str, number: int) -> str:
     """The stamp of a shard, whose hash tag all keys of the shard share."""
@@ -14,7 +17,7 @@ def shard(topology: str, number: int) -> str:
 
 
 def due(topology: str, number: int, incarnation: str) -> str:
-    """The deadline index of a shard: absent while no root is pending or early."""
+    """The deadline index of a shard: absent while no root is pending or early, and no outcome is stored."""
     return f"{shard(topology, number)}:{incarnation}:due"
 
 

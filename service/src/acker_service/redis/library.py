@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 FILES = (
     "acker",
+    "buckets",
     "record",
     "completions",
     "transitions",
+    "operations",
+    "fast_path",
     "requests",
     "tick",
     "mailbox",
@@ -36,6 +39,13 @@ def source() -> str:
 def version(text: str) -> int:
     """Give the version that the text of a library states."""
     found = re.search(r"^local VERSION = (\d+)$", text, re.MULTILINE)
+    assert found is not None
+    return int(found.group(1))
+
+
+def layout(text: str) -> int:
+    """Give the number of the layout of keys and records that the text of a library states."""
+    found = re.search(r"^local LAYOUT = (\d+)$", text, re.MULTILINE)
     assert found is not None
     return int(found.group(1))
 

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from acker_service.redis import config_functions, library, rights
+from acker_service.redis import config_functions, layout, library, rights
 from acker_service.redis.calls import Argument, Call, Command
 from acker_service.redis.errors import as_problems, is_denied, normalized
 
@@ -70,8 +70,16 @@ class Node:
         with as_problems():
             return await self._redis.execute_command(*command)
 
+    async def check_layout(self) -> None:
+        """Raise `LayoutMismatch` if this server has the configuration of a store of another layout."""
+        with as_problems():
+            await layout.require(self._redis)
+
     async def load(self) -> None:
-        """Load the function library, and check the login's rights. Raises `PermissionDenied`, `StoreUnavailable`."""
+        """Load the function library, and check the login's rights.
+
+        Raises `LayoutMismatch` before anything is loaded, `PermissionDenied`, `StoreUnavailable`.
+        """
         with as_problems():
             await self._load_once()
 
@@ -112,6 +120,7 @@ class Node:
         Its own file may give the login other rights than those of the other servers.
         """
         self._is_loaded = False
+        await layout.require(self._redis)
         await library.load(self._redis)
         await rights.require(self._redis)
         self._is_loaded = True

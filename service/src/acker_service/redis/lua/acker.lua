@@ -1,8 +1,8 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), record, completions, transitions,
-  requests, tick, mailbox, delivery, dead, roots, topologies, removal.
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, completions,
+  transitions, operations, fast_path, requests, tick, mailbox, delivery, dead, roots, topologies, removal.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -15,15 +15,17 @@
 
     K         string  stamp: incarnation (16 hex digits) and version (10 digits); a trailing x makes it a tombstone,
                       which lasts one day
-    r<b>      hash    bucket b of roots: root id (8 raw bytes) -> record (see record.lua); TTL 21 days as a backstop
+    r<b>      hash    bucket b (4 raw bytes) of roots: root id (8 raw bytes) -> record (record.lua) or, of a finished root,
+                      marker (buckets.lua); TTL 21 days as a backstop
     x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure
-    due       zset    bucket -> earliest deadline in it; a hint when to look, the record decides
-    f0:<b> f1:<b>     hash  outcomes by root id (A, F or T), in slices of one retention by its parity, expiring whole
+    due       zset    bucket (4 raw bytes) -> earliest deadline or expiry in it; a hint when to look, the record decides
+    slices    string  when outcomes expire (buckets.lua)
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
                             of the request were refused
     n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that.
                             With a behind the hash: by the order in which they were applied, where that is another one
-    p0:<n> p1:<n>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window
+    p0:<b> p1:<b>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window; two sets a bucket, 0 or 1
+                            behind its bytes
     pending   hash    spout index -> roots pending
     unread    hash    spout index -> completions not released
     m<i>      stream  mailbox of spout index i: c = completions one after another (completions.lua), n = their number
@@ -55,10 +57,12 @@
     T:TOPOLOGY                    hash    pair (the stamp), config (JSON), next (the next spout index), mark
                                           (see removal.lua)
     T::ticked                     string  exists while a worker ticks
+    T::layout                     string  number of this layout of keys and records; a store of another one is refused
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
-local VERSION = 8
+local VERSION = 9
+local LAYOUT = 2
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
@@ -115,10 +119,9 @@ local function begin_call(key, base, args)
   local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
   call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window,
     call.tracked = struct.unpack('>I4I4I4I4I4B', args[2])
-  call.outcome_slice = call.base .. 'f' .. math.floor(call.now / call.retention) % 2 .. ':'
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
-  call.sliced, call.emitted, call.early_change = {}, {}, 0
+  call.sliced, call.emitted, call.early_change, call.scores, call.acked_latencies = {}, {}, 0, {}, {}
   return call
 end
 

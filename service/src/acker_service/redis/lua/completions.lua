@@ -37,12 +37,12 @@ local function exponent_of(latency)
   return exponent < MAX_EXPONENT and exponent or MAX_EXPONENT
 end
 
--- Counts a completion by outcome and complete latency. Keys are numbers here: `commit` makes the names, once a call.
-local function count_completion(call, outcome, latency)
+-- Counts completions by outcome and complete latency. Keys are numbers here: `commit` makes the names, once a call.
+local function count_completion(call, outcome, latency, times)
   local counted, exponent = call.latencies[outcome] or {}, exponent_of(latency)
   call.latencies[outcome] = counted
-  counted[exponent] = (counted[exponent] or 0) + 1
-  if latency > 0 then count(call, LATENCY_SUM[outcome], latency) end
+  counted[exponent] = (counted[exponent] or 0) + times
+  if latency > 0 then count(call, LATENCY_SUM[outcome], latency * times) end
 end
 
 -- Writes the counts by latency. An outcome's total is their sum, so that a single completion writes one field less.
@@ -89,7 +89,7 @@ local function finish(call, root, outcome)
   local free = root.holds_slot and call.free_slots and call.free_slots[root.spout]
   if free and free ~= MAILBOX_FULL then call.free_slots[root.spout] = free + 1 end
   root.state, root.outcome, root.dirty = 'F', outcome, true
-  count_completion(call, outcome, call.now - root.started)
+  count_completion(call, outcome, call.now - root.started, 1)
 end
 
 -- Whether a spout task was removed while roots of it were pending: those give no completion.
@@ -113,6 +113,7 @@ end
 -- Commits a call: appends completions to the mailboxes, publishes hints, writes counts. One entry per spout task holds
 -- all completions of the call, so that a batch costs one append.
 local function commit(call)
+  write_scores(call)
   for spout, completions in pairs(call.completions_by_spout) do
     if not is_gone(call, spout) then append_completions(call, spout, completions) end
   end
@@ -121,6 +122,7 @@ local function commit(call)
   end
   for spout in pairs(call.emitted) do redis.call('HSET', call.base .. 'used', spout, call.now) end
   write_early(call)
+  for latency, times in pairs(call.acked_latencies) do count_completion(call, 'A', latency, times) end
   write_latencies(call)
   for name, change in pairs(call.counts) do redis.call('HINCRBY', call.base .. 'counts', name, change) end
 end

@@ -1,48 +1,61 @@
 --[[
-  A record holds one early or pending root: 26 bytes and a tail, big-endian.
+  A record holds one early or pending root: 22 bytes and a tail, big-endian.
 
     ack val            2 x i4   two halves: numbers are doubles here, bit operations 32-bit
+    outstanding        i2
+    flags              B        1 emitted, 2 failed, 4 outstanding unknown, 8 message timeout of its own, 16 rare
+                                fields, 32 message id in the tail, 64 message id in x<b>; 128 is free
     started            I5       milliseconds since 2020-01-01
     deadline           I4       milliseconds after started
-    outstanding        i4
-    spout index        I4
-    flags              B        1 emitted, 2 failed, 4 outstanding unknown, 8 own timeout, 16 progress timeout,
-                                32 message id in the tail, 64 message id in x<b>, 128 counted among the early roots
+    spout index        I2
     message timeout    I4       if it has its own
-    progress timeout   I4, idle deadline I4 (milliseconds after started), if it has one
-    message id                  the rest, if the record stays within 64 bytes: one longer value would turn the whole
+    rare fields        B        1 wide: outstanding i4 and spout index I4 follow, instead of those before
+                                2 progress timeout I4 and idle deadline I4 (milliseconds after started) follow
+    message id                  the rest, if the record stays within 58 bytes: one value above 64 would turn the whole
                                 small hash of the bucket into a large one
+
+  An ack rewrites the first 10 bytes. Flag 128 and 6 bytes are left for what a root's last ack says of it.
 
   The table `root` is one root while a call works on it. id is the root id, state N (unknown), E (early), P (pending) or
   F (finished; outcome is A, F or T); high and low are the ack val. failure is the packed failure (completions.lua) of a
   fail of this call; the failure of an earlier call lies in x<b>. message_id_is_long says that the message id lies in
-  x<b>. holds_slot says that the root counts against its spout task's cap of pending roots. was_counted says that the
-  record has flag 128: all early ones that this library wrote, none that an older one wrote. The number of early roots
-  (key early) is the number of records with this flag: so it is right also where an older library counted none.
+  x<b>. holds_slot says that the root counts against its spout task's cap of pending roots. The number of early roots
+  (key early) is the number of records of early roots.
 ]]
 
-local EPOCH = 1577836800000
-local MAX_RECORD_BYTES = 64
+local MAX_RECORD_BYTES = 58
+local HEAD_BYTES = 22
+
+local function read_rare_fields(root, raw, pos)
+  local fields
+  fields, pos = struct.unpack('>B', raw, pos)
+  if fields % 2 == 1 then root.outstanding, root.spout, pos = struct.unpack('>i4I4', raw, pos) end
+  if fields >= 2 then
+    root.progress_timeout, root.idle_deadline, pos = struct.unpack('>I4I4', raw, pos)
+    root.idle_deadline = root.started + root.idle_deadline
+  end
+  return pos
+end
 
 local function read_record(root, raw)
   local span, flags, pos
-  root.high, root.low, root.started, span, root.outstanding, root.spout, flags, pos =
-    struct.unpack('>i4i4I5I4i4I4B', raw)
+  root.high, root.low, root.outstanding, flags, root.started, span, root.spout, pos =
+    struct.unpack('>i4i4i2BI5I4I2', raw)
   root.started = root.started + EPOCH
   root.deadline = root.started + span
   root.state = flags % 2 == 1 and 'P' or 'E'
-  root.failed, root.was_counted = bit.band(flags, 2) ~= 0, flags >= 128
-  if bit.band(flags, 4) ~= 0 then root.outstanding = nil end
+  root.failed = bit.band(flags, 2) ~= 0
   root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
   root.message_id, root.message_id_is_long = nil, bit.band(flags, 64) ~= 0
-  if flags >= 8 then
-    if bit.band(flags, 8) ~= 0 then root.message_timeout, pos = struct.unpack('>I4', raw, pos) end
-    if bit.band(flags, 16) ~= 0 then
-      root.progress_timeout, root.idle_deadline, pos = struct.unpack('>I4I4', raw, pos)
-      root.idle_deadline = root.started + root.idle_deadline
-    end
-    if bit.band(flags, 32) ~= 0 then root.message_id = raw:sub(pos) end
-  end
+  if bit.band(flags, 8) ~= 0 then root.message_timeout, pos = struct.unpack('>I4', raw, pos) end
+  if bit.band(flags, 16) ~= 0 then pos = read_rare_fields(root, raw, pos) end
+  if bit.band(flags, 32) ~= 0 then root.message_id = raw:sub(pos) end
+  if bit.band(flags, 4) ~= 0 then root.outstanding = nil end
+end
+
+-- Whether a value of a bucket is a record, and no marker.
+local function is_record(raw)
+  return #raw > LONGEST_MARKER
 end
 
 -- Gives the last moment at which a root is in time: its message deadline or, if nearer, its idle deadline.
@@ -50,51 +63,75 @@ local function due_ms(root)
   return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline
 end
 
--- Loads a root: its record, or its outcome if that is still stored, or nothing.
-local function load_root(call, root, root_id, bucket)
+-- Sets up the table of a root from what its bucket holds of it: a record, a marker, or false.
+local function set_root(call, root, root_id, bucket, raw)
   root.id, root.bucket, root.key = root_id, bucket, call.base .. 'r' .. bucket
-  root.dirty, root.outcome, root.failure, root.was_due, root.was_counted = false, nil, nil, nil, false
-  local raw = redis.call('HGET', root.key, root_id)
-  root.stored = raw and true
-  if raw then
+  root.dirty, root.outcome, root.failure, root.was_due = false, nil, nil, nil
+  root.stored = raw and is_record(raw)
+  if root.stored then
     read_record(root, raw)
     root.was_due = due_ms(root)
   else
-    root.outcome = redis.call('HGET', call.base .. 'f0:' .. bucket, root_id)
-      or redis.call('HGET', call.base .. 'f1:' .. bucket, root_id)
+    root.outcome = raw and read_marker(call, raw) or nil
     root.state = root.outcome and 'F' or 'N'
   end
-  root.was_pending, root.holds_slot = root.state == 'P', root.state == 'P'
+  root.was_pending, root.holds_slot, root.was_early = root.state == 'P', root.state == 'P', root.state == 'E'
+end
+
+-- Loads a root: its record, or its outcome if that is still stored, or nothing.
+local function load_root(call, root, root_id, bucket)
+  set_root(call, root, root_id, bucket, redis.call('HGET', call.base .. 'r' .. bucket, root_id))
+end
+
+local function is_wide(root)
+  local outstanding = root.outstanding or 0
+  return outstanding > 32767 or outstanding < -32768 or root.spout > 65535
+end
+
+local function pack_rare_fields(root)
+  if not is_wide(root) and not root.progress_timeout then return '' end
+  local fields, packed = 0, ''
+  if is_wide(root) then fields, packed = 1, struct.pack('>i4I4', root.outstanding or 0, root.spout) end
+  if root.progress_timeout then
+    fields = fields + 2
+    packed = packed .. struct.pack('>I4I4', root.progress_timeout, root.idle_deadline - root.started)
+  end
+  return string.char(fields) .. packed
+end
+
+-- Writes what lies in x<b> of a root: a message id that is too long for its record, the failure of an early root.
+local function write_long_values(call, root, record_bytes)
+  local key = call.base .. 'x' .. root.bucket
+  if root.message_id and not root.message_id_is_long and record_bytes + #root.message_id > MAX_RECORD_BYTES then
+    root.message_id_is_long = true
+    redis.call('HSET', key, root.id, root.message_id)
+    set_backstop_ttl(call, key)
+  end
+  if root.failure then
+    redis.call('HSET', key, 'f' .. root.id, root.failure)
+    set_backstop_ttl(call, key)
+  end
 end
 
 local function write_record(call, root)
-  local flags, tail = root.state == 'P' and 1 or 128, ''
+  local flags, tail, rare = root.state == 'P' and 1 or 0, '', pack_rare_fields(root)
   if root.failed then flags = flags + 2 end
   if not root.outstanding then flags = flags + 4 end
   if root.message_timeout then flags, tail = flags + 8, struct.pack('>I4', root.message_timeout) end
-  if root.progress_timeout then
-    flags, tail = flags + 16, tail .. struct.pack('>I4I4', root.progress_timeout, root.idle_deadline - root.started)
-  end
+  if rare ~= '' then flags, tail = flags + 16, tail .. rare end
+  write_long_values(call, root, HEAD_BYTES + #tail)
   if root.message_id_is_long then
     flags = flags + 64
-  elseif root.message_id and 26 + #tail + #root.message_id > MAX_RECORD_BYTES then
-    flags, root.message_id_is_long = flags + 64, true
-    redis.call('HSET', call.base .. 'x' .. root.bucket, root.id, root.message_id)
-    set_backstop_ttl(call, call.base .. 'x' .. root.bucket)
   elseif root.message_id then
     flags, tail = flags + 32, tail .. root.message_id
   end
-  if root.failure then
-    redis.call('HSET', call.base .. 'x' .. root.bucket, 'f' .. root.id, root.failure)
-    set_backstop_ttl(call, call.base .. 'x' .. root.bucket)
-  end
-  redis.call('HSET', root.key, root.id, struct.pack('>i4i4I5I4i4I4B', root.high, root.low, root.started - EPOCH,
-    root.deadline - root.started, root.outstanding or 0, root.spout, flags) .. tail)
+  local outstanding, spout = root.outstanding or 0, root.spout
+  if is_wide(root) then outstanding, spout = 0, 0 end
+  redis.call('HSET', root.key, root.id, struct.pack('>i4i4i2BI5I4I2', root.high, root.low, outstanding, flags,
+    root.started - EPOCH, root.deadline - root.started, spout) .. tail)
 end
 
-local function remove_record(call, root)
-  if not root.stored then return end
-  redis.call('HDEL', root.key, root.id)
+local function remove_long_values(call, root)
   if root.message_id_is_long or root.failed and not root.was_pending then
     redis.call('HDEL', call.base .. 'x' .. root.bucket, root.id, 'f' .. root.id)
   end
@@ -105,24 +142,26 @@ local function save_root(call, root)
   if not root.id or not root.dirty then return end
   local pending = (root.state == 'P' and 1 or 0) - (root.was_pending and 1 or 0)
   if pending ~= 0 then call.pending[root.spout] = (call.pending[root.spout] or 0) + pending end
-  call.early_change = call.early_change + (root.state == 'E' and 1 or 0) - (root.was_counted and 1 or 0)
+  call.early_change = call.early_change + (root.state == 'E' and 1 or 0) - (root.was_early and 1 or 0)
+  local scan_at
   if root.state == 'F' then
-    remove_record(call, root)
-    redis.call('HSET', call.outcome_slice .. root.bucket, root.id, root.outcome)
-    expire_slice(call, call.outcome_slice .. root.bucket, call.retention)
-    return
+    if root.stored then remove_long_values(call, root) end
+    local marker, expiry = pack_outcome(call, root.outcome)
+    redis.call('HSET', root.key, root.id, marker)
+    scan_at = expiry
+  else
+    write_record(call, root)
+    scan_at = due_ms(root)
   end
-  write_record(call, root)
-  local due = due_ms(root)
-  if not root.was_due or due < root.was_due then redis.call('ZADD', call.due_key, 'LT', due, root.bucket) end
-  if not root.stored and redis.call('HLEN', root.key) == 1 then set_backstop_ttl(call, root.key) end
+  if not root.was_due or scan_at < root.was_due then score_bucket(call, root.bucket, scan_at) end
 end
 
 -- Drops an early root whose init did not come: it gives no completion.
 local function drop_record(call, root)
-  remove_record(call, root)
+  redis.call('HDEL', root.key, root.id)
+  remove_long_values(call, root)
   count(call, 'dropped')
-  if root.was_counted then call.early_change = call.early_change - 1 end
+  call.early_change = call.early_change - 1
 end
 
 -- Gives the number of early roots before this call, read once.

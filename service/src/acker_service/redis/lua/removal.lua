@@ -60,34 +60,46 @@ do
     local base = base_of(keys[1], args[1])
     local sets, spouts = tonumber(args[4]) or math.huge, tonumber(args[5]) or math.huge
     for n = tonumber(args[2]), tonumber(args[3]) do
-      unlink(base, { 'r' .. n, 'x' .. n, 'f0:' .. n, 'f1:' .. n })
+      local bucket = pack_bucket(n)
+      unlink(base, { 'r' .. bucket, 'x' .. bucket })
       if n < sets then unlink(base, { 's0:' .. n, 's1:' .. n, 'n0:' .. n, 'n1:' .. n }) end
       if n < spouts then unlink(base, { 'm' .. n, 'retry' .. n, 'tries' .. n, 'd' .. n }) end
       if args[6] ~= '0' then
-        for set = n * 4, n * 4 + 3 do unlink(base, { 'p0:' .. set, 'p1:' .. set }) end
+        for half = 0, 1 do unlink(base, { 'p0:' .. bucket .. half, 'p1:' .. bucket .. half }) end
       end
     end
-    redis.call('UNLINK', base .. 'due', base .. 'pending', base .. 'unread', base .. 'heads', base .. 'tips',
-      base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
+    redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'pending', base .. 'unread', base .. 'heads',
+      base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
       base .. 'failing', base .. 'dead', base .. 'early')
     return { 'ok' }
   end
 
+  local function fail_record(call, key, root_id, bucket, raw)
+    local root = call.root
+    root.id, root.bucket, root.key, root.stored, root.dirty = root_id, bucket, key, true, false
+    read_record(root, raw)
+    root.was_pending, root.was_early, root.holds_slot = root.state == 'P', root.state == 'E', false
+    root.failure, root.was_due = pack_failure('topology deleted'), 0
+    if root.state == 'E' then return drop_record(call, root) end
+    finish(call, root, 'F')
+    save_root(call, root)
+  end
+
+  -- Fails a bucket, or a part of an overfull one. Removes what it saw of a part, so that the next call finds the next.
+  -- A bucket that was seen whole leaves the index, where nothing is scored again (was_due is 0): it is removed next.
   local function fail_bucket(call, bucket)
-    local root, key = call.root, call.base .. 'r' .. bucket
-    local fields = redis.call('HSCAN', key, 0, 'COUNT', OVERFULL)[2]
+    local key = call.base .. 'r' .. bucket
+    local cursor, fields = '0', {}
+    repeat
+      cursor, fields = unpack(redis.call('HSCAN', key, cursor, 'COUNT', OVERFULL))
+    until #fields > 0 or cursor == '0'
+    local is_whole = cursor == '0'
     for i = 1, #fields, 2 do
-      root.id, root.bucket, root.key, root.stored, root.dirty = fields[i], bucket, key, true, false
-      read_record(root, fields[i + 1])
-      root.was_pending, root.holds_slot, root.failure = root.state == 'P', false, pack_failure('topology deleted')
-      if root.state == 'P' then
-        finish(call, root, 'F')
-        save_root(call, root)
-      else
-        drop_record(call, root)
-      end
+      if is_record(fields[i + 1]) then fail_record(call, key, fields[i], bucket, fields[i + 1]) end
+      if not is_whole then redis.call('HDEL', key, fields[i]) end
     end
-    if redis.call('EXISTS', key) == 0 then redis.call('ZREM', call.due_key, bucket) end
+    call.root.id = nil
+    if is_whole then redis.call('ZREM', call.due_key, bucket) end
     return #fields / 2
   end
 

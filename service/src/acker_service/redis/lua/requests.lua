@@ -1,10 +1,5 @@
 --[[
-  A request is a list of operations that is applied once.
-
-  An operation, big-endian: kind B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket I4, root id c8, value to XOR 2 x i4,
-  outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress
-  timeout I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge,
-  2 x I4. Operations of one root stand together, so that its record is read and written once.
+  A request is a list of operations (operations.lua) that is applied once.
 ]]
 
 do
@@ -12,44 +7,6 @@ do
   local UNREGISTERED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
   local REGISTERED, ASKED = 0, 2
   local APPLY_ORDER = 'a'
-
-  local function read_text(ops, pos)
-    local length, at = struct.unpack('>I2', ops, pos)
-    return ops:sub(at, at + length - 1), at + length
-  end
-
-  local function read_optional(op, flags, ops, pos)
-    op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil
-    if flags % 2 == 1 then op.outstanding = nil end
-    if flags < 2 then return pos end
-    if bit.band(flags, 2) ~= 0 then op.message_timeout, pos = struct.unpack('>I4', ops, pos) end
-    if bit.band(flags, 4) ~= 0 then op.progress_timeout, pos = struct.unpack('>I4', ops, pos) end
-    if bit.band(flags, 8) ~= 0 then op.text, pos = read_text(ops, pos) end
-    if bit.band(flags, 16) ~= 0 then op.component, pos = read_text(ops, pos) end
-    if bit.band(flags, 32) ~= 0 then op.edge_high, op.edge_low, pos = struct.unpack('>I4I4', ops, pos) end
-    return pos
-  end
-
-  -- Runs `handler`, such as apply_operation, on each operation of a request. Gives their codes in a string.
-  local function run(call, handler, ops)
-    local root, op, codes, n, pos, size = call.root, {}, {}, 0, 1, #ops
-    local kind, bucket, root_id, flags
-    root.id = nil
-    while pos <= size do
-      kind, bucket, root_id, op.high, op.low, op.outstanding, flags, op.spout, pos =
-        struct.unpack('>BI4c8i4i4i4BI4', ops, pos)
-      pos = read_optional(op, flags, ops, pos)
-      if root_id ~= root.id then
-        save_root(call, root)
-        load_root(call, root, root_id, bucket)
-      end
-      n = n + 1
-      codes[n] = handler(call, root, op, kind)
-      call.changed = call.changed or root.dirty
-    end
-    save_root(call, root)
-    return table.concat(codes)
-  end
 
   -- Gives the position in the request, from 0, of the operation that is applied as the n-th, from 1.
   local function position_of(positions, n)
@@ -173,7 +130,7 @@ do
     end
     if was_applied(call, request) then return replay(call, request) end
     call.changed = false
-    local codes = run(call, apply_operation, request.ops)
+    local codes = apply_operations(call, request.ops)
     request.remember(call, request, codes)
     return '+' .. codes
   end

@@ -23,21 +23,22 @@ do
   local function read_root(key, base, args)
     local call = begin_call(key, base, args)
     local root = call.root
-    load_root(call, root, args[4], args[3])
+    load_root(call, root, args[4], pack_bucket(args[3]))
     if root.state == 'N' then return { 'ok', call.now, 'N' } end
     if root.state == 'F' then return { 'ok', call.now, 'F', root.outcome } end
     return append_root(call, root, { 'ok', call.now, root.state })
   end
 
   -- Tells for each root whether it has ended: it is neither early nor pending.
-  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] per root its bucket I4 and id c8.
+  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] per root its bucket c4 and id c8.
   -- Output: {'ok', per root '1' (ended) or '0'}
   local function ended(_, base, args)
     local over, n, pos, bucket, root_id = {}, 0, 1, nil, nil
     while pos <= #args[2] do
-      bucket, root_id, pos = struct.unpack('>I4c8', args[2], pos)
+      bucket, root_id, pos = struct.unpack('>c4c8', args[2], pos)
       n = n + 1
-      over[n] = 1 - redis.call('HEXISTS', base .. 'r' .. bucket, root_id)
+      local raw = redis.call('HGET', base .. 'r' .. bucket, root_id)
+      over[n] = raw and is_record(raw) and 0 or 1
     end
     return { 'ok', table.concat(over) }
   end
@@ -51,7 +52,7 @@ do
   local function force_fail(key, base, args)
     local call = begin_call(key, base, args)
     local root = call.root
-    load_root(call, root, args[4], args[3])
+    load_root(call, root, args[4], pack_bucket(args[3]))
     if root.state == 'N' then return { 'ok', 'N' } end
     local code = apply_operation(call, root, { text = args[5] }, 3)
     save_root(call, root)
@@ -71,21 +72,21 @@ do
     local reply, root = {}, call.root
     root.bucket = bucket
     for i = 1, #fields, 2 do
-      root.id = fields[i]
-      read_record(root, fields[i + 1])
+      root.id, root.state = fields[i], nil
+      if is_record(fields[i + 1]) then read_record(root, fields[i + 1]) end
       if root.state == 'P' and call.now - root.started >= min_age then append_root(call, root, reply) end
     end
     return reply
   end
 
   -- Gives the rank in the deadline index of the first bucket after this one at this score; the buckets of one score are
-  -- in byte order.
+  -- in the order of their numbers, which are compared: Lua compares strings as the server's locale says.
   local function rank_after(call, score, bucket)
-    local low = redis.call('ZCOUNT', call.due_key, '-inf', '(' .. score)
+    local low, number = redis.call('ZCOUNT', call.due_key, '-inf', '(' .. score), struct.unpack('>I4', bucket)
     local high = redis.call('ZCOUNT', call.due_key, '-inf', score)
     while low < high do
       local middle = math.floor((low + high) / 2)
-      local is_past = redis.call('ZRANGE', call.due_key, middle, middle)[1] > bucket
+      local is_past = struct.unpack('>I4', redis.call('ZRANGE', call.due_key, middle, middle)[1]) > number
       if is_past then high = middle else low = middle + 1 end
     end
     return low
@@ -115,7 +116,7 @@ do
   ]]
   local function list_roots(key, base, args)
     local call = begin_call(key, base, args)
-    local score, bucket, cursor = args[3], args[4], args[5]
+    local score, bucket, cursor = args[3], pack_bucket(args[4]), args[5]
     local min_age, wanted, budget = tonumber(args[6]), tonumber(args[7]), tonumber(args[8])
     local next_bucket = scan_index(call, score == '0' and 0 or rank_after(call, score, bucket))
     if score == '0' then bucket, score = next_bucket() end
@@ -124,11 +125,13 @@ do
       local fields, next_cursor = read_part(call, bucket, cursor)
       local roots = pending_roots(call, bucket, fields, min_age)
       local n = #reply
-      if #roots > 0 then reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = score, bucket, cursor, roots end
+      if #roots > 0 then
+        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = score, bucket_number(bucket), cursor, roots
+      end
       wanted, budget, cursor = wanted - #roots / 7, budget - #fields / 2 - 1, next_cursor
       if cursor == '0' then bucket, score = next_bucket() end
     end
-    if bucket then reply[3], reply[4], reply[5] = score, bucket, cursor end
+    if bucket then reply[3], reply[4], reply[5] = score, bucket_number(bucket), cursor end
     return reply
   end
 

@@ -1,6 +1,7 @@
 --[[
   The tick lets time pass: it scans buckets whose score is past, times out overdue roots, drops early ones without an
-  init, and gives the bucket its new score. Any number of replicas may tick: each step is atomic.
+  init, removes expired outcomes, and gives the bucket its new score. Any number of replicas may tick: each step is
+  atomic.
 ]]
 
 local OVERFULL = 1000
@@ -9,28 +10,53 @@ do
   local MAX_BUCKETS = 256
   local LEASE_MS = 5000
 
-  -- Ends a root that is overdue. Gives the deadline of one that is not.
+  -- Ends a root that is overdue. Gives the deadline of one that is not, or the expiry of its outcome.
   local function expire(call, root, bucket, root_id, raw)
     root.id, root.bucket, root.key, root.stored, root.failure = root_id, bucket, call.base .. 'r' .. bucket, true, nil
     read_record(root, raw)
     if call.now <= due_ms(root) then return due_ms(root) end
-    root.was_pending, root.holds_slot = root.state == 'P', false
-    if root.state == 'P' then
-      finish(call, root, 'T')
-      save_root(call, root)
-    else
-      drop_record(call, root)
-    end
+    root.was_pending, root.was_early, root.holds_slot, root.was_due = root.state == 'P', false, false, nil
     call.finished_count = call.finished_count + 1
-    return nil
+    if root.state == 'E' then return drop_record(call, root) end
+    finish(call, root, 'T')
+    save_root(call, root)
+    return call.marker_expiry
   end
 
+  -- Gives the expiry of a marker; false if it has expired. A bucket has few different ones.
+  local function expiry_of(call, marker)
+    local expiry = call.expiries[marker]
+    if expiry == nil then
+      local _, found = read_marker(call, marker)
+      expiry = found or false
+      call.expiries[marker] = expiry
+    end
+    return expiry
+  end
+
+  local function remove_outcomes(key, root_ids)
+    if #root_ids == 0 then return end
+    if #root_ids == redis.call('HLEN', key) then return redis.call('DEL', key) end
+    for i = 1, #root_ids, OVERFULL do
+      redis.call('HDEL', key, unpack(root_ids, i, math.min(i + OVERFULL - 1, #root_ids)))
+    end
+  end
+
+  -- Expires roots and outcomes of a bucket. Gives the first deadline or expiry of those that stay.
   local function expire_bucket(call, bucket, fields)
-    local earliest
+    local earliest, expired = nil, {}
+    call.expiries = call.expiries or {}
     for i = 1, #fields, 2 do
-      local deadline = expire(call, call.root, bucket, fields[i], fields[i + 1])
+      local raw, deadline = fields[i + 1], nil
+      if is_record(raw) then
+        deadline = expire(call, call.root, bucket, fields[i], raw)
+      else
+        deadline = expiry_of(call, raw)
+        if not deadline then expired[#expired + 1] = fields[i] end
+      end
       if deadline and (not earliest or deadline < earliest) then earliest = deadline end
     end
+    remove_outcomes(call.base .. 'r' .. bucket, expired)
     return earliest
   end
 
@@ -39,12 +65,13 @@ do
     local earliest = expire_bucket(call, bucket, redis.call('HGETALL', key))
     if not earliest then return redis.call('ZREM', call.due_key, bucket) end
     redis.call('ZADD', call.due_key, earliest, bucket)
+    call.scores[bucket] = nil
     set_backstop_ttl(call, key)
     set_backstop_ttl(call, call.base .. 'x' .. bucket)
   end
 
   --[[
-    Expires the small buckets that are due.
+    Expires the small buckets that are due. Costs one, and one for each root and outcome in it, per bucket.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] records to read, approximate limit
     Output  {'ok', roots ended, 1 if more is due, overfull buckets that are due and need scan_bucket ...}
@@ -57,7 +84,7 @@ do
     for _, bucket in ipairs(due_now) do
       local size = redis.call('HLEN', call.base .. 'r' .. bucket)
       if size > OVERFULL then
-        reply[#reply + 1] = bucket
+        reply[#reply + 1] = bucket_number(bucket)
       elseif budget > 0 then
         expire_small_bucket(call, bucket)
         budget = budget - size - 1
@@ -81,11 +108,12 @@ do
   ]]
   local function scan_bucket(key, base, args)
     local call = begin_call(key, base, args)
-    local bucket, earliest = args[3], tonumber(args[5])
+    local bucket, earliest = pack_bucket(args[3]), tonumber(args[5])
     call.finished_count = 0
     if args[4] == '0' then redis.call('ZADD', call.due_key, call.now + LEASE_MS, bucket) end
     local scan = redis.call('HSCAN', call.base .. 'r' .. bucket, args[4], 'COUNT', OVERFULL)
     local found = expire_bucket(call, bucket, scan[2])
+    call.scores[bucket] = nil
     if found and (not earliest or found < earliest) then earliest = found end
     if scan[1] == '0' and earliest then redis.call('ZADD', call.due_key, 'LT', earliest, bucket) end
     if scan[1] == '0' then

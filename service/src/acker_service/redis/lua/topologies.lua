@@ -41,6 +41,7 @@ do
     if stamp < args[5] then stamp = args[5]:sub(1, 16) .. string.format('%010d', tonumber(args[5]:sub(17, 26)) + 1) end
     redis.call('HSET', keys[1], 'pair', stamp, 'config', args[2])
     redis.call('SADD', keys[2], args[4])
+    redis.call('SET', keys[2] .. '::layout', LAYOUT)
     return { 'ok', stamp }
   end
 

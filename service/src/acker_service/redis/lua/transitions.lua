@@ -21,7 +21,7 @@
   of root and edge.
 ]]
 
-local apply_operation, replay_operation
+local apply_operation, replay_operation, check_and_remember_edge
 
 do
   local MAX_SPAN = 4294967295
@@ -30,7 +30,7 @@ do
 
   local apply_untracked, init, ack, fail, reset_timeout
   local resolve, new_tree, emit, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
-  local early_refusal, admission_refusal, full_refusal, would_finish, emitted_by, check_and_remember_edge
+  local early_refusal, admission_refusal, full_refusal, would_finish, emitted_by, acked_before
 
   -- Applies one operation to a root. Gives the code of the answer.
   function apply_operation(call, root, op, kind)
@@ -63,7 +63,7 @@ do
     if op.high == 0 and op.low == 0 then return current_state(root) end
     local code = early_refusal(call, root)
     if code then return code end
-    if call.dedupe_window > 0 and op.edge_high and check_and_remember_edge(call, root, op) then return 'd' end
+    if call.dedupe_window > 0 and op.edge_high and acked_before(call, root, op) then return 'd' end
     if root.state == 'N' then new_tree(call, root) end
     touch_progress_deadline(call, root)
     xor_in(root, op)
@@ -178,13 +178,18 @@ do
     return root.spout == op.spout and read_message_id(call, root) == op.text
   end
 
-  -- Whether this edge of this root was acked before; remembers it if not. The start of the tree is mixed in, so that a
-  -- root id that is used again has no acked edges. 53 bits: a number here holds no more exactly.
-  function check_and_remember_edge(call, root, op)
+  -- Whether this edge of this root was acked before; remembers it if not.
+  function acked_before(call, root, op)
     local started = root.state == 'N' and call.now or root.started
-    local low = bit.bxor(op.edge_low, started % 4294967296) % 4294967296
-    local member = string.format('%.0f', bit.band(op.edge_high, 0x1FFFFF) * 4294967296 + low)
-    local set = ':' .. root.bucket * 4 + math.floor(op.edge_high / 1073741824)
+    return check_and_remember_edge(call, root.bucket, started, op.edge_high, op.edge_low)
+  end
+
+  -- As acked_before, of a root that started at a time. The start of the tree is mixed in, so that a root id that is used
+  -- again has no acked edges. 53 bits: a number here holds no more exactly.
+  function check_and_remember_edge(call, bucket, started, edge_high, edge_low)
+    local low = bit.bxor(edge_low, started % 4294967296) % 4294967296
+    local member = string.format('%.0f', bit.band(edge_high, 0x1FFFFF) * 4294967296 + low)
+    local set = ':' .. bucket .. (edge_high < 2147483648 and '0' or '1')
     if redis.call('SISMEMBER', call.base .. 'p0' .. set, member) == 1 then return true end
     if redis.call('SISMEMBER', call.base .. 'p1' .. set, member) == 1 then return true end
     local key = call.base .. 'p' .. math.floor(call.now / call.dedupe_window) % 2 .. set

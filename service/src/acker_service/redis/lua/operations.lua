@@ -1,0 +1,47 @@
+--[[
+  An operation, big-endian: kind B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket c4, root id c8, value to XOR 2 x i4,
+  outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress
+  timeout I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge,
+  2 x I4. Operations of one root stand together, so that its record is read and written once.
+]]
+
+local OPERATION = '>Bc4c8i4i4i4BI4'
+
+local function read_text(ops, pos)
+  local high, low = string.byte(ops, pos, pos + 1)
+  local stop = pos + 2 + high * 256 + low
+  return ops:sub(pos + 2, stop - 1), stop
+end
+
+-- Reads the optional fields of an operation. Gives the position behind it.
+local function read_optional(op, flags, ops, pos)
+  op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil
+  if flags % 2 == 1 then op.outstanding = nil end
+  if flags < 2 then return pos end
+  if bit.band(flags, 2) ~= 0 then op.message_timeout, pos = struct.unpack('>I4', ops, pos) end
+  if bit.band(flags, 4) ~= 0 then op.progress_timeout, pos = struct.unpack('>I4', ops, pos) end
+  if bit.band(flags, 8) ~= 0 then op.text, pos = read_text(ops, pos) end
+  if bit.band(flags, 16) ~= 0 then op.component, pos = read_text(ops, pos) end
+  if bit.band(flags, 32) ~= 0 then op.edge_high, op.edge_low, pos = struct.unpack('>I4I4', ops, pos) end
+  return pos
+end
+
+-- Runs `handler`, such as apply_operation, on each operation of a request. Gives their codes in a string.
+local function run(call, handler, ops)
+  local root, op, codes, n, pos, size = call.root, {}, {}, 0, 1, #ops
+  local kind, bucket, root_id, flags
+  root.id = nil
+  while pos <= size do
+    kind, bucket, root_id, op.high, op.low, op.outstanding, flags, op.spout, pos = struct.unpack(OPERATION, ops, pos)
+    pos = read_optional(op, flags, ops, pos)
+    if root_id ~= root.id then
+      save_root(call, root)
+      load_root(call, root, root_id, bucket)
+    end
+    n = n + 1
+    codes[n] = handler(call, root, op, kind)
+    call.changed = call.changed or root.dirty
+  end
+  save_root(call, root)
+  return table.concat(codes)
+end
