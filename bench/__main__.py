@@ -9,23 +9,41 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench import client, cluster, decoding, delivery, http_batches, memory, redis_time, single, spark, table, timeouts
+from bench import (
+    client,
+    cluster,
+    decoding,
+    delivery,
+    http_batches,
+    memory,
+    peers_cost,
+    processes,
+    redis_time,
+    single,
+    spark,
+    table,
+    timeouts,
+    word_tree,
+)
 from bench.machine import machine
 from bench.progress import Progress
 from bench.sizes import FULL, TINY, Sizes
-from bench.table import Line
+from bench.table import Result
 
 WIDE = 160
 """Where the output is no terminal, nobody knows how wide it is."""
 LATEST = Path(__file__).parent / "latest.json"
-Measure = Callable[[Sizes, Path, Progress], Iterator[Line]]
-MODULES = (memory, http_batches, single, client, redis_time, timeouts, delivery, cluster, decoding, spark)
+Measure = Callable[[Sizes, Path, Progress], Iterator[Result]]
+MODULES = (
+    *(memory, http_batches, single, processes, client, word_tree, redis_time, timeouts, delivery, cluster, decoding),
+    *(peers_cost, spark),
+)
 GROUPS: dict[str, Measure] = {module.GROUP: module.measure for module in MODULES}
 
 
-def run(groups: list[str], sizes: Sizes) -> list[Line]:
+def run(groups: list[str], sizes: Sizes) -> list[Result]:
     """Measure groups, each on servers of its own."""
-    lines: list[Line] = []
+    lines: list[Result] = []
     for group in groups:
         with tempfile.TemporaryDirectory(prefix="acker-bench-", ignore_cleanup_errors=True) as folder:
             lines.extend(GROUPS[group](sizes, Path(folder), Progress(group)))

@@ -30,6 +30,8 @@ A_SECOND = 1_000
 AT_ONCE = 10
 """so many in one request."""
 PAGE = 1_000
+GOALS = {"pull": 100_000, "pubsub": 90_000, "webhook": 60_000}
+"""The completions that one process has to deliver in a second of its processor's time."""
 
 Taken = dict[str, list[float]]
 
@@ -50,14 +52,15 @@ class Round:
     def __init__(self, service: Served, store: Member, number: int) -> None:
         self._service, self._store, self._number = service, store, number
         self._http = httpx.AsyncClient(base_url=f"{service.url}{PATH}/", trust_env=False, timeout=60)
+        self._spent_s = 0.0
 
     async def run(self, sizes: Sizes, taken: Taken) -> None:
         """Take all measures."""
         async with self._http:
             await self._delays(sizes, taken)
-            taken["webhook"].append(await self._by_webhook(sizes.delivered))
-            taken["pubsub"].append(await self._by_pubsub(sizes.delivered))
-            taken["pull"].append(await self._by_pull(sizes.delivered))
+            for way, deliver in (("webhook", self._by_webhook), ("pubsub", self._by_pubsub), ("pull", self._by_pull)):
+                taken[way].append(await deliver(sizes.delivered))
+                taken[f"{way} by CPU"].append(sizes.delivered / self._spent_s)
 
     async def _delays(self, sizes: Sizes, taken: Taken) -> None:
         """Measure delays twice: while another receiver hangs, and while none does."""
@@ -96,8 +99,10 @@ class Round:
         received, name = Received(), f"webhook-{self._number}"
         await self._end(count, name)
         async with webhook(received) as url:
+            before = self._service.cpu_s()
             await self._call_back(name, url)
             await received.has(count)
+            self._spent_s = self._service.cpu_s() - before
         await self._remove(name)
         return _rate(received)
 
@@ -105,8 +110,10 @@ class Round:
         received, name = Received(), f"pubsub-{self._number}"
         await self._end(count, name)
         async with subscriber(received, self._store.port, channel("bench", name)):
+            before = self._service.cpu_s()
             await self._put(name, {"kind": "pubsub"})
             await received.has(count)
+            self._spent_s = self._service.cpu_s() - before
         await self._remove(name)
         return _rate(received)
 
@@ -114,7 +121,7 @@ class Round:
         """Read page after page, and release each."""
         name, read = f"pull-{self._number}", 0
         await self._end(count, name)
-        began = time.perf_counter()
+        began, before = time.perf_counter(), self._service.cpu_s()
         while read < count:
             answer = await self._http.get(f"spouts/{name}/completions", params={"limit": PAGE})
             page = answer.raise_for_status().json()
@@ -122,6 +129,7 @@ class Round:
             release = await self._http.post(f"spouts/{name}/completions/release", json={"cursor": page["cursor"]})
             release.raise_for_status()
         rate = count / (time.perf_counter() - began)
+        self._spent_s = self._service.cpu_s() - before
         await self._remove(name)
         return rate
 
@@ -189,7 +197,10 @@ def _lines(taken: dict[str, Series]) -> Iterator[Line]:
     for way, beside in (("webhook", "pull"), ("pubsub", "pull"), ("pull", "webhook")):
         what = f"completions that one worker delivers by {way}"
         yield _line(what, "/s", taken[way], f"by {beside}", taken[beside])
+    for way, goal in GOALS.items():
+        what = f"completions in a second of the service's processor, by {way}"
+        yield _line(what, "/s", taken[f"{way} by CPU"], "a second on the wall", taken[way], at_least=goal)
 
 
-def _line(what: str, unit: str, measured: Series, beside: str, base: Series) -> Line:
-    return Line(group=GROUP, what=what, unit=unit, measured=measured, beside=beside, base=base)
+def _line(what: str, unit: str, measured: Series, beside: str, base: Series, *, at_least: float | None = None) -> Line:
+    return Line(group=GROUP, what=what, unit=unit, measured=measured, beside=beside, base=base, at_least=at_least)

@@ -1,85 +1,194 @@
-"""Measures what an init, an ack and a last ack take of Redis's processor, with ever more roots pending."""
+"""Measures what an init, an ack and a last ack take of Redis's processor, beside the code of an earlier commit.
 
+Inits have message ids and acks edge ids; a last ack has with it what the tick takes to forget its root.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
-from acker_service.topologies.config import TopologyConfig
+import redis
 
-from bench import direct
-from bench.direct import DAY_MS, WEEK_MS, Direct
+from bench import baseline
+from bench.direct import WEEK_MS
 from bench.measure import Series
 from bench.progress import Progress
 from bench.servers import Member, one
 from bench.sizes import BATCH, Sizes
-from bench.table import Line
-from bench.trees import Trees
+from bench.table import Curve, Line, Result, Skipped
 
 GROUP = "redis"
-ACKERS = 4
 MOST = 20_000
 """So many roots a round adds to those that are pending, and a fifth of these at most."""
-FILL = 100_000
+RETENTION_MS = 1_000
 UNIT = "CPU µs"
+OPERATIONS = ("an init", "an ack", "a last ack")
+GOALS = {"an init": 0.45, "an ack": 0.7, "a last ack": 0.6}
+"""What is to be reached, as a ratio to the code of the earlier commit."""
+GROWTH_GOAL = 0.7
+"""Likewise for what an operation takes more with the most roots pending than with the fewest."""
+SWEEP = ", and what forgets it"
+AGENT = Path(__file__).parent / "redis_agent.py"
 
 Taken = dict[str, list[float]]
+Level = dict[str, Series]
 
 
-def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
-    """Measure rounds at every level."""
-    levels: dict[int, dict[str, Series]] = {}
-    with one(folder) as server:
+class Agent:
+    """A process that measures with one code; `bench.redis_agent`."""
+
+    def __init__(self, task: dict[str, Any], code: Path) -> None:
+        own = os.environ | baseline.environment(code)
+        command = [sys.executable, "-P", str(AGENT), json.dumps(task)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=own)
+
+    def ask(self, command: str | int) -> dict[str, float]:
+        """Let it do something, and give what it took."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the agent ended with {self._process.wait()}")
+        return cast("dict[str, float]", json.loads(answer))
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+
+
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
+    """Measure rounds at every level, both codes in turns, each on a server of its own."""
+    with baseline.checkout(folder) as earlier:
+        codes = {"": baseline.ROOT} | ({baseline.NAME: earlier} if earlier else {})
+        levels: dict[int, Level] = {}
         rounds = iter(progress.over(range(len(sizes.levels) * sizes.rounds)))
         for pending in sizes.levels:
-            taken: Taken = defaultdict(list)
-            at = _filled(server, pending)
-            for _ in range(sizes.rounds):
-                next(rounds)
-                _round(at, server, min(MOST, pending // 5), taken)
-            at.close()
-            levels[pending] = {name: Series.of(values) for name, values in taken.items()}
+            levels[pending] = level(codes, folder / str(pending), pending, sizes, rounds=rounds)
         next(rounds, None)
-    yield from _lines(levels)
+    yield from lines(levels, GROUP)
+    if not earlier:
+        yield Skipped(group=GROUP, what=f"the same beside {baseline.NAME}", why=baseline.MISSING)
 
 
-def _filled(server: Member, pending: int) -> Direct:
-    server.ask("FLUSHALL")
-    buckets = direct.buckets_for(pending, ackers=ACKERS)
-    configuration = TopologyConfig(ackers=ACKERS, buckets=buckets, message_timeout_ms=WEEK_MS, retention_ms=DAY_MS)
-    at = direct.make(server, configuration)
-    for start in range(0, pending, FILL):
-        at.run(at.prepare(Trees(min(FILL, pending - start)).inits()), "p")
-    return at
+def level(
+    codes: dict[str, Path],
+    folder: Path,
+    pending: int,
+    sizes: Sizes,
+    *,
+    rounds: Iterator[int],
+    options: tuple[str, ...] = (),
+    program: str = "",
+    message_timeout_ms: int = WEEK_MS,
+) -> Level:
+    """Measure at one number of pending roots; gives each operation's series, by its name and the name of its code."""
+    taken: Taken = defaultdict(list)
+    with contextlib.ExitStack() as stack:
+        agents: dict[str, tuple[Agent, Member]] = {}
+        for name, code in codes.items():
+            server = stack.enter_context(one(folder / (name or "present"), *options, program=program))
+            task = {
+                "port": server.port,
+                "pending": pending,
+                "message_timeout_ms": message_timeout_ms,
+                "retention_ms": RETENTION_MS,
+                "sweep_s": sizes.sweep_s,
+            }
+            agents[name] = Agent(task, code), server
+            stack.callback(agents[name][0].close)
+        for name, (agent, _) in agents.items():
+            filled = agent.ask("fill")
+            taken[f"bytes{name}"] = [filled["bytes"]] * sizes.rounds
+        for _ in range(sizes.rounds):
+            next(rounds, None)
+            for name, (agent, server) in agents.items():
+                _round(agent.ask(min(MOST, pending // 5)), name, taken)
+                if not name:
+                    taken["SET"].append(_plain(server, BATCH))
+    return {name: Series.of(values) for name, values in taken.items()}
 
 
-def _round(at: Direct, server: Member, count: int, taken: Taken) -> None:
-    trees = Trees(count)
-    for name, word, columns in (
-        ("an init", "p", trees.inits()),
-        ("an ack", "p", trees.acks()),
-        ("a last ack", "a", trees.last_acks()),
-    ):
-        taken[name].append(at.run(at.prepare(columns), word).redis_s / count * 1e6)
-    taken["SET"].append(_plain(at, server, count))
+def _round(result: dict[str, float], code: str, taken: Taken) -> None:
+    for operation in OPERATIONS:
+        swept = result["sweep"] if operation == "a last ack" else 0.0
+        taken[operation + code].append(result[operation] + swept)
+    taken["sweep" + code].append(result["sweep"])
 
 
-def _plain(at: Direct, server: Member, count: int) -> float:
+def _plain(server: Member, count: int) -> float:
     """Set one key so many times, as many in a round trip as there are operations in a batch."""
-    cpu = server.cpu_s()
-    for _ in range(count // BATCH):
-        pipe = at.redis.pipeline(transaction=False)
-        for _ in range(BATCH):
+    with redis.Redis(port=server.port) as client:
+        cpu = server.cpu_s()
+        pipe = client.pipeline(transaction=False)
+        for _ in range(count):
             pipe.execute_command("SET", "plain", "x" * 26)
         pipe.execute()
-    return (server.cpu_s() - cpu) / (count // BATCH * BATCH) * 1e6
+    return (server.cpu_s() - cpu) / count * 1e6
 
 
-def _lines(levels: dict[int, dict[str, Series]]) -> Iterator[Line]:
-    first = next(iter(levels))
-    for name in ("an init", "an ack", "a last ack"):
+def lines(levels: dict[int, Level], group: str) -> Iterator[Result]:
+    """Write the lines and the curves of all levels."""
+    first, last = next(iter(levels)), list(levels)[-1]
+    for name in OPERATIONS:
         for pending, taken in levels.items():
             beside, base = f"at {first:,}", levels[first][name]
             if pending == first:
                 beside, base = f"a SET, {BATCH:,} in a round trip", taken["SET"]
-            what = f"{name}, {pending:,} pending"
-            yield Line(group=GROUP, what=what, unit=UNIT, measured=taken[name], beside=beside, base=base)
+            what = f"{_named(name)}, {pending:,} pending"
+            yield Line(group=group, what=what, unit=UNIT, measured=taken[name], beside=beside, base=base)
+        if name + baseline.NAME in levels[first]:
+            yield from _beside_baseline(name, levels, group)
+            if last >= 100 * first:
+                yield _growth(name, levels, group)
+    for code in ("", baseline.NAME):
+        yield from _curves(levels, group, code)
+
+
+def _named(operation: str) -> str:
+    return operation + SWEEP if operation == "a last ack" else operation
+
+
+def _beside_baseline(name: str, levels: dict[int, Level], group: str) -> Iterator[Line]:
+    for pending, taken in levels.items():
+        what = f"{_named(name)}, {pending:,} pending, beside {baseline.NAME}"
+        base = taken[name + baseline.NAME]
+        yield Line(
+            group=group, what=what, unit=UNIT, measured=taken[name], beside=baseline.NAME, base=base,
+            ratio_at_most=GOALS[name],
+        )  # fmt: skip
+
+
+def _growth(name: str, levels: dict[int, Level], group: str) -> Line:
+    """Compare what an operation takes more at the last level than at the first."""
+    first, last = next(iter(levels)), list(levels)[-1]
+    grown = [
+        Series.of(
+            after - before for after, before in zip(levels[last][key].values, levels[first][key].values, strict=True)
+        )
+        for key in (name, name + baseline.NAME)
+    ]
+    what = f"{_named(name)}, added from {first:,} to {last:,} pending"
+    return Line(
+        group=group, what=what, unit=UNIT, measured=grown[0], beside=baseline.NAME, base=grown[1],
+        ratio_at_most=GROWTH_GOAL,
+    )  # fmt: skip
+
+
+def _curves(levels: dict[int, Level], group: str, code: str) -> Iterator[Curve]:
+    suffix = f", {code}" if code else ""
+    for name in (*OPERATIONS, "bytes"):
+        points = tuple(
+            (pending, taken[name + code].median) for pending, taken in levels.items() if name + code in taken
+        )
+        plot = "bytes" if name == "bytes" else "cost"
+        if points:
+            yield Curve(group=group, plot=plot, name=f"{name}{suffix}", points=points)

@@ -70,6 +70,11 @@ class Member:
         """Say how many seconds of processor time it has taken."""
         return sum(float(taken) for taken in re.findall(r"used_cpu_(?:user|sys):([\d.]+)", self.info("INFO", "cpu")))
 
+    def used_memory(self) -> int:
+        """Say how many bytes it uses."""
+        with redis.Redis(port=self.port, socket_timeout=2) as client:
+            return int(client.info("memory")["used_memory"])
+
     def stop(self) -> None:
         """kill -9: nothing is kept of it."""
         self.process.kill()
@@ -81,10 +86,10 @@ Start = Callable[..., Member]
 
 
 @contextlib.contextmanager
-def one(folder: Path) -> Iterator[Member]:
-    """Run one Valkey until the block is left."""
-    with _starting(folder) as start:
-        yield start(*COMMON)
+def one(folder: Path, *options: str, program: str = "") -> Iterator[Member]:
+    """Run one Valkey, or another program, until the block is left; later options win over the common ones."""
+    with _starting(folder, program=program) as start:
+        yield start(*COMMON, *options)
 
 
 @contextlib.contextmanager
@@ -136,12 +141,12 @@ def until(look: Callable[[], object], what: str, *, within: float = 90.0) -> Non
 
 
 @contextlib.contextmanager
-def _starting(folder: Path) -> Iterator[Start]:
+def _starting(folder: Path, *, program: str = "") -> Iterator[Start]:
     with contextlib.ExitStack() as stack:
 
         def start(*options: str) -> Member:
             port = free_port()
-            member = Member(program=find_program(), port=port, folder=folder / str(port), options=options)
+            member = Member(program=program or find_program(), port=port, folder=folder / str(port), options=options)
             stack.callback(member.stop)
             member.start()
             return member

@@ -11,10 +11,15 @@ from pathlib import Path
 
 import httpx
 
+from bench import baseline
 from bench.servers import until
 from examples.support.ports import free_port
 
 _SCHED = 2
+READY_S = 300.0
+"""A server that starts on a busy machine takes its time."""
+IDLE_S = 2.0
+"""So long it is watched what a process takes that nobody asks anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +35,49 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def cpu_s(self) -> float:
-        """Say how many seconds of processor time it has taken, to the microsecond.
+        """Say how many seconds of processor time it has taken, to the microsecond."""
+        return clock_s(self.pid)
 
-        This is the process clock of Linux, as `man clock_getcpuclockid` makes it; /proc counts in hundredths only.
-        """
-        return time.clock_gettime(~self.pid << 3 | _SCHED)
+    def idle(self, seconds: float = IDLE_S) -> float:
+        """Say what share of a processor it takes while nobody asks it anything."""
+        before = self.cpu_s()
+        time.sleep(seconds)
+        return (self.cpu_s() - before) / seconds
+
+
+def clock_s(pid: int) -> float:
+    """Read the processor time of a process in seconds.
+
+    This is the process clock of Linux, as `man clock_getcpuclockid` makes it; /proc counts in hundredths only.
+    """
+    return time.clock_gettime(~pid << 3 | _SCHED)
+
+
+def family(pid: int) -> list[int]:
+    """Give a process and all processes that it and they have started."""
+    found = [pid]
+    for one in found:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{one}/task").iterdir():
+                found.extend(map(int, (task / "children").read_text().split()))
+    return found
+
+
+def cpu_by_process(pids: list[int]) -> dict[int, float]:
+    """Read the processor time of processes in seconds; one that has ended is left out."""
+    taken = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            taken[pid] = clock_s(pid)
+    return taken
 
 
 @contextlib.contextmanager
-def acker(folder: Path, store: str, *options: str) -> Iterator[Served]:
-    """Run ``acker serve`` on a store until the block is left."""
-    with _running(folder / "acker.log", "-m", "acker_service", "serve", "--redis-url", store, *options) as served:
+def acker(folder: Path, store: str, *options: str, code: Path | None = None) -> Iterator[Served]:
+    """Run ``acker serve`` on a store until the block is left, with the present code or that of a checkout."""
+    command = ("-m", "acker_service", "serve", "--redis-url", store, *options)
+    own = baseline.environment(code) if code else {}
+    with _running(folder / f"acker-{code.name if code else 'present'}.log", *command, environment=own) as served:
         yield served
 
 
@@ -52,16 +89,16 @@ def nothing(folder: Path, kind: str) -> Iterator[Served]:
 
 
 @contextlib.contextmanager
-def _running(log: Path, *command: str) -> Iterator[Served]:
+def _running(log: Path, *command: str, environment: dict[str, str] | None = None) -> Iterator[Served]:
     port = free_port()
     with log.open("ab") as out:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
-        environment["ACKER_SHUTDOWN_DRAIN_S"] = "0"
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
         command = (sys.executable, *command, "--port", str(port))
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+        own = inherited | {"ACKER_SHUTDOWN_DRAIN_S": "0"} | (environment or {})
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=own)
     try:
         served = Served(port=port, pid=process.pid)
-        until(lambda: _answers(served, process), f"ready; see {log}")
+        until(lambda: _answers(served, process), f"ready; see {log}", within=READY_S)
         yield served
     finally:
         process.terminate()

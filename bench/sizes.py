@@ -16,7 +16,10 @@ class Sizes:
     ``acks`` how many acks the Python client makes in one, ``due`` how many
     timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due. ``paced``
     roots end at an even pace where the delay of webhooks is measured, and ``delivered`` completions lie ready where
-    it is measured how many go out a second. Spark counts the words of so many ``sentences``, and sums up so many
+    it is measured how many go out a second. For ``sweep_s`` seconds it is watched what the tick takes to forget
+    finished roots. ``mixed`` operations of both kinds go in batches of both, and ``words`` roots are a sentence whose
+    words are counted. The peers work on ``peer_roots`` roots of ``peer_tasks`` tasks each. ``batch_sizes`` are those
+    that throughput is drawn by. Spark counts the words of so many ``sentences``, and sums up so many
     ``orders``.
     """
 
@@ -34,12 +37,18 @@ class Sizes:
     orders: int
     paced: int
     delivered: int
+    sweep_s: float
+    mixed: int
+    words: int
+    peer_roots: int
+    peer_tasks: int
+    batch_sizes: tuple[int, ...]
 
 
 FULL = Sizes(
     rounds=5,
     pending=1_000_000,
-    levels=(10_000, 1_000_000, 5_000_000),
+    levels=(10_000, 1_000_000),
     trees=50_000,
     singles=10_000,
     acks=100_000,
@@ -51,6 +60,12 @@ FULL = Sizes(
     orders=50_000,
     paced=5_000,
     delivered=20_000,
+    sweep_s=4.0,
+    mixed=50_000,
+    words=2_000,
+    peer_roots=200,
+    peer_tasks=20,
+    batch_sizes=(1, 10, 100, 1_000, 5_000),
 )
 TINY = Sizes(
     rounds=2,
@@ -67,4 +82,10 @@ TINY = Sizes(
     orders=200,
     paced=100,
     delivered=2_000,
+    sweep_s=0.3,
+    mixed=1_000,
+    words=20,
+    peer_roots=4,
+    peer_tasks=3,
+    batch_sizes=(1, 100),
 )

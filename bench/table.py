@@ -1,4 +1,4 @@
-"""The table of results: its lines, written for people, pages and programs."""
+"""The table of results: its lines, and the curves of the plots, written for people, pages and programs."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ COLUMNS = ("", "measured", "compared with", "its figure", "ratio (lowest to high
 class Line:
     """One thing that was measured beside another one in the same run, round by round.
 
-    ``at_most`` is what the median of ``measured`` has to stay within; None: nothing is promised.
+    ``at_most`` and ``at_least`` bound the median of ``measured``, ``ratio_at_most`` the median of the rounds' ratios.
+    At most one of the three is given; without any, nothing is promised.
     """
 
     group: str
@@ -26,6 +27,8 @@ class Line:
     beside: str
     base: Series
     at_most: float | None = None
+    at_least: float | None = None
+    ratio_at_most: float | None = None
 
     @property
     def ratio(self) -> Series:
@@ -35,13 +38,24 @@ class Line:
     @property
     def reached(self) -> bool | None:
         """Whether it stays within what was promised; None: nothing was."""
-        return None if self.at_most is None else self.measured.median <= self.at_most
+        if self.at_most is not None:
+            return self.measured.median <= self.at_most
+        if self.at_least is not None:
+            return self.measured.median >= self.at_least
+        return None if self.ratio_at_most is None else self.ratio.median <= self.ratio_at_most
+
+    @property
+    def goal(self) -> str:
+        """What is promised, in words; empty: nothing is."""
+        if self.at_most is not None:
+            return f"≤ {number(self.at_most)}"
+        if self.at_least is not None:
+            return f"≥ {number(self.at_least)}"
+        return "" if self.ratio_at_most is None else f"ratio ≤ {number(self.ratio_at_most)}"
 
     def cells(self) -> tuple[str, ...]:
         """Write it as one string a column."""
-        goal = ""
-        if self.at_most is not None:
-            goal = f"≤ {number(self.at_most)}: {'reached' if self.reached else 'NOT reached'}"
+        verdict = {None: "", True: f"{self.goal}: reached", False: f"{self.goal}: NOT reached"}[self.reached]
         ratio = self.ratio
         return (
             self.what,
@@ -49,12 +63,38 @@ class Line:
             self.beside,
             number(self.base.median),
             f"{number(ratio.median)} ({number(ratio.low)} to {number(ratio.high)})",
-            goal,
+            verdict,
         )
 
     def document(self) -> dict[str, Any]:
         """Write it for programs, with the values of all rounds."""
-        return asdict(self) | {"ratio": asdict(self.ratio), "reached": self.reached}
+        return asdict(self) | {"ratio": asdict(self.ratio), "goal": self.goal, "reached": self.reached}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A line that could not be measured, and why."""
+
+    group: str
+    what: str
+    why: str
+
+    def cells(self) -> tuple[str, ...]:
+        """Write it as one string a column."""
+        return self.what, "not measured", self.why, "", "", ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Points of one line of a plot, ``plot``; ``name`` stands beside the line."""
+
+    group: str
+    plot: str
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+Result = Line | Skipped | Curve
 
 
 def number(value: float) -> str:
@@ -64,28 +104,39 @@ def number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def for_terminal(lines: Sequence[Line]) -> Table:
+def rows(results: Sequence[Result]) -> list[Line | Skipped]:
+    """Give those that are rows of the table."""
+    return [result for result in results if not isinstance(result, Curve)]
+
+
+def for_terminal(results: Sequence[Result]) -> Table:
     """Lay the lines out for a terminal, a section a group."""
-    table = Table(*COLUMNS)
-    for index, line in enumerate(lines):
-        last = index + 1 == len(lines) or lines[index + 1].group != line.group
-        table.add_row(*line.cells(), end_section=last)
+    table, shown = Table(*COLUMNS), rows(results)
+    for index, row in enumerate(shown):
+        last = index + 1 == len(shown) or shown[index + 1].group != row.group
+        table.add_row(*row.cells(), end_section=last)
     return table
 
 
-def for_page(lines: Sequence[Line]) -> str:
+def for_page(results: Sequence[Result]) -> str:
     """Write the lines as the tables of a Markdown page, one a group."""
-    parts = []
-    for group in dict.fromkeys(line.group for line in lines):
-        rows = [line.cells() for line in lines if line.group == group]
+    parts, shown = [], rows(results)
+    for group in dict.fromkeys(row.group for row in shown):
+        cells = [row.cells() for row in shown if row.group == group]
         head = (f"**{group}**", *COLUMNS[1:])
-        parts.append("\n".join(map(_row, (head, ("---",) * len(COLUMNS), *rows))))
+        parts.append("\n".join(map(_row, (head, ("---",) * len(COLUMNS), *cells))))
     return "\n\n".join(parts)
 
 
-def for_programs(lines: Sequence[Line], machine: dict[str, str]) -> str:
-    """Write the lines and the machine as JSON."""
-    return json.dumps({"machine": machine, "lines": [line.document() for line in lines]}, indent=2) + "\n"
+def for_programs(results: Sequence[Result], machine: dict[str, str]) -> str:
+    """Write the lines, the curves and the machine as JSON."""
+    document = {
+        "machine": machine,
+        "lines": [result.document() for result in results if isinstance(result, Line)],
+        "skipped": [asdict(result) for result in results if isinstance(result, Skipped)],
+        "curves": [asdict(result) for result in results if isinstance(result, Curve)],
+    }
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from bench.progress import Progress
 from bench.servers import Member, one
 from bench.serving import Served, acker
 from bench.sizes import Sizes
-from bench.table import Line
+from bench.table import Curve, Line, Result
 from bench.trees import SPOUT_TASK, Trees, batches, packed_body
 
 GROUP = "timeouts"
@@ -29,13 +29,15 @@ EMITTED_AT_LEAST = 30_000
 PROMISED_MS = 1_000
 WITHIN_S = 120.0
 PAGE = 10_000
+SOME = 4
+"""The wave between the two has so many times fewer timeouts than the large one."""
 
 P50, P99, LATEST = "p50 of the lateness", "p99 of the lateness", "greatest lateness"
 REDIS, SERVICE = "Redis, each", "the service, each, with its reading,"
 FIGURES = (
     (P50, "ms", None),
-    (P99, "ms", None),
-    (LATEST, "ms", PROMISED_MS),
+    (P99, "ms", PROMISED_MS),
+    (LATEST, "ms", None),
     (REDIS, "CPU µs", None),
     (SERVICE, "CPU µs", None),
 )
@@ -43,14 +45,16 @@ FIGURES = (
 Taken = dict[str, list[float]]
 
 
-def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds of both."""
     many: Taken = defaultdict(list)
+    some: Taken = defaultdict(list)
     few: Taken = defaultdict(list)
     with one(folder) as store, acker(folder, store.url) as service:
         make_topology(service, {})
         for _ in progress.over(range(sizes.rounds)):
             _round(service, store, (sizes.few_due, sizes.few_due_s), few)
+            _round(service, store, (sizes.due // SOME, sizes.due_s), some)
             _round(service, store, (sizes.due, sizes.due_s), many)
     for name, unit, goal in FIGURES:
         yield Line(
@@ -62,6 +66,10 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
             base=Series.of(few[name]),
             at_most=goal,
         )
+    waves = {sizes.few_due / sizes.few_due_s: few, sizes.due / SOME / sizes.due_s: some, sizes.due / sizes.due_s: many}
+    for name in (P50, P99, LATEST):
+        points = tuple((rate, Series.of(taken[name]).median) for rate, taken in sorted(waves.items()))
+        yield Curve(group=GROUP, plot="lateness", name=name.removesuffix(" of the lateness"), points=points)
 
 
 def _round(service: Served, store: Member, due: tuple[int, float], taken: Taken) -> None:

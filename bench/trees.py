@@ -47,10 +47,18 @@ class Trees:
         return ColumnBatch(records[_random.permutation(len(records))], [])
 
 
-def batches(columns: ColumnBatch) -> Iterator[ColumnBatch]:
+def mixed(new: Trees, old: Trees) -> ColumnBatch:
+    """Give inits of new trees and acks of as many old ones, which stay pending, by turns."""
+    inits = new.inits()
+    records = np.zeros(2 * len(inits), RECORDS)
+    records[0::2], records[1::2] = inits.records, old.acks().records
+    return ColumnBatch(records, inits.strings)
+
+
+def batches(columns: ColumnBatch, size: int = BATCH) -> Iterator[ColumnBatch]:
     """Cut operations into batches; each has only the strings it points to."""
-    for at in range(0, len(columns), BATCH):
-        records = columns.records[at : at + BATCH].copy()
+    for at in range(0, len(columns), size):
+        records = columns.records[at : at + size].copy()
         strings = list(columns.strings)
         if records["text"].any():
             texts = records["text"].tolist()

@@ -1,0 +1,40 @@
+"""Runs the code of an earlier commit beside the present one, so that both are measured in one run."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+COMMIT = "64dbb5b"
+"""The commit that is called today's code in the goals: the last one before single requests, batches, the store and the
+client got their fast paths."""
+NAME = f"commit {COMMIT}"
+MISSING = f"{NAME} is not in this clone (a shallow one: git fetch --unshallow)"
+ROOT = Path(__file__).parent.parent
+_PARTS = (".", "client/src", "service/src")
+
+
+@contextlib.contextmanager
+def checkout(folder: Path) -> Iterator[Path | None]:
+    """Unpack the files of `COMMIT` into a folder of their own; None where the clone lacks the commit.
+
+    The files are those of a worktree, but Git keeps no record of them, so nothing is left when a run is killed.
+    """
+    git = shutil.which("git")
+    archive = git and subprocess.run([git, "archive", COMMIT], cwd=ROOT, capture_output=True, check=False)
+    if not archive or archive.returncode:
+        yield None
+        return
+    root = folder / "baseline"
+    with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
+        files.extractall(root, filter="data")
+    yield root
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Give the variables with which a Python imports the packages of a checkout, before those that are installed."""
+    return {"PYTHONPATH": os.pathsep.join(str(root / part) for part in _PARTS)}

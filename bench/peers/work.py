@@ -1,0 +1,227 @@
+"""Runs the same jobs on a peer, tracked and untracked, and reads what all processes took for a task.
+
+Each run has a Valkey for the queue and one for Acker, one worker of eight threads, and a sender. These read the
+variables BENCH_QUEUE_PORT, BENCH_VARIANT, BENCH_ACKER_URL and BENCH_FAULTS.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from bench import baseline
+from bench.http_batches import make_topology
+from bench.peers import install
+from bench.servers import Member, one, until
+from bench.serving import Served, acker, cpu_by_process, family
+
+THREADS = "8"
+WITHIN_S = 120
+MESSAGE_TIMEOUT_MS = 600_000
+FAULTY_TIMEOUT_MS = 60_000
+DEDUPE_WINDOW_MS = 600_000
+UNTRACKED = "untracked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """How a peer's worker and its sender are started, and the ways in which jobs are tracked."""
+
+    name: str
+    worker: Callable[[], list[str]]
+    sender: Callable[[], list[str]]
+    variants: tuple[str, ...]
+
+
+def dramatiq() -> Peer:
+    """Dramatiq with Redis as its broker: groups, and Acker in two ways."""
+    module = "bench.peers.dramatiq_jobs"
+    return Peer(
+        name="Dramatiq",
+        worker=lambda: [_python("dramatiq"), "-m", "dramatiq", module, "--processes", "1", "--threads", THREADS],
+        sender=lambda: [_python("dramatiq"), "-m", module],
+        variants=("groups", "safe", "folded"),
+    )
+
+
+def celery() -> Peer:
+    """Celery with Redis as its broker and result backend: chords."""
+    module = "bench.peers.celery_jobs"
+    options = ["--pool", "threads", "--concurrency", THREADS, "--loglevel", "ERROR"]
+    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    return Peer(
+        name="Celery",
+        worker=lambda: [_python("celery"), "-m", "celery", "--app", module, "worker", *options, *quiet],
+        sender=lambda: [_python("celery"), "-m", module],
+        variants=("chords",),
+    )
+
+
+def bullmq() -> Peer:
+    """BullMQ: flows."""
+    script = str(Path(__file__).parent / "bullmq_jobs.mjs")
+    return Peer(
+        name="BullMQ",
+        worker=lambda: ["node", script, "worker", THREADS, str(install.node())],
+        sender=lambda: ["node", script, "sender", THREADS, str(install.node())],
+        variants=("flows",),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a run came to: CPU µs and bytes of Redis for a task, microseconds on the wall; roots done.
+
+    With faults also how many roots were reported before all their tasks were done, and how often again.
+    """
+
+    cpu_us: float
+    wall_us: float
+    redis_bytes: float
+    finished: int
+    early: int = 0
+    repeated: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: so many roots of so many tasks each, tracked in a way; with faults one worker is killed on the way."""
+
+    peer: Peer
+    variant: str
+    roots: int
+    tasks: int
+    faults: bool = False
+    dedupe: bool = False
+
+    def measure(self, folder: Path) -> Ran:
+        """Start all, and stop it when the jobs are done."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            queue, store = (stack.enter_context(one(folder)) for _ in range(2))
+            service = self._service(stack, folder, store) if self.variant in ("safe", "folded") else None
+            own = self._environment(queue, service)
+            workers = [stack.enter_context(_process(self.peer.worker(), own, folder / "worker.log"))]
+            until(
+                lambda: queue_client(queue, "GET", "ready"), f"a worker of {self.peer.name} is ready", within=WITHIN_S
+            )
+            sender = stack.enter_context(_sender([*self.peer.sender(), *self._arguments()], own, folder / "sender.log"))
+            assert sender.stdout is not None
+            assert sender.stdin is not None
+            _expect(sender.stdout.readline(), folder)
+            stores = (queue, store) if service else (queue,)
+            before = _spent(workers, stores, service)
+            memory = _memory(stores)
+            sender.stdin.write("go\n")
+            sender.stdin.flush()
+            if self.faults:
+                self._kill_one(stack, workers, queue, own, folder)
+            result = json.loads(_expect(sender.stdout.readline(), folder))
+            each = self.roots * self.tasks
+            spent = _spent(workers, stores, service) - before + result["cpu_s"]
+            early, repeated = _wrong(queue, self.tasks) if self.faults else (0, 0)
+            return Ran(
+                cpu_us=spent / each * 1e6,
+                wall_us=result["wall_s"] / each * 1e6,
+                redis_bytes=(_memory(stores) - memory) / each,
+                finished=result["finished"],
+                early=early,
+                repeated=repeated,
+            )
+
+    def _service(self, stack: contextlib.ExitStack, folder: Path, store: Member) -> Served:
+        service = stack.enter_context(acker(folder, store.url))
+        timeout = FAULTY_TIMEOUT_MS if self.faults else MESSAGE_TIMEOUT_MS
+        window = {"dedupe_window_ms": DEDUPE_WINDOW_MS} if self.dedupe else {}
+        make_topology(service, {"message_timeout_ms": timeout} | window)
+        return service
+
+    def _environment(self, queue: Member, service: Served | None) -> dict[str, str]:
+        own = os.environ | baseline.environment(baseline.ROOT)
+        own |= {"BENCH_QUEUE_PORT": str(queue.port), "BENCH_VARIANT": self.variant}
+        own |= {"BENCH_ACKER_URL": service.url if service else "", "BENCH_FAULTS": "1" if self.faults else ""}
+        return own
+
+    def _arguments(self) -> list[str]:
+        counted = int(self.variant == UNTRACKED)
+        return [str(number) for number in (self.roots, self.tasks, WITHIN_S, counted)]
+
+    def _kill_one(
+        self, stack: contextlib.ExitStack, workers: "list[Process]", queue: Member, own: dict[str, str], folder: Path
+    ) -> None:
+        """Kill the worker once some roots are done, and start another."""
+        until(lambda: queue_client(queue, "DBSIZE") > self.roots // 4, "some roots are begun", within=WITHIN_S)
+        os.killpg(workers[0].pid, signal.SIGKILL)
+        workers[0].wait()
+        workers[0] = stack.enter_context(_process(self.peer.worker(), own, folder / "worker.log"))
+
+
+Process = subprocess.Popen[str]
+
+
+def queue_client(queue: Member, *command: str) -> int:
+    """Ask the database in which tasks and roots are counted."""
+    with redis.Redis(port=queue.port, db=15, socket_timeout=2) as client:
+        return int(client.execute_command(*command) or 0)
+
+
+def _wrong(queue: Member, tasks: int) -> tuple[int, int]:
+    """Count the roots that were reported before all their tasks were done, and those reported again."""
+    with redis.Redis(port=queue.port, db=15, decode_responses=True) as client:
+        reported = [entry.split(":") for entry in client.lrange("reported", 0, -1)]
+    first = {root: int(done) for root, done in reversed(reported)}
+    return sum(done < tasks for done in first.values()), len(reported) - len(first)
+
+
+def _spent(workers: list[Process], stores: tuple[Member, ...], service: Served | None) -> float:
+    pids = [pid for worker in workers for pid in family(worker.pid)] + (family(service.pid) if service else [])
+    return sum(cpu_by_process(pids).values()) + sum(store.cpu_s() for store in stores)
+
+
+def _memory(stores: tuple[Member, ...]) -> int:
+    return sum(store.used_memory() for store in stores)
+
+
+def _expect(line: str, folder: Path) -> str:
+    if line:
+        return line
+    logs = "\n".join(log.read_text()[-1_500:] for log in folder.glob("*er.log"))
+    raise RuntimeError(f"the sender ended:\n{logs}")
+
+
+@contextlib.contextmanager
+def _process(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
+    with log.open("a") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, text=True, env=own, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextlib.contextmanager
+def _sender(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
+    with log.open("a") as out:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, text=True, env=own
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _python(package: str) -> str:
+    """Give a Python that has a package: this one, or the one that is installed for the peers."""
+    return sys.executable if importlib.util.find_spec(package) else str(install.python())

@@ -1,0 +1,76 @@
+"""Measures single acks at an acker of two api processes, beside one process that does everything."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from acker_service.settings import Settings
+
+from bench import direct
+from bench.http_batches import PATH, make_topology
+from bench.measure import Series
+from bench.progress import Progress
+from bench.servers import one
+from bench.serving import Served, acker, cpu_by_process, family
+from bench.single import CONNECTIONS, emitted, take
+from bench.sizes import Sizes
+from bench.table import Line, Result, Skipped
+
+GROUP = "processes"
+PROCESSES = 2
+COST_GOAL = 1.15
+"""What all api processes may take for an ack, as a ratio to the one process."""
+UNEVEN_GOAL = 1.1
+"""How often what the busiest api process takes may hold what the other takes."""
+
+Taken = dict[str, list[float]]
+
+
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
+    """Measure rounds of both, in turns, each on a Redis of its own."""
+    if GROUP not in Settings.model_fields:
+        yield Skipped(group=GROUP, what="a single ack at two processes", why="this acker has no option --processes")
+        return
+    taken: dict[str, Taken] = defaultdict(lambda: defaultdict(list))
+    with contextlib.ExitStack() as stack:
+        served = {}
+        for name, options in (("one", ()), ("two", ("--processes", str(PROCESSES)))):
+            store = stack.enter_context(one(folder))
+            own = folder / name
+            own.mkdir()
+            served[name] = stack.enter_context(acker(own, store.url, *options)), store
+            make_topology(served[name][0], {"message_timeout_ms": direct.WEEK_MS})
+        for _ in progress.over(range(sizes.rounds)):
+            for name, (service, store) in served.items():
+                acks = emitted(service, sizes.singles)
+                before = cpu_by_process(family(service.pid))
+                take(service, f"{PATH}/ack", acks, taken[name], CONNECTIONS, store)
+                _note_processes(service, before, len(acks), taken[name])
+    yield from _lines({name: {what: Series.of(own) for what, own in all_.items()} for name, all_ in taken.items()})
+
+
+def _note_processes(service: Served, before: dict[int, float], count: int, taken: Taken) -> None:
+    """Note what the api processes took: those that took most, since the worker and the supervisor answer no ack."""
+    after = cpu_by_process(family(service.pid))
+    spent = sorted(((after[pid] - before.get(pid, 0.0)) / count * 1e6 for pid in after), reverse=True)
+    busiest = spent[:PROCESSES] if len(spent) > 1 else spent
+    taken["api"].append(sum(busiest))
+    taken["busiest"].append(busiest[0])
+    taken["least busy"].append(busiest[-1])
+    taken["everything"].append(sum(spent))
+
+
+def _lines(taken: dict[str, dict[str, Series]]) -> Iterator[Line]:
+    both, alone, us = taken["two"], taken["one"], "CPU µs"
+    yield _line("all api processes, a single ack", us, both["api"], "one process", alone["everything"], goal=COST_GOAL)
+    yield _line(
+        "the busier api process, a single ack", us, both["busiest"], "the other", both["least busy"], goal=UNEVEN_GOAL
+    )
+    yield _line("all processes, a single ack", us, both["everything"], "one process", alone["everything"])
+    yield _line(f"single acks, {CONNECTIONS} connections", "/s", both["rate"], "one process", alone["rate"])
+    yield _line("Redis, a single ack", us, both["redis"], "one process", alone["redis"])
+
+
+def _line(what: str, unit: str, measured: Series, beside: str, base: Series, *, goal: float | None = None) -> Line:
+    return Line(group=GROUP, what=what, unit=unit, measured=measured, beside=beside, base=base, ratio_at_most=goal)

@@ -1,0 +1,124 @@
+"""Measures what operations take of Redis's processor, with the code that this process imports.
+
+`python -P bench/redis_agent.py TASK` reads one command a line and answers it with a line of JSON. `bench.redis_time`
+starts it once with the present code and once with that of an earlier commit, so it uses only what both have.
+"""
+
+import importlib
+import importlib.util
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import direct
+from bench.servers import Member
+from bench.trees import Trees
+
+ACKERS = 4
+FILL = 100_000
+TICK_S = 0.25
+"""The interval of the service's tick."""
+RECORDS = 2_000
+"""So many records a call of the tick reads, about."""
+_CONFIGURATIONS = {
+    "acker_service.topologies.config": "TopologyConfig",
+    "acker_service.domain.limits": "Configuration",
+}
+"""The class of a topology's configuration, by its module, of which a code has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is measured; ``sweep_s`` is how long the tick is watched, and the outcomes are forgotten meanwhile."""
+
+    port: int
+    pending: int
+    message_timeout_ms: int
+    retention_ms: int
+    sweep_s: float
+
+
+class Agent:
+    """One topology with many pending roots, on one server."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._server = Member(program="", port=task.port, folder=Path(), options=())
+        buckets = direct.buckets_for(task.pending, ackers=ACKERS)
+        configuration = _configuration(
+            ackers=ACKERS,
+            buckets=buckets,
+            message_timeout_ms=task.message_timeout_ms,
+            retention_ms=task.retention_ms,
+        )
+        self._at = direct.make(self._server, configuration)
+        self._idle = 0.0
+
+    def fill(self) -> dict[str, float]:
+        """Emit all roots that stay pending; gives bytes and CPU µs for each."""
+        before, redis_s, pending = self._at.used_memory(), 0.0, self._task.pending
+        for start in range(0, pending, FILL):
+            redis_s += self._at.run(self._at.prepare(Trees(min(FILL, pending - start)).inits()), "p").redis_s
+        grown = self._at.used_memory() - before
+        self._idle = self._ticking() / self._task.sweep_s
+        return {"bytes": grown / pending, "fill": redis_s / pending * 1e6}
+
+    def round(self, count: int) -> dict[str, float]:
+        """Emit roots with message ids, ack an edge of each and then the last one, by edge ids; CPU µs an operation.
+
+        ``sweep`` is what the tick, and Redis itself, take to forget the outcome of one root.
+        """
+        trees, names = Trees(count), [f"order {number:06}" for number in range(count)]
+        taken = {}
+        for name, word, columns in (
+            ("an init", "p", trees.inits(message_ids=names)),
+            ("an ack", "p", trees.acks()),
+            ("a last ack", "a", trees.last_acks()),
+        ):
+            if name != "an init":
+                columns.records["edge_id"] = columns.records["ack_val"]
+            taken[name] = self._at.run(self._at.prepare(columns), word).redis_s / count * 1e6
+        idle_s = self._idle * self._task.sweep_s
+        taken["sweep"] = max(0.0, self._ticking() - idle_s) / count * 1e6
+        self._at.forget("stream")
+        return taken
+
+    def _ticking(self) -> float:
+        """Tick in all shards as the service does, for a while; gives the seconds that Redis took."""
+        before, began = self._server.cpu_s(), time.monotonic()
+        while time.monotonic() - began < self._task.sweep_s:
+            for shard in self._at.topology.shards:
+                while self._at.redis.execute_command(*self._tick(shard))[2]:
+                    pass
+            time.sleep(TICK_S)
+        return self._server.cpu_s() - before
+
+    def _tick(self, shard: Any) -> tuple[Any, ...]:
+        topology: Any = self._at.topology
+        if not hasattr(topology, "stamp"):
+            return ("FCALL", "acker_tick_v1", 1, shard, topology.pair, topology.settings, RECORDS)
+        functions = importlib.import_module("acker_service.redis.functions")
+        call = functions.tick(settings=topology.settings, max_records=RECORDS)
+        return tuple(call.at(shard, topology.stamp).command)
+
+
+def _configuration(**fields: int) -> Any:
+    for module, name in _CONFIGURATIONS.items():
+        if importlib.util.find_spec(module.rpartition(".")[0]) is not None:
+            return getattr(importlib.import_module(module), name)(**fields)
+    raise RuntimeError(f"none of {', '.join(_CONFIGURATIONS)} can be imported")
+
+
+def main() -> None:
+    """Answer commands until there are no more: ``fill``, or a number of roots for a round."""
+    agent = Agent(Task(**json.loads(sys.argv[1])))
+    for line in sys.stdin:
+        command = line.strip()
+        print(json.dumps(agent.fill() if command == "fill" else agent.round(int(command))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
