@@ -8,6 +8,7 @@ import pytest
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.http.fast_path import FastPath
+from acker_service.operations.plain_batch import PlainBatch
 from acker_service.settings import Settings
 
 from tests.support import servers
@@ -30,7 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--no-fast-path"):
-        FastPath.enabled, servers.default_program = False, servers.WITHOUT_FAST_PATH
+        FastPath.enabled = PlainBatch.enabled = False
+        servers.default_program = servers.WITHOUT_FAST_PATH
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,8 @@ Before the reference codec builds a large JSON document, the shape of the docume
 empty lists is small to send and large to build, and the garbage collector walks through all of it again and again.
 """
 
+import contextlib
+
 import msgspec
 from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.operations import Operation
@@ -11,6 +13,8 @@ from acker_protocol.wire import operations, packed
 
 from acker_service.operations import json_columns, packed_columns
 from acker_service.operations.batch import ListBatch, OperationBatch
+from acker_service.operations.column_batch import ColumnBatch
+from acker_service.operations.plain_batch import PlainBatch
 
 CONTENT_TYPES = (operations.CONTENT_TYPE, packed.CONTENT_TYPE)
 """The content types of a batch."""
@@ -41,23 +45,31 @@ _operation_decoder = msgspec.json.Decoder(_OperationShape)
 def decode(content_type: str, body: bytes, *, max_operations: int, max_bytes: int = packed.MAX_BYTES) -> OperationBatch:
     """Decode a batch of one of the `CONTENT_TYPES`, of ``max_operations`` operations at most.
 
-    A packed batch unpacks to ``max_bytes`` at most. A column decoder accepts a subset of what the reference codec
-    accepts. If it refuses a body, the reference codec decodes it or raises the error. Raises `TooLarge`,
-    `InvalidRequest`.
+    A packed batch unpacks to ``max_bytes`` at most. If the column decoders refuse a body, the reference codec decodes
+    it or raises the error. Raises `TooLarge`, `InvalidRequest`.
+    """
+    with contextlib.suppress(ValueError, RecursionError):
+        return decode_columns(content_type, body, max_operations=max_operations, max_bytes=max_bytes)
+    if content_type == packed.CONTENT_TYPE:
+        return ListBatch(packed.decode_packed(body, max_operations=max_operations, max_bytes=max_bytes))
+    return ListBatch(decode_json_batch(body, max_operations=max_operations))
+
+
+def decode_columns(content_type: str, body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
+    """Decode a batch into columns, or raise for one that the reference codec has to decode.
+
+    The decoders of plain operations take a subset of what the column decoders take, and those a subset of what the
+    reference codec takes. Raises ``ValueError`` or ``RecursionError``, and what the reference codec would raise too.
     """
     if content_type == packed.CONTENT_TYPE:
-        return _decode_packed(body, max_operations=max_operations, max_bytes=max_bytes)
-    try:
-        return json_columns.decode(body, max_operations=max_operations)
-    except (ValueError, RecursionError):
-        return ListBatch(decode_json_batch(body, max_operations=max_operations))
-
-
-def _decode_packed(body: bytes, *, max_operations: int, max_bytes: int) -> OperationBatch:
-    try:
+        if PlainBatch.enabled:
+            with contextlib.suppress(ValueError):
+                return packed_columns.decode_plain(body, max_operations=max_operations, max_bytes=max_bytes)
         return packed_columns.decode(body, max_operations=max_operations, max_bytes=max_bytes)
-    except ValueError:
-        return ListBatch(packed.decode_packed(body, max_operations=max_operations, max_bytes=max_bytes))
+    if PlainBatch.enabled:
+        with contextlib.suppress(ValueError, RecursionError):
+            return json_columns.decode_plain(body, max_operations=max_operations)
+    return json_columns.decode(body, max_operations=max_operations)
 
 
 def decode_json_batch(body: bytes, *, max_operations: int) -> list[Operation]:

@@ -11,6 +11,7 @@ from acker_protocol.wire.fields import OUTSTANDING, TIMEOUT_MS
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch, all_in_range
+from acker_service.operations.plain_batch import MAX_STRINGS, PlainBatch
 
 _Column = Sequence[Any]
 """One field of many operations; None where an operation leaves it out."""
@@ -19,6 +20,7 @@ _Records = NDArray[np.void]
 _Where = NDArray[np.intp]
 
 _Id = Annotated[str, msgspec.Meta(min_length=16, max_length=16)]
+_Outstanding = Annotated[int, msgspec.Meta(ge=OUTSTANDING.start, lt=OUTSTANDING.stop)]
 _Fields = dict[str, _Column]
 
 
@@ -60,6 +62,24 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True):
     ops: list[_Init | _Ack | _Fail | _ResetTimeout]
 
 
+class _PlainInit(msgspec.Struct, tag_field="op", tag="init", forbid_unknown_fields=True, gc=False):
+    root_id: _Id
+    ack_val: _Id
+    spout_task: str
+    outstanding: _Outstanding | None = None
+
+
+class _PlainAck(msgspec.Struct, tag_field="op", tag="ack", forbid_unknown_fields=True, gc=False):
+    spout_task: ClassVar[str | None] = None
+    root_id: _Id
+    ack_val: _Id
+    outstanding: _Outstanding | None = None
+
+
+class _PlainBatch(msgspec.Struct, forbid_unknown_fields=True):
+    ops: list[_PlainInit | _PlainAck]
+
+
 class _StringTable:
     """Numbers the strings of a batch, from 1; records point to them by these numbers."""
 
@@ -83,6 +103,30 @@ class _StringTable:
 
 
 _decoder = msgspec.json.Decoder(_Batch)
+_plain_decoder = msgspec.json.Decoder(_PlainBatch)
+
+
+def decode_plain(body: bytes, *, max_operations: int) -> PlainBatch:
+    """Decode a batch of plain operations. Raises ``ValueError`` for any other."""
+    ops = _plain_decoder.decode(body).ops
+    if not 0 < len(ops) <= max_operations:
+        raise ValueError("the batch is empty, or too large")
+    records, names = np.zeros(len(ops), RECORDS), [op.spout_task for op in ops]
+    named = dict.fromkeys(name for name in names if name is not None)
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(named, 1)}
+    if len(numbers) > MAX_STRINGS:
+        raise ValueError("the batch names many spout tasks")
+    records["op"] = packed.ACK
+    if numbers:
+        records["spout_task"] = [numbers.get(name, 0) for name in names]
+        records["op"][records["spout_task"] != 0] = packed.INIT
+    records["root_id"] = _ids([op.root_id for op in ops])
+    records["ack_val"] = _ids([op.ack_val for op in ops])
+    given = _put_integers(records, "outstanding", [op.outstanding for op in ops], OUTSTANDING)
+    records["flags"][given] = packed.OUTSTANDING_GIVEN
+    batch = PlainBatch(records, list(named))
+    batch.check()
+    return batch
 
 
 def decode(body: bytes, *, max_operations: int) -> ColumnBatch:

@@ -17,6 +17,7 @@ from acker_protocol.wire.packed import (
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
+from acker_service.operations.plain_batch import MAX_STRINGS, PlainBatch
 
 _WORD = 4
 _FLAGS = 4
@@ -30,6 +31,25 @@ _OWN = {
     (RESET_TIMEOUT, 0): _ANY,
 }
 """The fields that may be other than zero, by op and flags, besides those of the flags themselves."""
+
+
+def decode_plain(body: bytes, *, max_operations: int, max_bytes: int) -> PlainBatch:
+    """Decode a batch of plain operations. Raises ``ValueError`` for any other, and what `decode` raises."""
+    operations, strings = read_header(body, max_operations=max_operations)
+    if not operations or strings > MAX_STRINGS or len(body) > max_bytes:
+        raise ValueError("the batch is empty, or has many strings")
+    words = np.frombuffer(body, np.uint32, operations * _RECORD_WORDS, HEADER.size).reshape(-1, _RECORD_WORDS)
+    if any(words[:, own].any() for own in _NOT_PLAIN):
+        raise ValueError("an operation has an optional field")
+    at = HEADER.size + words.nbytes
+    lengths = np.frombuffer(body, ">u4", strings, at)
+    raw = body[at + lengths.nbytes :]
+    ends = [0, *np.cumsum(lengths, dtype=np.uint64).tolist()]
+    if ends[-1] != len(raw):
+        raise ValueError("the strings do not fill the body")
+    batch = PlainBatch(np.frombuffer(body, RECORDS, operations, HEADER.size), _read_strings(raw, ends))
+    batch.check()
+    return batch
 
 
 def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
@@ -79,6 +99,13 @@ def _words(field: str) -> slice:
 
 
 _ZEROS = _zeros()
+
+_RECORD_WORDS = RECORDS.itemsize // _WORD
+_NOT_PLAIN = (
+    slice(_words("edge_id").start, _words("progress_timeout_ms").stop),
+    slice(_words("text").start, _words("component").stop),
+)
+"""The words of a record that are zero in a plain operation; those between them hold the spout task."""
 
 
 def _check_zeros(records: NDArray[np.void], words: NDArray[np.uint32]) -> None:

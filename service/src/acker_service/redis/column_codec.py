@@ -45,6 +45,23 @@ class ColumnEncoder:
         return b"".join([self._variable[index] for index in indexes.tolist()])
 
 
+def encode_plain(
+    records: NDArray[np.void], roots: NDArray[np.uint64], layout: Layout, spout_indexes: NDArray[np.uint32]
+) -> NDArray[np.void]:
+    """Encode inits and acks without optional fields, each as the bytes of one element of the array.
+
+    ``roots`` are the root ids of the records as integers of this machine; the other arguments are those of
+    `ColumnEncoder`.
+    """
+    fixed = np.empty(len(records), _OPERATION)
+    for field in ("op", "root_id", "ack_val", "outstanding"):
+        fixed[field] = records[field]
+    fixed["bucket"] = layout.bucket_of(roots)
+    fixed["flags"] = records["flags"] ^ packed.OUTSTANDING_GIVEN  # no other flag is given
+    fixed["spout_index"] = spout_indexes[records["spout_task"]]
+    return fixed.view(f"V{_OPERATION.itemsize}")
+
+
 def _fixed_fields(records: NDArray[np.void], layout: Layout, spout_indexes: NDArray[np.uint32]) -> NDArray[np.void]:
     fixed = np.empty(len(records), _OPERATION)
     for field in ("op", "root_id", "ack_val", "outstanding"):
