@@ -19,6 +19,8 @@ pytestmark = pytest.mark.timeout(600)
 
 REQUESTS = 3_000
 WEEK_MS = 7 * 86_400_000
+LASTING = {"message_timeout_ms": WEEK_MS, "retention_ms": WEEK_MS // 7}
+"""No root times out or is forgotten while a test runs."""
 TOPOLOGIES: dict[str, dict[str, Any]] = {
     "default": {},
     "deduped": {"dedupe_window_ms": WEEK_MS},
@@ -213,7 +215,7 @@ def ackers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         for acker in both:
             acker.http.headers["Authorization"] = "Bearer admin"
             for name, configuration in TOPOLOGIES.items():
-                answer = acker.http.put(f"/v1/topologies/{name}", json=configuration | {"message_timeout_ms": WEEK_MS})
+                answer = acker.http.put(f"/v1/topologies/{name}", json=configuration | LASTING)
                 assert answer.is_success, answer.text
         yield both[0], both[1]
 
