@@ -90,7 +90,7 @@ async def test_the_fast_path_passes_on_what_is_no_lawful_batch(
     passed_on.clear()
     path, headers = "/v1/topologies/default/batch", {"content-type": form}
     answer = await api.post(path, content=b"no batch", headers=headers)
-    assert answer.status_code == 400
+    assert answer.status_code == 422
     answer = await api.post(path, content=FORMS[form](acks(EDGE)), headers={"content-type": f"{form}; charset=utf-8"})
     assert answer.status_code == 200
     assert passed_on == ["batch"] * 2
