@@ -7,7 +7,7 @@ DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test faults test-stores coverage mutations contract-fuzz test-generated java spark \
+.PHONY: help setup dev demo serve test faults test-stores test-no-fast-path coverage mutations contract-fuzz test-generated java spark \
         spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench images check format lock dist \
         test-dist clean
 APART := faults spark deploy image cluster pipelines generated dist   # folders of tests/ with a target of their own
@@ -34,6 +34,9 @@ faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood
 
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
+
+test-no-fast-path: $(VENV)/.dev ## Run the integration tests with FastAPI answering every request
+	$(BIN)/python -m pytest -q tests/integration --no-fast-path
 
 coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (part of `make test`)
 	$(BIN)/python -m pytest tests/test_coverage.py

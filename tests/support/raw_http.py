@@ -64,6 +64,13 @@ class RawHttp:
         except ConnectionResetError:
             return b""
 
+    def read_line(self) -> bytes:
+        """Read a line with its end; nothing where the connection ends."""
+        try:
+            return self._file.readline()
+        except ConnectionResetError:
+            return b""
+
     def wait_for_answer(self) -> None:
         """Wait until the first bytes of an answer have come, and leave them unread."""
         assert self._socket.recv(1, socket.MSG_PEEK), "the connection ended without an answer"

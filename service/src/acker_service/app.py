@@ -40,7 +40,12 @@ def make_app(
     errors.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
     if settings.role is not Role.WORKER:
-        routes = operations.make_fast_routes(applier=parts.single_applier, max_body_bytes=settings.max_body_bytes)
+        routes = operations.make_fast_routes(
+            single_applier=parts.single_applier,
+            applier=parts.applier,
+            max_body_bytes=settings.max_body_bytes,
+            max_batch=settings.max_batch,
+        )
         fast_path.install(app, routes, registry=parts.registry, load=load)
     parts.metrics.set_version(VERSION)
     return app

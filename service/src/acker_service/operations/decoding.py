@@ -5,7 +5,6 @@ empty lists is small to send and large to build, and the garbage collector walks
 """
 
 import contextlib
-from collections.abc import Callable
 
 import msgspec
 from acker_protocol.errors import InvalidRequest, TooLarge
@@ -46,25 +45,31 @@ _operation_decoder = msgspec.json.Decoder(_OperationShape)
 def decode(content_type: str, body: bytes, *, max_operations: int, max_bytes: int = packed.MAX_BYTES) -> OperationBatch:
     """Decode a batch of one of the `CONTENT_TYPES`, of ``max_operations`` operations at most.
 
-    A packed batch unpacks to ``max_bytes`` at most. The decoder of plain operations accepts a subset of what the
-    column decoder accepts, and that a subset of what the reference codec accepts. If both refuse a body, the reference
-    codec decodes it or raises the error. Raises `TooLarge`, `InvalidRequest`.
+    A packed batch unpacks to ``max_bytes`` at most. If the column decoders refuse a body, the reference codec decodes
+    it or raises the error. Raises `TooLarge`, `InvalidRequest`.
     """
+    with contextlib.suppress(ValueError, RecursionError):
+        return decode_columns(content_type, body, max_operations=max_operations, max_bytes=max_bytes)
     if content_type == packed.CONTENT_TYPE:
-        return _decode_packed(body, max_operations=max_operations, max_bytes=max_bytes)
-    decoders: list[Callable[..., ColumnBatch]] = [json_columns.decode_plain, json_columns.decode]
-    for decode_columns in decoders[not PlainBatch.enabled :]:
-        with contextlib.suppress(ValueError, RecursionError):
-            return decode_columns(body, max_operations=max_operations)
+        return ListBatch(packed.decode_packed(body, max_operations=max_operations, max_bytes=max_bytes))
     return ListBatch(decode_json_batch(body, max_operations=max_operations))
 
 
-def _decode_packed(body: bytes, *, max_operations: int, max_bytes: int) -> OperationBatch:
-    decoders: list[Callable[..., ColumnBatch]] = [packed_columns.decode_plain, packed_columns.decode]
-    for decode_columns in decoders[not PlainBatch.enabled :]:
-        with contextlib.suppress(ValueError):
-            return decode_columns(body, max_operations=max_operations, max_bytes=max_bytes)
-    return ListBatch(packed.decode_packed(body, max_operations=max_operations, max_bytes=max_bytes))
+def decode_columns(content_type: str, body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
+    """Decode a batch into columns, or raise for one that the reference codec has to decode.
+
+    The decoders of plain operations take a subset of what the column decoders take, and those a subset of what the
+    reference codec takes. Raises ``ValueError`` or ``RecursionError``, and what the reference codec would raise too.
+    """
+    if content_type == packed.CONTENT_TYPE:
+        if PlainBatch.enabled:
+            with contextlib.suppress(ValueError):
+                return packed_columns.decode_plain(body, max_operations=max_operations, max_bytes=max_bytes)
+        return packed_columns.decode(body, max_operations=max_operations, max_bytes=max_bytes)
+    if PlainBatch.enabled:
+        with contextlib.suppress(ValueError, RecursionError):
+            return json_columns.decode_plain(body, max_operations=max_operations)
+    return json_columns.decode(body, max_operations=max_operations)
 
 
 def decode_json_batch(body: bytes, *, max_operations: int) -> list[Operation]:

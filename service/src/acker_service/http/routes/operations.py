@@ -16,14 +16,15 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from acker_service.http import errors
 from acker_service.http.auth import needs, require_for
 from acker_service.http.fast_path import Answer, FastRequest, FastRoute, PassOn
-from acker_service.http.keys import Scope
+from acker_service.http.keys import Scope, authorize
 from acker_service.http.parameters import JSON, TopologyName, content_type, read_body
 from acker_service.operations import decoding, single
 from acker_service.operations.applier import Applier, ApplyRequest, Reply
-from acker_service.operations.batch import ListBatch, OperationBatch
+from acker_service.operations.batch import STATES, ListBatch, OperationBatch
 from acker_service.operations.single import NotApplied, SingleApplier
 from acker_service.redis.codec import REFUSED_CODES, RESULTS, OperationResult
 from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.topology import Topology
 
 PREFIX = "/v1/topologies/{topology}"
 Key = Annotated[str | None, Header(alias=IDEMPOTENCY_KEY)]
@@ -36,6 +37,9 @@ _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
     OperationState.MAILBOX_FULL: (MailboxFull, "the spout task's mailbox is full; read and release its completions"),
     OperationState.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
 }
+
+_WANTED = {b"": "all", b"results=all": "all", b"results=exceptions": "exceptions"}
+"""What a batch's answer shows, by the query strings that the fast path takes."""
 
 _EARLY_REFUSED = "the store has no memory left for new roots, or the topology has as many without their init as it may"
 
@@ -51,18 +55,31 @@ def make_router(*, registry: TopologyRegistry, applier: Applier, max_body_bytes:
     return router
 
 
-def make_fast_routes(*, applier: SingleApplier, max_body_bytes: int) -> dict[str, FastRoute]:
-    """Build what the fast path answers of these routes: single operations that one call applies."""
-    max_body_bytes = min(max_body_bytes, decoding.MAX_UNCHECKED_BYTES)
-    return {
+def make_fast_routes(
+    *, single_applier: SingleApplier, applier: Applier, max_body_bytes: int, max_batch: int
+) -> dict[str, FastRoute]:
+    """Build what the fast path answers of these routes.
+
+    It answers single operations that one call applies, and batches that the column decoders take.
+    """
+    singles = {
         verb: FastRoute(
             route=f"{PREFIX}/{verb}",
             need=_scope(verb),
-            answer=_fast_single(applier, verb),
-            max_body_bytes=max_body_bytes,
+            answer=_fast_single(single_applier, verb),
+            max_body_bytes=min(max_body_bytes, decoding.MAX_UNCHECKED_BYTES),
         )
         for verb in VERBS
     }
+    batch = FastRoute(
+        route=f"{PREFIX}/batch",
+        need=Scope.ACK,
+        answer=_fast_batch(applier, max_body_bytes, max_batch),
+        max_body_bytes=max_body_bytes,
+        content_types=frozenset(kind.encode() for kind in decoding.CONTENT_TYPES),
+        queries=frozenset(_WANTED),
+    )
+    return singles | {"batch": batch}
 
 
 def _scope(verb: str) -> Scope:
@@ -87,6 +104,23 @@ def _fast_single(applier: SingleApplier, verb: str) -> Callable[[FastRequest], A
     return operate
 
 
+def _fast_batch(applier: Applier, max_body_bytes: int, max_batch: int) -> Callable[[FastRequest], Awaitable[Answer]]:
+    async def operate(request: FastRequest) -> Answer:
+        topology, kind = request.topology, request.content_type.decode()
+        try:
+            operations = decoding.decode_columns(kind, request.body, max_operations=max_batch, max_bytes=max_body_bytes)
+            if operations.contains(Init):
+                authorize(request.key, Scope.SPOUT, topology.name)
+            _check_timeouts(topology, "batch", operations)
+        except (ServiceError, ValueError, RecursionError):
+            raise PassOn from None
+        whole = ApplyRequest(endpoint="batch", operations=operations, key=request.idempotency_key)
+        response = _respond_batch(await applier.apply(topology, whole), _WANTED[request.query])
+        return Answer(headers=response.raw_headers, body=bytes(response.body))
+
+    return operate
+
+
 def _single(registry: TopologyRegistry, applier: Applier, verb: str, max_body_bytes: int) -> Handler:
     async def operate(topology: TopologyName, request: Request, key: Key = None) -> Response:
         content_type(request, JSON)
@@ -104,13 +138,16 @@ def _batch(registry: TopologyRegistry, applier: Applier, max_body_bytes: int, ma
         body = await read_body(request, max_bytes=max_body_bytes)
         operations = decoding.decode(kind, body, max_operations=max_batch, max_bytes=max_body_bytes)
         require_for(request, operations)
-        reply = await _apply(registry, applier, topology, "batch", operations, key)
-        response = Response(msgspec.json.encode(_show_results(reply, results)), media_type=JSON)
-        if reply.replayed:
-            response.headers[IDEMPOTENCY_REPLAYED] = "true"
-        return response
+        return _respond_batch(await _apply(registry, applier, topology, "batch", operations, key), results)
 
     return batch
+
+
+def _respond_batch(reply: Reply, wanted: str) -> Response:
+    response = Response(msgspec.json.encode(_show_results(reply, wanted)), media_type=JSON)
+    if reply.replayed:
+        response.headers[IDEMPOTENCY_REPLAYED] = "true"
+    return response
 
 
 def _show_results(reply: Reply, wanted: str) -> dict[str, Any]:
@@ -118,7 +155,7 @@ def _show_results(reply: Reply, wanted: str) -> dict[str, Any]:
     document: dict[str, Any] = {"accepted": len(reply.codes) - len(refused)}
     if wanted == "exceptions":
         return document | {"exceptions": [{"index": index, "state": state.value} for index, state in refused]}
-    return document | {"results": [result.state.value for result in reply.results]}
+    return document | {"results": [STATES[code] for code in reply.codes]}
 
 
 async def _apply(
@@ -134,11 +171,15 @@ async def _apply(
     except ServiceError as error:
         error.retryable = error.retryable and request.is_repeatable
         raise
+    _check_timeouts(topology, endpoint, operations)
+    return await applier.apply(topology, request)
+
+
+def _check_timeouts(topology: Topology, endpoint: str, operations: OperationBatch) -> None:
     window_ms = topology.config.dedupe_window_ms
     if window_ms and (index := operations.first_timeout_over(window_ms)) is not None:
         where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
-    return await applier.apply(topology, request)
 
 
 def _respond(operation: Operation, reply: Reply) -> Response:
