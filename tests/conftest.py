@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
+from acker_client._core.fast_path import FastPath
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.settings import Settings
@@ -23,6 +24,15 @@ def anyio_backend() -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=KINDS, default=KINDS[0], help="the kind of store that tests of it run on")
+    parser.addoption(
+        "--client-fast-path", choices=("on", "off"), default="on", help="off: clients run a flow for every ack"
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def client_fast_path(request: pytest.FixtureRequest) -> None:
+    """Switch the fast path of the clients off for the whole run, if --client-fast-path says so."""
+    FastPath.enabled = request.config.getoption("client_fast_path") == "on"
 
 
 @pytest.fixture(scope="session")
