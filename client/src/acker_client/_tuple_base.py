@@ -196,14 +196,10 @@ class BaseTuple:
             for index in range(0, len(ids), 2)
         ]
 
-    def _open_quickly(self) -> bool:
-        """Begin its block without a flow, where that need not know the topology."""
-        needs_topology = self.on_error == "leave_open" and not self.repeatable and self._ids
-        return not needs_topology and self._context.fast_path.open()
-
-    def _end_quickly(self) -> bool:
-        """End its block without a flow: ack it, unless the block has ended it."""
-        return bool(self._end) or self.ack_quickly(self._context.fast_path)
+    @property
+    def _needs_topology(self) -> bool:
+        """Whether its block has to know the topology when it begins, as `Submitter.open` says."""
+        return self.on_error == "leave_open" and not self.repeatable and bool(self._ids)
 
     def _roots(self) -> list[int]:
         return list(dict.fromkeys(self._ids[::2]))

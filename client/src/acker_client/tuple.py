@@ -55,7 +55,7 @@ class Tuple(BaseTuple):
         return self._context.run(self._context.submitter.reset_timeout(self))
 
     def __enter__(self) -> Self:
-        if not self._open_quickly():
+        if (self.on_error != "fail" and self._needs_topology) or not self._context.fast_path.open():
             self._context.run(self._context.submitter.open(self))
         self._around = propagate.enter(self)
         return self
@@ -64,7 +64,7 @@ class Tuple(BaseTuple):
         propagate.leave(self._around)
         if error is not None:
             return self._context.run(self._context.submitter.interrupt(self, error))
-        if not self._end_quickly():
+        if not self._end and not self.ack_quickly(self._context.fast_path):
             self._context.run(self._context.submitter.complete(self))
         return False
 
@@ -96,7 +96,7 @@ class AsyncTuple(BaseTuple):
         return await self._context.run(self._context.submitter.reset_timeout(self))
 
     async def __aenter__(self) -> Self:
-        if not self._open_quickly():
+        if (self.on_error != "fail" and self._needs_topology) or not self._context.fast_path.open():
             await self._context.run(self._context.submitter.open(self))
         self._around = propagate.enter(self)
         return self
@@ -107,7 +107,7 @@ class AsyncTuple(BaseTuple):
         propagate.leave(self._around)
         if error is not None:
             return await self._context.run(self._context.submitter.interrupt(self, error))
-        if not self._end_quickly():
+        if not self._end and not self.ack_quickly(self._context.fast_path):
             await self._context.run(self._context.submitter.complete(self))
         return False
 

@@ -132,8 +132,7 @@ def _read_value(value: Any, prefix: str) -> tuple[int, ...] | None:
     listed: str = value[len(prefix) :]
     if len(listed) != _ANCHOR_LENGTH or listed[16] != "-":
         return _read_several(listed)
-    digits = listed[:16] + listed[17:]
-    raw = _unhex(digits)
+    raw = _unhex(listed[:16] + listed[17:])
     if raw is None:
         return None
     root, edge = ids = _unpack_one(raw)

@@ -5,6 +5,7 @@ from acker_protocol import tree
 from acker_protocol.ids import draw_id
 from acker_protocol.operations import Ack, Fail, Init, Operation, Outcome, ResetTimeout
 from acker_protocol.states import Finished, TopologyRules
+from acker_protocol.wire.packed import encode_packed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,6 +76,41 @@ def test_what_is_added_as_it_is_does_not_fold():
     gathered = FoldedOperations()
     gathered.add([ack(1), ack(2)])
     assert tuple(gathered.operations()) == (ack(1), ack(2))
+
+
+def test_an_ack_by_its_numbers_is_folded_as_an_operation_is():
+    acks = [ack(1, 2), ack(3), ack(3), ack(4, component="split"), ack(1, root=9), Ack(root_id=9, ack_val=5, edge_id=5)]
+    by_numbers, as_they_are = FoldedOperations(), FoldedOperations()
+    for each in acks:
+        assert each.edge_id is not None
+        by_numbers.fold_ack(each.root_id, each.edge_id, each.ack_val, each.outstanding, each.component)
+        as_they_are.add_ack(each.root_id, each.edge_id, each.ack_val, each.outstanding, each.component)
+    assert tuple(by_numbers.operations()) == folded(*acks)
+    assert list(as_they_are.operations()) == acks
+
+
+def test_an_ack_that_is_added_as_it_is_closes_the_fold_of_its_root():
+    gathered = FoldedOperations()
+    for each in (1, 2):
+        gathered.fold_ack(ROOT, each, each, -1, "count")
+    gathered.add_ack(ROOT, 3, 3, -1, "count")
+    gathered.fold_ack(ROOT, 4, 4, -1, "count")
+    assert [each.edge_id for each in gathered.operations()] == [None, 3, 4]
+    assert gathered.roots() == {ROOT}
+    assert gathered.holds_any({ROOT, 1})
+    assert not gathered.holds_any({1})
+
+
+def test_operations_are_a_sequence_that_packs_itself():
+    messages = [ack(1, 2), ack(2), Fail(root_id=ROOT, reason="no", component="count"), ack(3), ack(5, root=8)]
+    gathered = FoldedOperations()
+    gathered.fold(messages)
+    operations = gathered.operations()
+    assert len(operations) == len(list(operations)) == 4
+    assert operations[-1] == ack(5, root=8)
+    assert list(operations[1:]) == list(operations)[1:]
+    assert operations.packed() == encode_packed(list(operations))
+    assert operations[:2].packed() == encode_packed(list(operations)[:2])
 
 
 @st.composite

@@ -3,7 +3,9 @@
 import httpx
 import pytest
 from acker_client import Anchor, Anchors, InvalidHeader, TooManyAnchors, UsageError, topology_of
-from acker_protocol.anchors import parse_anchors, read_anchors
+from acker_protocol.anchors import parse_anchors, read_anchors, read_ids
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 ONE = "00 default 00000000000000aa-00000000000000bb"
 ANCHORS = Anchors(topology="default", anchors=(Anchor(root_id=0xAA, edge_id=0xBB),))
@@ -153,3 +155,82 @@ def test_the_topology_of_a_message_can_be_asked_before_there_is_an_acker_for_it(
 def test_what_are_no_headers_is_refused(headers):
     with pytest.raises(UsageError, match="must be a mapping or pairs"):
         topology_of(headers)
+
+
+QUICK = [
+    {"Acker-Anchors": ONE},
+    {"acker-anchors": ONE.encode(), "x-retries": 3, "none": None},
+    [("content-type", "x"), (b"ACKER-ANCHORS", ONE.encode())],
+    (("acker-anchors", ONE), ("trace", None)),
+]
+
+
+@pytest.mark.parametrize("headers", QUICK)
+def test_the_quick_reader_takes_headers_as_libraries_give_them(headers):
+    assert read_ids(headers, "00 default ") == (0xAA, 0xBB)
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64])
+def test_the_quick_reader_takes_any_number_of_anchors(count):
+    anchors = Anchors(topology="a.b-c_1", anchors=tuple(Anchor(root_id=0xABC, edge_id=0xA0 + n) for n in range(count)))
+    assert read_ids(anchors.headers(), "00 a.b-c_1 ") == anchors.ids
+
+
+@pytest.mark.parametrize("headers", [{}, [], (), {"Content-Type": "text/plain"}, [(b"trace", b"1")]])
+def test_the_quick_reader_finds_that_a_message_has_no_header(headers):
+    assert read_ids(headers, "00 default ") == ()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        None,
+        7,
+        "Acker-Anchors",
+        [("Acker-Anchors",)],
+        iter([("Acker-Anchors", ONE)]),
+        httpx.Headers({"Acker-Anchors": ONE}),
+        {"Acker-Anchors": None},
+        {"Acker-Anchors": f" {ONE}"},
+        {"Acker-Anchors": ONE, "acker-anchors": ONE},
+        {"Acker-Anchors": ONE, 13: "x"},
+    ],
+)
+def test_the_quick_reader_leaves_the_rest_to_the_full_one(headers):
+    assert read_ids(headers, "00 default ") is None
+
+
+def test_the_quick_reader_consumes_nothing_that_it_does_not_take():
+    pairs = iter([("Acker-Anchors", ONE)])
+    assert read_ids(pairs, "00 default ") is None
+    assert read_anchors(pairs, topology="default") == ANCHORS
+
+
+def written(anchors: list[tuple[int, int]]) -> str:
+    return "00 default " + ",".join(f"{root:016x}-{edge:016x}" for root, edge in anchors)
+
+
+SMALL = st.integers(0, 3) | st.integers(0xA0, 2**64 - 1)
+TEXTS = st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=66).map(written)
+NAMES = st.sampled_from(
+    ["Acker-Anchors", b"acker-anchors", "Ac\u212aer-Anchors", "acker_anchors", b"trace", "trace", 5]
+)
+
+
+@given(
+    text=TEXTS,
+    at=st.integers(0, 80),
+    change=st.none() | st.sampled_from([*" \t\n-_,+xAaFfgZ09", "\u0660", "\xb2", ""]),
+    names=st.lists(NAMES, max_size=3),
+    encoded=st.booleans(),
+    kind=st.sampled_from([dict, list, tuple]),
+)
+@example(text=ONE, at=11, change=" ", names=["Acker-Anchors"], encoded=False, kind=dict)
+def test_the_quick_reader_takes_nothing_that_the_full_one_refuses(text, at, change, names, encoded, kind):
+    if change is not None:
+        text = text[:at] + change + text[at + 1 :]
+    value = text.encode() if encoded else text
+    headers = kind([(name, value) for name in names])
+    ids = read_ids(headers, "00 default ")
+    if ids is not None:
+        assert read_anchors(headers, topology="default").ids == ids

@@ -58,6 +58,22 @@ class EdgeSet:
             self._deriver = EdgeDeriver(root_id=self.root_id, parent_edge=self.edge_id, component=self._component)
         return self._deriver.derive(key)
 
+    def add_child(self, key: str | None) -> int:
+        """Add a child of this parent alone, and give its edge id. Raises `DuplicateKey`."""
+        chosen = self.choose_key(key) if key is None else key
+        if chosen is None:
+            edge = draw_id()
+        elif chosen in self._keys:
+            raise duplicate_key(chosen)
+        else:
+            edge = self.edge(chosen)
+            self._keys.add(chosen)
+        self.ack_val ^= edge
+        self.outstanding += 1
+        if key is None:
+            self.unkeyed += 1
+        return edge
+
     def add(self, edge: int, key: str | None, *, keyed: bool) -> None:
         """Add a child; not ``keyed`` if its key is its number, or None."""
         self.ack_val ^= edge
@@ -73,10 +89,10 @@ def add_child(parents: "Sequence[EdgeSet]", *, key: str | None) -> list[int]:
     The same parent twice gives two edges. Raises `DuplicateKey` and `TooManyAnchors`, and then no parent has a new
     child.
     """
-    if key is not None:
+    if key.__class__ is not str:
         _validate.text("the child's key", key)
     if len(parents) == 1:
-        return _add_to_one(parents[0], key)
+        return [parents[0].root_id, parents[0].add_child(key)]
     keys = [parent.choose_key(key, ahead=parents[:at].count(parent)) for at, parent in enumerate(parents)]
     children = [(parent, chosen, parent.edge(chosen)) for parent, chosen in zip(parents, keys, strict=True)]
     _refuse_duplicates(children)
@@ -86,25 +102,17 @@ def add_child(parents: "Sequence[EdgeSet]", *, key: str | None) -> list[int]:
     return [id_ for parent, _, edge in children for id_ in (parent.root_id, edge)]
 
 
-def _add_to_one(parent: EdgeSet, key: str | None) -> list[int]:
-    chosen = parent.choose_key(key)
-    if chosen is not None and parent.has_key(chosen):
-        raise _duplicate(chosen)
-    edge = parent.edge(chosen)
-    parent.add(edge, chosen, keyed=key is not None)
-    return [parent.root_id, edge]
-
-
 def _refuse_duplicates(children: "Sequence[tuple[EdgeSet, str | None, int]]") -> None:
     """A derived id depends on nothing but parent, component and key: twice the same would cancel in the XOR."""
     for at, (parent, key, _) in enumerate(children):
         if key is None:
             continue
         if parent.has_key(key):
-            raise _duplicate(key)
+            raise duplicate_key(key)
         if any(other is parent and other_key == key for other, other_key, _ in children[:at]):
             raise DuplicateKey(f"a child with the key {key!r} is anchored to the same tuple twice; leave the key out")
 
 
-def _duplicate(key: str) -> DuplicateKey:
+def duplicate_key(key: str) -> DuplicateKey:
+    """Give the error for a second child with this key."""
     return DuplicateKey(f"a child with the key {key!r} exists already; each child needs a key of its own")

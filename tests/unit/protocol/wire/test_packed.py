@@ -9,7 +9,16 @@ import pytest
 from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.operations import Ack, Fail, Init, ResetTimeout
 from acker_protocol.wire.operations import decode_batch
-from acker_protocol.wire.packed import HEADER, MAGIC, RECORD, VERSION, decode_packed, encode_packed, unpacked_size
+from acker_protocol.wire.packed import (
+    HEADER,
+    MAGIC,
+    RECORD,
+    VERSION,
+    decode_packed,
+    encode_packed,
+    fits,
+    unpacked_size,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,6 +186,14 @@ def test_a_batch_that_unpacks_to_more_than_is_taken_is_too_large():
     assert len(decode_packed(body, max_operations=3, max_bytes=178)) == 3
     with pytest.raises(TooLarge, match="unpacks to 178 bytes; at most 177"):
         decode_packed(body, max_operations=3, max_bytes=177)
+
+
+@given(batches, st.integers(-200, 200))
+def test_a_batch_fits_if_it_is_not_too_large_to_be_decoded(messages, more):
+    body = encode_packed(messages)
+    size = max(len(body), unpacked_size(body))
+    assert fits(body, max_bytes=size + more) == (more >= 0)
+    assert fits(body)
 
 
 @given(batches, st.data())
