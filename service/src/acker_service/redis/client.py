@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 class RedisClient:
-    """One Redis or Valkey, or several.
+    """One Redis or Valkey, or several. ``is_cluster`` says that one call may not name keys of several shards.
 
     Every error comes out as `StoreUnavailable`, a refusal for lack of memory as `StoreFull`.
     A command is sent again in two cases only: the key moved to another server, or the library was missing and has now
@@ -52,7 +52,8 @@ class RedisClient:
         self._slot_map = SlotMap(make_discovery(url), self._outages, connections=connections, timeout=timeout)
         self._replicas = durability.replicas
         self._writes: set[asyncio.Task[bool]] = set()
-        self._publish_command = "SPUBLISH" if read_redis_url(url).kind is Kind.CLUSTER else "PUBLISH"
+        self.is_cluster = read_redis_url(url).kind is Kind.CLUSTER
+        self._publish_command = "SPUBLISH" if self.is_cluster else "PUBLISH"
 
     @property
     def generation(self) -> int:
