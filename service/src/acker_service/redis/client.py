@@ -83,9 +83,9 @@ class RedisClient:
         await self.execute(last)
         return replies
 
-    async def publish(self, channel: str, message: bytes) -> None:
-        """Publish a message; in a cluster on the shard channel of that name."""
-        await self.execute(read(self._publish_command, channel, message, decode=nothing))
+    async def publish(self, channel: str, *messages: bytes) -> None:
+        """Publish messages in one round trip; in a cluster on the shard channel of that name."""
+        await self.execute_each([read(self._publish_command, channel, message, decode=nothing) for message in messages])
 
     async def wait_replicated(self, call: Call[Any]) -> None:
         """Wait until enough replicas have what a call just read, as `Durability` demands.
