@@ -54,10 +54,14 @@ class RootExpiry:
         return await self.expire_shards(topology, [shard.number for shards in due for shard in shards])
 
     async def expire_shards(self, topology: Topology, shards: Iterable[int]) -> int:
-        """Expire all that is overdue in some shards of a topology; gives how many roots."""
+        """Expire all that is overdue in some shards of a topology; gives how many roots.
+
+        Leaves out a shard that the topology does not have: it may have been made again since.
+        """
         ended = 0
         for shard in shards:
-            ended += await self._expire_shard(topology, shard)
+            if shard < len(topology.shards):
+                ended += await self._expire_shard(topology, shard)
         return ended
 
     async def find_due(self, topologies: Iterable[Topology], *, alive: bool) -> tuple[list[str], list[ShardName]]:
@@ -158,7 +162,7 @@ class RootExpiryTask(PeriodicTask):
         self._due = {}
         for shard in shards:
             self._due.setdefault(shard.topology, []).append(shard.number)
-        idle = {it.name for it in topologies if not it.deletion} - self._due.keys()
+        idle = {it.name for it in topologies if not it.deletion and it.name in names} - self._due.keys()
         self.count_idle(len(idle))
         return [name for name in names if name not in idle]
 
