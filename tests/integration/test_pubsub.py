@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from tests.support.caller import Caller, init
 from tests.support.tasks import delivery_supervisor
+from tests.support.trips import counted
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -163,3 +164,19 @@ async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
     await eventually(failing)
     await parts.callbacks.change("default", SPOUT, _register_pubsub)
     await eventually_published(subscriber, [1, 2])
+
+
+async def test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order(
+    parts: Components, call: Caller, subscriber: Subscriber, supervisor: DeliverySupervisor
+) -> None:
+    for root in range(4, 44, 4):  # all on one shard, each in an entry of its own
+        await call.word(init(root))
+    with counted(parts) as trips:
+        supervisor.start()
+
+        async def came() -> bool:
+            return len(subscriber.completions) >= 10
+
+        await eventually(came)
+    assert [len(trip) for trip in trips.of("PUBLISH", "SPUBLISH")] == [10]
+    assert [int(done["root_id"], 16) for done in subscriber.completions] == [*range(4, 44, 4)]

@@ -17,7 +17,10 @@ LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_lea
 LIFETIMES = "tests/model/test_lifetimes.py::"
 LIBRARY = "tests/integration/test_library.py::"
 LISTING = "tests/integration/test_pending_roots.py::"
+COMPLETION_CODEC = "tests/unit/service/redis/test_completion_codec.py::"
+IDLE = "tests/integration/test_idle.py::"
 PAGES = "tests/integration/test_pages.py::"
+READING = "tests/unit/service/mailboxes/test_reading.py::"
 PAGING = "tests/unit/service/mailboxes/test_paging.py::"
 POLL = "tests/integration/test_long_poll.py::"
 READERS = "tests/integration/test_read_coalescer.py::"
@@ -244,6 +247,8 @@ IN_TOPOLOGIES: list[Rule] = [
     ("an incarnation is above a tombstone's", "not_below(hex(clock(), 12) .. args[3], args[5]:sub(1, 16))", "hex(clock(), 12) .. args[3]", REMOVAL + "test_an_incarnation_is_above_the_tombstones_of_the_old_one"),
     ("an incarnation carries over to its upper half", "math.floor(low / 4294967296), 8)", "0, 8)", STAMPS + "test_an_incarnation_is_above_any_floor"),
     ("a pair is above what a shard is ahead with", "    if stamp < args[5] then stamp = args[5]:sub(1, 16)", "    if false then stamp = args[5]:sub(1, 16)", STAMPS + "test_a_configuration_that_a_failover_lost_is_written_anew_above_its_shards"),
+    ("a bucket that is not due lets no shard be ticked", "if earliest and tonumber(earliest) < now then", "if earliest then", IDLE + "test_a_pass_with_nothing_due_takes_one_round_trip"),
+    ("a shard in which a bucket is due is ticked", "if earliest and tonumber(earliest) < now then", "if false then", IDLE + "test_only_a_shard_in_which_something_is_due_is_ticked"),
     ("a topology is listed", "    redis.call('SADD', keys[2], args[4])\n", "", TOPOLOGIES + "test_all_topologies_are_listed_by_name"),
     ("a spout task is made only in its incarnation", "    if not own or own:sub(1, 16) ~= stamp:sub(1, 16) then return { 'stale', own or '' } end\n", "", SPOUTS + "test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied"),
     ("a spout task is written only over the one that was read", "    if (value or '') ~= args[3] then return { 'raced' } end\n", "", STAMPS + "test_a_spout_task_is_written_only_over_the_one_that_was_read"),
@@ -255,7 +260,7 @@ IN_TOPOLOGIES: list[Rule] = [
     ("all new spout tasks of a call are written", "for from = 1, #fields, SLICE do", "for from = 1, 1 do", MANY + "test_new_spout_tasks_of_a_batch_are_made_together"),
     ("all spout tasks of a call are looked up", "for from = first, #args, SLICE do", "for from = first, first do", MANY + "test_new_spout_tasks_of_a_batch_are_made_together"),
     ("pending roots that are none are 0", "tonumber(count or 0) end", "count end", TRIPS + "test_pending_roots_are_read_in_the_order_of_the_spout_tasks_however_many"),
-    ("counts are read", "redis.call('HGETALL', base .. 'unread'),", "{},", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
+    ("counts are read", "redis.call('HGETALL', base .. 'unread'),\n", "{},\n", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
 ]
 
 IN_REMOVAL: list[Rule] = [
@@ -356,12 +361,21 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("mailboxes/paging.py", "a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("mailboxes/paging.py", "a shard that has more is asked again", "if not (given.more and given.items):", "if True:", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
     ("mailboxes/reading.py", "behind its last cursor a shard has no more", "reply.more and len(items) == len(found)", "reply.more", PAGES + "test_a_read_up_to_a_cursor_asks_a_shard_no_further"),
+    ("http/routes/completions.py", "others run while a large page is written", "            await asyncio.sleep(0)\n", "            pass\n", "tests/unit/service/http/test_completions.py::test_others_run_while_a_large_page_is_written"),
+    ("delivery/pubsub.py", "many messages go in one round trip", "round_trips(messages, lease.max_batch)", "round_trips(messages, 1)", "tests/integration/test_pubsub.py::test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order"),
+    ("mailboxes/runs.py", "a run is cut within an entry", "return replace(entry, completions=entry.completions.split(max(0, count))[0])", "return entry", READING + "test_a_run_is_cut_behind_so_many_or_at_a_position"),
+    ("mailboxes/runs.py", "a position counts what was read of an entry before", "offset=entry.skipped + count", "offset=count", READING + "test_completions_already_taken_from_an_entry_are_counted"),
+    ("redis/completion_codec.py", "an entry with texts is walked", "return bool(len(packed) % size or packed[size - 1 :: size].translate(None, _OUTCOME_FLAGS))", "return bool(len(packed) % size)", COMPLETION_CODEC + "test_whatever_stands_in_an_entry_is_read_back_in_its_order"),
+    ("redis/completion_codec.py", "a latency is never negative", "{ended - started if ended > started else 0}", "{ended - started}", COMPLETION_CODEC + "test_completions_are_written_byte_for_byte_as_their_objects_are"),
+    ("roots/expiry.py", "a topology that is new is ticked", "return [name for name in names if name not in idle]", "return list(self._due)", IDLE + "test_a_topology_that_is_new_is_ticked_at_once"),
+    ("roots/expiry.py", "a topology with nothing due is not ticked", "return [name for name in names if name not in idle]", "return names", IDLE + "test_a_pass_with_nothing_due_takes_one_round_trip"),
+    ("roots/expiry.py", "a look that fails is made for each topology", "contextlib.suppress(ServiceError):  # which", "contextlib.suppress():  # which", IDLE + "test_what_cannot_be_looked_at_together_is_looked_at_apart"),
     ("monitoring/backpressure.py", "memory is full from nine tenths on", "FULL_RATIO = 0.9", "FULL_RATIO = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("monitoring/snapshot.py", "a store without maxmemory is never full", "if max_bytes else 0.0", "if max_bytes else 1.0", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("monitoring/snapshot.py", "the fullest server says how full the store is", "return max((_memory(info) for info in await self._redis.on_any_server(\"INFO\", \"memory\")), key=memory_ratio)", "return 0, 0", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
-    ("monitoring/backpressure.py", "a mailbox is full from its bound on", "in suspected if counts.stored(index) >= self._mailbox_max", "in suspected if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("monitoring/backpressure.py", "a mailbox is suspected from its bound on", "                if counts.stored(index) >= self._mailbox_max", "                if counts.stored(index) > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
-    ("monitoring/backpressure.py", "a mailbox that was full is counted again", "return {index for index in suspected if counts.stored(index) >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("monitoring/snapshot.py", "the fullest server says how full the store is", "return max(((int(it[\"used_memory\"]), int(it.get(\"maxmemory\", 0))) for it in memories), key=memory_ratio)", "return 0, 0", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
+    ("monitoring/backpressure.py", "a mailbox is full from its bound on", "in suspected if stored[index] >= self._mailbox_max", "in suspected if stored[index] > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("monitoring/backpressure.py", "a mailbox is suspected from its bound on", "in stored.items() if count >= self._mailbox_max", "in stored.items() if count > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("monitoring/backpressure.py", "a mailbox that was full is counted again", "return {index for index in suspected if stored[index] >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("operations/applier.py", "each shard takes an equal part of the early roots", "math.ceil(self._max_early / len(topology.shards))", "self._max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
     ("operations/applier.py", "a full store begins no roots, also without inits", "apply_functions.apply_without_new_roots if self._backpressure.is_store_full else apply_functions.apply", "apply_functions.apply", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
     ("operations/applier.py", "what may begin a root is refused when Redis has no memory", "if self._backpressure.is_store_full else apply_functions.apply", "if not request.operations.spout_tasks else apply_functions.apply", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),

@@ -82,7 +82,9 @@ class Components:
         )
         self.monitor = StoreMonitor(self.redis, self.registry, self.stats, BacklogReader(self.shards, self.spouts))
         self.readiness = Readiness(self.redis, self.registry)
-        self.backpressure = Backpressure(self.monitor, self.stats, self._requirements, mailbox_max=mailbox_max)
+        self.backpressure = Backpressure(
+            self.monitor, self.registry, self.stats, self._requirements, mailbox_max=mailbox_max
+        )
         self.applier = Applier(
             self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
         )

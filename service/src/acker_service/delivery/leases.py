@@ -139,13 +139,13 @@ class LeaseStore:
         then = None if pause is None else (lease.lease_shard, _release_call(lease, pause.backoff_s))
         await self._shards.call_at(lease.topology, calls, then=then)
 
-    async def publish(self, lease: Lease, message: PubSubMessage) -> None:
-        """Publish a message on the channel of the spout task."""
-        published = completion_list(lease.topology, lease.spout)
-        cursor = Cursor(of=published, positions={message.shard: message.position})
-        document = f'{{"completions":[{",".join(message.documents)}],"cursor":"{cursor.encode()}"}}'
-        channel = routes.channel(lease.topology.name, lease.spout.name)
-        await self._redis.publish(channel, document.encode())
+    async def publish(self, lease: Lease, messages: Iterable[PubSubMessage]) -> None:
+        """Publish messages on the channel of the spout task, in their order and in one round trip."""
+        published, documents = completion_list(lease.topology, lease.spout), list[bytes]()
+        for message in messages:
+            cursor = Cursor(of=published, positions={message.shard: message.position}).encode()
+            documents.append(f'{{"completions":[{",".join(message.documents)}],"cursor":"{cursor}"}}'.encode())
+        await self._redis.publish(routes.channel(lease.topology.name, lease.spout.name), *documents)
 
     async def release_lease(self, lease: Lease, *, backoff_s: float = 0.0) -> None:
         """Release the lease; no worker may acquire it for ``backoff_s``. Does nothing if another worker holds it."""
@@ -163,6 +163,19 @@ def pubsub_messages(entries: Iterable[MailboxEntry], max_completions: int) -> It
             yield PubSubMessage(
                 shard=entry.shard, position=Position(ms=ms, seq=seq, offset=offset), documents=documents
             )
+
+
+def round_trips(messages: Iterable[PubSubMessage], max_completions: int) -> Iterator[list[PubSubMessage]]:
+    """Group messages: each group is published when it has so many completions, so it has less than twice as many."""
+    group, count = list[PubSubMessage](), 0
+    for message in messages:
+        group.append(message)
+        count += len(message.documents)
+        if count >= max_completions:
+            yield group
+            group, count = [], 0
+    if group:
+        yield group
 
 
 def _claim_call(lease: Lease, shard: int, now_ms: int) -> ShardCall[ClaimReply]:

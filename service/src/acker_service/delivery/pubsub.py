@@ -1,6 +1,6 @@
 """Publishes the completions of one spout task on its channel; the subscriber releases them from the mailbox."""
 
-from acker_service.delivery.leases import ClaimedBatch, Lease, pubsub_messages
+from acker_service.delivery.leases import ClaimedBatch, Lease, pubsub_messages, round_trips
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, Pause, Settlement
 from acker_service.delivery.worker import DeliveryWorker
@@ -13,9 +13,10 @@ class PubSubWorker(DeliveryWorker):
 
     async def deliver(self, lease: Lease, claimed: ClaimedBatch) -> DeliveryResult:
         """Publish the claimed completions, at most ``max_batch`` in a message."""
-        for message in pubsub_messages(claimed.entries, lease.max_batch):
-            await self.leases.publish(lease, message)
-            self.metrics.messages[lease.topology.name].inc()
+        messages = pubsub_messages(claimed.entries, lease.max_batch)
+        for group in round_trips(messages, lease.max_batch):
+            await self.leases.publish(lease, group)
+            self.metrics.messages[lease.topology.name].inc(len(group))
         return DeliveryResult(kind=ResultKind.DONE)
 
     async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Pause | None:  # noqa: ARG002 - a publication has one result

@@ -53,9 +53,12 @@ class DeliverySupervisor(PeriodicTask):
         self._worker_id = uuid.uuid4().hex
         self._running: dict[Mailbox, tuple[DeliveryWorker, asyncio.Task[None]]] = {}
 
+    async def select(self) -> list[str]:
+        """Read all topologies again, together: a change of a callback changes its topology."""
+        return await self.registry.refresh_all()
+
     async def run_for(self, topology: Topology) -> None:
         """End the workers of a topology whose callback changed, and start those that are missing."""
-        topology = await self.registry.refresh(topology.name)
         wanted = {(topology.incarnation, spout.index): spout for spout in await self._with_active_callback(topology)}
         for mailbox, (worker, task) in list(self._running.items()):
             if task.done() or (mailbox[0] == topology.incarnation and wanted.get(mailbox) != worker.spout):

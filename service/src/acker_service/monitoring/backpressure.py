@@ -1,12 +1,16 @@
 """Refuses new roots while Redis's memory is full, and inits while a mailbox is; checks both once a second."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+
+from acker_protocol.errors import ServiceError
 
 from acker_service.background import cancel_and_wait, periodically
-from acker_service.monitoring.snapshot import StoreMonitor, StoreSnapshot, memory_ratio
+from acker_service.monitoring.snapshot import StoreMonitor, fullest, memory_ratio
 from acker_service.redis.requirements import ServerRequirements
+from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stats import StatsReader
 from acker_service.topologies.topology import Topology
 
@@ -22,9 +26,15 @@ class Backpressure:
     """Watches memory and mailboxes. ``mailbox_max`` bounds the completions and dead letters of a spout task."""
 
     def __init__(
-        self, monitor: StoreMonitor, stats: StatsReader, requirements: ServerRequirements, *, mailbox_max: int
+        self,
+        monitor: StoreMonitor,
+        registry: TopologyRegistry,
+        stats: StatsReader,
+        requirements: ServerRequirements,
+        *,
+        mailbox_max: int,
     ) -> None:
-        self._monitor, self._stats, self._requirements = monitor, stats, requirements
+        self._monitor, self._registry, self._stats, self._requirements = monitor, registry, stats, requirements
         self._mailbox_max = mailbox_max
         self._recently_full: set[tuple[str, int]] = set()
         self.is_store_full = False
@@ -49,29 +59,36 @@ class Backpressure:
         suspected = {index for index in indexes if self.was_full(topology, index)}
         if not suspected:
             return suspected
-        counts = await self._stats.read(topology)
-        return {index for index in suspected if counts.stored(index) >= self._mailbox_max}
+        stored = await self._stats.read_stored(topology)
+        return {index for index in suspected if stored[index] >= self._mailbox_max}
 
     async def refresh(self) -> None:
         """Check Redis's memory and all mailboxes; a store that violates the requirements begins no roots either."""
         await self._check_memory()
-        snapshot = await self._monitor.refresh()
-        seen = {topology.incarnation for topology, _ in snapshot.topologies}
+        names = await self._registry.names()
+        counted = [found for found in await asyncio.gather(*map(self._count, names)) if found is not None]
+        seen = {incarnation for incarnation, _ in counted}
         unseen = {mailbox for mailbox in self._recently_full if mailbox[0] not in seen}
-        self._recently_full = unseen | set(self._full(snapshot))
+        self._recently_full = unseen | set(self._full(counted))
 
     async def _check_memory(self) -> None:
         """Check the memory before the mailboxes: counting takes long while a server hangs."""
-        memory = await self._monitor.memory_usage()
-        violation = await self._requirements.violation()
+        memories = await self._monitor.memories()
+        memory, violation = fullest(memories), await self._requirements.violation(memories)
         is_full = violation is not None or memory_ratio(memory) >= FULL_RATIO
         if is_full != self.is_store_full:
             state = f"takes no new roots: {violation or ADVICE}" if is_full else "takes new roots again"
             _log.warning("the store %s; %s of %s bytes are used", state, *memory)
+            self._monitor.expire()
         self.is_store_full = is_full
 
-    def _full(self, snapshot: StoreSnapshot) -> Iterator[tuple[str, int]]:
-        for topology, counts in snapshot.topologies:
-            for index in counts.unread.keys() | counts.dead.keys():
-                if counts.stored(index) >= self._mailbox_max:
-                    yield topology.incarnation, index
+    async def _count(self, name: str) -> tuple[str, Mapping[int, int]] | None:
+        """Count what mailboxes of a topology hold; None if it is deleted meanwhile, or its servers do not answer."""
+        with contextlib.suppress(ServiceError):
+            topology = await self._registry.get(name)
+            return topology.incarnation, await self._stats.read_stored(topology)
+        return None
+
+    def _full(self, counted: Iterable[tuple[str, Mapping[int, int]]]) -> Iterator[tuple[str, int]]:
+        for incarnation, stored in counted:
+            yield from ((incarnation, index) for index, count in stored.items() if count >= self._mailbox_max)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,9 +93,13 @@ class StoreMonitor:
         self._latest = (time.monotonic(), snapshot)
         return snapshot
 
-    async def memory_usage(self) -> Memory:
-        """Read the memory of the fullest server that answers. Raises `StoreUnavailable` if none does."""
-        return max((_memory(info) for info in await self._redis.on_any_server("INFO", "memory")), key=memory_ratio)
+    async def memories(self) -> list[Mapping[str, Any]]:
+        """Read what the servers that answer say of their memory. Raises `StoreUnavailable` if none does."""
+        return await self._redis.on_any_server("INFO", "memory")
+
+    def expire(self) -> None:
+        """Let the next caller take a new snapshot: the state of the store has changed."""
+        self._latest = None
 
     async def latest(self) -> StoreSnapshot | None:
         """Give a recent snapshot, after `WAIT_S` at most; None if the store does not answer. Never raises."""
@@ -111,7 +115,7 @@ class StoreMonitor:
             await cancel_and_wait(self._task)
 
     async def _read(self) -> StoreSnapshot:
-        used_bytes, max_bytes = await self.memory_usage()
+        used_bytes, max_bytes = fullest(await self.memories())
         names = await self._registry.names()
         found = await asyncio.gather(*map(self._count, names))
         worker_seen = await self._redis.execute(config_functions.worker_seen())
@@ -138,14 +142,15 @@ class StoreMonitor:
         return time.monotonic() - self._latest[0] if self._latest is not None else math.inf
 
 
+def fullest(memories: Iterable[Mapping[str, Any]]) -> Memory:
+    """Give the memory of the server that uses most of its own."""
+    return max(((int(it["used_memory"]), int(it.get("maxmemory", 0))) for it in memories), key=memory_ratio)
+
+
 def memory_ratio(memory: Memory) -> float:
     """Give the share of its memory limit that a server uses; 0 without a limit."""
     used_bytes, max_bytes = memory
     return used_bytes / max_bytes if max_bytes else 0.0
-
-
-def _memory(info: Mapping[str, Any]) -> Memory:
-    return int(info["used_memory"]), int(info.get("maxmemory", 0))
 
 
 def _ages_ms(oldest: OldestEntries) -> list[int]:

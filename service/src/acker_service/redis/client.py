@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class RedisClient:
-    """One Redis or Valkey, or several.
+    """One Redis or Valkey, or several. ``is_cluster`` says that one call may not name keys of several shards.
 
     Every error comes out as `StoreUnavailable`, a refusal for lack of memory as `StoreFull`.
     A command is sent again in two cases only: the key moved to another server, or the library was missing and has now
@@ -56,7 +56,8 @@ class RedisClient:
         self._slot_map = SlotMap(make_discovery(url), self._outages, connections=connections, timeout=timeout)
         self._replicas = durability.replicas
         self._writes: set[asyncio.Task[bool]] = set()
-        self._publish_command = "SPUBLISH" if read_redis_url(url).kind is Kind.CLUSTER else "PUBLISH"
+        self.is_cluster = read_redis_url(url).kind is Kind.CLUSTER
+        self._publish_command = "SPUBLISH" if self.is_cluster else "PUBLISH"
 
     @property
     def generation(self) -> int:
@@ -107,9 +108,9 @@ class RedisClient:
         await self.execute(last)
         return replies
 
-    async def publish(self, channel: str, message: bytes) -> None:
-        """Publish a message; in a cluster on the shard channel of that name."""
-        await self.execute(read(self._publish_command, channel, message, decode=nothing))
+    async def publish(self, channel: str, *messages: bytes) -> None:
+        """Publish messages in one round trip; in a cluster on the shard channel of that name."""
+        await self.execute_each([read(self._publish_command, channel, message, decode=nothing) for message in messages])
 
     async def wait_replicated(self, call: Call[Any]) -> None:
         """Wait until enough replicas have what a call just read, as `Durability` demands.

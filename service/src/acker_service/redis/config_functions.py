@@ -45,6 +45,15 @@ class SpoutsFull:
     new: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardName:
+    """A shard of an incarnation of a topology."""
+
+    topology: str
+    incarnation: str
+    number: int
+
+
 def topology_names() -> Call[list[str]]:
     """Read the names of all topologies, sorted."""
     return read("SMEMBERS", keys.TOPOLOGIES, decode=lambda names: sorted(name.decode() for name in names))
@@ -168,9 +177,14 @@ def spout_index_count(topology: str) -> Call[int]:
     return read("HGET", keys.topology(topology), "next", decode=lambda count: int(count or 0))
 
 
-def has_deadlines(topology: str, incarnation: str, shard: int) -> Call[bool]:
-    """Check whether a shard has pending or early roots."""
-    return read("EXISTS", keys.due(topology, shard, incarnation), decode=bool)
+def find_due(shards: Sequence[ShardName]) -> Call[list[ShardName]]:
+    """Find the shards in which a root may be overdue; all on one server, in a cluster a single one."""
+    target = tuple(keys.due(shard.topology, shard.number, shard.incarnation) for shard in shards)
+
+    def decode(reply: list[Any]) -> list[ShardName]:
+        return [shards[int(number) - 1] for number in reply[1:]]
+
+    return fcall("acker_due_v1", target, decode=decode, confirm=False)
 
 
 def note_tick() -> Call[None]:

@@ -103,6 +103,14 @@ class ShardCounts:
     totals: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCounts:
+    """Unread completions and dead letters of a shard by spout index."""
+
+    unread: dict[int, int]
+    dead: dict[int, int]
+
+
 def read_root(*, settings: bytes, bucket: int, root_id: int) -> ShardCall[RootReply]:
     """Read one root."""
     return ShardCall(function="acker_read_root_v1", args=(settings, bucket, _id_bytes(root_id)), decode=_root)
@@ -150,6 +158,11 @@ def fail_all(*, settings: bytes, max_roots: int) -> ShardCall[bool]:
 def read_counts() -> ShardCall[ShardCounts]:
     """Read the counts of a shard."""
     return ShardCall(function="acker_read_counts_v1", decode=_counts, confirm=False)
+
+
+def read_stored() -> ShardCall[StoredCounts]:
+    """Read how many completions and dead letters a shard has."""
+    return ShardCall(function="acker_stored_v1", decode=_stored, confirm=False)
 
 
 def read_pending(spout_indexes: Sequence[int]) -> ShardCall[list[int]]:
@@ -235,6 +248,11 @@ def _bucket_scan(reply: list[Any]) -> BucketScan:
 def _counts(reply: list[Any]) -> ShardCounts:
     pending, unread, dead, totals = reply
     return ShardCounts(pending=by_index(pending), unread=by_index(unread), dead=by_index(dead), totals=by_name(totals))
+
+
+def _stored(reply: list[Any]) -> StoredCounts:
+    unread, dead = reply
+    return StoredCounts(unread=by_index(unread), dead=by_index(dead))
 
 
 def _id_bytes(root_id: int) -> bytes:

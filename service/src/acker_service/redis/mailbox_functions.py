@@ -1,7 +1,7 @@
 """The functions of the library that read, deliver and release the completions of spout tasks in one shard.
 
-Each function describes a call of one Lua function (see lua/) and names what its reply holds. An
-``entry`` is the id of a stream entry, which holds several completions; ``offset`` is how many of them are taken.
+Each function describes a call of one Lua function and names what its reply holds. An ``entry`` is the id of a stream
+entry, which holds several completions; ``offset`` is how many of them are taken.
 """
 
 import struct
@@ -49,12 +49,9 @@ class Entries(Generic[E]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimedEntry:
-    """An entry to deliver, without the first completions, which were skipped, and how often it was tried."""
+class ClaimedEntry(ReadEntry):
+    """Completions of one entry to deliver, and how often it was tried."""
 
-    entry_id: EntryId
-    skipped: int
-    completions: PackedCompletions
     attempts: int
 
 

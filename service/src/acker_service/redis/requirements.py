@@ -1,6 +1,7 @@
 """Checks that servers are configured so that no root is lost."""
 
 import logging
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from acker_protocol.errors import StoreUnavailable
@@ -28,9 +29,12 @@ class ServerRequirements:
         self._fsync_asserted = fsync_asserted
         self._config_readable = True
 
-    async def violation(self) -> str | None:
-        """Describe which requirement the store violates; None if it meets all. Raises `StoreUnavailable`."""
-        for memory in await self._redis.on_every_server("INFO", "memory"):
+    async def violation(self, memories: Iterable[Mapping[str, Any]] | None = None) -> str | None:
+        """Describe which requirement the store violates; None if it meets all. Raises `StoreUnavailable`.
+
+        ``memories`` is what servers say of their memory; without it, all are asked.
+        """
+        for memory in await self._redis.on_every_server("INFO", "memory") if memories is None else memories:
             policy = memory.get("maxmemory_policy", REQUIRED_POLICY)
             if policy != REQUIRED_POLICY:
                 return f"Redis has maxmemory-policy {policy}, which evicts pending roots; set it to {REQUIRED_POLICY}"

@@ -1,12 +1,19 @@
 """Expires roots, periodically: times out overdue ones and drops early ones without an init."""
 
+import contextlib
 import math
 import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from acker_protocol.errors import ServiceError
 
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.metrics.registry import Metrics
 from acker_service.redis import config_functions, functions
+from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
+from acker_service.redis.config_functions import ShardName
 from acker_service.topologies.deletion import TopologyDeleter
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry
@@ -18,12 +25,20 @@ RECORDS = 2_000
 
 HEARTBEAT_INTERVAL_S = 1.0
 
+MAX_SHARDS = 1_000
+"""Shards that one call looks at: Lua unpacks their names."""
+
 
 class RootExpiry:
     """Expires the roots of topologies. Any number of replicas may: each step is atomic, and no root expires twice."""
 
     def __init__(self, redis: RedisClient, shards: Shards, metrics: OperationMetrics) -> None:
         self._redis, self._shards, self._metrics = redis, shards, metrics
+
+    @property
+    def asks_one_server(self) -> bool:
+        """Whether one server has all shards: then a look at all of them waits for no other server."""
+        return not self._redis.is_cluster
 
     async def mark_worker_alive(self) -> None:
         """Note for ten seconds that a worker expires roots."""
@@ -34,16 +49,34 @@ class RootExpiry:
         return await self._redis.execute(config_functions.worker_seen())
 
     async def expire(self, topology: Topology) -> int:
-        """Expire all that is overdue in a topology; gives how many roots. An empty shard costs one EXISTS."""
+        """Expire all that is overdue in a topology; gives how many roots. Ticks only shards in which one is due."""
+        due = await self._redis.execute_each(self._due_calls(_shards([topology])))
+        return await self.expire_shards(topology, [shard.number for shards in due for shard in shards])
+
+    async def expire_shards(self, topology: Topology, shards: Iterable[int]) -> int:
+        """Expire all that is overdue in some shards of a topology; gives how many roots.
+
+        Leaves out a shard that the topology does not have: it may have been made again since.
+        """
         ended = 0
-        calls = [
-            config_functions.has_deadlines(topology.name, topology.incarnation, shard)
-            for shard in range(len(topology.shards))
-        ]
-        for shard, has_deadlines in enumerate(await self._redis.execute_each(calls)):
-            if has_deadlines:
+        for shard in shards:
+            if shard < len(topology.shards):
                 ended += await self._expire_shard(topology, shard)
         return ended
+
+    async def find_due(self, topologies: Iterable[Topology], *, alive: bool) -> tuple[list[str], list[ShardName]]:
+        """Read the names of all topologies, and find the shards of these in which a root may be overdue.
+
+        All in one round trip; with ``alive`` it notes that a worker is alive, too.
+        """
+        noted = [config_functions.note_tick()] if alive else []
+        calls: list[Call[Any]] = [config_functions.topology_names(), *self._due_calls(_shards(topologies)), *noted]
+        names, *replies = await self._redis.execute_each(calls)
+        return names, [shard for shards in replies[: len(replies) - len(noted)] for shard in shards]
+
+    def _due_calls(self, shards: Sequence[ShardName]) -> list[Call[list[ShardName]]]:
+        size = 1 if self._redis.is_cluster else MAX_SHARDS
+        return [config_functions.find_due(shards[i : i + size]) for i in range(0, len(shards), size)]
 
     async def _expire_shard(self, topology: Topology, shard: int) -> int:
         ended, more = 0, True
@@ -70,8 +103,20 @@ class RootExpiry:
                 return ended
 
 
+def _shards(topologies: Iterable[Topology]) -> list[ShardName]:
+    return [
+        ShardName(topology=topology.name, incarnation=topology.incarnation, number=number)
+        for topology in topologies
+        for number in range(len(topology.shards))
+    ]
+
+
 class RootExpiryTask(PeriodicTask):
-    """Ticks in every topology; each root ends once, however many replicas tick."""
+    """Ticks in every topology; each root ends once, however many replicas tick.
+
+    Where one server has all shards, one round trip a pass finds the topologies in which something is due. Elsewhere
+    each topology looks by itself: one whose server hangs must keep no other waiting.
+    """
 
     def __init__(
         self,
@@ -85,17 +130,41 @@ class RootExpiryTask(PeriodicTask):
         super().__init__(registry=registry, metrics=metrics, interval=interval, label="tick")
         self._expiry, self._topology_deleter = expiry, topology_deleter
         self._heartbeat_at = -math.inf
+        self._due: dict[str, list[int]] = {}
 
-    async def before_pass(self) -> None:
-        """Record in the store that a worker is alive, once a second."""
-        now = time.monotonic()
-        if now - self._heartbeat_at >= HEARTBEAT_INTERVAL_S:
+    async def select(self) -> list[str]:
+        """Give the topologies in which something is due; all of them if that cannot be found out together."""
+        alive = time.monotonic() - self._heartbeat_at >= HEARTBEAT_INTERVAL_S
+        if self._expiry.asks_one_server:
+            with contextlib.suppress(ServiceError):  # which may be the fault of one topology: each looks by itself
+                return await self._select_due(alive=alive)
+        if alive:
             await self._expiry.mark_worker_alive()
-            self._heartbeat_at = now
+            self._note_alive()
+        return await self.registry.names()
 
     async def run_for(self, topology: Topology) -> None:
         """End the overdue roots of a topology, or resume its deletion."""
+        shards = self._due.pop(topology.name, None)
         if topology.deletion:
             await self._topology_deleter.resume(await self.registry.refresh(topology.name))
+        elif shards is not None:
+            await self._expiry.expire_shards(topology, shards)
         else:
             await self._expiry.expire(topology)
+
+    async def _select_due(self, *, alive: bool) -> list[str]:
+        """Look at all topologies that are in the cache, and give the others, too."""
+        topologies = self.registry.cached()
+        names, shards = await self._expiry.find_due(topologies, alive=alive)
+        if alive:
+            self._note_alive()
+        self._due = {}
+        for shard in shards:
+            self._due.setdefault(shard.topology, []).append(shard.number)
+        idle = {it.name for it in topologies if not it.deletion and it.name in names} - self._due.keys()
+        self.count_idle(len(idle))
+        return [name for name in names if name not in idle]
+
+    def _note_alive(self) -> None:
+        self._heartbeat_at = time.monotonic()

@@ -33,8 +33,13 @@ class PeriodicTask:
         """Do the task for one topology."""
         raise NotImplementedError
 
-    async def before_pass(self) -> None:
-        """Do what is needed once a pass, before the runs of all topologies."""
+    async def select(self) -> list[str]:
+        """Give the names of the topologies to run for in a pass: all of them."""
+        return await self.registry.names()
+
+    def count_idle(self, topologies: int) -> None:
+        """Count the runs of topologies that have nothing to do, which `select` left out."""
+        self._run_metrics.runs[self._label, "done"].inc(topologies)
 
     def start(self) -> None:
         """Start the passes."""
@@ -47,13 +52,12 @@ class PeriodicTask:
             await cancel_and_wait(self._task, *self._runs.values())
 
     async def _pass(self) -> None:
-        """Start a run for every topology. The delay of the loop's sleep shows how busy the event loop is."""
+        """Start the runs of a pass. The delay of the loop's sleep shows how busy the event loop is."""
         clock = asyncio.get_running_loop().time
         if self._due_at is not None:
             self._run_metrics.loop_lag.observe(max(0.0, clock() - self._due_at))
         try:
-            await self.before_pass()
-            self._start_runs(await self.registry.names())
+            self._start_runs(await self.select())
         finally:
             self._due_at = clock() + self._interval
 

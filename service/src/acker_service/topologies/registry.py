@@ -6,13 +6,15 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from acker_protocol import routes
 from acker_protocol.errors import StoreUnavailable, TopologyBusy, UnknownTopology
 
 from acker_service.redis import config_functions
+from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
+from acker_service.redis.config_functions import StoredTopology
 from acker_service.redis.stamp import StaleStamp, Stamp
 from acker_service.topologies.config import BUCKETS, TopologyConfig, from_stored
 from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
@@ -68,6 +70,24 @@ class TopologyRegistry:
         if topology is None:
             raise UnknownTopology(f"there is no topology {name}; PUT {routes.topology(name)} creates it")
         return topology
+
+    def cached(self) -> list[Topology]:
+        """Give all topologies that are in the cache."""
+        return list(self._cache.values())
+
+    async def refresh_all(self) -> list[str]:
+        """Read all topologies that are in the cache again, and the names of all, in one round trip; gives the names.
+
+        All configuration lies on one server. A topology that was deleted leaves the cache.
+        """
+        cached = list(self._cache)
+        names = config_functions.topology_names()
+        calls: list[Call[Any]] = [names, *map(config_functions.read_topology, cached)]
+        found, *stored = await self._redis.execute_each(calls)
+        await self._redis.wait_replicated(names)
+        for name, topology in zip(cached, stored, strict=True):
+            self._cache_stored(name, topology)
+        return list(found)
 
     async def names(self) -> list[str]:
         """List the names of all topologies."""
@@ -188,10 +208,15 @@ class TopologyRegistry:
     async def _find(self, name: str) -> Topology | None:
         call = config_functions.read_topology(name)
         stored = await self._redis.execute(call)
+        if stored is not None:
+            await self._redis.wait_replicated(call)
+        return self._cache_stored(name, stored)
+
+    def _cache_stored(self, name: str, stored: StoredTopology | None) -> Topology | None:
+        """Put a topology into the cache as it is stored, or remove it if it is not."""
         if stored is None:
             self.evict(name)
             return None
-        await self._redis.wait_replicated(call)
         return self._cache_topology(name, stored.stamp, from_stored(json.loads(stored.document)), stored.mark)
 
     def _cache_topology(self, name: str, stamp: Stamp, config: TopologyConfig, mark: str = "") -> Topology:

@@ -34,10 +34,6 @@ class SpoutCounts:
     backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
     early: int = 0
 
-    def stored(self, index: int) -> int:
-        """The number of completions kept for a spout task: unread ones and dead letters."""
-        return self.unread[index] + self.dead[index]
-
     @property
     def stored_total(self) -> int:
         """The number of completions kept for all spout tasks."""
@@ -72,6 +68,15 @@ class StatsReader:
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
+
+    async def read_stored(self, topology: Topology) -> Counter[int]:
+        """Add up the unread completions and dead letters of each spout task over all shards, by its index."""
+        _, shards = await self._shards.call_all(topology, functions.read_stored())
+        stored = Counter[int]()
+        for shard in shards:
+            stored.update(shard.unread)
+            stored.update(shard.dead)
+        return stored
 
     async def read(self, topology: Topology) -> SpoutCounts:
         """Add up the counts of all shards."""

@@ -3,7 +3,9 @@
 import json
 
 from acker_protocol.operations import CompletionRecord, Outcome
+from acker_service.delivery.leases import PubSubMessage, round_trips
 from acker_service.delivery.payload import make_message, message_id
+from acker_service.mailboxes.cursor import Position
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +70,14 @@ def test_another_set_has_another_id(ids, others):
 
 def test_the_id_is_the_one_that_other_releases_make():
     assert message_id(["b" * 32, "a" * 32]) == "msg_fa452324607b949e940869e4e87f2a26"
+
+
+@given(st.lists(st.integers(1, 7), max_size=20), st.integers(1, 9))
+def test_messages_are_published_in_groups_without_a_loss(sizes: list[int], most: int) -> None:
+    at = Position(ms=1, seq=0, offset=1)
+    messages = [PubSubMessage(shard=0, position=at, documents=["{}"] * size) for size in sizes]
+    groups = [*round_trips(messages, most)]
+    assert [message for group in groups for message in group] == messages
+    counts = [sum(len(message.documents) for message in group) for group in groups]
+    assert all(count >= most for count in counts[:-1])
+    assert all(count < most + max(sizes) for count in counts)

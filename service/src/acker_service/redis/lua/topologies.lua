@@ -135,6 +135,25 @@ do
     return reply
   end
 
+  -- Input: KEYS[1] shard; ARGV[1] stamp. Reads what fills mailboxes, and no more: it is asked for once a second.
+  -- Output: {'ok', unread completions and dead letters, each by spout index}
+  local function read_stored(_, base)
+    return { 'ok', redis.call('HGETALL', base .. 'unread'), redis.call('HGETALL', base .. 'dead') }
+  end
+
+  -- Input: KEYS deadline indexes of shards; in a cluster one. Finds those in which a bucket is due: a shard without any
+  -- is not ticked. Output: {'ok', the number of each such key, from 1 ...}
+  local function find_due(keys)
+    local due = { 'ok' }
+    if redis.call('EXISTS', unpack(keys)) == 0 then return due end
+    local now = clock()
+    for number, key in ipairs(keys) do
+      local earliest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+      if earliest and tonumber(earliest) < now then due[#due + 1] = number end
+    end
+    return due
+  end
+
   -- Input: KEYS[1] acker:{topologies}. Notes that a worker ticks. Output: {'ok'}
   local function note_tick(keys)
     redis.call('SET', keys[1] .. '::ticked', clock(), 'PX', TICKED_MS)
@@ -147,5 +166,7 @@ do
   redis.register_function('acker_register_spouts_v1', register_spouts)
   register_on_shard('acker_read_counts_v1', read_counts)
   register_on_shard('acker_pending_v1', read_pending)
+  register_on_shard('acker_stored_v1', read_stored)
+  register('acker_due_v1', find_due)
   register('acker_note_tick_v1', note_tick)
 end

@@ -1,0 +1,177 @@
+"""An idle acker asks Redis little, and ends everything in time all the same."""
+
+import asyncio
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from acker_protocol.errors import StoreUnavailable
+from acker_service.components import Components
+from acker_service.redis import config_functions
+from acker_service.roots.expiry import RootExpiryTask
+from acker_service.topologies.callback import Webhook, register_callback
+
+from tests.support.caller import Caller, init
+from tests.support.redis_side import at
+from tests.support.tasks import root_expiry
+from tests.support.trips import Trips, command_counts, counted
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+WEEK_MS = 604_800_000
+NAMES = ("one", "two", "three")
+
+
+@pytest.fixture
+async def topologies(call: Caller) -> list[Caller]:
+    """Topologies that are pending for long, each with a root in every shard."""
+    callers = [Caller(call.http, name) for name in NAMES]
+    for caller in callers:
+        await caller.put(ackers=2, message_timeout_ms=WEEK_MS)
+        await caller.words(*[init(root, 9) for root in (1, 2)])
+    return callers
+
+
+@pytest.fixture(params=["one server", "each topology by itself"])
+def task(parts: Components, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> RootExpiryTask:
+    """The tick, both ways; in a cluster there is only one."""
+    if request.param != "one server":
+        monkeypatch.setattr(type(parts.expiry), "asks_one_server", property(lambda _: False))
+    return root_expiry(parts, interval=600)
+
+
+@pytest.fixture
+def trips(parts: Components) -> Iterator[Trips]:
+    with counted(parts) as trips:
+        yield trips
+
+
+async def tick(task: RootExpiryTask) -> None:
+    """Make one pass, and wait for its runs."""
+    await task._pass()
+    await asyncio.gather(*task._runs.values())
+
+
+async def overdue(parts: Components, call: Caller, root: int) -> None:
+    """Let a root of a topology be overdue."""
+    assert await call.word(init(root, 9, message_timeout_ms=100)) == "pending"
+    topology = await parts.registry.get(call.topology)
+    number = topology.layout.shard_of(root)
+    shard = config_functions.ShardName(topology=topology.name, incarnation=topology.incarnation, number=number)
+
+    async def is_due() -> bool:
+        return await parts.redis.execute(config_functions.find_due([shard])) == [shard]
+
+    await eventually(is_due)
+
+
+async def test_a_pass_with_nothing_due_takes_one_round_trip(
+    parts: Components, topologies: list[Caller], trips: Trips
+) -> None:
+    if parts.redis.is_cluster:
+        pytest.skip("in a cluster each topology looks by itself")
+    task = root_expiry(parts, interval=600)
+    await tick(task)
+    trips.clear()
+    task._heartbeat_at = math.inf
+    await tick(task)
+    assert trips.found == [("SMEMBERS", "acker_due_v1")]
+    assert not task._runs
+    task._heartbeat_at = -math.inf
+    trips.clear()
+    await tick(task)
+    assert trips.found == [("SMEMBERS", "acker_due_v1", "acker_note_tick_v1")]
+
+
+async def test_only_a_shard_in_which_something_is_due_is_ticked(
+    parts: Components, topologies: list[Caller], task: RootExpiryTask, trips: Trips
+) -> None:
+    await tick(task)
+    await overdue(parts, topologies[1], 3)
+    trips.clear()
+    await tick(task)
+    assert [trip for trip in trips.found if "acker_tick_v1" in trip] == [("acker_tick_v1",)]
+    assert await topologies[1].told() == [(3, "timed_out")]
+    assert [await caller.told() for caller in topologies[::2]] == [[], []]
+
+
+async def test_a_topology_that_is_new_is_ticked_at_once(parts: Components, call: Caller, task: RootExpiryTask) -> None:
+    await tick(task)
+    late = Caller(call.http, "late")
+    await late.put(ackers=2)
+    await overdue(parts, late, 3)
+    parts.registry.evict("late")  # as if another replica had made it
+    await tick(task)
+    assert await late.told() == [(3, "timed_out")]
+
+
+async def test_a_worker_shows_that_it_lives(parts: Components, task: RootExpiryTask) -> None:
+    assert not await parts.expiry.worker_seen()
+    await tick(task)
+    assert await parts.expiry.worker_seen()
+
+
+async def test_what_cannot_be_looked_at_together_is_looked_at_apart(
+    parts: Components, topologies: list[Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = root_expiry(parts, interval=600)
+    await tick(task)
+
+    async def fails(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("a server is away")
+
+    monkeypatch.setattr(parts.expiry, "find_due", fails)
+    await overdue(parts, topologies[0], 3)
+    await tick(task)
+    assert await topologies[0].told() == [(3, "timed_out")]
+    assert await parts.expiry.worker_seen()
+
+
+async def test_every_topology_counts_as_visited(
+    parts: Components, topologies: list[Caller], task: RootExpiryTask
+) -> None:
+    visits = parts.metrics.periodic.runs["tick", "done"]
+    await tick(task)
+    before = visits._value.get()
+    await tick(task)
+    assert visits._value.get() - before == len(NAMES) + 1  # and the default one
+
+
+async def test_all_topologies_are_read_again_in_one_round_trip(
+    parts: Components, topologies: list[Caller], trips: Trips
+) -> None:
+    for name in NAMES:
+        await parts.registry.get(name)
+    other = Components(parts.redis.url, window_ms=600_000)
+    await topologies[0].put_spout("orders")
+    await other.callbacks.change("one", "orders", _registered)
+    changed = await other.registry.get("one")
+    await at(parts, "DEL", "acker:{topologies}:two")
+    trips.clear()
+    assert set(await parts.registry.refresh_all()) == {*NAMES, "default"}
+    assert len(trips.found) == 1
+    assert (await parts.registry.get("one")).stamp == changed.stamp
+    assert "two" not in {topology.name for topology in parts.registry.cached()}
+    await other.close()
+
+
+def _registered(present: Any, now_ms: int) -> Any:
+    return register_callback(
+        Webhook(url="http://receiver/hook"), present, now_ms=now_ms, make_secret=lambda: "whsec_" + "A" * 32
+    )
+
+
+async def test_a_look_at_what_is_full_counts_only_what_fills_a_mailbox(
+    parts: Components, topologies: list[Caller], trips: Trips
+) -> None:
+    for name in (*NAMES, "default"):
+        await parts.registry.get(name)
+    trips.clear()
+    before = (await command_counts(parts))["info"]
+    await parts.backpressure.refresh()
+    assert (await command_counts(parts))["info"] - before == 2  # one of them counts
+    assert not trips.of("acker_read_counts")
+    stored = [call for trip in trips.found for call in trip if call == "acker_stored_v1"]
+    assert len(stored) == sum(len(topology.shards) for topology in parts.registry.cached())
