@@ -22,7 +22,10 @@ from tests.support.raw_http import RawHttp
 from tests.support.servers import AckerProcess, acker_serve, is_in_use, run_acker, valkey
 from tests.support.waiting import eventually_true
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+    pytest.mark.timeout(300),  # four processes start here, where others start one
+]
 
 TWO = ("--processes", "2")
 DEFAULT = "/v1/topologies/default"

@@ -108,6 +108,8 @@ class Supervisor:
                 end = f"cannot be started: {error}"
             self._retain(process)
             if self._stopping.is_set():
+                if end != describe_end(0):
+                    _log.warning("%s %s while it stopped", process.description, end)
                 return
             if not self._is_open:
                 raise RuntimeError(process.error or f"{process.description} {end} before it was ready")
