@@ -151,6 +151,7 @@ def port_of(acker: AckerProcess) -> int:
     return int(acker.url.rpartition(":")[2])
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_no_request_of_any_caller_fails_when_a_replica_ends(tmp_path: Path, processes: str) -> None:
     record = Record()
