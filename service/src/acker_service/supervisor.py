@@ -71,6 +71,7 @@ class Supervisor:
     async def kill(self) -> None:
         """Kill the processes that still run."""
         await cancel_and_wait(*self._tasks.values(), *self._answers)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)  # one error is raised already, and suffices
         for process in self._processes:
             process.kill()
 
