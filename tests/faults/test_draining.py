@@ -151,11 +151,13 @@ def port_of(acker: AckerProcess) -> int:
     return int(acker.url.rpartition(":")[2])
 
 
-def test_no_request_of_any_caller_fails_when_a_replica_ends(tmp_path: Path) -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_no_request_of_any_caller_fails_when_a_replica_ends(tmp_path: Path, processes: str) -> None:
     record = Record()
     with (
         valkey(tmp_path / "store") as store,
-        acker_serve(tmp_path / "a", "--redis-url", store.url, *DRAINS) as leaving,
+        acker_serve(tmp_path / "a", "--redis-url", store.url, *DRAINS, "--processes", processes) as leaving,
         acker_serve(tmp_path / "b", "--redis-url", store.url) as staying,
         relayed(port_of(leaving)) as relay,
     ):

@@ -18,6 +18,7 @@ import uvicorn
 import uvloop
 from acker_protocol.errors import Overloaded
 
+from acker_service.background import cancel_and_wait
 from acker_service.components import make_components
 from acker_service.http.connection import Connection
 from acker_service.metrics.logs import start_logging
@@ -146,7 +147,7 @@ class Process:
         try:
             await asyncio.wait([self._serving])
         finally:
-            following.cancel()
+            await cancel_and_wait(following)
         if not self._serving.cancelled():
             self._serving.result()
 

@@ -191,8 +191,8 @@ class Settings(BaseSettings):
                 f"{setting('processes')} is {self.processes}, and a worker is one process: leave it out, or choose "
                 f"another role with {setting('role')}"
             )
-        for name in ("max_in_flight", "max_connections"):
-            if getattr(self, name) < self.processes:
+        for name in ("max_in_flight", "max_connections", "max_waiting"):
+            if 0 < getattr(self, name) < self.processes:
                 raise ValueError(
                     f"{setting('processes')} is {self.processes}, and each process needs a part of {setting(name)}, "
                     f"which is {getattr(self, name)}: raise it, or choose fewer processes"

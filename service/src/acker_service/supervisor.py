@@ -71,6 +71,7 @@ class Supervisor:
     async def kill(self) -> None:
         """Kill the processes that still run."""
         await cancel_and_wait(*self._tasks.values(), *self._answers)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)  # one error is raised already, and suffices
         for process in self._processes:
             process.kill()
 
@@ -108,6 +109,8 @@ class Supervisor:
                 end = f"cannot be started: {error}"
             self._retain(process)
             if self._stopping.is_set():
+                if end != describe_end(0):
+                    _log.warning("%s %s while it stopped", process.description, end)
                 return
             if not self._is_open:
                 raise RuntimeError(process.error or f"{process.description} {end} before it was ready")

@@ -37,6 +37,7 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "shutdown_drain_s": (5.0, "0", 0.0),
     "backlog": (2_048, "1", 1),
     "role": ("all", "worker", "worker"),
+    "processes": (1, "2", 2),
     "callback_allow_cidrs": ("", "10.0.0.0/8", "10.0.0.0/8"),
     "callback_allow_hosts": ("", "hooks,.internal", "hooks,.internal"),
     "callback_schedule_s": ("1,5,30,120,600,1800,7200,18000,36000,36000", "0.5,2", "0.5,2"),
@@ -67,6 +68,7 @@ BOUNDS = [
     ("keep_alive_s", 0, 3_600),
     ("shutdown_drain_s", 0, 3_600),
     ("backlog", 1, 65_535),
+    ("processes", 1, 128),
     ("callback_retry_after_max_s", 0, 604_800),
     ("callback_max_batch", 1, 1_000),
     ("callback_max_wait_ms", 0, 10_000),
@@ -193,6 +195,20 @@ def test_a_part_of_an_acker_needs_a_store_that_others_reach(role: str) -> None:
     with pytest.raises(ValueError, match=r"name a Redis with --redis-url \(ACKER_REDIS_URL\)"):
         read_settings(role=role)
     assert read_settings(role=role, redis_url="redis://store:6379").role == role
+
+
+def test_a_worker_is_one_process() -> None:
+    with pytest.raises(ValueError, match=r"--processes \(ACKER_PROCESSES\) is 2, and a worker is one process"):
+        read_settings(role="worker", redis_url="redis://store:6379", processes=2)
+    assert read_settings(role="worker", redis_url="redis://store:6379", processes=1).processes == 1
+
+
+@pytest.mark.parametrize("name", ["max_in_flight", "max_connections", "max_waiting"])
+def test_each_process_needs_a_part_of_the_limits(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"each process needs a part of {said(name)}, which is 2: raise it"):
+        read_settings(processes=3, **{name: 2})
+    assert read_settings(processes=3, **{name: 3}).processes == 3
+    assert read_settings(processes=3, max_waiting=0).max_waiting == 0
 
 
 def test_settings_do_not_change() -> None:

@@ -73,6 +73,17 @@ def test_text_goes_to_standard_error_as_a_line_a_record(
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING acker_service.tick: late by 7 ms\n", err)
 
 
+def test_one_of_several_processes_names_itself_in_every_line(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for style in ("text", "json"):
+        start_logging(level="info", style=style, process="api-1")
+        logging.getLogger("acker_service.tick").warning("late")
+    text, line = capsys.readouterr().err.splitlines()
+    assert text.endswith(" WARNING [api-1] acker_service.tick: late")
+    assert json.loads(line)["process"] == "api-1"
+
+
 def test_json_goes_to_standard_error_as_a_line_a_record(
     root: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
