@@ -51,7 +51,7 @@ async def forget_outcomes(parts: Components) -> None:
     """Let the outcomes of finished roots be forgotten, as they are after the retention."""
     for bucket in await find(parts, "acker:*:r????"):
         values = await at(parts, "HGETALL", bucket)
-        for root_id, value in zip(values[::2], values[1::2], strict=True):
+        for root_id, value in values.items():
             if len(value) <= LONGEST_MARKER:
                 await at(parts, "HDEL", bucket, root_id)
 
