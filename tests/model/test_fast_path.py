@@ -1,4 +1,4 @@
-"""The fast path of the library answers and stores what the state machine does: the same steps run with and without it."""
+"""The fast path of the library answers and stores what the state machine does: the same steps, with and without it."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -96,7 +96,7 @@ def test_it_answers_and_stores_what_the_state_machine_does(
     assert library.source().count(ON) == 1
     seen = []
     for text in (library.source(), library.source().replace(ON, OFF)):
-        source = random.Random(f"{name} {seed}")  # noqa: S311 - the same steps again
+        source = random.Random(f"{name} {seed}")
         seen.append(list(steps(make(CONFIGURATIONS[name], text, source.choice([1, 1_000])), driven_url, source)))
     for fast, slow in zip(*seen, strict=True):
         assert fast == slow

@@ -7,7 +7,6 @@ from acker_service.components import Components
 from acker_service.redis.calls import Argument, Call, ShardCall, fcall
 from acker_service.topologies.topology import Topology
 
-
 LONGEST_MARKER = 3
 """Bytes of the longest value that says how a finished root ended (lua/buckets.lua)."""
 
