@@ -60,8 +60,8 @@ IN_ACKER: list[Rule] = [
     ("hints go to the channel of their shard", "key .. ':hints'", "'acker:hints'", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
     ("the backstop is set", "  redis.call('PEXPIREAT', key, call.now + BACKSTOP_MS)\n", "", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
     ("the backstop is three times the longest timeout", "21 * 86400000", "7 * 86400000", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
-    ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < call.now + window", "true", SLICES + "test_a_slice_keeps_the_later_end_that_a_longer_window_gave_it"),
-    ("a slice gets the later end of a longer window", "redis.call('PEXPIRETIME', key) < call.now + window", "redis.call('PEXPIRETIME', key) < 0", SLICES + "test_a_slice_gets_the_later_end_of_a_longer_window"),
+    ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < call.now + window", "true", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
+    ("a slice gets the later end of a longer window", "redis.call('PEXPIRETIME', key) < call.now + window", "redis.call('PEXPIRETIME', key) < 0", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
     ("what frees or reads runs in a full store", "flags = flags or { 'allow-oom' }", "flags = flags or {}", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
     ("a right that is missing is told", "is_known and may and '1' or '0'", "'1'", LIBRARY + "test_a_missing_right_is_named_before_a_function_runs"),
     ("a command that the server lacks is not allowed", "is_known and may", "may", LIBRARY + "test_a_command_that_the_server_lacks_is_not_allowed"),
@@ -186,7 +186,7 @@ IN_TRANSITIONS: list[Rule] = [
 ]
 
 IN_TICK: list[Rule] = [
-    ("what is over leaves the index", "if not earliest then return redis.call('ZREM', call.due_key, bucket) end", "if not earliest then return end", TICK + "test_a_shard_where_all_is_over_is_looked_at_no_more"),
+    ("what is over leaves the index", "if not earliest then return redis.call('ZREM', call.due_key, bucket) end", "if not earliest then return end", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
     ("the earliest deadline is the bucket's score", "deadline < earliest) then earliest = deadline end", "deadline > earliest) then earliest = deadline end", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
     ("a tick says how many roots ended", "    call.finished_count = call.finished_count + 1\n", "", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
     ("a tick renews the backstop of a bucket", "    set_backstop_ttl(call, key)\n    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", "    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
