@@ -22,7 +22,7 @@ from bench.trees import SPOUT_TASK, batches
 
 WEEK_MS = 7 * 86_400_000
 DAY_MS = 86_400_000
-ROOTS_A_BUCKET = 64
+ROOTS_A_BUCKET = 32
 
 Some = TypeVar("Some", bytes, list[bytes], list[ShardRequest])
 

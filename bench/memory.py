@@ -24,7 +24,7 @@ ACKERS = 4
 BARE, NAMED = "a pending root", "a pending root with a message id of 12 bytes"
 KEYS, FINISHED = "an idempotency key and shard", "a finished root"
 GOALS = {BARE: 42.0, NAMED: None, KEYS: 12.0, FINISHED: 19.0}
-RECORD_BYTES = 26
+RECORD_BYTES = 22
 
 _PLAIN = """
 for i = 1, ARGV[1] do redis.call('SET', struct.pack('>I8', i + ARGV[4]), ARGV[2], 'PX', ARGV[3]) end

@@ -27,6 +27,7 @@ READERS = "tests/integration/test_read_coalescer.py::"
 MANY = "tests/integration/test_many_spouts.py::"
 NARROW = "tests/integration/test_full_mailbox.py::"
 EARLY = "tests/model/test_early.py::"
+FAST = "tests/model/test_fast_path.py::"
 EARLY_ROOTS = "tests/integration/test_early_roots.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
 REMEMBERED = "tests/integration/test_remembered_requests.py::"
@@ -60,11 +61,10 @@ IN_ACKER: list[Rule] = [
     ("all functions of a shard use keys with the incarnation", "return key .. ':' .. stamp:sub(1, 16) .. ':'", "return key .. ':0:'", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
     ("hints carry the incarnation", "incarnation = args[1]:sub(1, 16)", "incarnation = 'none'", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
     ("hints go to the channel of their shard", "key .. ':hints'", "'acker:hints'", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
-    ("outcomes lie in the slice of now", "math.floor(call.now / call.retention) % 2", "0", SLICES + "test_an_outcome_is_forgotten_though_others_follow"),
     ("the backstop is set", "  redis.call('PEXPIREAT', key, call.now + BACKSTOP_MS)\n", "", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
     ("the backstop is three times the longest timeout", "21 * 86400000", "7 * 86400000", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
-    ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < call.now + window", "true", SLICES + "test_a_slice_keeps_the_later_end_that_a_longer_window_gave_it"),
-    ("a slice gets the later end of a longer window", "redis.call('PEXPIRETIME', key) < call.now + window", "redis.call('PEXPIRETIME', key) < 0", SLICES + "test_a_slice_gets_the_later_end_of_a_longer_window"),
+    ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < call.now + window", "true", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
+    ("a slice gets the later end of a longer window", "redis.call('PEXPIRETIME', key) < call.now + window", "redis.call('PEXPIRETIME', key) < 0", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
     ("what frees or reads runs in a full store", "flags = flags or { 'allow-oom' }", "flags = flags or {}", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
     ("a right that is missing is told", "is_known and may and '1' or '0'", "'1'", LIBRARY + "test_a_missing_right_is_named_before_a_function_runs"),
     ("a command that the server lacks is not allowed", "is_known and may", "may", LIBRARY + "test_a_command_that_the_server_lacks_is_not_allowed"),
@@ -96,14 +96,10 @@ IN_COMPLETIONS: list[Rule] = [
     ("dropped roots are counted", "redis.call('HINCRBY', call.base .. 'counts', name, change)", "redis.call('HGET', call.base .. 'counts', name)", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a latency is counted at the least power of two that holds it", "math.frexp(latency - 1)", "math.frexp(latency)", LATENCIES),
     ("long latencies are counted together", "exponent < MAX_EXPONENT and exponent or MAX_EXPONENT", "exponent", LATENCIES),
-    ("latencies are added up", "  if latency > 0 then count(call, LATENCY_SUM[outcome], latency) end\n", "", LATENCIES),
+    ("latencies are added up", "  if latency > 0 then count(call, LATENCY_SUM[outcome], latency * times) end\n", "", LATENCIES),
 ]
 
 IN_RECORD: list[Rule] = [
-    ("a record says that it was counted among the early roots", "root.state == 'P' and 1 or 128, ''", "root.state == 'P' and 1 or 0, ''", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
-    ("only what was counted is counted no more when it is dropped", "  if root.was_counted then call.early_change", "  if true then call.early_change", EARLY + "test_early_roots_of_the_release_before_end_without_a_trace_in_the_number"),
-    ("only what was counted is counted no more when its init comes", "(root.was_counted and 1 or 0)", "(root.stored and not root.was_pending and 1 or 0)", EARLY + "test_early_roots_of_the_release_before_end_without_a_trace_in_the_number"),
-    ("an unknown root was not counted", "root.was_due, root.was_counted = false, nil, nil, nil, false", "root.was_due = false, nil, nil, nil", EARLY + "test_a_root_that_begins_in_the_same_call_beside_an_early_one_is_counted"),
     ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
@@ -111,11 +107,6 @@ IN_RECORD: list[Rule] = [
 ]
 
 IN_REQUESTS: list[Rule] = [
-    ("an unknown count is unknown", "    if flags % 2 == 1 then op.outstanding = nil end\n", "", ANSWERS + "test_one_who_leaves_the_count_out_makes_it_unknown_for_good"),
-    ("an extra is its own operation's", "    op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil\n", "", ANSWERS + "test_what_one_operation_says_is_not_said_of_the_next"),
-    ("a text is as long as it says", "ops:sub(at, at + length - 1)", "ops:sub(at, at + length)", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
-    ("a root is put down before the next", "        save_root(call, root)\n        load_root(call, root, root_id, bucket)", "        load_root(call, root, root_id, bucket)", LISTING + "test_page_by_page_every_root_is_listed_once"),
-    ("the last root is put down", "    save_root(call, root)\n    return table.concat(codes)", "    return table.concat(codes)", SPOUTS + "test_an_init_registers_its_spout_task"),
     ("an init whose root is unknown needs its spout task", "return (replayed or call.store_full) and '.' or '?'", "return '.'", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
     ("a repeat needs no spout task", "return (replayed or call.store_full) and '.' or '?'", "return call.store_full and '.' or '?'", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),
     ("in a full store no spout task is registered", "return (replayed or call.store_full) and '.' or '?'", "return replayed and '.' or '?'", REMEMBERED + "test_in_a_full_store_no_spout_task_is_registered"),
@@ -123,7 +114,6 @@ IN_REQUESTS: list[Rule] = [
     ("a pending root may belong to a spout task that was registered meanwhile", "and not is_gone(call, root.spout) and '!' or '.' end", "and '.' or '.' end", REMEMBERED + "test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict"),
     ("a question applies nothing", "if call.spouts == ASKED or marks:find('[?!]') then", "if marks:find('[?!]') then", REMEMBERED + "test_a_question_for_spout_tasks_applies_nothing"),
     ("what needs a spout task is not applied", "if call.spouts == ASKED or marks:find('[?!]') then", "if call.spouts == ASKED then", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
-    ("each request takes its roots up anew", "    root.id = nil\n", "", TURNS + "test_inits_of_one_turn_do_what_they_do_one_by_one"),
     ("without a key nothing is remembered", "if request.set == '' or call.store_full and not call.changed then", "if call.store_full and not call.changed then", TURNS + "test_calls_without_a_key_leave_nothing_to_remember"),
     ("what had no effect is remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' or not call.changed then", REPEATS + "test_what_had_no_effect_is_remembered_too"),
     ("in a full store what had no effect is not remembered", "if request.set == '' or call.store_full and not call.changed then", "if request.set == '' then", REMEMBERED + "test_in_a_full_store_only_a_request_that_changed_something_is_remembered"),
@@ -152,12 +142,54 @@ IN_REQUESTS: list[Rule] = [
     ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))", "register_on_shard('acker_apply_v2', with_memory(apply_v2))", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
 ]
 
+IN_OPERATIONS: list[Rule] = [
+    ("an unknown count is unknown", "  if flags % 2 == 1 then op.outstanding = nil end\n", "", ANSWERS + "test_one_who_leaves_the_count_out_makes_it_unknown_for_good"),
+    ("an extra is its own operation's", "  op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil\n", "", ANSWERS + "test_what_one_operation_says_is_not_said_of_the_next"),
+    ("a text is as long as it says", "ops:sub(pos + 2, stop - 1)", "ops:sub(pos + 2, stop)", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
+    ("a root is put down before the next", "      save_root(call, root)\n      load_root(call, root, root_id, bucket)", "      load_root(call, root, root_id, bucket)", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("the last root is put down", "  save_root(call, root)\n  return table.concat(codes)", "  return table.concat(codes)", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("each request takes its roots up anew", "  root.id = nil\n", "", REFUSALS + "test_it_is_said_of_the_same_ones_whatever_the_cap_is_then"),
+]
+
+IN_BUCKETS: list[Rule] = [
+    ("outcomes are forgotten when they expire", "    if call.now > expiry then return nil end\n", "", SLICES + "test_an_outcome_is_forgotten_though_others_follow"),
+    ("a slice begins when the one before ends", "call.now >= call.slice_end or", "", SLICES + "test_an_outcome_is_forgotten_though_others_follow"),
+    ("a changed retention begins a slice", " or call.slice_retention ~= call.retention then", " then", SLICES + "test_an_outcome_keeps_its_expiry_when_the_retention_becomes_longer"),
+    ("a changed retention begins a slice", " or call.slice_retention ~= call.retention then", " then", SLICES + "test_an_outcome_keeps_its_expiry_when_the_retention_becomes_shorter"),
+    ("a number is used again only once its outcomes are removed", "return not first[2] or tonumber(first[2]) > expiry", "return true", SLICES + "test_an_outcome_that_was_not_removed_yet_is_not_remembered_again_by_a_later_slice"),
+    ("a number is used again", "return not first[2] or tonumber(first[2]) > expiry", "return false", SLICES + "test_numbers_of_slices_are_used_again_once_the_tick_has_removed_their_outcomes"),
+    ("a lower score stays", "'ZADD', call.due_key, 'LT', unpack", "'ZADD', call.due_key, unpack", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
+    ("the lowest score of a call is written", "if not score or moment < score then", "if true then", TICK + "test_one_tick_ends_all_that_is_overdue"),
+    ("a new bucket gets the backstop", "if redis.call('PEXPIRETIME', key) == -1 then", "if false then", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
+    ("more scores than a command takes are written", "if n == 2 * PAIRS_PER_CALL then", "if false then", TICK + "test_more_buckets_than_a_command_takes_are_scored"),
+]
+
+IN_FAST_PATH: list[Rule] = [
+    ("plain operations take it", "local FAST_PATH = true", "local FAST_PATH = false", FAST + "test_inits_and_acks_with_all_that_clients_name_take_it"),
+    ("an ack is XORed", "bxor(high, op_high), bxor(low, op_low)", "op_high, op_low", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a zero with edges outstanding is unbalanced", "(sum ~= 0 or byte(rest) >= LONG_MESSAGE_ID)", "byte(rest) >= LONG_MESSAGE_ID", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a count that is too large goes to the state machine", "if not is_narrow(sum) or is_zero", "if is_zero", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a long message id is read by the state machine", "(sum ~= 0 or byte(rest) >= LONG_MESSAGE_ID)", "sum ~= 0", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("an edge that was acked is a duplicate", "elseif dedupes and edge_at and is_acked_before", "elseif false and is_acked_before", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a timeout of its own stands before the message id", "bit.band(flags, OWN_TIMEOUT) == 0 and 13 or 17", "13", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what begins is pending", "call.pending[spout], call.emitted[spout], call.changed = (call.pending[spout] or 0) + 1, true, true", "call.emitted[spout], call.changed = true, true", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what ends is pending no more", "call.pending[spout], call.changed = (call.pending[spout] or 0) - 1, true", "call.changed = true", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what begins takes a slot", "    if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end\n", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what ends frees a slot", "    if free and free ~= MAILBOX_FULL then call.free_slots[spout] = free + 1 end\n", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("without a free slot the state machine refuses", "return not call.free_slots or (call.free_slots[spout] or 0) > 0", "return true", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a latency is counted", "    call.acked_latencies[latency] = (call.acked_latencies[latency] or 0) + 1\n", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("with a progress timeout the state machine begins a root", "call.progress_timeout == 0 and not call.store_full", "not call.store_full", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what was changed is written before the state machine goes on", "if is_changed then redis_call('HSET', key, root_id, raw) end", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what was changed is written at the next root", "          redis_call('HSET', key, last, pack(ACK_VAL, high, low, outstanding) .. rest)\n        else\n          save_root", "        else\n          save_root", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what is short of a zero value begins", "(op_high ~= 0 or op_low ~= 0)\n", "true\n", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+]
+
 IN_TRANSITIONS: list[Rule] = [
     ("pairs lie in the slice of now", "math.floor(call.now / call.dedupe_window) % 2 .. set", "'0' .. set", SLICES + "test_an_acked_edge_is_forgotten_though_others_follow"),
 ]
 
 IN_TICK: list[Rule] = [
-    ("what is over leaves the index", "if not earliest then return redis.call('ZREM', call.due_key, bucket) end", "if not earliest then return end", TICK + "test_a_shard_where_all_is_over_is_looked_at_no_more"),
+    ("what is over leaves the index", "if not earliest then return redis.call('ZREM', call.due_key, bucket) end", "if not earliest then return end", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
     ("the earliest deadline is the bucket's score", "deadline < earliest) then earliest = deadline end", "deadline > earliest) then earliest = deadline end", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
     ("a tick says how many roots ended", "    call.finished_count = call.finished_count + 1\n", "", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
     ("a tick renews the backstop of a bucket", "    set_backstop_ttl(call, key)\n    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", "    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
@@ -175,6 +207,10 @@ IN_TICK: list[Rule] = [
     ("a walk never scores above those that arrived meanwhile", "'ZADD', call.due_key, 'LT', earliest, bucket)", "'ZADD', call.due_key, earliest, bucket)", TICK + "test_a_root_that_arrives_during_a_walk_is_looked_at_in_time"),
     ("a walk remembers the earliest deadline of its pieces", "if found and (not earliest or found < earliest) then earliest = found end", "earliest = found", TICK + "test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces"),
     ("a walk renews the backstop", "      set_backstop_ttl(call, call.base .. 'r' .. bucket)\n      set_backstop_ttl", "      set_backstop_ttl", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
+    ("an expired outcome is removed", "if not deadline then expired[#expired + 1] = fields[i] end", "", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
+    ("an outcome is scored by its expiry", "        deadline = expiry_of(call, raw)\n", "        deadline = expiry_of(call, raw) and nil\n", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
+    ("all outcomes of a bucket are not all of it", "if #root_ids == redis.call('HLEN', key) then", "if true then", SLICES + "test_the_tick_removes_the_outcomes_of_an_overfull_bucket"),
+    ("a root that timed out is scored by its expiry", "    return call.marker_expiry\n", "    return nil\n", SLICES + "test_the_outcome_of_a_root_that_timed_out_is_forgotten_too"),
 ]
 
 IN_MAILBOX: list[Rule] = [
@@ -219,8 +255,8 @@ IN_ROOTS: list[Rule] = [
     ("an unknown count is shown as unknown", "root.outstanding or ''", "root.outstanding or 0", ANSWERS + "test_a_root_shows_how_it_stands"),
     ("a root shows what ends it first", "root.started, due_ms(root)", "root.started, root.deadline", TIME + "test_a_partial_ack_moves_the_idle_deadline"),
     ("a finished root shows its outcome", "if root.state == 'F' then return { 'ok', call.now, 'F', root.outcome } end", "if root.state == 'F' then return { 'ok', call.now, 'N' } end", ANSWERS + "test_a_root_shows_how_it_stands"),
-    ("a root that is there is not over", "over[n] = 1 - redis.call('HEXISTS', base .. 'r' .. bucket, root_id)", "over[n] = 1", ROOTS + "test_a_look_finds_the_roots_that_are_over_and_no_others"),
-    ("a root that is not there is over", "over[n] = 1 - redis.call('HEXISTS', base .. 'r' .. bucket, root_id)", "over[n] = 0", ROOTS + "test_a_look_finds_the_roots_that_are_over_and_no_others"),
+    ("a root that is there is not over", "over[n] = raw and is_record(raw) and 0 or 1", "over[n] = 1", ROOTS + "test_a_look_finds_the_roots_that_are_over_and_no_others"),
+    ("a root that is not there is over", "over[n] = raw and is_record(raw) and 0 or 1", "over[n] = raw and 0 or 1", ROOTS + "test_a_look_finds_the_roots_that_are_over_and_no_others"),
     ("a fail by hand leaves an unknown root unknown", "    if root.state == 'N' then return { 'ok', 'N' } end\n    local code", "    local code", ROOTS + "test_a_root_that_nobody_knows_stays_unknown"),
     ("a fail by hand has a reason", "apply_operation(call, root, { text = args[5] }, 3)", "apply_operation(call, root, {}, 3)", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
     ("a fail by hand is written", "    save_root(call, root)\n    commit(call)\n    return { 'ok', code }", "    commit(call)\n    return { 'ok', code }", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
@@ -237,7 +273,7 @@ IN_ROOTS: list[Rule] = [
     ("a list ends when there are enough", "wanted, budget, cursor = wanted - #roots / 7,", "wanted, budget, cursor = wanted,", LISTING + "test_a_call_looks_no_further_when_there_are_enough"),
     ("a list looks at so many records", "budget - #fields / 2 - 1, next_cursor", "budget, next_cursor", LISTING + "test_a_call_looks_at_a_bounded_number_of_records"),
     ("an overfull bucket is walked to its end", "if cursor == '0' then bucket, score = next_bucket() end\n    end", "cursor = '0'\n      bucket, score = next_bucket()\n    end", LISTING + "test_an_overfull_hash_is_listed_piece_by_piece"),
-    ("a list says where it stopped", "    if bucket then reply[3], reply[4], reply[5] = score, bucket, cursor end\n", "", LISTING + "test_page_by_page_every_root_is_listed_once"),
+    ("a list says where it stopped", "    if bucket then reply[3], reply[4], reply[5] = score, bucket_number(bucket), cursor end\n", "", LISTING + "test_page_by_page_every_root_is_listed_once"),
 ]
 
 IN_TOPOLOGIES: list[Rule] = [
@@ -274,19 +310,20 @@ IN_REMOVAL: list[Rule] = [
     ("a tombstone stays for a day", "TOMBSTONE_MS = 86400000", "TOMBSTONE_MS = 8640000", STAMPS + "test_a_tombstone_stays_for_a_day"),
     ("a tombstone goes", "args[1] .. 'x', 'PX', TOMBSTONE_MS)", "args[1] .. 'x')", REMOVAL + "test_an_idle_topology_goes_and_leaves_only_tombstones"),
     ("a tombstone is no stamp", "args[1] .. 'x', 'PX'", "args[1], 'PX'", STAMPS + "test_a_tombstone_refuses_every_version_of_its_incarnation"),
-    *((f"{name} is swept", f"'{name}' .. n", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("r", "x", "f0:", "f1:", "s0:", "s1:", "n0:", "n1:", "m", "retry", "tries", "d") ),
+    *((f"{name} is swept", f"'{name}' .. n", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("s0:", "s1:", "n0:", "n1:", "m", "retry", "tries", "d") ),
     *((f"all of them are swept: {old}", old, new, DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for old, new in (("if n < sets then", "if n < sets - 1 then"), ("if n < spouts then", "if n < spouts - 1 then"), ("if args[6] ~= '0' then", "if args[6] == '0' then")) ),
     ("what the release before does not say is swept", "tonumber(args[5]) or math.huge", "tonumber(args[5]) or 0", DEPARTURES + "test_the_release_before_removes_all_that_a_shard_keeps"),
     ("without a dedupe window no edge is looked for", "if args[6] ~= '0' then", "if true then", DEPARTURES + "test_without_a_dedupe_window_there_are_no_edges_to_look_for"),
-    *((f"{name} is swept", f"'{name}' .. set", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("p0:", "p1:") ),
+    *((f"{name} is swept", f"'{name}' .. bucket", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name in ("x", "p0:", "p1:") ),
+    ("r is swept", "unlink(base, { 'r' .. bucket,", "unlink(base, { 'none',", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
     *((f"{name} is swept", f"base .. '{name}'{end}", f"base .. 'none'{end}", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps") for name, end in (("due", ","), ("pending", ","), ("unread", ", base .. 'heads'"), ("heads", ","), ("tips", ","), ("counts", ", base .. 'gone'"), ("gone", ", base .. 'used'"), ("used", ", base .. 'begun'")) ),
     ("a forced deletion has a reason", "pack_failure('topology deleted')", "nil", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
-    ("a forced deletion fails what is pending", "        finish(call, root, 'F')\n        save_root(call, root)", "        remove_record(call, root)", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
-    ("a forced deletion remembers outcomes", "        save_root(call, root)\n", "        remove_record(call, root)\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
-    ("a forced deletion drops what is early", "        drop_record(call, root)\n", "        count(call, 'dropped')\n", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
-    ("a forced deletion counts what it drops", "        drop_record(call, root)\n", "        remove_record(call, root)\n", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion fails what is pending", "    finish(call, root, 'F')\n    save_root(call, root)", "    redis.call('HDEL', key, root_id)", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
+    ("a forced deletion remembers outcomes", "    save_root(call, root)\n", "    redis.call('HDEL', key, root_id)\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
+    ("a forced deletion drops what is early", "return drop_record(call, root) end", "return count(call, 'dropped') end", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion counts what it drops", "return drop_record(call, root) end", "return remove_long_values(call, root) end", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a forced deletion sweeps the number of early roots", "base .. 'early')", "base .. 'none')", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
-    ("a forced deletion leaves no bucket due", "    if redis.call('EXISTS', key) == 0 then redis.call('ZREM', call.due_key, bucket) end\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("a forced deletion leaves no bucket due", "    if is_whole then redis.call('ZREM', call.due_key, bucket) end\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a forced deletion takes a piece a call", "budget = budget - 1 - fail_bucket(call, bucket)", "budget = budget + 0 * fail_bucket(call, bucket)", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
     ("a forced deletion says if there is more", "redis.call('EXISTS', call.due_key) }", "0 }", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
     ("a spout task is marked only in its incarnation", "    if not stamp or stamp:sub(1, 16) ~= args[1]:sub(1, 16) then return { 'stale', stamp or '' } end\n", "", STAMPS + "test_a_spout_task_is_marked_only_as_it_was_read"),
@@ -404,6 +441,9 @@ MUTANTS = [
         ("acker", IN_ACKER),
         ("completions", IN_COMPLETIONS),
         ("record", IN_RECORD),
+        ("buckets", IN_BUCKETS),
+        ("operations", IN_OPERATIONS),
+        ("fast_path", IN_FAST_PATH),
         ("requests", IN_REQUESTS),
         ("transitions", IN_TRANSITIONS),
         ("tick", IN_TICK),

@@ -167,7 +167,7 @@ def test_an_outcome_keeps_its_expiry_when_the_retention_becomes_longer(store: Dr
     assert is_remembered_for(store, 2, 18 * RETENTION_MS - 1)
 
 
-@pytest.mark.parametrize("first, second", [(60_000, 30_000), (30_000, 60_000)], ids=["shorter", "longer"])
+@pytest.mark.parametrize(("first", "second"), [(60_000, 30_000), (30_000, 60_000)], ids=["shorter", "longer"])
 def test_a_slice_of_acked_edges_keeps_the_later_end(store: DrivenStore, first: int, second: int) -> None:
     """The window changes within a slice that both windows share: its set goes at the later end of the two."""
     for window, edge in ((first, 1), (second, 2)):

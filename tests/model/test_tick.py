@@ -168,3 +168,15 @@ def test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces(one: DrivenStore
         pieces += 1
     assert pieces > 1
     assert score(one) == one.now_ms + 3_000
+
+
+def test_more_buckets_than_a_command_takes_are_scored(many: DrivenStore) -> None:
+    emit(many, range(1, 2_501), message_timeout_ms=100)
+    assert int(many.command("ZCARD", many.base + "due")) == 2_500
+    assert left(many, 1) == left(many, 2_500) == 21 * 86_400_000
+
+
+def left(store: DrivenStore, bucket: int) -> int:
+    """How long a bucket lives on in a store that nobody serves."""
+    name = store.base + "r" + bucket.to_bytes(4, "big").decode(errors="surrogateescape")
+    return int(store.command("PEXPIRETIME", name)) - store.now_ms

@@ -7,7 +7,6 @@ from acker_service.components import Components
 from acker_service.redis.calls import Argument, Call, ShardCall, fcall
 from acker_service.topologies.topology import Topology
 
-
 LONGEST_MARKER = 3
 """Bytes of the longest value that says how a finished root ended (lua/buckets.lua)."""
 
@@ -51,7 +50,7 @@ async def forget_outcomes(parts: Components) -> None:
     """Let the outcomes of finished roots be forgotten, as they are after the retention."""
     for bucket in await find(parts, "acker:*:r????"):
         values = await at(parts, "HGETALL", bucket)
-        for root_id, value in zip(values[::2], values[1::2], strict=True):
+        for root_id, value in values.items():
             if len(value) <= LONGEST_MARKER:
                 await at(parts, "HDEL", bucket, root_id)
 

@@ -88,7 +88,7 @@ class Settings(BaseSettings):
     idempotency_window_ms: int = Field(
         default=600_000, ge=60_000, le=7 * DAY_MS, description="How long request keys are remembered"
     )
-    buckets: int = Field(default=4_096, ge=1, le=1_048_576, description="Small hashes a shard of a new topology has")
+    buckets: int = Field(default=16_384, ge=1, le=1_048_576, description="Small hashes a shard of a new topology has")
     mailbox_max: int = Field(
         default=1_000_000, ge=1, le=2**31 - 1, description="Unread completions of a spout task, at most"
     )

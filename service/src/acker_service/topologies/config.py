@@ -21,16 +21,16 @@ _CHECKS = {
 }
 
 
-BUCKETS = 4_096
-"""Small hashes of a shard by default: enough for about 260,000 roots a shard at the lowest memory a root."""
+BUCKETS = 16_384
+"""Small hashes of a shard by default: enough for about 520,000 roots a shard at the lowest memory a root."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyConfig:
     """How a topology behaves; durations in milliseconds. ``ackers`` and ``buckets`` are fixed when it is created.
 
-    ``buckets`` is the number of small hashes over which a shard spreads its roots; about 64 roots in each take the
-    least memory.
+    ``buckets`` is the number of small hashes over which a shard spreads its roots; about 32 roots in each, pending
+    and finished ones together, take the least memory.
     """
 
     ackers: int = 4

@@ -26,7 +26,7 @@ from acker_service.topologies.topology import Deletion, Topology
 RECORDS = 2_000
 """Approximate number of roots that one call fails."""
 
-SWEEP_STEP = 256
+SWEEP_STEP = 1_024
 """Buckets and spout indexes that one call sweeps."""
 
 MAX_CALLS = 100

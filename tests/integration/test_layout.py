@@ -1,0 +1,67 @@
+"""A store states the layout of its keys and records; one of another layout is refused before anything is loaded."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from acker_protocol.errors import StoreUnavailable
+from acker_service.components import Components
+from acker_service.redis import keys, library
+
+from tests.support.redis_side import at, everywhere, flush
+
+pytestmark = pytest.mark.anyio
+
+OWN = library.layout(library.source())
+
+
+@pytest.fixture
+async def empty(valkey_url: str) -> AsyncIterator[Components]:
+    """The parts of a service that was not opened yet, on an empty store without a library."""
+    parts = Components(valkey_url, window_ms=600_000)
+    await flush(parts)
+    await everywhere(parts, "FUNCTION", "FLUSH")
+    yield parts
+    await flush(parts)
+    await everywhere(parts, "FUNCTION LOAD", "REPLACE", library.source())
+    await parts.close()
+
+
+async def plant(parts: Components, layout: int | None) -> None:
+    """Leave what a release with another layout leaves: topologies, and its number if it had one."""
+    await everywhere(parts, "SADD", keys.TOPOLOGIES, "orders")
+    if layout is not None:
+        await everywhere(parts, "SET", keys.LAYOUT, layout)
+
+
+@pytest.mark.parametrize("layout", [None, 1, OWN + 1])
+async def test_a_store_of_another_layout_is_refused_in_words_and_left_alone(
+    empty: Components, layout: int | None
+) -> None:
+    await plant(empty, layout)
+    with pytest.raises(ValueError, match=f"layout {layout or 1} of keys.* needs layout {OWN}: empty the store"):
+        await empty.open()
+    assert await everywhere(empty, "FUNCTION", "LIST") == [[]]
+
+
+async def test_a_service_that_began_before_its_store_answered_refuses_another_layout_at_its_first_call(
+    empty: Components,
+) -> None:
+    await plant(empty, OWN + 1)
+    with pytest.raises(StoreUnavailable, match=f"layout {OWN + 1}") as raised:
+        await empty.registry.refresh("orders")
+    assert not raised.value.retryable
+    assert await everywhere(empty, "FUNCTION", "LIST") == [[]]
+
+
+async def test_an_empty_store_gets_the_layout_with_its_first_topology(empty: Components) -> None:
+    await empty.open()
+    await empty.registry.refresh("default")
+    assert await at(empty, "GET", keys.LAYOUT) == str(OWN).encode()
+    await empty.open()
+
+
+async def test_a_store_that_was_emptied_while_it_was_served_states_its_layout_again(empty: Components) -> None:
+    await empty.open()
+    await flush(empty)
+    await empty.registry.refresh("default")
+    assert await at(empty, "GET", keys.LAYOUT) == str(OWN).encode()

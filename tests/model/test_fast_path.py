@@ -1,0 +1,135 @@
+"""The fast path of the library answers and stores what the state machine does: the same steps, with and without it."""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
+from acker_service.redis import library
+from acker_service.topologies.config import TopologyConfig
+from redis import Redis
+
+from tests.support.driven_store import DrivenStore
+
+ON, OFF = "local FAST_PATH = true", "local FAST_PATH = false"
+STEPS = 60
+CONFIGURATIONS = {
+    "plain": TopologyConfig(ackers=1, buckets=2),
+    "with edges that are acked once": TopologyConfig(ackers=1, buckets=2, dedupe_window_ms=40_000),
+    "with a cap": TopologyConfig(ackers=1, buckets=2, max_spout_pending=3),
+    "with a progress timeout": TopologyConfig(ackers=1, buckets=2, progress_timeout_ms=5_000),
+    "for a week": TopologyConfig(ackers=1, buckets=2, message_timeout_ms=7 * 86_400_000),
+    "without ackers": TopologyConfig(ackers=0, buckets=2),
+}
+
+
+def draw(source: random.Random) -> Operation:
+    """Draw an operation on one of few roots; most are inits and acks without more, and values often cancel."""
+    root_id, value = source.randint(1, 6), source.choice([0, 1, 1, 1, 2, 3, 2**63, 2**64 - 1])
+    outstanding = source.choice([1, 1, 1, 0, -1, -1, None, 32_767, -32_768, 32_768, 2**31 - 1])
+    component = source.choice([None, None, "bolt"])
+    match source.choice(["init", "init", "ack", "ack", "ack", "ack", "fail", "reset"]):
+        case "init":
+            return Init(
+                root_id=root_id,
+                spout_task=source.choice(["s", "z"]),
+                ack_val=value,
+                outstanding=outstanding,
+                message_id=source.choice([None, "", "order 1", "m" * 36, "m" * 37, "m" * 100]),
+                message_timeout_ms=source.choice([None, None, None, 3_000, 20_000_000]),
+            )
+        case "ack":
+            edge_id = source.choice([None, 1, 2, 2**64 - 1])
+            return Ack(root_id=root_id, ack_val=value, outstanding=outstanding, edge_id=edge_id, component=component)
+        case "fail":
+            return Fail(root_id=root_id, reason=source.choice([None, "broken"]), component=component)
+        case _:
+            return ResetTimeout(root_id=root_id)
+
+
+def stored(redis: Redis, base: str) -> dict[bytes, Any]:
+    """What a shard keeps, and until when: but for names of mailbox entries, which Redis's own clock makes, and scores.
+
+    A bucket is scored lower by the fast path if it holds a root that began and ended in one call; so the tick visits
+    it earlier, and renews its expiry.
+    """
+    found: dict[bytes, Any] = {}
+    for key in redis.keys(f"{base}*"):
+        name = key.removeprefix(base.encode())
+        value: Any
+        match redis.type(key):
+            case b"hash":
+                value = sorted(redis.execute_command("HGETALL", key).items())
+            case b"set":
+                value = sorted(redis.smembers(key))
+            case b"zset":
+                value = sorted(redis.zrange(key, 0, -1))
+            case b"stream":
+                value = [fields for _, fields in redis.xrange(key)]
+            case _:
+                value = redis.get(key)
+        expires = redis.execute_command("PEXPIRETIME", key)
+        if name != b"tips":
+            found[name] = (value, expires > 0 if name[:1] in b"rx" else expires)
+    return found
+
+
+@pytest.fixture
+def make(driven_url: str) -> Iterator[Callable[..., DrivenStore]]:
+    stores: list[DrivenStore] = []
+
+    def made(configuration: TopologyConfig, text: str, max_early: int) -> DrivenStore:
+        stores.append(DrivenStore(driven_url, configuration, window_ms=60_000, max_early=max_early, text=text))
+        return stores[-1]
+
+    yield made
+    for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_it_answers_and_stores_what_the_state_machine_does(
+    make: Callable[..., DrivenStore], driven_url: str, name: str, seed: int
+) -> None:
+    assert library.source().count(ON) == 1
+    seen = []
+    for text in (library.source(), library.source().replace(ON, OFF)):
+        source = random.Random(f"{name} {seed}")
+        seen.append(list(steps(make(CONFIGURATIONS[name], text, source.choice([1, 1_000])), driven_url, source)))
+    for fast, slow in zip(*seen, strict=True):
+        assert fast == slow
+
+
+def steps(store: DrivenStore, url: str, source: random.Random) -> Iterator[Any]:
+    """Take steps; gives what each was answered, and at times what is stored."""
+    with Redis.from_url(url) as redis:
+        for step in range(STEPS):
+            operations = [draw(source) for _ in range(source.randint(1, 9))]
+            if source.random() < 0.5:
+                operations.sort(key=lambda operation: operation.root_id)
+            yield operations, store.apply(operations, source.choice([None, f"key {step}", f"key {step - 1}"]))
+            if source.random() < 0.3:
+                store.advance(source.choice([1, 1_000, 3_001, 30_001, 70_000]))
+            if source.random() < 0.2:
+                store.tick()
+            if step % 3 == 0:
+                yield stored(redis, store.base)
+
+
+@pytest.mark.parametrize("message_id", [None, "order 1", "m" * 36], ids=["bare", "short", "as long as may be"])
+def test_inits_and_acks_with_all_that_clients_name_take_it(
+    make: Callable[..., DrivenStore], driven_url: str, message_id: str | None
+) -> None:
+    """Without the state machine nothing else answers."""
+    text = library.source().replace("code = apply_operation(call, root, op, kind)", "code = '?'")
+    assert text != library.source()
+    for configuration in (CONFIGURATIONS["plain"], CONFIGURATIONS["for a week"], CONFIGURATIONS["with a cap"]):
+        store = make(configuration, text, 1)
+        begun = Init(root_id=1, spout_task="s", ack_val=3, outstanding=2, message_id=message_id)
+        edges = [Ack(root_id=1, ack_val=edge, outstanding=-1, edge_id=edge, component="bolt") for edge in (1, 2)]
+        states = [store.apply([operation], None)[0][0][0].value for operation in (begun, *edges)]
+        assert states == ["pending", "pending", "acked"]
+        [completion] = store.mailbox()
+        assert (completion.root_id, completion.message_id) == (1, message_id)
