@@ -60,3 +60,11 @@ def test_a_redis_that_does_not_answer_is_an_error_of_one_line(server: Member) ->
     assert ended.returncode == 1
     assert ended.stderr.startswith("acker: ")
     assert "Traceback" not in ended.stderr
+
+
+def test_an_address_that_is_none_is_an_error_of_the_command_line() -> None:
+    command = [sys.executable, "-m", "acker_service", "bench", "--url", "ftp://me:secret@nowhere"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("acker: --url: ")
+    assert "secret" not in ended.stderr

@@ -214,13 +214,19 @@ def bench(
     """Measure a Redis, and say what load it carries. Writes to a topology of its own and deletes it at the end."""
     from acker_service import benchmark  # noqa: PLC0415 - the driver takes half a second to import
 
+    # What the service would log and try again is an error of this command.
+    logging.getLogger("acker_service").setLevel(logging.CRITICAL)
+    try:
+        shown = without_login(url)
+    except ValueError as error:
+        _fail(f"--url: {error}", code=2)
     try:
         if (keys_there := asyncio.run(benchmark.stored_keys(url))) and not yes:
             typer.confirm(f"This Redis has {keys_there:,} keys. Measure it all the same?", abort=True, err=True)
         with typer.progressbar(length=benchmark.batches(roots), label="Measuring", file=sys.stderr) as bar:
             measured = uvloop.run(benchmark.measure(url, roots=roots, step=lambda: bar.update(1)))
     except (AckerError, ValueError) as error:
-        _fail(_ADDRESS.sub("…", str(error)), code=1)
+        _fail(f"{shown}: {_ADDRESS.sub('…', str(error))}", code=1)
     for line in benchmark.report(measured):
         typer.echo(line)
 
