@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores test-no-fast-path coverage mutations contract-fuzz test-generated java spark \
-        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench images check format lock dist \
+        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long images check format lock dist \
         test-dist clean
 APART := faults spark deploy image cluster pipelines generated dist   # folders of tests/ with a target of their own
 
@@ -80,6 +80,9 @@ faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts 
 
 bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=memory for one group
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY))
+
+bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, dramatiq, celery, bullmq or storm
+	$(BIN)/python -m bench.long --group $(GROUP)
 
 images: $(VENV)/.dev ## Draw the documentation's pictures again, and record the demo (a minute)
 	$(BIN)/python -m docs.images demo

@@ -24,13 +24,12 @@ def checkout(folder: Path) -> Iterator[Path | None]:
 
     The files are those of a worktree, but Git keeps no record of them, so nothing is left when a run is killed.
     """
-    git = shutil.which("git")
-    archive = git and subprocess.run([git, "archive", COMMIT], cwd=ROOT, capture_output=True, check=False)
-    if not archive or archive.returncode:
+    archive = _git("archive", COMMIT)
+    if not archive:
         yield None
         return
     root = folder / "baseline"
-    with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
+    with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(root, filter="data")
     yield root
 
@@ -38,3 +37,15 @@ def checkout(folder: Path) -> Iterator[Path | None]:
 def environment(root: Path) -> dict[str, str]:
     """Give the variables with which a Python imports the packages of a checkout, before those that are installed."""
     return {"PYTHONPATH": os.pathsep.join(str(root / part) for part in _PARTS)}
+
+
+def head() -> str:
+    """Give the short name of the commit that is checked out."""
+    return _git("rev-parse", "--short", "HEAD").decode().strip() or "unknown"
+
+
+def _git(*arguments: str) -> bytes:
+    """Give what Git prints; nothing where it fails or is not installed."""
+    git = shutil.which("git")
+    ended = git and subprocess.run([git, *arguments], cwd=ROOT, capture_output=True, check=False)
+    return ended.stdout if ended and not ended.returncode else b""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from acker_service.redis.embedded import find_program
 
+from bench import baseline
+
 PACKAGES = ("fastapi", "uvicorn", "uvloop", "httptools", "redis", "hiredis", "numpy", "msgspec")
 
 
@@ -16,6 +18,7 @@ def machine() -> dict[str, str]:
     store = subprocess.run([find_program(), "--version"], capture_output=True, text=True, check=True).stdout.split()
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return {
+        "commit": baseline.head(),
         "processors": f"{os.cpu_count()} of {_processor()}",
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
         "load before": f"{os.getloadavg()[0]:.1f}",

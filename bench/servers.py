@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -90,6 +91,19 @@ def one(folder: Path, *options: str, program: str = "") -> Iterator[Member]:
     """Run one Valkey, or another program, until the block is left; later options win over the common ones."""
     with _starting(folder, program=program) as start:
         yield start(*COMMON, *options)
+
+
+def find_redis7(folder: Path) -> str | None:
+    """Find a Redis 7.0; Debian's redis-tools holds the whole server, which goes by the name it is called by."""
+    for name in ("redis-server", "redis-check-rdb"):
+        if found := shutil.which(name):
+            program = folder / "redis-server"
+            if not program.exists():
+                program.symlink_to(found)
+            said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+            if "v=7.0." in said:
+                return str(program)
+    return None
 
 
 @contextlib.contextmanager

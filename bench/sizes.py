@@ -60,10 +60,10 @@ FULL = Sizes(
     orders=50_000,
     paced=5_000,
     delivered=20_000,
-    sweep_s=4.0,
+    sweep_s=3.0,
     mixed=50_000,
     words=2_000,
-    peer_roots=200,
+    peer_roots=100,
     peer_tasks=20,
     batch_sizes=(1, 10, 100, 1_000, 5_000),
 )

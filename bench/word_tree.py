@@ -36,17 +36,20 @@ Taken = dict[str, list[float]]
 
 def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds, each beside one of Storm where it is installed."""
+    yield from lines(rounds(sizes, folder, progress))
+
+
+def rounds(sizes: Sizes, folder: Path, progress: Progress) -> dict[str, Series]:
+    """Give what each part, and Storm, took for a root in each round."""
     taken: Taken = defaultdict(list)
-    installed = storm.program()
+    installed, seconds = storm.program(), storm.SECONDS if sizes.words > AT_ONCE else 1
     with one(folder) as store, acker(folder, store.url) as service:
         make_topology(service, {"message_timeout_ms": WEEK_MS})
         for _ in progress.over(range(sizes.rounds)):
             _round(service, store, sizes.words, taken)
             if installed:
-                taken["Storm"].append(
-                    storm.run(installed, seconds=storm.SECONDS if sizes.words > AT_ONCE else 1).cpu_us
-                )
-    yield from _lines({name: Series.of(values) for name, values in taken.items()})
+                taken["Storm"].append(storm.run(installed, seconds=seconds, warm_up_s=seconds).cpu_us)
+    return {name: Series.of(values) for name, values in taken.items()}
 
 
 def _round(service: Served, store: Member, count: int, taken: Taken) -> None:
@@ -88,7 +91,8 @@ def _read(spout: Spout, count: int) -> None:
         read.add(completion.message_id)
 
 
-def _lines(taken: dict[str, Series]) -> Iterator[Result]:
+def lines(taken: dict[str, Series]) -> Iterator[Result]:
+    """Write the lines."""
     us, what = "CPU µs", "a root of 12 operations: client, service and Redis"
     if "Storm" in taken:
         yield Line(

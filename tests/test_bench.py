@@ -3,22 +3,26 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from bench import baseline, direct, load, table
+from bench import baseline, capacity, direct, load, long, page, table
 from bench.__main__ import GROUPS, run
 from bench.machine import machine
 from bench.measure import Series, percentile
+from bench.peers import install
 from bench.servers import one
 from bench.serving import nothing
-from bench.sizes import TINY
-from bench.table import Curve, Line, Skipped
+from bench.sizes import FULL, TINY
+from bench.table import Curve, Line, Result, Skipped
 from bench.trees import Trees
+from docs.images import plots
 from tests.support.pages import DOCS
 
 SOME = Line(
@@ -27,6 +31,7 @@ SOME = Line(
 )  # fmt: skip
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("group", [group for group in GROUPS if group != "spark"])  # which tests/spark has
 def test_every_group_gives_lines_without_gaps(group: str) -> None:
     results = run([group], TINY)
@@ -45,7 +50,7 @@ def test_every_group_gives_lines_without_gaps(group: str) -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_page_has_every_group(group: str) -> None:
-    assert f"| **{group}** |" in (DOCS / "performance.md").read_text()
+    assert f"| **{group}** |" in (DOCS / "figures.md").read_text()
 
 
 def test_a_line_tells_medians_and_the_ratio_of_each_round() -> None:
@@ -69,7 +74,7 @@ def test_what_is_not_reached_is_said() -> None:
     ],
 )
 def test_a_line_may_bound_its_ratio_or_ask_for_as_much_as_something(
-    bound: dict[str, float], goal: str, reached: bool | None
+    *, bound: dict[str, float], goal: str, reached: bool | None
 ) -> None:
     line = dataclasses.replace(SOME, at_most=None, **bound)
     assert (line.goal, line.reached) == (goal, reached)
@@ -102,6 +107,112 @@ def test_where_the_clone_lacks_the_earlier_commit_there_is_no_checkout(
     monkeypatch.setattr(baseline, "COMMIT", "0" * 40)
     with baseline.checkout(tmp_path) as root:
         assert root is None
+
+
+def document() -> page.Document:
+    """A run with one line of the short table, one that is not reached, and a curve for each plot."""
+    results: list[Result] = [
+        dataclasses.replace(SOME, group="memory", what="a pending root, at 1,000,000"),
+        dataclasses.replace(SOME, what="too slow", at_most=1.0),
+        Skipped(group="some", what="other", why="it is missing"),
+        *(Curve(group="some", plot=plot, name="Acker", points=((10, 1.5), (99, 20.0))) for plot in page.PLOTS),
+    ]
+    found: page.Document = json.loads(table.for_programs(results, {"commit": "abc"}))
+    return found
+
+
+def test_the_figures_of_a_run_are_put_into_the_pages_between_the_marks(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "performance.md").write_text(f"Before.\n\n{page.BEGIN}\nold\n{page.END}\n\nAfter.\n")
+    page.write(document(), tmp_path)
+    written = (tmp_path / "performance.md").read_text()
+    assert written.startswith("Before.\n")
+    assert written.endswith("After.\n")
+    assert "old" not in written
+    assert "commit: abc." in written
+    assert "| memory, a pending root | 4.00 ms | that: 2.00 | 3.00 | ≤ 4.00: reached |" in written
+    assert "- *too slow*: 4.00 ms, 3.00 times that; to reach: ≤ 1.00" in written
+    shown = re.findall(r"]\(images/(bench-\w+\.svg)\)", written)
+    assert sorted(shown) == sorted(path.name for path in (tmp_path / "images").iterdir())
+    assert len(shown) == len(page.PLOTS)
+    assert "| other | not measured | it is missing |" in (tmp_path / "figures.md").read_text()
+
+
+def test_writing_the_figures_again_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "performance.md").write_text(f"{page.BEGIN}{page.END}")
+    page.write(document(), tmp_path)
+    first = {path: path.read_text() for path in tmp_path.rglob("*.*")}
+    page.write(json.loads((tmp_path / "figures.json").read_text()), tmp_path)
+    assert {path: path.read_text() for path in tmp_path.rglob("*.*")} == first
+
+
+def test_the_page_has_the_marks_between_which_figures_are_put() -> None:
+    text = (DOCS / "performance.md").read_text()
+    assert text.count(page.BEGIN) == text.count(page.END) == 1
+    assert text.index(page.BEGIN) < text.index(page.END)
+
+
+@pytest.mark.parametrize("name", page.PLOTS)
+def test_a_plot_has_a_line_and_two_points_within_its_frame(name: str) -> None:
+    drawn = ElementTree.fromstring(page.drawings(document())[name])
+    circles = drawn.findall("{http://www.w3.org/2000/svg}circle")
+    assert len(circles) == 2
+    assert all(plots.LEFT <= float(circle.attrib["cx"]) <= plots.RIGHT for circle in circles)
+    assert all(plots.TOP <= float(circle.attrib["cy"]) <= plots.BOTTOM for circle in circles)
+
+
+def case(name: str, measured: list[str]) -> long.Case:
+    def measure(*_: object) -> long.Taken:
+        measured.append(name)
+        return {"cost": Series((1.0, 2.0))}
+
+    return long.Case(section="some", key=name, measure=measure)
+
+
+def test_a_long_measurement_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+    some = [case(name, measured) for name in ("a", "b", "c")]
+    file = tmp_path / "long.jsonl"
+    monkeypatch.setattr(long, "cases", lambda *_: some[:2])
+    long.run("store", TINY, long.Kept(file))
+    monkeypatch.setattr(long, "cases", lambda *_: some)
+    found = long.run("store", TINY, long.Kept(file))
+    assert measured == ["a", "b", "c"]
+    assert [taken["cost"].values for _, taken in found] == [(1.0, 2.0)] * 3
+
+
+def test_a_case_whose_tool_is_missing_is_left_out_and_measured_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> long.Taken:
+        raise install.MissingToolError("npm is not on the PATH")
+
+    measured: list[str] = []
+    some = [dataclasses.replace(case("a", measured), measure=fail), case("b", measured)]
+    monkeypatch.setattr(long, "cases", lambda *_: some)
+    kept = long.Kept(tmp_path / "long.jsonl")
+    assert [one.key for one, _ in long.run("store", TINY, kept)] == ["b"]
+    assert kept.get(some[0]) is None
+
+
+def test_each_group_of_the_long_measurements_has_cases_with_keys_of_their_own() -> None:
+    found = [one.key for group in long.GROUPS for one in long.cases(group, FULL)]
+    assert len(found) == len(set(found))
+    assert "Redis 7.0, timeouts of minutes, append-only file on, 10,000,000 pending" in found
+
+
+def test_the_formula_of_the_capacity_is_exact_where_the_cost_is_linear_in_the_logarithm() -> None:
+    fitted = capacity.fit({10_000: 5.0, 1_000_000: 7.0, 10_000_000: 8.0})
+    assert (fitted.base, fitted.slope) == (pytest.approx(5.0), pytest.approx(1.0))
+    assert fitted.at(100_000) == pytest.approx(6.0)
+
+
+def test_the_table_of_the_capacity_marks_the_sizes_that_it_was_not_fitted_to() -> None:
+    found = dict.fromkeys((*capacity.FITTED_TO, *capacity.CHECKED_AT), 5.0)
+    rows = capacity.table({"an init": found}).splitlines()[2:]
+    assert [("not fitted to" in row) for row in rows] == [False, True, False, True, False]
+    assert rows[1] == "| an init | 100,000 (not fitted to) | 5.0 µs | 5.0 µs | +0% |"
 
 
 def test_a_percentile_is_a_value_that_was_measured() -> None:

@@ -17,6 +17,7 @@ const WARM_ROOTS = 3;
 const WORK_MS = 20;
 const connection = { host: '127.0.0.1', port, db: 7, maxRetriesPerRequest: null };
 const done = new Redis({ port, db: 15 });
+const jobs = new Redis({ port, db: 7 });
 const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 async function leaf(job) {
@@ -58,8 +59,7 @@ async function send() {
     }
     if (faults) {
       const waiting = await queue.getWaiting();
-      const client = await queue.client;
-      for (let at = 0; at < waiting.length; at += DOUBLED) await client.lpush(queue.toKey('wait'), waiting[at].id);
+      for (let at = 0; at < waiting.length; at += DOUBLED) await jobs.lpush(queue.toKey('wait'), waiting[at].id);
     }
     const [name, each] = counted ? ['leaves', tasks] : ['finished', 1];
     const end = Date.now() + withinS * 1000;

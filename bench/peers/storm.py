@@ -9,7 +9,7 @@ from bench.peers.install import TOOLS
 
 MISSING = "Storm is not installed: make bench-long GROUP=storm installs it (it needs Maven and Java 17)"
 JAR = "target/storm-words.jar"
-SECONDS, WARM_UP_S = 15, 10
+SECONDS, WARM_UP_S = 8, 8
 WORKERS, ACKERS, PENDING = 2, 1, 1_000
 HEAP = "-Xmx2g"
 WITHIN_S = 300

@@ -153,7 +153,7 @@ async def test_all_topologies_are_read_again_in_one_round_trip(
     assert set(await parts.registry.refresh_all()) == {*NAMES, "default"}
     assert len(trips.found) == 1
     assert (await parts.registry.get("one")).stamp == changed.stamp
-    assert "two" not in {topology.name for topology in parts.registry.cached()}
+    assert "two" not in {topology.name for topology in parts.registry.all_cached()}
     await other.close()
 
 
@@ -174,4 +174,4 @@ async def test_a_look_at_what_is_full_counts_only_what_fills_a_mailbox(
     assert (await command_counts(parts))["info"] - before == 2  # one of them counts
     assert not trips.of("acker_read_counts")
     stored = [call for trip in trips.found for call in trip if call == "acker_stored_v1"]
-    assert len(stored) == sum(len(topology.shards) for topology in parts.registry.cached())
+    assert len(stored) == sum(len(topology.shards) for topology in parts.registry.all_cached())

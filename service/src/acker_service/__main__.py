@@ -1,4 +1,4 @@
-"""The command line: ``acker serve``, ``acker health``, ``acker key make``, ``acker version``."""
+"""The command line: ``acker serve``, ``acker bench``, ``acker health``, ``acker key make``, ``acker version``."""
 
 import asyncio
 import contextlib
@@ -6,12 +6,14 @@ import inspect
 import logging
 import re
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 import uvloop
+from acker_protocol.errors import AckerError
 from acker_protocol.redis_url import without_login
 from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
@@ -205,6 +207,33 @@ def health(
         _fail(f"no acker answers at {url or 'the address of the settings'}: {error}", code=1)
     typer.echo(status)
     raise typer.Exit(0 if response.is_success else 1)
+
+
+@cli.command()
+def bench(
+    url: Annotated[str, typer.Option(help="The address of the Redis, as for serve --redis-url.")],
+    *,
+    roots: Annotated[int, typer.Option(help="Roots to emit.", min=1_000, max=10_000_000)] = 100_000,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing to a Redis that has keys.")] = False,
+) -> None:
+    """Measure a Redis, and say what load it carries. Writes to a topology of its own and deletes it at the end."""
+    from acker_service import benchmark  # noqa: PLC0415 - the driver takes half a second to import
+
+    # What the service would log and try again is an error of this command.
+    logging.getLogger("acker_service").setLevel(logging.CRITICAL)
+    try:
+        shown = without_login(url)
+    except ValueError as error:
+        _fail(f"--url: {error}", code=2)
+    try:
+        if (keys_there := asyncio.run(benchmark.stored_keys(url))) and not yes:
+            typer.confirm(f"This Redis has {keys_there:,} keys. Measure it all the same?", abort=True, err=True)
+        with typer.progressbar(length=benchmark.batches(roots), label="Measuring", file=sys.stderr) as bar:
+            measured = uvloop.run(benchmark.measure(url, roots=roots, step=lambda: bar.update(1)))
+    except (AckerError, ValueError) as error:
+        _fail(f"{shown}: {_ADDRESS.sub('…', str(error))}", code=1)
+    for line in benchmark.report(measured):
+        typer.echo(line)
 
 
 @keys.command()

@@ -11,6 +11,11 @@ def serve(arguments: Sequence[str]) -> None:
     _run("serve", arguments)
 
 
+def bench(arguments: Sequence[str]) -> None:
+    """Measure a Redis, and say what load it carries."""
+    _run("bench", arguments)
+
+
 def health(arguments: Sequence[str]) -> None:
     """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
     _run("health", arguments)

@@ -155,7 +155,7 @@ class RootExpiryTask(PeriodicTask):
 
     async def _select_due(self, *, alive: bool) -> list[str]:
         """Look at all topologies that are in the cache, and give the others, too."""
-        topologies = self.registry.cached()
+        topologies = self.registry.all_cached()
         names, shards = await self._expiry.find_due(topologies, alive=alive)
         if alive:
             self._note_alive()

@@ -71,7 +71,7 @@ class TopologyRegistry:
             raise UnknownTopology(f"there is no topology {name}; PUT {routes.topology(name)} creates it")
         return topology
 
-    def cached(self) -> list[Topology]:
+    def all_cached(self) -> list[Topology]:
         """Give all topologies that are in the cache."""
         return list(self._cache.values())
 

@@ -1,0 +1,189 @@
+"""Measures a Redis for ``acker bench``: what operations take of its processor, and bytes for a root.
+
+All it writes is under the keys of a topology of its own, which is deleted at the end, also after an error.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from acker_protocol.errors import StoreUnavailable
+from acker_protocol.wire import packed
+
+from acker_service.capacity import OperationCosts, roots_per_s
+from acker_service.components import Components
+from acker_service.operations.applier import ApplyRequest
+from acker_service.operations.column_batch import RECORDS, ColumnBatch
+from acker_service.redis import config_functions
+from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.deletion import DeleteMode
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from acker_service.topologies.topology import Topology
+
+TOPOLOGY_PREFIX = "acker-bench-"
+SPOUT_TASK = "bench"
+BATCH = 1_000
+ROOTS_PER_BUCKET = 32
+PINGS = 100
+IDLE_S = 1.0
+MESSAGE_TIMEOUT_MS = 3_600_000
+WINDOW_MS = 600_000
+SHOWN_EDGES = (1, 2, 10)
+PHASES = ("inits", "acks", "last acks")
+
+Step = Callable[[], None]
+"""Is called after each batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a Redis was measured at.
+
+    ``costs`` are microseconds of its processor for each operation, ``rates`` operations a second on the wall by the
+    names of `PHASES`, ``root_bytes`` the memory of a pending root, ``round_trip_ms`` the median of a PING.
+    """
+
+    costs: OperationCosts
+    rates: dict[str, float]
+    root_bytes: float
+    round_trip_ms: float
+
+
+async def stored_keys(url: str) -> int:
+    """Say how many keys a Redis has. Raises `StoreUnavailable`, and `ValueError` for an address that is none."""
+    parts = Components(url, window_ms=WINDOW_MS)
+    try:
+        return sum(map(int, await parts.redis.on_every_server("DBSIZE")))
+    finally:
+        await parts.close()
+
+
+def report(measured: Measured) -> list[str]:
+    """Write what was measured, and what load one such server carries, as lines of text."""
+    costs = measured.costs
+    lines = [f"round trip: {measured.round_trip_ms:.2f} ms"]
+    for name, cost in zip(PHASES, (costs.init_us, costs.ack_us, costs.last_ack_us), strict=True):
+        lines.append(f"{name}: {cost:.1f} CPU µs of Redis each, {measured.rates[name]:,.0f}/s in batches of {BATCH:,}")
+    lines.append(f"a pending root: {measured.root_bytes:.0f} bytes")
+    lines.extend(
+        f"one server carries {roots_per_s(costs, edges=edges):,.0f} roots/s of {edges} edges" for edges in SHOWN_EDGES
+    )
+    return lines
+
+
+def batches(roots: int) -> int:
+    """Say how many batches `measure` sends for so many roots."""
+    return len(PHASES) * -(-roots // BATCH)
+
+
+async def measure(url: str, *, roots: int, step: Step) -> Measured:
+    """Emit roots with two edges, ack one edge of each and then the other, in batches of 1,000.
+
+    Raises `StoreUnavailable`, and `ValueError` for a Redis that an acker must not use.
+    """
+    async with _topology(url, roots) as (parts, topology):
+        idle = await _idle_share(parts)
+        before = await _used_memory(parts)
+        cpu_us, rates, grown = [], {}, 0
+        for name, columns in zip(PHASES, _phases(roots), strict=True):
+            wall_s, cpu_s = await _timed(parts, _apply(parts, topology, columns, step))
+            cpu_us.append(max(0.0, cpu_s - idle * wall_s) / roots * 1e6)
+            rates[name] = roots / wall_s
+            grown = grown or await _used_memory(parts) - before
+        return Measured(
+            costs=OperationCosts(init_us=cpu_us[0], ack_us=cpu_us[1], last_ack_us=cpu_us[2]),
+            rates=rates,
+            root_bytes=grown / roots,
+            round_trip_ms=await _round_trip_ms(parts),
+        )
+
+
+@contextlib.asynccontextmanager
+async def _topology(url: str, roots: int) -> AsyncIterator["tuple[Components, Topology]"]:
+    """Create a topology with a spout task, and delete it and all its keys at the end."""
+    parts = Components(url, window_ms=WINDOW_MS)
+    name = f"{TOPOLOGY_PREFIX}{secrets.token_hex(6)}"
+    config = TopologyConfig(message_timeout_ms=MESSAGE_TIMEOUT_MS, buckets=max(1, roots // 4 // ROOTS_PER_BUCKET))
+    try:
+        await parts.redis.load()
+        topology = await parts.registry.create_or_update(name, lambda _: config)
+        try:
+            await parts.spouts.create_or_update(topology, SPOUT_TASK)
+            yield parts, topology
+        finally:
+            await parts.topology_deleter.delete(name, DeleteMode.DISCARD)
+            with contextlib.suppress(StoreUnavailable):
+                await parts.redis.execute_each([config_functions.remove_tombstone(key) for key in topology.shards])
+    finally:
+        await parts.close()
+
+
+def _phases(roots: int) -> "tuple[NDArray[np.void], ...]":
+    """Make the operations of each phase."""
+    ids, first, last = np.random.default_rng().integers(1, 2**64, (3, roots), dtype=np.uint64, endpoint=False)
+    inits = _records(packed.INIT, ids, first ^ last, 2)
+    inits["spout_task"] = 1
+    return inits, _records(packed.ACK, ids, first, -1), _records(packed.ACK, ids, last, -1)
+
+
+def _records(
+    op: int, roots: "NDArray[np.uint64]", values: "NDArray[np.uint64]", outstanding: int
+) -> "NDArray[np.void]":
+    records = np.zeros(len(roots), RECORDS)
+    records["op"], records["flags"], records["outstanding"] = op, packed.OUTSTANDING_GIVEN, outstanding
+    records["root_id"], records["ack_val"] = roots, values
+    return records
+
+
+async def _apply(parts: Components, topology: "Topology", records: "NDArray[np.void]", step: Step) -> None:
+    strings = [SPOUT_TASK] if records["spout_task"].any() else []
+    for at in range(0, len(records), BATCH):
+        batch = ColumnBatch(records[at : at + BATCH].copy(), strings)
+        await parts.applier.apply(topology, ApplyRequest(endpoint="batch", operations=batch))
+        step()
+
+
+async def _timed(parts: Components, work: Awaitable[None]) -> tuple[float, float]:
+    """Give the seconds that work took, and those of Redis's processor."""
+    cpu, began = await _cpu_s(parts), time.perf_counter()
+    await work
+    return time.perf_counter() - began, await _cpu_s(parts) - cpu
+
+
+async def _idle_share(parts: Components) -> float:
+    """Say what share of a processor Redis takes without this load: others may use it, too."""
+    _, cpu_s = await _timed(parts, asyncio.sleep(IDLE_S))
+    return cpu_s / IDLE_S
+
+
+async def _cpu_s(parts: Components) -> float:
+    return sum(_number(info, "used_cpu_user") + _number(info, "used_cpu_sys") for info in await _info(parts, "cpu"))
+
+
+async def _used_memory(parts: Components) -> int:
+    return int(sum(_number(info, "used_memory") for info in await _info(parts, "memory")))
+
+
+async def _info(parts: Components, section: str) -> list[Any]:
+    return await parts.redis.on_every_server("INFO", section)
+
+
+def _number(info: dict[str, Any], name: str) -> float:
+    return float(info[name])
+
+
+async def _round_trip_ms(parts: Components) -> float:
+    taken = []
+    for _ in range(PINGS):
+        began = time.perf_counter()
+        await parts.redis.on_any_server("PING")
+        taken.append((time.perf_counter() - began) * 1e3)
+    return float(np.median(taken))

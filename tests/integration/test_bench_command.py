@@ -1,0 +1,70 @@
+"""`acker bench`, as docs/capacity.md has it: it asks before it writes where keys are, and leaves none of its own."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from bench.servers import Member, one
+
+ROOTS = 2_000
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Member]:
+    with one(tmp_path) as member:
+        yield member
+
+
+def bench(server: Member, *options: str, answer: str = "") -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "acker_service", "bench", "--url", server.url, "--roots", str(ROOTS), *options]
+    return subprocess.run(command, input=answer, capture_output=True, text=True, check=False, timeout=110)
+
+
+def keys(server: Member) -> list[str]:
+    with redis.Redis(port=server.port, decode_responses=True) as client:
+        return sorted(client.keys())
+
+
+def test_it_prints_what_operations_cost_and_leaves_no_key(server: Member) -> None:
+    ended = bench(server)
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    begins = ("round trip: ", "inits: ", "acks: ", "last acks: ", "a pending root: ", *["one server carries "] * 3)
+    assert [line.startswith(begin) for line, begin in zip(lines, begins, strict=True)] == [True] * len(begins)
+    assert keys(server) == []
+
+
+def test_it_asks_before_it_writes_to_a_redis_that_has_keys(server: Member) -> None:
+    server.ask("SET", "mine", "1")
+    ended = bench(server, answer="n\n")
+    assert ended.returncode == 130
+    assert "This Redis has 1 keys" in ended.stderr
+    assert ended.stdout.strip() == ""
+    with redis.Redis(port=server.port) as client:
+        assert client.function_list() == []
+
+
+def test_with_yes_it_does_not_ask_and_leaves_what_was_there(server: Member) -> None:
+    server.ask("SET", "mine", "1")
+    assert bench(server, "--yes").returncode == 0
+    assert keys(server) == ["mine"]
+
+
+def test_a_redis_that_does_not_answer_is_an_error_of_one_line(server: Member) -> None:
+    server.stop()
+    ended = bench(server)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("acker: ")
+    assert "Traceback" not in ended.stderr
+
+
+def test_an_address_that_is_none_is_an_error_of_the_command_line() -> None:
+    command = [sys.executable, "-m", "acker_service", "bench", "--url", "ftp://me:secret@nowhere"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("acker: --url: ")
+    assert "secret" not in ended.stderr
