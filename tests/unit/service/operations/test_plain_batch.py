@@ -96,9 +96,10 @@ def test_a_plain_batch_is_what_the_same_batch_is_in_any_other_form(messages, sha
 
 
 @pytest.mark.parametrize("kinds", ["inits", "acks", "both"])
-@given(st.integers(1, MOST), shard_counts, st.randoms(use_true_random=False))
-@settings(max_examples=12, deadline=None)
-def test_large_plain_batches_are_what_they_are_in_any_other_form(kinds, count, shards, rng):
+@given(st.integers(1, MOST), shard_counts, st.integers(0, 2**32))
+@settings(max_examples=6, deadline=None)
+def test_large_plain_batches_are_what_they_are_in_any_other_form(kinds, count, shards, seed):
+    rng = random.Random(seed)
     messages = [drawn(rng, root, kinds) for root in rng.sample(range(1, 2**48), count)]
     for batch, general in forms(messages):
         for key in (None, "k"):
