@@ -83,6 +83,7 @@ class Requests:
         text = json.dumps(
             document, ensure_ascii=draw.random() < 0.5, separators=draw.choice(((",", ":"), (", ", ": ")))
         )
+        text = text.replace("\ud800", "\\ud800")  # which has no UTF-8
         if draw.random() < 0.15:
             return draw.choice(ODD_BODIES)(text)
         return text.encode()
