@@ -19,7 +19,7 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "durability": ("relaxed", "fsync", "fsync"),
     "fsync_asserted": (False, "true", True),
     "idempotency_window_ms": (600_000, "60000", 60_000),
-    "buckets": (4_096, "16", 16),
+    "buckets": (16_384, "16", 16),
     "mailbox_max": (1_000_000, "1", 1),
     "max_spouts": (10_000, "3", 3),
     "max_early": (1_000_000, "1", 1),
