@@ -86,8 +86,9 @@ class ClientConfig:
     sent in new requests for ``emit_timeout`` or its message timeout, whichever is shorter; a refused ack or fail is
     sent again for ``retry_timeout``.
 
-    Acks wait for ``linger`` or until ``batch_size`` operations are buffered, and are sent together, those of one root
-    folded into one operation (not on a topology with a dedupe window). The buffer holds about ``buffer_size``
+    Acks wait for at most ``linger`` or until ``batch_size`` operations are buffered, and are sent together, those of
+    one root folded into one operation (not on a topology with a dedupe window). They wait shorter while they come
+    seldom: nothing would join them. The buffer holds about ``buffer_size``
     operations; ``on_full`` says what happens then. With ``linger=0`` each ack is a request of its own.
     """
 

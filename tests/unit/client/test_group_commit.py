@@ -323,12 +323,17 @@ async def test_the_end_of_the_interpreter_takes_the_turn_from_a_task_that_is_hel
     held = await start_flush(acker, 1)
     await arrived(gate, 1)
     waiting = await start_flush(acker, 2)
-    await asyncio.to_thread(acker.flush_at_exit)
+    await asyncio.to_thread(acker._exit_driver().run, acker._submitter.flush())
     assert acker.is_idle
-    gate.open()
+    later = await start_flush(acker, 3)
+    await arrived(gate, 2)
+    gate.open(1)
     await asyncio.gather(held, waiting)
-    assert len(set(service.keys("ack"))) == 2
-    assert sorted(message.root_id for message in service.applied) == [1, 2]
+    assert (gate.arrived, later.done(), acker.stats().in_flight) == (2, False, 1)
+    gate.open()
+    await later
+    assert len(set(service.keys("ack"))) == 3
+    assert sorted(message.root_id for message in service.applied) == [1, 2, 3]
     await acker.close()
 
 

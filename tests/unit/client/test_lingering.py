@@ -88,6 +88,30 @@ def test_acks_go_out_by_themselves_when_they_have_lingered(connect, service):
         eventually_true(lambda: sum(a.outstanding for a in service.applied) == -4)
 
 
+def test_acks_that_come_seldom_linger_shorter_and_those_that_come_soon_linger_longer(connect, service, time):
+    acker = met(connect(linger=1), service)
+    flow = acker._submitter.flusher
+    seldom, soon = [], []
+    for pause, found in [(1.5, seldom)] * 8 + [(0.5, soon)] * 8:
+        time.advance(pause)
+        flow._adapt_linger()
+        found.append(flow._linger_s)
+        flow._sent_at = time.monotonic()
+    assert seldom == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 32, 1 / 32, 1 / 32]
+    assert soon == [1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 1, 1, 1]
+
+
+def test_an_ack_that_comes_long_after_the_last_request_goes_out_sooner(lingering, service, time, monkeypatch):
+    acker = lingering()
+    waits = []
+    monkeypatch.setattr(acker._driver, "_wait_flush", waits.append)
+    for pause in (0, 2 * FOR_EVER_S, 2 * FOR_EVER_S, 1):
+        time.advance(pause)
+        ack(acker)
+        eventually_true(lambda: not acker._submitter.flusher.buffer._flushing)
+    assert waits == [FOR_EVER_S, FOR_EVER_S / 2, FOR_EVER_S / 4, FOR_EVER_S / 2]
+
+
 def test_acks_that_are_many_do_not_linger(lingering, service):
     acker = lingering(batch_size=3)
     for root in ("00000000000000a1", "00000000000000a2", "00000000000000a3"):

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 REFUSED_PAUSE_S = 0.05
 """Seconds between two looks at refused requests; an ack that is buffered meanwhile may linger this much longer."""
 
+SHORTEST_LINGER = 1 / 32
+"""The part of the configured linger that is left where no request comes soon after another."""
+
 
 class Flusher:
     """The buffered acks of one client, and the flows that send them."""
@@ -35,17 +38,18 @@ class Flusher:
         config = session.config
         self._session = session
         self._clock = config.clock
-        self._linger_s = config.linger
+        self._longest_linger_s = self._linger_s = config.linger
+        self._sent_at = self._clock.monotonic()
         self.buffer = AckBuffer(batch_size=config.batch_size, buffer_size=config.buffer_size)
 
     @property
     def is_buffering(self) -> bool:
         """Whether acks linger; if not, each is a request of its own."""
-        return self._linger_s > 0
+        return self._longest_linger_s > 0
 
     def stop(self) -> None:
         """Let no ack linger any more: the program ends, or the client is closed."""
-        self._linger_s = 0.0
+        self._longest_linger_s = self._linger_s = 0.0
 
     def fold_policy(self) -> "Flow[Add]":
         """Choose how acks are added: folded, but each by itself where the topology dedupes, which goes by the edge."""
@@ -131,6 +135,7 @@ class Flusher:
                 self.buffer.give_up(frozen, error)
             else:
                 self._settle(frozen, refused, asked_s=responses.retry_after_s(response))
+        self._sent_at = self._clock.monotonic()
         yield from self._session.refresh_topology()
 
     def _settle(self, frozen: "FrozenRequest", refused: "Sequence[OperationResult]", *, asked_s: float) -> None:
@@ -170,12 +175,25 @@ class Flusher:
         """Send what has lingered, until nothing is in flight."""
         try:
             while self.buffer.has_flusher():
+                self._adapt_linger()
                 yield WaitFlush(seconds=self._linger_s)
                 yield from self.send_due()
                 yield from self._pause_for_refused()
         except BaseException:
             self.buffer.flusher_stopped()
             raise
+
+    def _adapt_linger(self) -> None:
+        """Halve the linger if acks come long after the last request, and double it otherwise, up to the configured one.
+
+        What comes within the configured linger of the last answer, or while the request is in the air, would have gone
+        with it: the acker is slower than the producer, and larger requests cost both less.
+        """
+        longest_s = self._longest_linger_s
+        if self._clock.monotonic() - self._sent_at > longest_s:
+            self._linger_s = max(self._linger_s / 2, longest_s * SHORTEST_LINGER)
+        else:
+            self._linger_s = min(self._linger_s * 2, longest_s)
 
     def _pause_for_refused(self) -> Flow[None]:
         """Pause while only refused requests are left: a client that is closed lingers no time, and would spin."""
