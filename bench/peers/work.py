@@ -127,12 +127,12 @@ class Run:
             result = json.loads(_expect(sender.stdout.readline(), folder))
             each = self.roots * self.tasks
             spent = _spent(workers, stores, service) - before + result["cpu_s"]
-            early, repeated = _wrong(queue, self.tasks) if self.faults else (0, 0)
+            finished, early, repeated = _reported(queue, self.tasks) if self.faults else (result["finished"], 0, 0)
             return Ran(
                 cpu_us=spent / each * 1e6,
                 wall_us=result["wall_s"] / each * 1e6,
                 redis_bytes=(_memory(stores) - memory) / each,
-                finished=result["finished"],
+                finished=finished,
                 early=early,
                 repeated=repeated,
             )
@@ -173,12 +173,12 @@ def queue_client(queue: Member, *command: str) -> int:
         return int(client.execute_command(*command) or 0)
 
 
-def _wrong(queue: Member, tasks: int) -> tuple[int, int]:
-    """Count the roots that were reported before all their tasks were done, and those reported again."""
+def _reported(queue: Member, tasks: int) -> tuple[int, int, int]:
+    """Count the roots that were reported, those reported before all their tasks were done, and the repeated reports."""
     with redis.Redis(port=queue.port, db=15, decode_responses=True) as client:
         reported = [entry.split(":") for entry in client.lrange("reported", 0, -1)]
     first = {root: int(done) for root, done in reversed(reported)}
-    return sum(done < tasks for done in first.values()), len(reported) - len(first)
+    return len(first), sum(done < tasks for done in first.values()), len(reported) - len(first)
 
 
 def _spent(workers: list[Process], stores: tuple[Member, ...], service: Served | None) -> float:
