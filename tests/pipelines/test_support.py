@@ -55,7 +55,7 @@ def test_no_order_is_what_says_something_else() -> None:
 
 def test_the_card_service_charges_a_transaction_once_and_declines_some_cards(processes: Processes) -> None:
     url = start_card_service(processes, card_service.Task())
-    cards, orders = Cards(url), make_orders(10)
+    cards, orders = Cards(url, timeout_s=30), make_orders(10)
     assert [cards.charge(order, transaction=order.id) for order in orders] == [
         Status.INVALID, *[Status.AUTHORISED] * 8, Status.DECLINED,
     ]  # fmt: skip
