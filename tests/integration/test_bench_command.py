@@ -11,6 +11,7 @@ import redis
 from bench.servers import Member, one
 
 ROOTS = 2_000
+LAYOUT = "acker:{topologies}::layout"
 
 
 @pytest.fixture
@@ -29,13 +30,13 @@ def keys(server: Member) -> list[str]:
         return sorted(client.keys())
 
 
-def test_it_prints_what_operations_cost_and_leaves_no_key(server: Member) -> None:
+def test_it_prints_what_operations_cost_and_leaves_only_the_number_of_the_layout(server: Member) -> None:
     ended = bench(server)
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
     begins = ("round trip: ", "inits: ", "acks: ", "last acks: ", "a pending root: ", *["one server carries "] * 3)
     assert [line.startswith(begin) for line, begin in zip(lines, begins, strict=True)] == [True] * len(begins)
-    assert keys(server) == []
+    assert keys(server) == [LAYOUT]
 
 
 def test_it_asks_before_it_writes_to_a_redis_that_has_keys(server: Member) -> None:
@@ -51,7 +52,7 @@ def test_it_asks_before_it_writes_to_a_redis_that_has_keys(server: Member) -> No
 def test_with_yes_it_does_not_ask_and_leaves_what_was_there(server: Member) -> None:
     server.ask("SET", "mine", "1")
     assert bench(server, "--yes").returncode == 0
-    assert keys(server) == ["mine"]
+    assert keys(server) == [LAYOUT, "mine"]
 
 
 def test_a_redis_that_does_not_answer_is_an_error_of_one_line(server: Member) -> None:

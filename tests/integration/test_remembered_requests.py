@@ -8,6 +8,7 @@ import pytest
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
 from acker_protocol.wire.operations import decode_batch
 from acker_service.components import Components
+from acker_service.http.fast_path import FastPath
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis.codec import ShardRequest
@@ -199,7 +200,11 @@ async def test_the_release_before_tells_the_inits_that_this_one_refused_from_the
 
 @pytest.fixture
 def looked_too_early(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[Set[str]]:
-    """The first look for spout tasks of a request finds none: they are registered right after it."""
+    """The first look for spout tasks of a request finds none: they are registered right after it.
+
+    The fast path looks for none: it takes inits only of spout tasks that it knows.
+    """
+    monkeypatch.setattr(FastPath, "enabled", False)
     looked: list[Set[str]] = []
     find = parts.spouts.find
 
