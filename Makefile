@@ -27,7 +27,7 @@ serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its emb
 	$(BIN)/acker serve
 
 test: $(VENV)/.dev ## Run all tests but those that have a target of their own (under ten minutes)
-	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART))
+	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART) test_no_fast_path.py)
 
 faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood it, and see that nothing is lost
 	$(BIN)/python -m pytest tests/faults
@@ -35,8 +35,8 @@ faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
 
-test-no-fast-path: $(VENV)/.dev ## Run the integration tests with FastAPI answering every request
-	$(BIN)/python -m pytest -q tests/integration --no-fast-path
+test-no-fast-path: $(VENV)/.dev ## Run the integration tests of operations with FastAPI answering every request
+	$(BIN)/python -m pytest tests/test_no_fast_path.py
 
 coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (part of `make test`)
 	$(BIN)/python -m pytest tests/test_coverage.py

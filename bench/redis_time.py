@@ -61,8 +61,8 @@ class Agent:
 
     def close(self) -> None:
         """End it."""
-        self._process.kill()
-        self._process.wait()
+        with self._process:  # closes its pipes and waits
+            self._process.kill()
 
 
 def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:

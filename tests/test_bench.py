@@ -32,7 +32,9 @@ SOME = Line(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("group", [group for group in GROUPS if group != "spark"])  # which tests/spark has
+@pytest.mark.parametrize(
+    "group", [group for group in GROUPS if group not in {"spark", "peers"}]
+)  # which tests/spark and tests/pipelines have
 def test_every_group_gives_lines_without_gaps(group: str) -> None:
     results = run([group], TINY)
     lines = [result for result in results if isinstance(result, Line)]

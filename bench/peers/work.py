@@ -211,15 +211,16 @@ def _process(command: list[str], own: dict[str, str], log: Path) -> Iterator[Pro
 
 @contextlib.contextmanager
 def _sender(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
-    with log.open("a") as out:
-        process = subprocess.Popen(
+    with (
+        log.open("a") as out,
+        subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, text=True, env=own
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+        ) as sender,
+    ):
+        try:
+            yield sender
+        finally:
+            sender.kill()
 
 
 def _python(package: str) -> str:
