@@ -194,6 +194,11 @@ def test_the_quick_reader_finds_that_a_message_has_no_header(headers):
         {"Acker-Anchors": f" {ONE}"},
         {"Acker-Anchors": ONE, "acker-anchors": ONE},
         {"Acker-Anchors": ONE, 13: "x"},
+        {"Acker-Anchors": ONE.replace("aa", "AA")},
+        {"Acker-Anchors": ONE.replace("0000aa", "  00aa")},
+        {"Acker-Anchors": f"{ONE},{ONE.rsplit(maxsplit=1)[-1]}"},
+        {"Acker-Anchors": f"{ONE},00000000000000aa-000000000000  cc"},
+        {"Acker-Anchors": f"{ONE},000000--000000aa-00000000000000cc"},
     ],
 )
 def test_the_quick_reader_leaves_the_rest_to_the_full_one(headers):
