@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from acker_client import Anchor, Anchors, InvalidHeader, TooManyAnchors, UsageError, topology_of
-from acker_protocol.anchors import parse_anchors, read_anchors, read_ids
+from acker_protocol.anchors import from_ids, parse_anchors, read_anchors, read_ids
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -239,3 +239,14 @@ def test_the_quick_reader_takes_nothing_that_the_full_one_refuses(text, at, chan
     ids = read_ids(headers, "00 default ")
     if ids is not None:
         assert read_anchors(headers, topology="default").ids == ids
+
+
+def test_anchors_are_made_of_ids_in_turn() -> None:
+    anchors = from_ids("orders", (1, 2, 3, 4))
+    assert anchors == Anchors(topology="orders", anchors=(Anchor(root_id=1, edge_id=2), Anchor(root_id=3, edge_id=4)))
+    assert anchors.ids == (1, 2, 3, 4)
+
+
+def test_several_anchors_one_of_which_is_no_hex_are_left_to_the_full_reader() -> None:
+    good, bad = "aa" * 8, "ag" * 8
+    assert read_ids({"Acker-Anchors": f"00 default {good}-{good},{bad}-{good}"}, "00 default ") is None
