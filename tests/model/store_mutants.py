@@ -100,6 +100,7 @@ IN_COMPLETIONS: list[Rule] = [
 ]
 
 IN_RECORD: list[Rule] = [
+    ("a record with an idle deadline is read whole", "return bit.band(flags, 16) == 0 and started + span + EPOCH or nil", "return started + span + EPOCH", TIME + "test_a_progress_timeout_ends_a_root_that_stands_still"),
     ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
@@ -148,7 +149,7 @@ IN_OPERATIONS: list[Rule] = [
     ("a text is as long as it says", "ops:sub(pos + 2, stop - 1)", "ops:sub(pos + 2, stop)", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
     ("a root is put down before the next", "      save_root(call, root)\n      load_root(call, root, root_id, bucket)", "      load_root(call, root, root_id, bucket)", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("the last root is put down", "  save_root(call, root)\n  return table.concat(codes)", "  return table.concat(codes)", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
-    ("each request takes its roots up anew", "  root.id = nil\n", "", REFUSALS + "test_it_is_said_of_the_same_ones_whatever_the_cap_is_then"),
+    ("each request takes its roots up anew", "  root.id = nil\n", "", FAST + "test_a_request_that_comes_twice_in_one_call_counts_once"),
 ]
 
 IN_BUCKETS: list[Rule] = [
@@ -169,14 +170,14 @@ IN_FAST_PATH: list[Rule] = [
     ("an ack is XORed", "bxor(high, op_high), bxor(low, op_low)", "op_high, op_low", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a zero with edges outstanding is unbalanced", "(sum ~= 0 or byte(rest) >= LONG_MESSAGE_ID)", "byte(rest) >= LONG_MESSAGE_ID", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a count that is too large goes to the state machine", "if not is_narrow(sum) or is_zero", "if is_zero", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
-    ("a long message id is read by the state machine", "(sum ~= 0 or byte(rest) >= LONG_MESSAGE_ID)", "sum ~= 0", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a long message id is read by the state machine", "(sum ~= 0 or byte(rest) >= LONG_MESSAGE_ID)", "sum ~= 0", FAST + "test_an_ack_of_a_later_call_ends_a_root_with_its_message_id"),
     ("an edge that was acked is a duplicate", "elseif dedupes and edge_at and is_acked_before", "elseif false and is_acked_before", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
-    ("a timeout of its own stands before the message id", "bit.band(flags, OWN_TIMEOUT) == 0 and 13 or 17", "13", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a timeout of its own stands before the message id", "bit.band(flags, OWN_TIMEOUT) == 0 and 13 or 17", "13", FAST + "test_an_ack_of_a_later_call_ends_a_root_with_its_message_id"),
     ("what begins is pending", "call.pending[spout], call.emitted[spout], call.changed = (call.pending[spout] or 0) + 1, true, true", "call.emitted[spout], call.changed = true, true", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("what ends is pending no more", "call.pending[spout], call.changed = (call.pending[spout] or 0) - 1, true", "call.changed = true", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
-    ("what begins takes a slot", "    if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end\n", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
-    ("what ends frees a slot", "    if free and free ~= MAILBOX_FULL then call.free_slots[spout] = free + 1 end\n", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
-    ("without a free slot the state machine refuses", "return not call.free_slots or (call.free_slots[spout] or 0) > 0", "return true", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what begins takes a slot", "    if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end\n", "", FAST + "test_under_a_cap_inits_take_slots_and_ends_free_them"),
+    ("what ends frees a slot", "    if free and free ~= MAILBOX_FULL then call.free_slots[spout] = free + 1 end\n", "", FAST + "test_under_a_cap_inits_take_slots_and_ends_free_them"),
+    ("without a free slot the state machine refuses", "return not call.free_slots or (call.free_slots[spout] or 0) > 0", "return true", FAST + "test_under_a_cap_inits_take_slots_and_ends_free_them"),
     ("a latency is counted", "    call.acked_latencies[latency] = (call.acked_latencies[latency] or 0) + 1\n", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("with a progress timeout the state machine begins a root", "call.progress_timeout == 0 and not call.store_full", "not call.store_full", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("what was changed is written before the state machine goes on", "if is_changed then redis_call('HSET', key, root_id, raw) end", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
@@ -207,8 +208,9 @@ IN_TICK: list[Rule] = [
     ("a walk never scores above those that arrived meanwhile", "'ZADD', call.due_key, 'LT', earliest, bucket)", "'ZADD', call.due_key, earliest, bucket)", TICK + "test_a_root_that_arrives_during_a_walk_is_looked_at_in_time"),
     ("a walk remembers the earliest deadline of its pieces", "if found and (not earliest or found < earliest) then earliest = found end", "earliest = found", TICK + "test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces"),
     ("a walk renews the backstop", "      set_backstop_ttl(call, call.base .. 'r' .. bucket)\n      set_backstop_ttl", "      set_backstop_ttl", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
+    ("a record that is overdue is read whole", "if not deadline or call.now > deadline then deadline", "if not deadline then deadline", TICK + "test_one_tick_ends_all_that_is_overdue"),
     ("an expired outcome is removed", "if not deadline then expired[#expired + 1] = fields[i] end", "", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
-    ("an outcome is scored by its expiry", "        deadline = expiry_of(call, raw)\n", "        deadline = expiry_of(call, raw) and nil\n", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
+    ("an outcome is scored by its expiry", "      if deadline and (not earliest or", "      if deadline and is_record(raw) and (not earliest or", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
     ("all outcomes of a bucket are not all of it", "if #root_ids == redis.call('HLEN', key) then", "if true then", SLICES + "test_the_tick_removes_the_outcomes_of_an_overfull_bucket"),
     ("a root that timed out is scored by its expiry", "    return call.marker_expiry\n", "    return nil\n", SLICES + "test_the_outcome_of_a_root_that_timed_out_is_forgotten_too"),
 ]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
-from acker_service.redis import library
+from acker_service.redis import codec, library
+from acker_service.redis.apply_functions import ApplyLimits
 from acker_service.topologies.config import TopologyConfig
 from redis import Redis
 
@@ -123,7 +124,8 @@ def test_inits_and_acks_with_all_that_clients_name_take_it(
     make: Callable[..., DrivenStore], driven_url: str, message_id: str | None
 ) -> None:
     """Without the state machine nothing else answers."""
-    text = library.source().replace("code = apply_operation(call, root, op, kind)", "code = '?'")
+    head = "  function apply_operation(call, root, op, kind)\n"
+    text = library.source().replace(head, f"{head}    if true then return '?' end\n")
     assert text != library.source()
     for configuration in (CONFIGURATIONS["plain"], CONFIGURATIONS["for a week"], CONFIGURATIONS["with a cap"]):
         store = make(configuration, text, 1)
@@ -133,3 +135,46 @@ def test_inits_and_acks_with_all_that_clients_name_take_it(
         assert states == ["pending", "pending", "acked"]
         [completion] = store.mailbox()
         assert (completion.root_id, completion.message_id) == (1, message_id)
+
+
+@pytest.mark.parametrize("message_id", [None, "", "order 1", "m" * 100], ids=["none", "empty", "short", "long"])
+@pytest.mark.parametrize("message_timeout_ms", [None, 3_000])
+def test_an_ack_of_a_later_call_ends_a_root_with_its_message_id(
+    make: Callable[..., DrivenStore], message_id: str | None, message_timeout_ms: int | None
+) -> None:
+    store = make(CONFIGURATIONS["plain"], library.source(), 1)
+    begun = Init(
+        root_id=1,
+        spout_task="s",
+        ack_val=1,
+        message_id=message_id,
+        message_timeout_ms=message_timeout_ms,
+        outstanding=1,
+    )
+    store.apply([begun], None)
+    store.advance(5)
+    assert store.apply([Ack(root_id=1, ack_val=1, outstanding=-1)], None)[0][0][0].value == "acked"
+    [completion] = store.mailbox()
+    assert (completion.message_id, completion.at_ms - completion.started_ms) == (message_id, 5)
+
+
+def test_under_a_cap_inits_take_slots_and_ends_free_them(make: Callable[..., DrivenStore]) -> None:
+    store = make(TopologyConfig(ackers=1, max_spout_pending=2), library.source(), 1)
+    inits = [Init(root_id=root_id, spout_task="s", ack_val=1, outstanding=1) for root_id in (1, 2, 3)]
+    end = Ack(root_id=1, ack_val=1, outstanding=-1)
+    begun = store.apply(inits, None)[0]
+    assert [state.value for state, _ in begun] == ["pending", "pending", "max_spout_pending"]
+    ended = store.apply([end, inits[2]], None)[0]
+    assert [state.value for state, _ in ended] == ["acked", "pending"]
+    assert store.counts()[0] == {"s": 2}
+
+
+def test_a_request_that_comes_twice_in_one_call_counts_once(make: Callable[..., DrivenStore]) -> None:
+    store = make(CONFIGURATIONS["plain"], library.source(), 1)
+    store.apply([Init(root_id=9, spout_task="s", ack_val=1)], None)
+    init = Init(root_id=1, spout_task="s", ack_val=1, outstanding=1, message_timeout_ms=3_000)
+    operations = codec.encode_operation(init, codec.Layout(shards=1, buckets=2), lambda _: 0)
+    request = ("0", "2", "3", b"", operations)
+    limits = ApplyLimits().packed
+    assert store.ask("acker_apply_v2", store.settings, "", limits, *request, *request) == [b"", b"+p", b"=p"]
+    assert store.counts()[0] == {"s": 2}

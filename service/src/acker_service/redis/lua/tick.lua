@@ -23,14 +23,10 @@ do
     return call.marker_expiry
   end
 
-  -- Gives the expiry of a marker; false if it has expired. A bucket has few different ones.
+  -- Gives the expiry of a marker; false if it has expired. A call meets few different ones.
   local function expiry_of(call, marker)
-    local expiry = call.expiries[marker]
-    if expiry == nil then
-      local _, found = read_marker(call, marker)
-      expiry = found or false
-      call.expiries[marker] = expiry
-    end
+    local _, expiry = read_marker(call, marker)
+    call.expiries[marker] = expiry or false
     return expiry
   end
 
@@ -44,14 +40,16 @@ do
 
   -- Expires roots and outcomes of a bucket. Gives the first deadline or expiry of those that stay.
   local function expire_bucket(call, bucket, fields)
-    local earliest, expired = nil, {}
-    call.expiries = call.expiries or {}
+    local earliest, expired, expiries = nil, {}, call.expiries or {}
+    call.expiries = expiries
     for i = 1, #fields, 2 do
       local raw, deadline = fields[i + 1], nil
       if is_record(raw) then
-        deadline = expire(call, call.root, bucket, fields[i], raw)
+        deadline = peek_deadline(raw)
+        if not deadline or call.now > deadline then deadline = expire(call, call.root, bucket, fields[i], raw) end
       else
-        deadline = expiry_of(call, raw)
+        deadline = expiries[raw]
+        if deadline == nil then deadline = expiry_of(call, raw) end
         if not deadline then expired[#expired + 1] = fields[i] end
       end
       if deadline and (not earliest or deadline < earliest) then earliest = deadline end
