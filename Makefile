@@ -7,10 +7,10 @@ DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test faults test-stores test-no-fast-path coverage mutations contract-fuzz test-generated java spark \
+.PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench coverage mutations contract-fuzz test-generated java spark \
         spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long images check format lock dist \
         test-dist clean
-APART := faults spark deploy image cluster pipelines generated dist   # folders of tests/ with a target of their own
+APART := faults spark deploy image cluster pipelines generated dist bench both_ways   # folders of tests/ with a target of their own
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its emb
 	$(BIN)/acker serve
 
 test: $(VENV)/.dev ## Run all tests but those that have a target of their own (under ten minutes)
-	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART) test_no_fast_path.py)
+	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART))
 
 faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood it, and see that nothing is lost
 	$(BIN)/python -m pytest tests/faults
@@ -35,8 +35,11 @@ faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
 
-test-no-fast-path: $(VENV)/.dev ## Run the integration tests of operations with FastAPI answering every request
-	$(BIN)/python -m pytest tests/test_no_fast_path.py
+test-both-ways: $(VENV)/.dev ## Hold the fast path and FastAPI alone equal: random requests, and the integration tests without the fast path
+	$(BIN)/python -m pytest tests/both_ways
+
+test-bench: $(VENV)/.dev ## Run every group of the bench with next to nothing of it (minutes)
+	$(BIN)/python -m pytest tests/bench
 
 coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (part of `make test`)
 	$(BIN)/python -m pytest tests/test_coverage.py

@@ -250,3 +250,8 @@ def test_anchors_are_made_of_ids_in_turn() -> None:
 def test_several_anchors_one_of_which_is_no_hex_are_left_to_the_full_reader() -> None:
     good, bad = "aa" * 8, "ag" * 8
     assert read_ids({"Acker-Anchors": f"00 default {good}-{good},{bad}-{good}"}, "00 default ") is None
+
+
+@pytest.mark.parametrize("listed", ["{0}-{0};{0}-{0}", "{0}_{0},{0}-{0}"])
+def test_several_anchors_with_other_separators_are_left_to_the_full_reader(listed: str) -> None:
+    assert read_ids({"Acker-Anchors": "00 default " + listed.format("aa" * 8)}, "00 default ") is None

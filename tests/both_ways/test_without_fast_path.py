@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SUITES = (
     *("access", "answers", "bad_input", "batcher", "batches", "early_roots", "full_mailbox", "idempotency", "limits"),
     *("metrics", "openapi", "operations", "packed", "remembered_requests", "repeats", "resets", "stamps", "topologies"),

@@ -1,0 +1,1 @@
+"""The fast path and FastAPI alone, held equal: the same answers and the same effects."""
