@@ -11,7 +11,7 @@ from acker_protocol.ids import format_id
 from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 
-from tests.integration.test_both_ways import (
+from tests.both_ways.test_operations import (
     ODD_BODIES,
     ODD_VALUES,
     TOPOLOGIES,
