@@ -255,3 +255,10 @@ def test_several_anchors_one_of_which_is_no_hex_are_left_to_the_full_reader() ->
 @pytest.mark.parametrize("listed", ["{0}-{0};{0}-{0}", "{0}_{0},{0}-{0}"])
 def test_several_anchors_with_other_separators_are_left_to_the_full_reader(listed: str) -> None:
     assert read_ids({"Acker-Anchors": "00 default " + listed.format("aa" * 8)}, "00 default ") is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 65])
+def test_a_number_of_anchors_that_no_header_has_is_left_to_the_full_reader(count: int) -> None:
+    whole = ",".join(f"{number:016x}-{'aa' * 8}" for number in range(1, count + 1))
+    assert read_ids({"Acker-Anchors": f"00 default {whole},"}, "00 default ") is None
+    assert read_ids({"Acker-Anchors": f"00 default {whole[:-1]}"}, "00 default ") is None
