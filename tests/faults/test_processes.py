@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -189,6 +189,12 @@ class Caller:
         connection.close()
 
 
+def wait_for_answers(callers: Sequence[Caller]) -> None:
+    """Wait until each has got two more, of which it sent the second request after this call."""
+    counts = [caller.answered for caller in callers]
+    eventually_true(lambda: all(caller.answered > count + 1 for caller, count in zip(callers, counts, strict=True)))
+
+
 @contextlib.contextmanager
 def calling(acker: AckerProcess, count: int) -> Iterator[list[Caller]]:
     callers = [Caller(int(acker.url.rpartition(":")[2])) for _ in range(count)]
@@ -225,6 +231,8 @@ def test_killed_processes_come_back_and_only_requests_of_theirs_fail(acker: Acke
         for name in ("api-1", "worker"):  # until the supervisor knows, it may pass a connection to the one that died
             end = f"{name} (pid {before[name]}) was ended by SIGKILL; it is started again in 0.1 s"
             eventually_true(lambda end=end: end in acker.log.read_text())
+        wait_for_answers(callers)
+        failed = [len(caller.faults) for caller in callers]
 
         def are_back() -> bool:
             nonlocal seen
@@ -236,10 +244,9 @@ def test_killed_processes_come_back_and_only_requests_of_theirs_fail(acker: Acke
 
         eventually_true(are_back, within=120)
         assert are_back()
-        counts = [caller.answered for caller in callers]
-        eventually_true(lambda: all(caller.answered > count for caller, count in zip(callers, counts, strict=True)))
-    assert [len(caller.faults) for caller in callers].count(0) == 3, "those of the other process were not touched"
-    assert all(len(caller.faults) <= 1 for caller in callers)
+        wait_for_answers(callers)
+    assert failed.count(0) == 3, "those of the other process were not touched"
+    assert [len(caller.faults) for caller in callers] == failed, "once the supervisor knows, no request fails"
     assert processes(acker)["api-2"] == before["api-2"]
     log = acker.log.read_text()
     assert "Traceback" not in log
