@@ -38,6 +38,7 @@ REPEATS = "tests/integration/test_idempotency.py::"
 ROOTS = "tests/integration/test_roots.py::"
 SLICES = "tests/model/test_slices.py::"
 SPOUTS = "tests/integration/test_spouts.py::"
+SWEEPING = "tests/model/test_sweep.py::"
 STAMPS = "tests/integration/test_stamps.py::"
 TABLE = "tests/model/test_table.py::"
 TICK = "tests/model/test_tick.py::"
@@ -157,8 +158,11 @@ IN_BUCKETS: list[Rule] = [
     ("a slice begins when the one before ends", "call.now >= call.slice_end or", "", SLICES + "test_an_outcome_is_forgotten_though_others_follow"),
     ("a changed retention begins a slice", " or call.slice_retention ~= call.retention then", " then", SLICES + "test_an_outcome_keeps_its_expiry_when_the_retention_becomes_longer"),
     ("a changed retention begins a slice", " or call.slice_retention ~= call.retention then", " then", SLICES + "test_an_outcome_keeps_its_expiry_when_the_retention_becomes_shorter"),
-    ("a number is used again only once its outcomes are removed", "return not first[2] or tonumber(first[2]) > expiry", "return true", SLICES + "test_an_outcome_that_was_not_removed_yet_is_not_remembered_again_by_a_later_slice"),
-    ("a number is used again", "return not first[2] or tonumber(first[2]) > expiry", "return false", SLICES + "test_numbers_of_slices_are_used_again_once_the_tick_has_removed_their_outcomes"),
+    ("a number is used again only once its outcomes are removed", "or 0) > expiry then return true end", "or 0) >= 0 then return true end", SLICES + "test_an_outcome_that_was_not_removed_yet_is_not_remembered_again_by_a_later_slice"),
+    ("a number is used again", "or 0) > expiry then return true end", "or 0) < 0 then return true end", SWEEPING + "test_a_slice_number_that_is_needed_again_makes_a_sweep_come_early"),
+    ("a number that is needed brings a sweep", "    redis.call('HSET', key, 'forced', 1)\n", "", SWEEPING + "test_a_slice_number_that_is_needed_again_makes_a_sweep_come_early"),
+    ("it is looked when the outcomes of a slice expire", "    redis.call('ZADD', call.due_key, 'LT', expiry, SWEEP)\n", "", SWEEPING + "test_outcomes_that_have_to_be_kept_count_like_roots"),
+    ("an outcome of the call is not among those before its slice", "counts[i]:find(':', 1, true)", "counts[i]", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
     ("a lower score stays", "'ZADD', call.due_key, 'LT', unpack", "'ZADD', call.due_key, unpack", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
     ("the lowest score of a call is written", "if not score or moment < score then", "if true then", TICK + "test_one_tick_ends_all_that_is_overdue"),
     ("a new bucket gets the backstop", "if redis.call('PEXPIRETIME', key) == -1 then", "if false then", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
@@ -190,7 +194,7 @@ IN_TRANSITIONS: list[Rule] = [
 ]
 
 IN_TICK: list[Rule] = [
-    ("what is over leaves the index", "if not earliest then return redis.call('ZREM', call.due_key, bucket) end", "if not earliest then return end", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
+    ("what is over leaves the index", "if not scan_at then return redis.call('ZREM', call.due_key, bucket) end", "if not scan_at then return end", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
     ("the earliest deadline is the bucket's score", "deadline < earliest) then earliest = deadline end", "deadline > earliest) then earliest = deadline end", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
     ("a tick says how many roots ended", "    call.finished_count = call.finished_count + 1\n", "", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
     ("a tick renews the backstop of a bucket", "    set_backstop_ttl(call, key)\n    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", "    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
@@ -208,11 +212,28 @@ IN_TICK: list[Rule] = [
     ("a walk never scores above those that arrived meanwhile", "'ZADD', call.due_key, 'LT', earliest, bucket)", "'ZADD', call.due_key, earliest, bucket)", TICK + "test_a_root_that_arrives_during_a_walk_is_looked_at_in_time"),
     ("a walk remembers the earliest deadline of its pieces", "if found and (not earliest or found < earliest) then earliest = found end", "earliest = found", TICK + "test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces"),
     ("a walk renews the backstop", "      set_backstop_ttl(call, call.base .. 'r' .. bucket)\n      set_backstop_ttl", "      set_backstop_ttl", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
-    ("a record that is overdue is read whole", "if not deadline or call.now > deadline then deadline", "if not deadline then deadline", TICK + "test_one_tick_ends_all_that_is_overdue"),
-    ("an expired outcome is removed", "if not deadline then expired[#expired + 1] = fields[i] end", "", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
-    ("an outcome is scored by its expiry", "      if deadline and (not earliest or", "      if deadline and is_record(raw) and (not earliest or", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
-    ("all outcomes of a bucket are not all of it", "if #root_ids == redis.call('HLEN', key) then", "if true then", SLICES + "test_the_tick_removes_the_outcomes_of_an_overfull_bucket"),
-    ("a root that timed out is scored by its expiry", "    return call.marker_expiry\n", "    return nil\n", SLICES + "test_the_outcome_of_a_root_that_timed_out_is_forgotten_too"),
+    ("a record that is overdue is read whole", "if not deadline or call.now > deadline then\n", "if not deadline then\n", TICK + "test_one_tick_ends_all_that_is_overdue"),
+    ("an expired outcome is removed", "if not expiry then expired[#expired + 1] = fields[i] end", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_does_not_count_again"),
+    ("a bucket of outcomes is scored by the last expiry", "(not latest or expiry > latest)", "(not latest or expiry < latest)", SWEEPING + "test_a_bucket_of_outcomes_is_removed_with_the_last_of_them"),
+    ("a root that timed out is scored by its expiry", "    return nil, call.marker_expiry\n", "    return nil\n", SLICES + "test_the_outcome_of_a_root_that_timed_out_is_forgotten_too"),
+    ("a sweep that goes on makes the tick go on", "local more = is_sweeping or", "local more =", SWEEPING + "test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline"),
+]
+
+IN_SWEEP: list[Rule] = [
+    ("all outcomes of a bucket are not all of it", "if #root_ids == size then", "if true then", SLICES + "test_the_tick_removes_the_outcomes_of_an_overfull_bucket"),
+    ("what is removed is counted", "    call.removed = call.removed + #root_ids\n", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_does_not_count_again"),
+    ("a sweep waits until it is worth its while", "and expired - removed >= kept then", "then", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("roots count as kept", "local kept = written - expired + count_records(call)", "local kept = written - expired", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("outcomes count as kept", "local kept = written - expired + count_records(call)", "local kept = count_records(call)", SWEEPING + "test_outcomes_that_have_to_be_kept_count_like_roots"),
+    ("what is left is looked at again", "if next_expiry or left > 0 then", "if next_expiry then", SWEEPING + "test_it_is_looked_again_as_long_as_expired_outcomes_are_left"),
+    ("nothing is looked at when nothing is left", "      redis.call('ZREM', call.due_key, SWEEP)\n", "", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("a step is bounded", "or size > 0 and budget <= 0 then", "then", SWEEPING + "test_a_step_leaves_buckets_beyond_its_bound_to_the_tick"),
+    ("a record is no outcome", "if not is_record(raw) and not expiry_of", "if not expiry_of", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("an outcome that has not expired stays", "if not is_record(raw) and not expiry_of(call, raw) then", "if not is_record(raw) then", SWEEPING + "test_a_sweep_leaves_outcomes_that_have_not_expired"),
+    ("a bucket that is empty leaves the index", "remove_outcomes(call, key, root_ids, size) then redis", "remove_outcomes(call, key, root_ids, size) and false then redis", SWEEPING + "test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline"),
+    ("a sweep that was left begins anew", "if not cursor or call.now - tonumber(stepped) > STEP_WITHIN_MS then", "if not cursor then", SWEEPING + "test_a_sweep_that_nobody_goes_on_with_begins_anew"),
+    ("a sweep goes on where it was", "if not cursor or call.now", "if true or call.now", SWEEPING + "test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline"),
+    ("after a sweep numbers of slices can be used again", "'until', began,", "'until', 0,", SWEEPING + "test_a_slice_number_that_is_needed_again_makes_a_sweep_come_early"),
 ]
 
 IN_MAILBOX: list[Rule] = [
@@ -448,6 +469,7 @@ MUTANTS = [
         ("fast_path", IN_FAST_PATH),
         ("requests", IN_REQUESTS),
         ("transitions", IN_TRANSITIONS),
+        ("sweep", IN_SWEEP),
         ("tick", IN_TICK),
         ("mailbox", IN_MAILBOX),
         ("roots", IN_ROOTS),
