@@ -46,6 +46,11 @@ async def find(parts: Components, pattern: str) -> list[str]:
     return [name.decode(errors="surrogateescape") for name in names]
 
 
+def let_redis_count(parts: Components, *, counts: bool) -> None:
+    """Let Redis add up the pending roots of all shards under a cap, if one server has them; else the service."""
+    parts.applier.limiter.counts_in_redis = counts and not parts.redis.is_cluster
+
+
 async def forget_outcomes(parts: Components) -> None:
     """Let the outcomes of finished roots be forgotten, as they are after the retention."""
     for bucket in await find(parts, "acker:*:r????"):
