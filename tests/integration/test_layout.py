@@ -28,9 +28,9 @@ async def empty(valkey_url: str) -> AsyncIterator[Components]:
 
 async def plant(parts: Components, layout: int | None) -> None:
     """Leave what a release with another layout leaves: topologies, and its number if it had one."""
-    await everywhere(parts, "SADD", keys.TOPOLOGIES, "orders")
+    await plainly_at(parts, "SADD", keys.TOPOLOGIES, "orders")
     if layout is not None:
-        await everywhere(parts, "SET", keys.LAYOUT, layout)
+        await plainly_at(parts, "SET", keys.LAYOUT, layout)
 
 
 @pytest.mark.parametrize("layout", [None, 1, OWN + 1])
