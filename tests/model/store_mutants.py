@@ -215,7 +215,7 @@ IN_TICK: list[Rule] = [
     ("a walk remembers the earliest deadline of its pieces", "if found and (not earliest or found < earliest) then earliest = found end", "earliest = found", TICK + "test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces"),
     ("a walk renews the backstop", "      set_backstop_ttl(call, call.base .. 'r' .. bucket)\n      set_backstop_ttl", "      set_backstop_ttl", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
     ("a record that is overdue is read whole", "if not deadline or call.now > deadline then\n", "if not deadline then\n", TICK + "test_one_tick_ends_all_that_is_overdue"),
-    ("an expired outcome is removed", "if not expiry then expired[#expired + 1] = fields[i] end", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_does_not_count_again"),
+    ("an expired outcome is removed", "if not expiry then expired[#expired + 1] = fields[i] end", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_calls_for_no_sweep"),
     ("a bucket of outcomes is scored by the last expiry", "(not latest or expiry > latest)", "(not latest or expiry < latest)", SWEEPING + "test_a_bucket_of_outcomes_is_removed_with_the_last_of_them"),
     ("a root that timed out is scored by its expiry", "    return nil, call.marker_expiry\n", "    return nil\n", SLICES + "test_the_outcome_of_a_root_that_timed_out_is_forgotten_too"),
     ("a sweep that goes on makes the tick go on", "local more = is_sweeping or", "local more =", SWEEPING + "test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline"),
@@ -223,12 +223,13 @@ IN_TICK: list[Rule] = [
 
 IN_SWEEP: list[Rule] = [
     ("all outcomes of a bucket are not all of it", "if #root_ids == size then", "if true then", SLICES + "test_the_tick_removes_the_outcomes_of_an_overfull_bucket"),
-    ("what is removed is counted", "    call.removed = call.removed + #root_ids\n", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_does_not_count_again"),
+    ("what is removed is counted", "    call.removed = call.removed + #root_ids\n", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_calls_for_no_sweep"),
     ("a sweep waits until it is worth its while", "and expired - removed >= kept then", "then", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
     ("roots count as kept", "local kept = written - expired + count_records(call)", "local kept = written - expired", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
     ("outcomes count as kept", "local kept = written - expired + count_records(call)", "local kept = count_records(call)", SWEEPING + "test_outcomes_that_have_to_be_kept_count_like_roots"),
     ("what is left is looked at again", "if next_expiry or left > 0 then", "if next_expiry then", SWEEPING + "test_it_is_looked_again_as_long_as_expired_outcomes_are_left"),
     ("nothing is looked at when nothing is left", "      redis.call('ZREM', call.due_key, SWEEP)\n", "", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("an overfull bucket is left to be scanned", "if size > OVERFULL or size > 0", "if size > 0", SWEEPING + "test_an_overfull_bucket_is_left_to_be_scanned_in_parts"),
     ("a step is bounded", "or size > 0 and budget <= 0 then", "then", SWEEPING + "test_a_step_leaves_buckets_beyond_its_bound_to_the_tick"),
     ("a record is no outcome", "if not is_record(raw) and not expiry_of", "if not expiry_of", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
     ("an outcome that has not expired stays", "if not is_record(raw) and not expiry_of(call, raw) then", "if not is_record(raw) then", SWEEPING + "test_a_sweep_leaves_outcomes_that_have_not_expired"),

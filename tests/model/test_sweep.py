@@ -1,6 +1,8 @@
 """The tick removes expired outcomes by sweeps of all buckets, once as many have expired as the shard has to keep."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from acker_protocol.operations import Init
@@ -159,16 +161,15 @@ def test_a_slice_number_that_is_needed_again_makes_a_sweep_come_early(store: Dri
     assert [store.root(root).state.value for root in range(1_086, 1_090)] == ["N", "N", "N", "F"]
 
 
-def test_what_the_tick_removes_for_a_deadline_does_not_count_again(store: DrivenStore) -> None:
+def test_what_the_tick_removes_for_a_deadline_calls_for_no_sweep(store: DrivenStore) -> None:
     store.apply([Init(root_id=root, spout_task="s", ack_val=1, message_timeout_ms=100) for root in range(1, 4)], None)
     emit(store, [10])
     store.advance(101)
     store.tick()
     store.advance(2 * RETENTION_MS)
     store.tick()
-    assert swept(store, "removed") == 3
     assert kept(store, range(1, 11)) == {10}
-    assert next_look_ms(store) is None
+    assert (swept(store, "removed"), swept(store, "until"), next_look_ms(store)) == (3, None, None)
 
 
 def test_a_bucket_of_outcomes_is_removed_with_the_last_of_them(store: DrivenStore) -> None:
@@ -190,3 +191,37 @@ def test_a_sweep_leaves_outcomes_that_have_not_expired(store: DrivenStore) -> No
     store.advance(RETENTION_MS)
     store.tick()
     assert kept(store, range(1, 5_000)) == {10, 4_097}
+
+
+def test_an_overfull_bucket_is_left_to_be_scanned_in_parts(driven_url: str) -> None:
+    """One bucket has all roots: the sweep reads none of it, and the tick removes its outcomes part by part."""
+    store = DrivenStore(driven_url, replace(CONFIGURATION, buckets=1), window_ms=10_000)
+    emit(store, range(1, 1_001))
+    inits = [Init(root_id=root, spout_task="s", ack_val=0, outstanding=0) for root in range(2_000, 4_000)]
+    store.apply(inits, None)
+    store.advance(2 * RETENTION_MS)
+    size = int(store.command("HLEN", store.base + "r\0\0\0\0"))
+    assert store.ask("acker_tick_v1", store.settings, 2_000)[2:] == [b"0"]
+    assert int(store.command("HLEN", store.base + "r\0\0\0\0")) == size == 3_000
+    cursor, sizes = b"0", [size]
+    while len(sizes) == 1 or cursor != b"0":
+        _, cursor, _ = store.ask("acker_walk_v1", store.settings, 0, cursor, "")
+        sizes.append(int(store.command("HLEN", store.base + "r\0\0\0\0")))
+    assert sizes[-1] == 1_000
+    assert len(sizes) > 3
+    assert all(before - after <= 1_500 for before, after in pairwise(sizes))
+    store.close()
+
+
+def test_a_topology_with_a_huge_bucket_is_failed_part_by_part(driven_url: str) -> None:
+    store = DrivenStore(driven_url, replace(CONFIGURATION, buckets=1), window_ms=10_000)
+    emit(store, range(1, 4_001))
+    sizes, more = [4_000], 1
+    while more:
+        [more] = store.ask("acker_fail_all_v1", store.settings, 1)
+        sizes.append(int(store.counts()[0]["s"]))
+    assert sizes[-1] == 0
+    assert len(sizes) > 4
+    assert all(before - after <= 1_500 for before, after in pairwise(sizes))
+    assert len(store.mailbox()) == 4_000
+    store.close()
