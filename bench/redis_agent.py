@@ -32,7 +32,7 @@ _CONFIGURATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is measured; ``sweep_s`` is how long the tick is watched, and the outcomes are forgotten meanwhile."""
+    """What is measured; ``sweep_s`` is how long the tick is watched at least while it forgets outcomes."""
 
     port: int
     pending: int
@@ -55,7 +55,6 @@ class Agent:
             retention_ms=task.retention_ms,
         )
         self._at = direct.make(self._server, configuration)
-        self._idle = 0.0
 
     def fill(self) -> dict[str, float]:
         """Emit all roots that stay pending; gives bytes and CPU µs for each."""
@@ -63,14 +62,24 @@ class Agent:
         for start in range(0, pending, FILL):
             redis_s += self._at.run(self._at.prepare(Trees(min(FILL, pending - start)).inits()), "p").redis_s
         grown = self._at.used_memory() - before
-        self._idle = self._ticking() / self._task.sweep_s
         return {"bytes": grown / pending, "fill": redis_s / pending * 1e6}
 
-    def round(self, count: int) -> dict[str, float]:
-        """Emit roots with message ids, ack an edge of each and then the last one, by edge ids; CPU µs an operation.
+    def forget(self) -> dict[str, float]:
+        """End a tenth more roots than are pending, and give the CPU µs that it takes to forget the outcome of each.
 
-        ``sweep`` is what the tick, and Redis itself, take to forget the outcome of one root.
+        So many expired outcomes make the present code remove them; an earlier one lets keys expire.
         """
+        idle_s, ended = self._ticking(), self._task.pending * 11 // 10
+        for start in range(0, ended, FILL):
+            trees = Trees(min(FILL, ended - start))
+            for columns, word in ((trees.inits(), "p"), (trees.acks(), "p"), (trees.last_acks(), "a")):
+                self._at.run(self._at.prepare(columns), word)
+            self._at.forget("stream")
+        time.sleep(2 * self._task.retention_ms / 1_000)
+        return {"sweep": max(0.0, self._ticking() - idle_s) / ended * 1e6}
+
+    def round(self, count: int) -> dict[str, float]:
+        """Emit roots with message ids, ack an edge of each and then the last one, by edge ids; CPU µs an operation."""
         trees, names = Trees(count), [f"order {number:06}" for number in range(count)]
         taken = {}
         for name, word, columns in (
@@ -81,8 +90,6 @@ class Agent:
             if name != "an init":
                 columns.records["edge_id"] = columns.records["ack_val"]
             taken[name] = self._at.run(self._at.prepare(columns), word).redis_s / count * 1e6
-        idle_s = self._idle * self._task.sweep_s
-        taken["sweep"] = max(0.0, self._ticking() - idle_s) / count * 1e6
         self._at.forget("stream")
         return taken
 
@@ -113,11 +120,11 @@ def _configuration(**fields: int) -> Any:
 
 
 def main() -> None:
-    """Answer commands until there are no more: ``fill``, or a number of roots for a round."""
+    """Answer commands until there are no more: ``fill``, ``forget``, or a number of roots for a round."""
     agent = Agent(Task(**json.loads(sys.argv[1])))
     for line in sys.stdin:
         command = line.strip()
-        print(json.dumps(agent.fill() if command == "fill" else agent.round(int(command))), flush=True)
+        print(json.dumps(agent.round(int(command)) if command.isdigit() else getattr(agent, command)()), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Measures what an init, an ack and a last ack take of Redis's processor, beside the code of an earlier commit.
 
-Inits have message ids and acks edge ids; a last ack has with it what the tick takes to forget its root.
+Inits have message ids and acks edge ids; a last ack has with it what it takes to forget its root: measured once, over
+as many roots as are pending, because the tick removes outcomes by so many.
 """
 
 import contextlib
@@ -108,6 +109,7 @@ def level(
         for name, (agent, _) in agents.items():
             filled = agent.ask("fill")
             taken[f"bytes{name}"] = [filled["bytes"]] * sizes.rounds
+            taken[f"sweep{name}"] = [agent.ask("forget")["sweep"]] * sizes.rounds
         for _ in range(sizes.rounds):
             next(rounds, None)
             for name, (agent, server) in agents.items():
@@ -119,9 +121,8 @@ def level(
 
 def _round(result: dict[str, float], code: str, taken: Taken) -> None:
     for operation in OPERATIONS:
-        swept = result["sweep"] if operation == "a last ack" else 0.0
+        swept = taken[f"sweep{code}"][0] if operation == "a last ack" else 0.0
         taken[operation + code].append(result[operation] + swept)
-    taken["sweep" + code].append(result["sweep"])
 
 
 def _plain(server: Member, count: int) -> float:

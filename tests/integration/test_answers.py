@@ -2,8 +2,10 @@
 
 import pytest
 from acker_protocol.errors import MEDIA_TYPE
+from acker_service.components import Components
 
 from tests.support.caller import Caller, ack, compact_ack, compact_init, fail, init, reset_timeout
+from tests.support.redis_side import let_redis_count
 
 pytestmark = pytest.mark.anyio
 
@@ -164,7 +166,11 @@ async def test_room_under_a_cap_goes_to_inits_in_the_order_given(call: Caller) -
     assert (await call.spout())["pending"] == 3
 
 
-async def test_room_under_a_cap_is_one_for_all_shards(call: Caller) -> None:
+@pytest.mark.parametrize("counts_in_redis", [True, False], ids=["counted in Redis", "read before"])
+async def test_room_under_a_cap_is_one_for_all_shards(
+    call: Caller, parts: Components, *, counts_in_redis: bool
+) -> None:
+    let_redis_count(parts, counts=counts_in_redis)
     await call.put(max_spout_pending=3)
     words = await call.words(*(init(root, E) for root in range(1, 6)))
     assert sorted(words) == ["max_spout_pending"] * 2 + ["pending"] * 3

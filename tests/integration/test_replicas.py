@@ -1,5 +1,6 @@
 """Two replicas of the service on one store: what one does holds on the other."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 import anyio
@@ -60,6 +61,24 @@ async def test_a_cap_is_kept_when_inits_alternate(pair: Pair) -> None:
     assert await pair[1].word(ack(10, 9)) == "acked"
     words = [await pair[root % 2].word(init(root, 9)) for root in range(30, 34)]
     assert words == ["pending"] + ["max_spout_pending"] * 3
+
+
+async def test_a_cap_is_never_exceeded_though_both_emit_at_once(pair: Pair) -> None:
+    """Inits of batches and single ones, over all shards, at the same moment on both."""
+    await pair[0].put(max_spout_pending=10)
+    words = dict[int, str]()
+
+    async def emit(replica: Caller, first: int) -> None:
+        roots = range(first, first + 4)
+        words.update(zip(roots, await replica.words(*[init(root, 9) for root in roots]), strict=True))
+        words[first + 4] = await replica.word(init(first + 4, 9))
+
+    async with anyio.create_task_group() as group:
+        for turn in range(30):
+            group.start_soon(emit, pair[turn % 2], 10 + 5 * turn)
+    counted = Counter(words.values())
+    assert counted == {"pending": 10, "max_spout_pending": 140}
+    assert (await pair[0].show())["pending"] == 10
 
 
 async def test_a_cap_is_in_force_at_once_on_the_other(pair: Pair) -> None:

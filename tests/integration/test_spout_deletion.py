@@ -19,7 +19,7 @@ from tests.support.redis_side import call as ask_key
 pytestmark = pytest.mark.anyio
 
 E, F = 0xE1, 0xE2
-OF_A_SHARD = ("pending", "unread", "heads", "tips", "counts", "gone", "used")
+OF_A_SHARD = ("sweep", "pending", "unread", "heads", "tips", "counts", "gone", "used")
 OF_A_BUCKET = ("r", "x")
 OF_A_SET = ("s0:", "s1:", "n0:", "n1:")
 OF_A_SPOUT_TASK = ("m", "retry", "tries", "d")

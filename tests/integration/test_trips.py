@@ -20,7 +20,7 @@ from acker_service.topologies.callback import Webhook, register_callback
 
 from tests.support.caller import Caller, init
 from tests.support.receivers import Planned, Receiver, served
-from tests.support.redis_side import at, everywhere
+from tests.support.redis_side import at, everywhere, let_redis_count
 from tests.support.tasks import delivery_supervisor
 from tests.support.trips import Trips, command_counts, counted
 from tests.support.waiting import eventually
@@ -300,9 +300,13 @@ async def test_an_idle_worker_leaves_the_lease_to_another(delivery: Delivery) ->
     await eventually(free, within=5)
 
 
-async def test_a_capped_init_of_one_shard_takes_two_round_trips_and_reads_one_field(
-    call: Caller, parts: Components, trips: Trips, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("counts_in_redis", [True, False], ids=["counted in Redis", "read before"])
+async def test_a_capped_init_of_one_shard_takes_two_round_trips_at_most_and_reads_one_field(
+    call: Caller, parts: Components, trips: Trips, monkeypatch: pytest.MonkeyPatch, *, counts_in_redis: bool
 ) -> None:
+    """One round trip if Redis adds up what is pending."""
+    let_redis_count(parts, counts=counts_in_redis)
+    reads = int(not parts.applier.limiter.counts_in_redis)
     fields, execute_each = list[int](), parts.redis.execute_each
 
     async def counting(calls: Sequence[Call[Any]]) -> list[Any]:
@@ -317,9 +321,10 @@ async def test_a_capped_init_of_one_shard_takes_two_round_trips_and_reads_one_fi
     trips.clear()
     fields.clear()
     assert await one.word(init(2, 9)) == "pending"
-    assert trips.found == [("acker_pending_v1",), ("acker_apply_v2",)]
+    assert trips.found == [("acker_pending_v1",)] * reads + [("acker_apply_v2",)]
     after = await command_counts(parts)
-    assert (after["fcall"] - before["fcall"], fields) == (2, [1])
+    assert (after["fcall"] - before["fcall"], fields) == (1 + reads, [1] * reads)
+    assert after.get("hmget", 0) - before.get("hmget", 0) == 1
     assert after.get("hgetall", 0) == before.get("hgetall", 0)
     assert await one.word(init(3, 9)) == "max_spout_pending"
 

@@ -38,6 +38,7 @@ REPEATS = "tests/integration/test_idempotency.py::"
 ROOTS = "tests/integration/test_roots.py::"
 SLICES = "tests/model/test_slices.py::"
 SPOUTS = "tests/integration/test_spouts.py::"
+SWEEPING = "tests/model/test_sweep.py::"
 STAMPS = "tests/integration/test_stamps.py::"
 TABLE = "tests/model/test_table.py::"
 TICK = "tests/model/test_tick.py::"
@@ -138,8 +139,10 @@ IN_REQUESTS: list[Rule] = [
     ("a repeat is answered as one", "return '=' .. run(call", "return '+' .. run(call", REPEATS + "test_a_batch_over_several_shards_is_repeated_in_all_of_them"),
     ("a repeat is not applied", "      return replay_operation(call, root, op, kind)\n", "      return apply_operation(call, root, op, kind)\n", REPEATS + "test_a_repeated_ack_is_applied_once"),
     ("the room that is left goes on to the next shard", "    reply[2] = write_free_slots(call.free_slots)\n", "    reply[2] = args[3]\n", "tests/integration/test_answers.py::test_room_under_a_cap_is_one_for_all_shards"),
+    ("a cap counts what is pending in all shards", "for shard = 0, shards - 1 do", "for shard = 0, 0 do", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
+    ("what is pending is taken off a cap", "call.free_slots[some[i]] - (pending or 0)", "call.free_slots[some[i]]", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
     ("a call that Redis refuses for memory takes no inits", "return version(key, base, args, true)", "return version(key, base, args, false)", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
-    ("for a replica of the release before acks begin trees without a bound", "call.store_full, call.spouts = store_full, REGISTERED", "call.store_full, call.spouts, call.max_early = store_full, REGISTERED, 1", EARLY + "test_replicas_of_the_release_before_begin_trees_without_a_bound_and_they_are_counted[acker_apply_full_v1]"),
+    ("for a replica of the release before acks begin trees without a bound", "call.store_full, call.spouts, call.free_slots = store_full, REGISTERED, read", "call.max_early, call.store_full, call.spouts, call.free_slots = 1, store_full, REGISTERED, read", EARLY + "test_replicas_of_the_release_before_begin_trees_without_a_bound_and_they_are_counted[acker_apply_full_v1]"),
     ("a call with inits is refused when memory is full", "redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))", "register_on_shard('acker_apply_v2', with_memory(apply_v2))", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
 ]
 
@@ -157,8 +160,11 @@ IN_BUCKETS: list[Rule] = [
     ("a slice begins when the one before ends", "call.now >= call.slice_end or", "", SLICES + "test_an_outcome_is_forgotten_though_others_follow"),
     ("a changed retention begins a slice", " or call.slice_retention ~= call.retention then", " then", SLICES + "test_an_outcome_keeps_its_expiry_when_the_retention_becomes_longer"),
     ("a changed retention begins a slice", " or call.slice_retention ~= call.retention then", " then", SLICES + "test_an_outcome_keeps_its_expiry_when_the_retention_becomes_shorter"),
-    ("a number is used again only once its outcomes are removed", "return not first[2] or tonumber(first[2]) > expiry", "return true", SLICES + "test_an_outcome_that_was_not_removed_yet_is_not_remembered_again_by_a_later_slice"),
-    ("a number is used again", "return not first[2] or tonumber(first[2]) > expiry", "return false", SLICES + "test_numbers_of_slices_are_used_again_once_the_tick_has_removed_their_outcomes"),
+    ("a number is used again only once its outcomes are removed", "or 0) > expiry then return true end", "or 0) >= 0 then return true end", SLICES + "test_an_outcome_that_was_not_removed_yet_is_not_remembered_again_by_a_later_slice"),
+    ("a number is used again", "or 0) > expiry then return true end", "or 0) < 0 then return true end", SWEEPING + "test_a_slice_number_that_is_needed_again_makes_a_sweep_come_early"),
+    ("a number that is needed brings a sweep", "    redis.call('HSET', key, 'forced', 1)\n", "", SWEEPING + "test_a_slice_number_that_is_needed_again_makes_a_sweep_come_early"),
+    ("it is looked when the outcomes of a slice expire", "    redis.call('ZADD', call.due_key, 'LT', expiry, SWEEP)\n", "", SWEEPING + "test_outcomes_that_have_to_be_kept_count_like_roots"),
+    ("an outcome of the call is not among those before its slice", "counts[i]:find(':', 1, true)", "counts[i]", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
     ("a lower score stays", "'ZADD', call.due_key, 'LT', unpack", "'ZADD', call.due_key, unpack", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
     ("the lowest score of a call is written", "if not score or moment < score then", "if true then", TICK + "test_one_tick_ends_all_that_is_overdue"),
     ("a new bucket gets the backstop", "if redis.call('PEXPIRETIME', key) == -1 then", "if false then", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
@@ -190,7 +196,7 @@ IN_TRANSITIONS: list[Rule] = [
 ]
 
 IN_TICK: list[Rule] = [
-    ("what is over leaves the index", "if not earliest then return redis.call('ZREM', call.due_key, bucket) end", "if not earliest then return end", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
+    ("what is over leaves the index", "if not scan_at then return redis.call('ZREM', call.due_key, bucket) end", "if not scan_at then return end", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
     ("the earliest deadline is the bucket's score", "deadline < earliest) then earliest = deadline end", "deadline > earliest) then earliest = deadline end", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
     ("a tick says how many roots ended", "    call.finished_count = call.finished_count + 1\n", "", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
     ("a tick renews the backstop of a bucket", "    set_backstop_ttl(call, key)\n    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", "    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
@@ -208,11 +214,29 @@ IN_TICK: list[Rule] = [
     ("a walk never scores above those that arrived meanwhile", "'ZADD', call.due_key, 'LT', earliest, bucket)", "'ZADD', call.due_key, earliest, bucket)", TICK + "test_a_root_that_arrives_during_a_walk_is_looked_at_in_time"),
     ("a walk remembers the earliest deadline of its pieces", "if found and (not earliest or found < earliest) then earliest = found end", "earliest = found", TICK + "test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces"),
     ("a walk renews the backstop", "      set_backstop_ttl(call, call.base .. 'r' .. bucket)\n      set_backstop_ttl", "      set_backstop_ttl", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
-    ("a record that is overdue is read whole", "if not deadline or call.now > deadline then deadline", "if not deadline then deadline", TICK + "test_one_tick_ends_all_that_is_overdue"),
-    ("an expired outcome is removed", "if not deadline then expired[#expired + 1] = fields[i] end", "", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
-    ("an outcome is scored by its expiry", "      if deadline and (not earliest or", "      if deadline and is_record(raw) and (not earliest or", SLICES + "test_the_tick_removes_outcomes_that_have_expired_and_no_others"),
-    ("all outcomes of a bucket are not all of it", "if #root_ids == redis.call('HLEN', key) then", "if true then", SLICES + "test_the_tick_removes_the_outcomes_of_an_overfull_bucket"),
-    ("a root that timed out is scored by its expiry", "    return call.marker_expiry\n", "    return nil\n", SLICES + "test_the_outcome_of_a_root_that_timed_out_is_forgotten_too"),
+    ("a record that is overdue is read whole", "if not deadline or call.now > deadline then\n", "if not deadline then\n", TICK + "test_one_tick_ends_all_that_is_overdue"),
+    ("an expired outcome is removed", "if not expiry then expired[#expired + 1] = fields[i] end", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_calls_for_no_sweep"),
+    ("a bucket of outcomes is scored by the last expiry", "(not latest or expiry > latest)", "(not latest or expiry < latest)", SWEEPING + "test_a_bucket_of_outcomes_is_removed_with_the_last_of_them"),
+    ("a root that timed out is scored by its expiry", "    return nil, call.marker_expiry\n", "    return nil\n", SLICES + "test_the_outcome_of_a_root_that_timed_out_is_forgotten_too"),
+    ("a sweep that goes on makes the tick go on", "local more = is_sweeping or", "local more =", SWEEPING + "test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline"),
+]
+
+IN_SWEEP: list[Rule] = [
+    ("all outcomes of a bucket are not all of it", "if #root_ids == size then", "if true then", SLICES + "test_the_tick_removes_the_outcomes_of_an_overfull_bucket"),
+    ("what is removed is counted", "    call.removed = call.removed + #root_ids\n", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_calls_for_no_sweep"),
+    ("a sweep waits until it is worth its while", "and expired - removed >= kept then", "then", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("roots count as kept", "local kept = written - expired + count_records(call)", "local kept = written - expired", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("outcomes count as kept", "local kept = written - expired + count_records(call)", "local kept = count_records(call)", SWEEPING + "test_outcomes_that_have_to_be_kept_count_like_roots"),
+    ("what is left is looked at again", "if next_expiry or left > 0 then", "if next_expiry then", SWEEPING + "test_it_is_looked_again_as_long_as_expired_outcomes_are_left"),
+    ("nothing is looked at when nothing is left", "      redis.call('ZREM', call.due_key, SWEEP)\n", "", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("an overfull bucket is left to be scanned", "if size > OVERFULL or size > 0", "if size > 0", SWEEPING + "test_an_overfull_bucket_is_left_to_be_scanned_in_parts"),
+    ("a step is bounded", "or size > 0 and budget <= 0 then", "then", SWEEPING + "test_a_step_leaves_buckets_beyond_its_bound_to_the_tick"),
+    ("a record is no outcome", "if not is_record(raw) and not expiry_of", "if not expiry_of", SWEEPING + "test_expired_outcomes_are_removed_once_they_are_as_many_as_what_is_kept"),
+    ("an outcome that has not expired stays", "if not is_record(raw) and not expiry_of(call, raw) then", "if not is_record(raw) then", SWEEPING + "test_a_sweep_leaves_outcomes_that_have_not_expired"),
+    ("a bucket that is empty leaves the index", "remove_outcomes(call, key, root_ids, size) then redis", "remove_outcomes(call, key, root_ids, size) and false then redis", SWEEPING + "test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline"),
+    ("a sweep that was left begins anew", "if not cursor or call.now - tonumber(stepped) > STEP_WITHIN_MS then", "if not cursor then", SWEEPING + "test_a_sweep_that_nobody_goes_on_with_begins_anew"),
+    ("a sweep goes on where it was", "if not cursor or call.now", "if true or call.now", SWEEPING + "test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline"),
+    ("after a sweep numbers of slices can be used again", "'until', began,", "'until', 0,", SWEEPING + "test_a_slice_number_that_is_needed_again_makes_a_sweep_come_early"),
 ]
 
 IN_MAILBOX: list[Rule] = [
@@ -433,7 +457,7 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("delivery/worker.py", "a worker wakes for the retry of what it settled", "known = retries if claimed.due_ms is None else [*retries, claimed.due_ms]", "known = [] if claimed.due_ms is None else [claimed.due_ms]", TRIPS + "test_a_retry_takes_three_and_one_look_for_what_else_is_due"),
     ("delivery/worker.py", "a receiver that is left alone costs nothing", "            await self.sleep(min(IDLE_S, pause.backoff_s))\n", "            await self._wait(pause.backoff_s)\n", TRIPS + "test_a_receiver_that_is_left_alone_costs_no_round_trips"),
     ("delivery/worker.py", "the time since its reading counts", " + int((time.monotonic() - self.read_s) * 1_000)", "", "tests/unit/service/delivery/test_worker.py::test_a_clock_that_was_read_once_goes_on"),
-    ("operations/pending_limit.py", "a capped init counts its own spout task alone", "read_pending([*pending])", "read_pending([*pending, 7, 8])", TRIPS + "test_a_capped_init_of_one_shard_takes_two_round_trips_and_reads_one_field"),
+    ("operations/pending_limit.py", "a capped init counts its own spout task alone", "read_pending([*pending])", "read_pending([*pending, 7, 8])", TRIPS + "test_a_capped_init_of_one_shard_takes_two_round_trips_at_most_and_reads_one_field"),
     ("operations/pending_limit.py", "a full mailbox is no room", "mailbox_full=index in full", "mailbox_full=False", NARROW + "test_inits_are_refused_until_completions_were_released"),
 ]
 
@@ -448,6 +472,7 @@ MUTANTS = [
         ("fast_path", IN_FAST_PATH),
         ("requests", IN_REQUESTS),
         ("transitions", IN_TRANSITIONS),
+        ("sweep", IN_SWEEP),
         ("tick", IN_TICK),
         ("mailbox", IN_MAILBOX),
         ("roots", IN_ROOTS),

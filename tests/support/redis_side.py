@@ -24,6 +24,12 @@ async def at(parts: Components, command: str, key: str | bytes, *args: Argument)
     return await parts.redis.execute(Call(key=where, name=command, command=full, decode=_raw, confirm=False))
 
 
+async def on_server_of(parts: Components, key: str, *command: Argument) -> Any:
+    """Run a plain command on the server that a key belongs to; needs no library there, unlike `at`."""
+    node = await parts.redis._slot_map.of(key)
+    return await node.command(*command)
+
+
 async def call(parts: Components, function: str, keys: Sequence[str], *args: Argument) -> Any:
     """Call a function of the library and give its reply as it is."""
     return await parts.redis.execute(fcall(function, tuple(keys), *args, decode=_raw))
@@ -44,6 +50,11 @@ async def find(parts: Components, pattern: str) -> list[str]:
     """Give the keys that match; bytes that are no UTF-8 stand there as lone surrogates."""
     names = [key for keys in await everywhere(parts, "KEYS", pattern) for key in keys]
     return [name.decode(errors="surrogateescape") for name in names]
+
+
+def let_redis_count(parts: Components, *, counts: bool) -> None:
+    """Let Redis add up the pending roots of all shards under a cap, if one server has them; else the service."""
+    parts.applier.limiter.counts_in_redis = counts and not parts.redis.is_cluster
 
 
 async def forget_outcomes(parts: Components) -> None:

@@ -17,6 +17,7 @@ from acker_service.redis import config_functions, mailbox_functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.mailbox_functions import OldestEntries
 from acker_service.topologies.callback import CallbackStatus
+from acker_service.topologies.config import ROOTS_PER_BUCKET
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout, SpoutRegistry
@@ -34,6 +35,12 @@ WAIT_S = 1.0
 
 MAX_SPOUT_TASKS = 1_000
 """Spout tasks of a topology whose backlogs are read at most."""
+
+MAX_ROOTS_PER_BUCKET = 128
+"""Pending roots in each bucket, on average, from which on a warning says that a topology has too few buckets.
+
+That is four times as many as take the least memory; with their outcomes they come near the most of a small hash.
+"""
 
 Memory = tuple[int, int]
 """Bytes that a server uses, and its limit in bytes; 0 is no limit."""
@@ -82,6 +89,7 @@ class StoreMonitor:
         self._redis, self._registry, self._stats, self._backlogs = redis, registry, stats, backlogs
         self._latest: tuple[float, StoreSnapshot] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._crowded: set[str] = set()
 
     async def refresh(self) -> StoreSnapshot:
         """Take a snapshot, as far as servers answer. Raises `StoreUnavailable` if none does."""
@@ -127,8 +135,22 @@ class StoreMonitor:
         with contextlib.suppress(ServiceError):
             topology = await self._registry.get(name)
             counts = await self._stats.read(topology)
+            self._warn_of_few_buckets(topology, counts.pending.total())
             return topology, replace(counts, backlogs=await self._backlogs.read(topology, counts))
         return None
+
+    def _warn_of_few_buckets(self, topology: Topology, pending: int) -> None:
+        """Log once that a topology has too few buckets, and again only if it had enough meanwhile."""
+        buckets = topology.config.buckets * topology.config.shards
+        if pending < buckets * MAX_ROOTS_PER_BUCKET // 2:
+            self._crowded.discard(topology.name)
+        elif pending >= buckets * MAX_ROOTS_PER_BUCKET and topology.name not in self._crowded:
+            self._crowded.add(topology.name)
+            _log.warning(
+                "topology %s keeps %d pending roots in %d buckets, which takes more memory and time than it has to: "
+                "set ACKER_BUCKETS to %d or more and create the topology again (docs/more-ackers.md)",
+                *(topology.name, pending, buckets, pending // topology.config.shards // ROOTS_PER_BUCKET),
+            )
 
     async def _refresh_quietly(self) -> None:
         try:

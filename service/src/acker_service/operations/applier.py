@@ -126,7 +126,7 @@ class Applier:
     ) -> None:
         self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
         self._max_early = max_early
-        self.batcher, self._limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
+        self.batcher, self.limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
         """Apply a request.
@@ -224,7 +224,7 @@ class Applier:
         requests = request.shard_requests(parts, topology, indexes)
         if (topology.config.max_spout_pending is not None or full) and indexes:
             by_shard = {part.shard: part for part in parts}
-            async for shard, result in self._limiter.apply(topology, indexes, requests, function, limits, full):
+            async for shard, result in self.limiter.apply(topology, indexes, requests, function, limits, full):
                 if isinstance(result, Applied):
                     results[shard] = (by_shard[shard], result)
             return

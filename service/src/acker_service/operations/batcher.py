@@ -5,7 +5,7 @@ request keeps its own key and its own result; Redis applies them one after the o
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -142,14 +142,11 @@ class ApplyBatcher:
 
     async def _apply(self, calls: Sequence[_PendingCall]) -> list[AppliedRequests | Exception]:
         """Make the calls; those that Redis has no memory for as the function that begins no roots."""
-        first_calls = [call.call(call.function) for call in calls]
-        replies = await self._redis.execute_some(first_calls)
-        if full := [index for index, reply in enumerate(replies) if isinstance(reply, StoreFull)]:
-            without_new_roots = [calls[index].call(apply_functions.apply_without_new_roots) for index in full]
-            retried = await self._redis.execute_some(without_new_roots)
-            for index, reply in zip(full, retried, strict=True):
-                replies[index] = reply
-        return replies
+        return await _execute_or_refuse_new_roots(
+            self._redis,
+            [call.call(call.function) for call in calls],
+            lambda index: calls[index].call(apply_functions.apply_without_new_roots),
+        )
 
 
 def _round_trips(calls: Iterable[_PendingCall]) -> Iterator[list[_PendingCall]]:
@@ -162,6 +159,36 @@ def _round_trips(calls: Iterable[_PendingCall]) -> Iterator[list[_PendingCall]]:
         round_trip.append(call)
         size += call.size
     yield round_trip
+
+
+async def _execute_or_refuse_new_roots(
+    redis: RedisClient,
+    calls: Sequence[Call[AppliedRequests]],
+    without_new_roots: Callable[[int], Call[AppliedRequests]],
+) -> list[AppliedRequests | Exception]:
+    replies = await redis.execute_some(calls)
+    if full := [index for index, reply in enumerate(replies) if isinstance(reply, StoreFull)]:
+        retried = await redis.execute_some([without_new_roots(index) for index in full])
+        for index, reply in zip(full, retried, strict=True):
+            replies[index] = reply
+    return replies
+
+
+async def apply_each_or_refuse_new_roots(
+    redis: RedisClient,
+    function: ApplyFunction,
+    places: Sequence[tuple[str, Stamp]],
+    args: Sequence[ApplyArgs],
+) -> list[AppliedRequests | Exception]:
+    """Call an apply function on shards, by key and stamp, in one round trip; gives the reply or the error of each.
+
+    Where Redis has no memory for a call, the function that begins no roots applies all the rest of it.
+    """
+    return await _execute_or_refuse_new_roots(
+        redis,
+        [function(*own).at(*place) for place, own in zip(places, args, strict=True)],
+        lambda index: apply_functions.apply_without_new_roots(*args[index]).at(*places[index]),
+    )
 
 
 async def apply_or_refuse_new_roots(

@@ -19,6 +19,7 @@ FILES = (
     "operations",
     "fast_path",
     "requests",
+    "sweep",
     "tick",
     "mailbox",
     "delivery",

@@ -21,6 +21,9 @@ _CHECKS = {
 }
 
 
+ROOTS_PER_BUCKET = 32
+"""Roots in a small hash, pending and finished ones together, that take the least memory."""
+
 BUCKETS = 16_384
 """Small hashes of a shard by default: enough for about 520,000 roots a shard at the lowest memory a root."""
 

@@ -2,7 +2,7 @@
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
   test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, completions,
-  transitions, operations, fast_path, requests, tick, mailbox, delivery, dead, roots, topologies, removal.
+  transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots, topologies, removal.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -18,8 +18,10 @@
     r<b>      hash    bucket b (4 raw bytes) of roots: root id (8 raw bytes) -> record (record.lua) or, of a finished root,
                       marker (buckets.lua); TTL 21 days as a backstop
     x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure
-    due       zset    bucket (4 raw bytes) -> earliest deadline or expiry in it; a hint when to look, the record decides
+    due       zset    bucket (4 raw bytes) -> earliest deadline in it, or the time to remove its outcomes; a hint when to
+                      look, the record decides. SWEEP (buckets.lua) -> when to look whether to sweep
     slices    string  when outcomes expire (buckets.lua)
+    sweep     hash    the sweep of expired outcomes (sweep.lua)
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
                             of the request were refused
     n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that.
@@ -61,7 +63,7 @@
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
-local VERSION = 9
+local VERSION = 10
 local LAYOUT = 2
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000

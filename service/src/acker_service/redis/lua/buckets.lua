@@ -5,24 +5,30 @@
 
   A marker is 3 * slice + outcome (0 acked, 1 failed, 2 timed out), in decimal: one byte in a small hash. A slice is one
   retention long; its outcomes are stored to the end of the retention after it. The key `slices` says when the outcomes
-  of each slice expire: number of the present slice B, end of it I5, its retention I4, then the expiry of each slice
-  number I5 (milliseconds since 2020-01-01). A changed retention begins a new slice, so that each outcome keeps the
-  expiry that it was written with. The tick removes expired markers.
+  of each slice expire: number of the present slice B, end of it I5, its retention I4, then for each slice number the
+  expiry I5 of its outcomes and the number I6 of all outcomes that were written before it (times in milliseconds since
+  2020-01-01). A changed retention begins a new slice, so that each outcome keeps the expiry that it was written with.
 
-  Every bucket stands in the deadline index no later than the first deadline and the first expiry in it. So a slice
-  number can be used again once the lowest score in the index is past its expiry: no marker with this number is left.
-  (A bucket that scan_bucket has not scanned to its end may stand there later, by its lease.)
+  Every bucket that is not empty stands in the deadline index, no later than the first deadline in it. An outcome does
+  not move it there: the tick removes expired markers when it comes for a deadline, or by a sweep of all buckets
+  (sweep.lua). A slice number is used again once a sweep that began after its expiry is over: no marker with this number
+  is left. (A sweep leaves an overfull bucket to scan_bucket, which may end later.)
 ]]
 
 local EPOCH = 1577836800000
 local LONGEST_MARKER = 3
 
-local pack_bucket, bucket_number, score_bucket, write_scores, pack_outcome, read_marker
+-- The member of the deadline index that says when to look whether a sweep is worth its while; no bucket has its number.
+local SWEEP = '\255\255\255\255'
+local SLICES = 42
+
+local pack_bucket, bucket_number, score_bucket, write_scores, pack_outcome, read_marker, read_slices, read_slice
+local outcomes_written
 
 do
-  local SLICES = 42
+  local HEADER_BYTES, SLICE_BYTES = 10, 11
   local PAIRS_PER_CALL = 1000
-  local OUTCOME_BY_NUMBER = { [0] = 'A', 'F', 'T' }
+  local OUTCOME_BY_NUMBER, NUMBER_BY_OUTCOME = { [0] = 'A', 'F', 'T' }, { A = 0, F = 1, T = 2 }
 
   function pack_bucket(number)
     return struct.pack('>I4', tonumber(number))
@@ -62,41 +68,60 @@ do
   end
 
   -- Reads the key `slices`, once a call.
-  local function read_slices(call)
-    if call.slice_expiries then return end
-    local raw, pos = redis.call('GET', call.base .. 'slices'), nil
-    call.slice_expiries = {}
-    if not raw then return end
-    call.slice, call.slice_end, call.slice_retention, pos = struct.unpack('>BI5I4', raw)
+  function read_slices(call)
+    if call.slices then return end
+    call.slices = redis.call('GET', call.base .. 'slices') or ''
+    if call.slices == '' then return end
+    call.slice, call.slice_end, call.slice_retention = struct.unpack('>BI5I4', call.slices)
     call.slice_end = call.slice_end + EPOCH
-    for number = 0, SLICES - 1 do
-      call.slice_expiries[number], pos = struct.unpack('>I5', raw, pos)
+  end
+
+  -- Gives the time at which the outcomes of a slice number expire, and how many were written before it.
+  function read_slice(call, number)
+    if call.slices == '' then return EPOCH, 0 end
+    local expiry, before = struct.unpack('>I5I6', call.slices, HEADER_BYTES + number * SLICE_BYTES + 1)
+    return expiry + EPOCH, before
+  end
+
+  -- Gives how many outcomes were written before this call: as many as completions were counted.
+  function outcomes_written(call)
+    local counts, written = redis.call('HGETALL', call.base .. 'counts'), 0
+    for i = 1, #counts, 2 do
+      if counts[i]:find(':', 1, true) then written = written + tonumber(counts[i + 1]) end
     end
+    return written
   end
 
-  -- Gives the time at which the outcomes of a slice number expire.
-  local function slice_expiry(call, number)
-    return (call.slice_expiries[number] or 0) + EPOCH
-  end
-
-  -- Whether all markers that expired at this time are removed.
+  -- Whether all markers that expired at this time are removed. Else the next sweep has to come, however little it finds.
   local function is_swept(call, expiry)
-    local first = redis.call('ZRANGE', call.due_key, 0, 0, 'WITHSCORES')
-    return not first[2] or tonumber(first[2]) > expiry
+    local key = call.base .. 'sweep'
+    if expiry == EPOCH or tonumber(redis.call('HGET', key, 'until') or 0) > expiry then return true end
+    redis.call('HSET', key, 'forced', 1)
+    redis.call('ZADD', call.due_key, call.now, SWEEP)
+    return false
   end
 
   -- Begins a slice. If its number cannot be used again yet, the present slice goes on, with a later expiry.
   local function begin_slice(call)
     local number, nth = call.slice and (call.slice + 1) % SLICES or 0, math.floor(call.now / call.retention)
-    if is_swept(call, slice_expiry(call, number)) then
-      call.slice, call.slice_expiries[number] = number, 0
+    local packed = {}
+    for other = 0, SLICES - 1 do
+      local expiry, before = read_slice(call, other)
+      packed[other + 2] = struct.pack('>I5I6', expiry - EPOCH, before)
     end
-    call.slice_end = (nth + 1) * call.retention
-    call.slice_expiries[call.slice] =
-      math.max(call.slice_expiries[call.slice], (nth + 2) * call.retention - 1 - EPOCH)
-    local packed = { struct.pack('>BI5I4', call.slice, call.slice_end - EPOCH, call.retention) }
-    for other = 0, SLICES - 1 do packed[other + 2] = struct.pack('>I5', call.slice_expiries[other] or 0) end
-    redis.call('SET', call.base .. 'slices', table.concat(packed), 'PXAT', call.now + BACKSTOP_MS)
+    local expiry, before = (nth + 2) * call.retention - 1, outcomes_written(call)
+    if not is_swept(call, (read_slice(call, number))) then
+      local later = expiry
+      number = call.slice
+      expiry, before = read_slice(call, number)
+      expiry = math.max(expiry, later)
+    end
+    call.slice, call.slice_end = number, (nth + 1) * call.retention
+    packed[1] = struct.pack('>BI5I4', number, call.slice_end - EPOCH, call.retention)
+    packed[number + 2] = struct.pack('>I5I6', expiry - EPOCH, before)
+    call.slices = table.concat(packed)
+    redis.call('SET', call.base .. 'slices', call.slices, 'PXAT', call.now + BACKSTOP_MS)
+    redis.call('ZADD', call.due_key, 'LT', expiry, SWEEP)
   end
 
   -- Gives the marker of an outcome, and the time at which it expires.
@@ -106,17 +131,21 @@ do
       if not call.slice or call.now >= call.slice_end or call.slice_retention ~= call.retention then
         begin_slice(call)
       end
-      call.markers, call.marker_expiry = {}, slice_expiry(call, call.slice)
-      for number, name in pairs(OUTCOME_BY_NUMBER) do call.markers[name] = tostring(3 * call.slice + number) end
+      call.markers, call.marker_expiry = {}, (read_slice(call, call.slice))
     end
-    return call.markers[outcome], call.marker_expiry
+    local marker = call.markers[outcome]
+    if not marker then
+      marker = tostring(3 * call.slice + NUMBER_BY_OUTCOME[outcome])
+      call.markers[outcome] = marker
+    end
+    return marker, call.marker_expiry
   end
 
   -- Gives the outcome of a marker and the time at which it expires; nil if it has expired.
   function read_marker(call, marker)
     read_slices(call)
     local number = tonumber(marker)
-    local expiry = slice_expiry(call, math.floor(number / 3))
+    local expiry = read_slice(call, math.floor(number / 3))
     if call.now > expiry then return nil end
     return OUTCOME_BY_NUMBER[number % 3], expiry
   end

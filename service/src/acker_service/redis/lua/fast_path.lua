@@ -58,8 +58,8 @@ do
   end
 
   -- Ends a root as acked: collects its completion and counts it. Gives the marker that replaces its record.
-  local function finish_acked(call, root_id, bucket, rest)
-    local flags, started, span, spout = struct.unpack('>BI5I4I2', rest)
+  local function finish_acked(call, root_id, rest)
+    local flags, started, _, spout = struct.unpack('>BI5I4I2', rest)
     local completion = root_id .. rest:sub(2, 6)
     if flags < SHORT_MESSAGE_ID then
       completion = completion .. call.acked
@@ -73,9 +73,7 @@ do
     call.acked_latencies[latency] = (call.acked_latencies[latency] or 0) + 1
     call.pending[spout], call.changed = (call.pending[spout] or 0) - 1, true
     if free and free ~= MAILBOX_FULL then call.free_slots[spout] = free + 1 end
-    local marker, expiry = pack_outcome(call, 'A')
-    if expiry < started + span + EPOCH then score_bucket(call, bucket, expiry) end
-    return marker
+    return (pack_outcome(call, 'A'))
   end
 
   local function is_acked_before(call, bucket, rest, ops, edge_at)
@@ -144,7 +142,7 @@ do
         elseif dedupes and edge_at and is_acked_before(call, bucket, rest, ops, edge_at) then
           code = 'd'
         elseif is_zero then
-          raw, rest, is_changed, code = finish_acked(call, root_id, bucket, rest), nil, false, 'a'
+          raw, rest, is_changed, code = finish_acked(call, root_id, rest), nil, false, 'a'
           redis_call('HSET', key, root_id, raw)
         else
           high, low, outstanding, is_changed, call.changed, code = new_high, new_low, sum, true, true, 'p'

@@ -154,12 +154,13 @@ local function save_root(call, root)
     if root.stored then remove_long_values(call, root) end
     local marker, expiry = pack_outcome(call, root.outcome)
     redis.call('HSET', root.key, root.id, marker)
-    scan_at = expiry
+    scan_at = not root.was_due and expiry
   else
     write_record(call, root)
     scan_at = due_ms(root)
+    if root.was_due and scan_at >= root.was_due then scan_at = nil end
   end
-  if not root.was_due or scan_at < root.was_due then score_bucket(call, root.bucket, scan_at) end
+  if scan_at then score_bucket(call, root.bucket, scan_at) end
 end
 
 -- Drops an early root whose init did not come: it gives no completion.

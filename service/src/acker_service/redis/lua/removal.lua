@@ -68,7 +68,7 @@ do
         for half = 0, 1 do unlink(base, { 'p0:' .. bucket .. half, 'p1:' .. bucket .. half }) end
       end
     end
-    redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'pending', base .. 'unread', base .. 'heads',
+    redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'sweep', base .. 'pending', base .. 'unread', base .. 'heads',
       base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
       base .. 'failing', base .. 'dead', base .. 'early')
     return { 'ok' }
@@ -116,6 +116,7 @@ do
       if budget > 0 then budget = budget - 1 - fail_bucket(call, bucket) end
     end
     commit(call)
+    redis.call('ZREM', call.due_key, SWEEP)
     return { 'ok', redis.call('EXISTS', call.due_key) }
   end
 

@@ -7,6 +7,7 @@ do
   local UNREGISTERED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
   local REGISTERED, ASKED = 0, 2
   local APPLY_ORDER = 'a'
+  local SPOUTS_PER_CALL = 1000
 
   -- Gives the position in the request, from 0, of the operation that is applied as the n-th, from 1.
   local function position_of(positions, n)
@@ -96,6 +97,23 @@ do
     return free_slots
   end
 
+  -- Turns the caps that a call gives into free slots: takes off what is pending in all shards of the topology. One server
+  -- has all of them, so no other call adds to it meanwhile.
+  local function subtract_pending(call, key, shards)
+    local prefix, name, spouts = key:match('^(.*/)%d+}$'), '}' .. call.base:sub(#key + 1) .. 'pending', {}
+    for spout, free in pairs(call.free_slots) do
+      if free ~= MAILBOX_FULL then spouts[#spouts + 1] = spout end
+    end
+    for from = 1, #spouts, SPOUTS_PER_CALL do
+      local some = { unpack(spouts, from, math.min(from + SPOUTS_PER_CALL - 1, #spouts)) }
+      for shard = 0, shards - 1 do
+        for i, pending in ipairs(redis.call('HMGET', prefix .. shard .. name, unpack(some))) do
+          call.free_slots[some[i]] = call.free_slots[some[i]] - (pending or 0)
+        end
+      end
+    end
+  end
+
   local function write_free_slots(free_slots)
     local packed = {}
     for spout, free in pairs(free_slots or {}) do packed[#packed + 1] = struct.pack('>I4i4', spout, free) end
@@ -135,9 +153,8 @@ do
     return '+' .. codes
   end
 
-  local function apply(call, free_slots, requests)
+  local function apply(call, requests)
     local reply = { 'ok', '' }
-    call.free_slots = read_free_slots(free_slots)
     for i, request in ipairs(requests) do reply[i + 2] = apply_once(call, request) end
     commit(call)
     reply[2] = write_free_slots(call.free_slots)
@@ -151,7 +168,8 @@ do
             ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL:
             none, its mailbox is full) of each capped spout task, or ''
             [4] limits: B (0: all spout tasks of inits are registered; 1: some may have the index UNREGISTERED or, looked
-            for again, UNKNOWN; 2: likewise, and nothing is applied), most early roots of the shard I4
+            for again, UNKNOWN; 2: likewise, and nothing is applied), most early roots of the shard I4, then, if [3] are
+            caps of which what is pending is to be taken off, the number of shards I4: all on this server
             then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
             (stored instead where an operation was refused; '' for a single operation), the position of each operation
             in the request, I4 each, from 0 ('' if they are in the order of the request), its operations
@@ -162,23 +180,25 @@ do
     local call, requests = begin_call(key, base, args), {}
     call.store_full = store_full
     call.spouts, call.max_early = struct.unpack('>BI4', args[4])
+    call.free_slots = read_free_slots(args[3])
+    if call.free_slots and #args[4] > 5 then subtract_pending(call, key, (struct.unpack('>I4', args[4], 6))) end
     for i = 5, #args, 5 do
       requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2],
         positions = args[i + 3], knows_positions = true, ops = args[i + 4], remember = remember }
     end
-    return apply(call, args[3], requests)
+    return apply(call, requests)
   end
 
   -- As apply_v2, for replicas of the release before: without limits and positions. Acks and fails begin trees also in a
   -- full store, for those replicas call acker_apply_full_v1 for all that holds no init.
   local function apply_v1(key, base, args, store_full)
     local call, requests = begin_call(key, base, args), {}
-    call.store_full, call.spouts = store_full, REGISTERED
+    call.store_full, call.spouts, call.free_slots = store_full, REGISTERED, read_free_slots(args[3])
     for i = 4, #args, 4 do
       requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2], positions = '',
         ops = args[i + 3], remember = remember_v1 }
     end
-    return apply(call, args[3], requests)
+    return apply(call, requests)
   end
 
   local function with_memory(version)

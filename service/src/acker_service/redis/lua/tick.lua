@@ -4,93 +4,89 @@
   atomic.
 ]]
 
-local OVERFULL = 1000
-
 do
   local MAX_BUCKETS = 256
   local LEASE_MS = 5000
 
-  -- Ends a root that is overdue. Gives the deadline of one that is not, or the expiry of its outcome.
+  -- Ends a root that is overdue. Gives the deadline of one that is not, or nil and the expiry of the new outcome.
   local function expire(call, root, bucket, root_id, raw)
     root.id, root.bucket, root.key, root.stored, root.failure = root_id, bucket, call.base .. 'r' .. bucket, true, nil
     read_record(root, raw)
     if call.now <= due_ms(root) then return due_ms(root) end
-    root.was_pending, root.was_early, root.holds_slot, root.was_due = root.state == 'P', false, false, nil
+    root.was_pending, root.was_early, root.holds_slot, root.was_due = root.state == 'P', false, false, 0
     call.finished_count = call.finished_count + 1
     if root.state == 'E' then return drop_record(call, root) end
     finish(call, root, 'T')
     save_root(call, root)
-    return call.marker_expiry
+    return nil, call.marker_expiry
   end
 
-  -- Gives the expiry of a marker; false if it has expired. A call meets few different ones.
-  local function expiry_of(call, marker)
-    local _, expiry = read_marker(call, marker)
-    call.expiries[marker] = expiry or false
-    return expiry
-  end
-
-  local function remove_outcomes(key, root_ids)
-    if #root_ids == 0 then return end
-    if #root_ids == redis.call('HLEN', key) then return redis.call('DEL', key) end
-    for i = 1, #root_ids, OVERFULL do
-      redis.call('HDEL', key, unpack(root_ids, i, math.min(i + OVERFULL - 1, #root_ids)))
-    end
-  end
-
-  -- Expires roots and outcomes of a bucket. Gives the first deadline or expiry of those that stay.
+  -- Expires roots and outcomes of a bucket. Gives the first deadline of the roots that stay or, if none does, the last
+  -- expiry of its outcomes: then all of it is removed together.
   local function expire_bucket(call, bucket, fields)
-    local earliest, expired, expiries = nil, {}, call.expiries or {}
-    call.expiries = expiries
+    local earliest, latest, expired = nil, nil, {}
     for i = 1, #fields, 2 do
-      local raw, deadline = fields[i + 1], nil
+      local raw, deadline, expiry = fields[i + 1], nil, nil
       if is_record(raw) then
         deadline = peek_deadline(raw)
-        if not deadline or call.now > deadline then deadline = expire(call, call.root, bucket, fields[i], raw) end
+        if not deadline or call.now > deadline then
+          deadline, expiry = expire(call, call.root, bucket, fields[i], raw)
+        end
       else
-        deadline = expiries[raw]
-        if deadline == nil then deadline = expiry_of(call, raw) end
-        if not deadline then expired[#expired + 1] = fields[i] end
+        expiry = expiry_of(call, raw)
+        if not expiry then expired[#expired + 1] = fields[i] end
       end
       if deadline and (not earliest or deadline < earliest) then earliest = deadline end
+      if expiry and (not latest or expiry > latest) then latest = expiry end
     end
-    remove_outcomes(call.base .. 'r' .. bucket, expired)
-    return earliest
+    local key = call.base .. 'r' .. bucket
+    if #expired > 0 then remove_outcomes(call, key, expired, redis.call('HLEN', key)) end
+    return earliest or latest
+  end
+
+  -- Begins a call that expires roots and outcomes.
+  local function begin_expiry(key, base, args)
+    local call = begin_call(key, base, args)
+    call.finished_count, call.removed, call.expiries = 0, 0, {}
+    return call
   end
 
   local function expire_small_bucket(call, bucket)
     local key = call.base .. 'r' .. bucket
-    local earliest = expire_bucket(call, bucket, redis.call('HGETALL', key))
-    if not earliest then return redis.call('ZREM', call.due_key, bucket) end
-    redis.call('ZADD', call.due_key, earliest, bucket)
-    call.scores[bucket] = nil
+    local scan_at = expire_bucket(call, bucket, redis.call('HGETALL', key))
+    if not scan_at then return redis.call('ZREM', call.due_key, bucket) end
+    redis.call('ZADD', call.due_key, scan_at, bucket)
     set_backstop_ttl(call, key)
     set_backstop_ttl(call, call.base .. 'x' .. bucket)
   end
 
   --[[
-    Expires the small buckets that are due. Costs one, and one for each root and outcome in it, per bucket.
+    Expires the small buckets that are due, and takes a step of the sweep if that is due. Costs one, and one for each root
+    and outcome in it, per bucket.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] records to read, approximate limit
     Output  {'ok', roots ended, 1 if more is due, overfull buckets that are due and need scan_bucket ...}
   ]]
   local function tick(key, base, args)
-    local call = begin_call(key, base, args)
-    local reply, budget = { 'ok', 0, 0 }, tonumber(args[3])
-    call.finished_count = 0
+    local call = begin_expiry(key, base, args)
+    local reply, budget, is_sweep_due = { 'ok', 0, 0 }, tonumber(args[3]), false
     local due_now = redis.call('ZRANGE', call.due_key, '-inf', '(' .. call.now, 'BYSCORE', 'LIMIT', 0, MAX_BUCKETS)
     for _, bucket in ipairs(due_now) do
       local size = redis.call('HLEN', call.base .. 'r' .. bucket)
-      if size > OVERFULL then
+      if bucket == SWEEP then
+        is_sweep_due = true
+      elseif size > OVERFULL then
         reply[#reply + 1] = bucket_number(bucket)
       elseif budget > 0 then
         expire_small_bucket(call, bucket)
         budget = budget - size - 1
       end
     end
+    local is_sweeping = is_sweep_due and budget > 0 and sweep(call)
+    note_removed(call)
     commit(call)
     local overfull = #reply - 3
-    local more = budget <= 0 or #due_now == MAX_BUCKETS and overfull < MAX_BUCKETS
+    local more = is_sweeping or budget <= 0 or #due_now == MAX_BUCKETS and overfull < MAX_BUCKETS
     reply[2], reply[3] = call.finished_count, more and 1 or 0
     return reply
   end
@@ -105,19 +101,18 @@ do
     Output  {'ok', roots ended, cursor ('0' at the end), earliest deadline found or ''}
   ]]
   local function scan_bucket(key, base, args)
-    local call = begin_call(key, base, args)
+    local call = begin_expiry(key, base, args)
     local bucket, earliest = pack_bucket(args[3]), tonumber(args[5])
-    call.finished_count = 0
     if args[4] == '0' then redis.call('ZADD', call.due_key, call.now + LEASE_MS, bucket) end
     local scan = redis.call('HSCAN', call.base .. 'r' .. bucket, args[4], 'COUNT', OVERFULL)
     local found = expire_bucket(call, bucket, scan[2])
-    call.scores[bucket] = nil
     if found and (not earliest or found < earliest) then earliest = found end
     if scan[1] == '0' and earliest then redis.call('ZADD', call.due_key, 'LT', earliest, bucket) end
     if scan[1] == '0' then
       set_backstop_ttl(call, call.base .. 'r' .. bucket)
       set_backstop_ttl(call, call.base .. 'x' .. bucket)
     end
+    note_removed(call)
     commit(call)
     return { 'ok', call.finished_count, scan[1], earliest and string.format('%.0f', earliest) or '' }
   end
