@@ -59,7 +59,12 @@ class Member:
 
     def ask(self, *command: str | int) -> Any:
         """Ask it something, on a connection of its own."""
-        with redis.Redis(port=self.port, socket_timeout=2, decode_responses=True) as client:
+        with redis.Redis(
+            port=self.port,
+            socket_timeout=2,
+            decode_responses=True,
+            encoding_errors="surrogateescape",  # the keys of buckets are bytes
+        ) as client:
             return client.execute_command(*command)
 
     def info(self, *section: str) -> str:
