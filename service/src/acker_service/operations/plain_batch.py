@@ -130,5 +130,13 @@ class PlainBatch(ColumnBatch):
         for number in numbers:
             fields.name(self.strings[number - 1])
 
+    @cached_property
+    def _rows_by_layout(self) -> dict[Layout, PlainRows]:
+        return {}
+
     def _rows(self, layout: Layout) -> PlainRows:
-        return PlainRows(self.records, self.strings, self.roots, layout)
+        """Encode all but the indexes of spout tasks, once: a fingerprint needs them with others."""
+        rows = self._rows_by_layout.get(layout)
+        if rows is None:
+            rows = self._rows_by_layout[layout] = PlainRows(self.records, self.strings, self.roots, layout)
+        return rows
