@@ -14,6 +14,7 @@ from acker_protocol.wire.packed import CONTENT_TYPE as PACKED
 from acker_protocol.wire.packed import encode_packed
 from acker_service.app import make_app
 from acker_service.components import Components
+from acker_service.http.exchange import CYCLE
 from acker_service.http.fast_path import MAX_PATHS, Application, FastPath
 from acker_service.settings import Role, Settings
 from acker_service.topologies.topology import Deletion
@@ -189,6 +190,18 @@ async def test_an_error_of_what_applies_is_never_passed_on(
         )
     assert answer.is_error
     assert passed_on == []
+
+
+async def test_a_request_and_its_scope_do_not_refer_to_each_other(ready: Caller) -> None:
+    """Otherwise every request would stay until the garbage collector comes."""
+    app = ready.http._transport.app  # type: ignore[attr-defined]
+    scope = {"type": "http", "method": "GET", "path": "/livez", "query_string": b"", "headers": [], CYCLE: object()}
+
+    async def nothing(*_: Any) -> Any:
+        return {"type": "http.request"}
+
+    await app(scope, nothing, nothing)
+    assert CYCLE not in scope
 
 
 async def test_an_unexpected_error_is_logged_and_answered(
