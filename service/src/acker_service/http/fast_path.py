@@ -283,9 +283,7 @@ class Application(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request by the fast path if that takes it, else by its route."""
         remaining: Receive | None = receive
-        cycle = scope.pop(
-            CYCLE, None
-        )  # each refers to the other: left there, both would wait for the garbage collector
+        cycle = scope.pop(CYCLE, None)  # it refers to the scope: both would wait for the garbage collector
         if scope["type"] == "http" and scope["method"] == "POST" and self.fast_path is not None:
             remaining = await self.fast_path.serve(scope, receive, send, cycle)
         if remaining is not None:
