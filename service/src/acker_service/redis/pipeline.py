@@ -123,8 +123,11 @@ class _Session:
         if self._timer is None and self._timeout < math.inf:
             self._timer = self._loop.call_at(deadline, self._check_deadlines)
         try:
-            with normalized():  # nothing else is written before these commands are: it is done without waiting
-                await self._connection.send_packed_command(b"".join(packed), check_health=False)
+            with normalized():  # the commands are written before anything waits; the wait is for a server that reads
+                async with asyncio.timeout_at(deadline if deadline < math.inf else None):
+                    await self._connection.send_packed_command(b"".join(packed), check_health=False)
+        except TimeoutError:
+            self._end(RedisTimeoutError("Timeout writing to the server"))
         except (RedisError, OSError) as error:
             self._end(error)
         except BaseException:

@@ -193,6 +193,18 @@ async def test_a_late_reply_closes_the_connection_for_all_that_wait(impatient: P
     assert server.opened == 2
 
 
+async def test_a_server_that_reads_no_more_holds_nothing_up_for_longer(impatient: Pipeline, server: Server) -> None:
+    assert await sent(impatient, "before") == [b"before"]
+    server.may_answer.clear()
+    large = "x" * 30_000_000  # more than the buffers of both sides take
+    trips = [sent(impatient, "first"), sent(impatient, large), sent(impatient, "third")]
+    errors = [await failure(trip) for trip in trips]
+    assert all(isinstance(error, RedisTimeoutError) for error in errors)
+    server.cut()
+    server.may_answer.set()
+    assert await sent(impatient, "after") == [b"after"]
+
+
 async def test_each_reply_has_the_whole_timeout(impatient: Pipeline, server: Server) -> None:
     async def release() -> None:
         for _ in range(4):
