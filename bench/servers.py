@@ -21,6 +21,7 @@ NODE_TIMEOUT_MS = 3_000
 PATIENT_MS = 60_000
 """Likewise, where nobody could take over."""
 
+ESCAPE = "surrogateescape"
 SLOTS = 16_384
 COMMON = ("--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--bind", "127.0.0.1")
 FAST_SYNC = ("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")
@@ -58,9 +59,11 @@ class Member:
         until(lambda: self.ask("PING"), f"{self.program} on port {self.port} answers")
 
     def ask(self, *command: str | int) -> Any:
-        """Ask it something, on a connection of its own."""
-        with redis.Redis(port=self.port, socket_timeout=2, decode_responses=True) as client:
-            return client.execute_command(*command)
+        """Ask it something, on a connection of its own. Bytes that are no UTF-8, as in keys of buckets, are escaped."""
+        name, *rest = command
+        arguments = [each.encode(errors=ESCAPE) if isinstance(each, str) else each for each in rest]
+        with redis.Redis(port=self.port, socket_timeout=2, decode_responses=True, encoding_errors=ESCAPE) as client:
+            return client.execute_command(name, *arguments)
 
     def info(self, *section: str) -> str:
         """Give what it says of itself, as text."""

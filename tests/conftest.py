@@ -10,6 +10,7 @@ from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.http.fast_path import FastPath
 from acker_service.operations.plain_batch import PlainBatch
+from acker_service.redis.pipeline import Pipeline
 from acker_service.settings import Settings
 
 from tests.support import servers
@@ -33,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--no-fast-path"):
-        FastPath.enabled = PlainBatch.enabled = False
+        FastPath.enabled = PlainBatch.enabled = Pipeline.enabled = False
         servers.default_program = servers.WITHOUT_FAST_PATH
     if config.getoption("--no-client-fast-path"):
         ClientFastPath.enabled = False

@@ -84,9 +84,13 @@ class Batches:
             document["outstanding"] = draw.choice((-1, 0, 1))
         if document["op"] == "init":
             document["spout_task"] = draw.choice(("orders", "payments"))
+            if draw.random() < 0.4:
+                document["message_id"] = draw.choice(("42", "", "ünï ☃", "m" * 129))
+        elif draw.random() < 0.4:
+            document["edge_id"] = format_id(draw.randrange(1, 4))
         if not is_plain and draw.random() < 0.3:
             document = {"op": draw.choice(("fail", "reset-timeout")), "root_id": format_id(root)}
-        if not is_plain and draw.random() < 0.3:
+        if draw.random() < 0.4:
             document["component"] = draw.choice(("count", "c.1"))
         return document
 

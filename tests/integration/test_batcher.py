@@ -12,6 +12,8 @@ from acker_service.redis import keys
 from acker_service.redis.apply_functions import ApplyLimits, apply
 from acker_service.redis.calls import Call
 from acker_service.redis.codec import ShardRequest, encode_operation
+from acker_service.redis.node import Node
+from acker_service.redis.pipeline import Pipeline
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
 from tests.support.redis_side import at, find
@@ -107,6 +109,25 @@ async def test_a_batch_for_all_shards_takes_one_round_trip(call: Caller, parts: 
     trips.clear()
     assert await call.words(*[init(root, E) for root in range(1, 9)]) == ["pending"] * 8
     assert apply_trips(parts, trips) == [4]
+
+
+@pytest.mark.parametrize("pipelined", [True, False])
+async def test_the_round_trips_to_a_server_share_one_connection_unless_replicas_confirm_them(
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch, *, pipelined: bool
+) -> None:
+    monkeypatch.setattr(Pipeline, "enabled", True)
+    await call.words(init(40))
+    pooled: list[str] = []
+    send = Node._send
+
+    async def noted(self: Node, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+        pooled.extend(call.name for call in calls)
+        return await send(self, calls, 0)
+
+    monkeypatch.setattr(Node, "_send", noted)
+    monkeypatch.setattr(parts.redis, "_replicas", 0 if pipelined else 1)
+    assert await together(call, *[ack(root, E) for root in range(1, 9)]) == ["early"] * 8
+    assert any(name.startswith("acker_apply") for name in pooled) is not pipelined
 
 
 @pytest.fixture

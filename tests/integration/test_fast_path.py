@@ -7,9 +7,14 @@ from typing import Any
 
 import httpx
 import pytest
-from acker_protocol.errors import StoreUnavailable
+from acker_protocol.errors import InvalidRequest, StoreUnavailable
+from acker_protocol.operations import Ack
+from acker_protocol.wire.operations import encode_batch
+from acker_protocol.wire.packed import CONTENT_TYPE as PACKED
+from acker_protocol.wire.packed import encode_packed
 from acker_service.app import make_app
 from acker_service.components import Components
+from acker_service.http.exchange import CYCLE
 from acker_service.http.fast_path import MAX_PATHS, Application, FastPath
 from acker_service.settings import Role, Settings
 from acker_service.topologies.topology import Deletion
@@ -155,6 +160,48 @@ async def test_a_store_that_does_not_answer_is_told_as_fastapi_tells_it(
     slow = await ready.post(ack(R, E), key=key)
     assert (fast.status_code, fast.json()["retryable"]) == (503, retryable)
     assert (fast.content, fast.headers) == (slow.content, slow.headers)
+
+
+@pytest.mark.parametrize("error", [ValueError, RecursionError, InvalidRequest])
+@pytest.mark.parametrize("form", ["single", "JSON", "packed"])
+async def test_an_error_of_what_applies_is_never_passed_on(
+    ready: Caller,
+    parts: Components,
+    passed_on: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[Exception],
+    form: str,
+) -> None:
+    """Whatever was applied before it would be applied again."""
+
+    def failed(*_: Any) -> "asyncio.Future[Any]":
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future.set_exception(error("after the call"))
+        return future
+
+    monkeypatch.setattr(parts.applier.batcher, "apply", failed)
+    if form == "single":
+        answer = await ready.post(ack(R, E))
+    else:
+        content, kind = (encode_packed, PACKED) if form == "packed" else (encode_batch, "application/json")
+        headers = {"Content-Type": kind}
+        answer = await ready.http.post(
+            ACK.replace("/ack", "/batch"), content=content([Ack(root_id=R, ack_val=E)]), headers=headers
+        )
+    assert answer.is_error
+    assert passed_on == []
+
+
+async def test_a_request_and_its_scope_do_not_refer_to_each_other(ready: Caller) -> None:
+    """Otherwise every request would stay until the garbage collector comes."""
+    app = ready.http._transport.app  # type: ignore[attr-defined]
+    scope = {"type": "http", "method": "GET", "path": "/livez", "query_string": b"", "headers": [], CYCLE: object()}
+
+    async def nothing(*_: Any) -> Any:
+        return {"type": "http.request"}
+
+    await app(scope, nothing, nothing)
+    assert CYCLE not in scope
 
 
 async def test_an_unexpected_error_is_logged_and_answered(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import http.client
 import json
 import os
@@ -21,8 +22,10 @@ from acker_protocol.errors import MEDIA_TYPE
 from acker_service import VERSION
 from acker_service.__main__ import cli
 from acker_service.claims import bind
+from acker_service.components import make_components
 from acker_service.redis.embedded import EmbeddedServer
-from acker_service.server import UvicornServer
+from acker_service.server import UvicornServer, opened
+from acker_service.settings import Settings
 from fastapi import FastAPI
 from typer.testing import CliRunner
 
@@ -39,6 +42,17 @@ def post(acker: AckerProcess, op: dict[str, Any], *, key: str | None = None) -> 
     document = {name: value for name, value in op.items() if name != "op"}
     headers = {} if key is None else {"Idempotency-Key": key}
     return acker.http.post(f"{DEFAULT}/{op['op']}", json=document, headers=headers)
+
+
+@pytest.mark.anyio
+async def test_what_the_start_makes_is_left_out_of_garbage_collection(valkey_url: str) -> None:
+    gc.unfreeze()
+    settings = Settings(redis_url=valkey_url)
+    try:
+        async with opened(make_components(valkey_url, settings), settings, asyncio.Event()):
+            assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 @contextlib.contextmanager

@@ -38,10 +38,12 @@ def counted(parts: Components) -> Iterator[Trips]:
     trips = Trips()
     send, on_server = RedisClient._send, RedisClient._on_server
 
-    async def counted_send(self: RedisClient, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+    async def counted_send(
+        self: RedisClient, calls: Sequence[Call[Any]], replicas: int, *, pipelined: bool = False
+    ) -> list[Any]:
         if self is parts.redis:
             trips.found.append(tuple(call.name for call in calls))
-        return await send(self, calls, replicas)
+        return await send(self, calls, replicas, pipelined=pipelined)
 
     async def counted_on_server(self: RedisClient, node: Node, *command: Argument) -> Any:
         if self is parts.redis and command[0] != "INFO":

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import logging
 import resource
 import signal
@@ -132,6 +133,7 @@ async def opened(
         if settings.role is not Role.API:
             worker.start()
         app = make_app(parts, settings, stopping, gather)
+        gc.freeze()  # what the start has made lives as long as the process: the garbage collector need not visit it
         async with _watch_keys(app, settings.keys_file):
             yield _uvicorn_config(app, settings, parts.metrics.http, stopping)
     finally:

@@ -19,6 +19,7 @@ from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from acker_service.http import errors
 from acker_service.http.auth import key_of
@@ -79,8 +80,9 @@ class FastRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Head:
-    """What the head of a request that is taken says."""
+    """What the head of a request that is taken says; ``cycle`` is uvicorn's state of it, from a connection of ours."""
 
+    cycle: RequestResponseCycle | None
     route: FastRoute
     topology: Topology
     key: Key
@@ -104,12 +106,14 @@ class FastPath:
         self._registry, self._load, self._state = registry, load, state
         self._targets: dict[bytes, tuple[FastRoute, str] | None] = {}
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> Receive | None:
+    async def serve(
+        self, scope: Scope, receive: Receive, send: Send, cycle: RequestResponseCycle | None
+    ) -> Receive | None:
         """Answer a request; for one that is not taken, give what its route shall receive."""
-        head = self._take(scope)
+        head = self._take(scope, cycle)
         if head is None:
             return receive
-        started, load, cycle = time.perf_counter(), self._load, scope.get(CYCLE)
+        started, load = time.perf_counter(), self._load
         body = None if cycle is None else whole_body(cycle)
         if body is not None and not load.bytes.has(len(body)):
             return receive
@@ -153,7 +157,7 @@ class FastPath:
         await self._taken_by_client(scope)
         return None
 
-    def _take(self, scope: Scope) -> _Head | None:
+    def _take(self, scope: Scope, cycle: RequestResponseCycle | None) -> _Head | None:
         """Check the head of a request, in no particular order: where anything is wrong, its route says what."""
         target = self._target(scope["raw_path"])
         if target is None or not self.enabled:
@@ -183,7 +187,14 @@ class FastPath:
             repeat_key = None if raw is None else idempotency_key(raw.decode("latin-1"))
         except (ServiceError, ValueError):
             return None
-        return _Head(route=route, topology=topology, key=key, idempotency_key=repeat_key, content_type=content_type)
+        return _Head(
+            cycle=cycle,
+            route=route,
+            topology=topology,
+            key=key,
+            idempotency_key=repeat_key,
+            content_type=content_type,
+        )
 
     def _target(self, path: bytes) -> tuple[FastRoute, str] | None:
         try:
@@ -228,8 +239,8 @@ class FastPath:
             await answer(scope, receive, send)
             return
         count(metrics, route, "POST", "200", problem=None, started=started)
-        if (cycle := scope.get(CYCLE)) is not None:
-            write_answer(cycle, 200, answer.headers, answer.body)
+        if head.cycle is not None:
+            write_answer(head.cycle, 200, answer.headers, answer.body)
             return
         await send({"type": "http.response.start", "status": 200, "headers": list(answer.headers)})
         await send({"type": "http.response.body", "body": answer.body})
@@ -272,8 +283,9 @@ class Application(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request by the fast path if that takes it, else by its route."""
         remaining: Receive | None = receive
+        cycle = scope.pop(CYCLE, None)  # it refers to the scope: both would wait for the garbage collector
         if scope["type"] == "http" and scope["method"] == "POST" and self.fast_path is not None:
-            remaining = await self.fast_path.serve(scope, receive, send)
+            remaining = await self.fast_path.serve(scope, receive, send, cycle)
         if remaining is not None:
             await super().__call__(scope, remaining, send)
 

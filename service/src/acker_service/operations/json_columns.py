@@ -11,7 +11,8 @@ from acker_protocol.wire.fields import OUTSTANDING, TIMEOUT_MS
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch, all_in_range
-from acker_service.operations.plain_batch import MAX_STRINGS, PlainBatch
+from acker_service.operations.plain_batch import PlainBatch
+from acker_service.redis.column_codec import EncodedStrings
 
 _Column = Sequence[Any]
 """One field of many operations; None where an operation leaves it out."""
@@ -63,17 +64,23 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _PlainInit(msgspec.Struct, tag_field="op", tag="init", forbid_unknown_fields=True, gc=False):
+    edge_id: ClassVar[str | None] = None
     root_id: _Id
     ack_val: _Id
     spout_task: str
     outstanding: _Outstanding | None = None
+    message_id: str | None = None
+    component: str | None = None
 
 
 class _PlainAck(msgspec.Struct, tag_field="op", tag="ack", forbid_unknown_fields=True, gc=False):
     spout_task: ClassVar[str | None] = None
+    message_id: ClassVar[str | None] = None
     root_id: _Id
     ack_val: _Id
     outstanding: _Outstanding | None = None
+    edge_id: _Id | None = None
+    component: str | None = None
 
 
 class _PlainBatch(msgspec.Struct, forbid_unknown_fields=True):
@@ -101,6 +108,12 @@ class _StringTable:
         self.strings.extend(_select(column, where))
         return numbers
 
+    def encoded(self) -> EncodedStrings:
+        """Give the strings in UTF-8."""
+        raw = "".join(self.strings).encode()
+        texts = self.strings if raw.isascii() else [text.encode() for text in self.strings]
+        return EncodedStrings(raw, np.fromiter(map(len, texts), np.intp, len(texts)))
+
 
 _decoder = msgspec.json.Decoder(_Batch)
 _plain_decoder = msgspec.json.Decoder(_PlainBatch)
@@ -111,20 +124,24 @@ def decode_plain(body: bytes, *, max_operations: int) -> PlainBatch:
     ops = _plain_decoder.decode(body).ops
     if not 0 < len(ops) <= max_operations:
         raise ValueError("the batch is empty, or too large")
-    records, names = np.zeros(len(ops), RECORDS), [op.spout_task for op in ops]
-    named = dict.fromkeys(name for name in names if name is not None)
-    numbers: dict[str | None, int] = {name: number for number, name in enumerate(named, 1)}
-    if len(numbers) > MAX_STRINGS:
-        raise ValueError("the batch names many spout tasks")
+    records, strings = np.zeros(len(ops), RECORDS), _StringTable()
     records["op"] = packed.ACK
-    if numbers:
-        records["spout_task"] = [numbers.get(name, 0) for name in names]
+    spout_tasks = [op.spout_task for op in ops]
+    if spout_tasks.count(None) < len(ops):
+        records["spout_task"] = strings.names(spout_tasks)
         records["op"][records["spout_task"] != 0] = packed.INIT
+        records["text"] = strings.texts([op.message_id for op in ops])
+    components = [op.component for op in ops]
+    if components.count(None) < len(ops):
+        records["component"] = strings.names(components)
     records["root_id"] = _ids([op.root_id for op in ops])
     records["ack_val"] = _ids([op.ack_val for op in ops])
+    where = _put_ids(records, "edge_id", [op.edge_id for op in ops])
+    if not records["edge_id"][where].all():
+        raise ValueError("an edge id is zero")
     given = _put_integers(records, "outstanding", [op.outstanding for op in ops], OUTSTANDING)
     records["flags"][given] = packed.OUTSTANDING_GIVEN
-    batch = PlainBatch(records, list(named))
+    batch = PlainBatch(records, strings.encoded())
     batch.check()
     return batch
 

@@ -17,7 +17,8 @@ from acker_protocol.wire.packed import (
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
-from acker_service.operations.plain_batch import MAX_STRINGS, PlainBatch
+from acker_service.operations.plain_batch import PlainBatch
+from acker_service.redis.column_codec import EncodedStrings
 
 _WORD = 4
 _FLAGS = 4
@@ -35,21 +36,33 @@ _OWN = {
 
 def decode_plain(body: bytes, *, max_operations: int, max_bytes: int) -> PlainBatch:
     """Decode a batch of plain operations. Raises ``ValueError`` for any other, and what `decode` raises."""
-    operations, strings = read_header(body, max_operations=max_operations)
-    if not operations or strings > MAX_STRINGS or len(body) > max_bytes:
-        raise ValueError("the batch is empty, or has many strings")
+    operations, count = read_header(body, max_operations=max_operations)
+    if not operations or len(body) > max_bytes:
+        raise ValueError("the batch is empty, or large")
     words = np.frombuffer(body, np.uint32, operations * _RECORD_WORDS, HEADER.size).reshape(-1, _RECORD_WORDS)
-    if any(words[:, own].any() for own in _NOT_PLAIN):
-        raise ValueError("an operation has an optional field")
+    if words[:, _TIMEOUTS].any():
+        raise ValueError("an operation has a timeout of its own")
     at = HEADER.size + words.nbytes
-    lengths = np.frombuffer(body, ">u4", strings, at)
-    raw = body[at + lengths.nbytes :]
-    ends = [0, *np.cumsum(lengths, dtype=np.uint64).tolist()]
-    if ends[-1] != len(raw):
-        raise ValueError("the strings do not fill the body")
-    batch = PlainBatch(np.frombuffer(body, RECORDS, operations, HEADER.size), _read_strings(raw, ends))
+    strings = _encoded_strings(body, at, np.frombuffer(body, ">u4", count, at))
+    batch = PlainBatch(np.frombuffer(body, RECORDS, operations, HEADER.size), strings)
     batch.check()
+    copied = sum(int(strings.lengths[batch.records[pointer]].sum()) for pointer in ("text", "component"))
+    check_unpacked_size(at + copied, max_bytes=max_bytes)
     return batch
+
+
+def _encoded_strings(body: bytes, at: int, lengths: NDArray[np.uint32]) -> EncodedStrings:
+    """Give the table of strings that begins with their lengths. Raises ``ValueError`` where it is none."""
+    raw = body[at + lengths.nbytes :]
+    ends = np.cumsum(lengths, dtype=np.uint64)
+    if (int(ends[-1]) if len(ends) else 0) != len(raw):
+        raise ValueError("the strings do not fill the body")
+    if not raw.isascii():
+        raw.decode()
+        starts = ends[ends < len(raw)].astype(np.intp)
+        if (np.frombuffer(raw, np.uint8)[starts] & 0xC0 == 0x80).any():
+            raise ValueError("a string ends within a character")
+    return EncodedStrings(raw, lengths)
 
 
 def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
@@ -101,11 +114,8 @@ def _words(field: str) -> slice:
 _ZEROS = _zeros()
 
 _RECORD_WORDS = RECORDS.itemsize // _WORD
-_NOT_PLAIN = (
-    slice(_words("edge_id").start, _words("progress_timeout_ms").stop),
-    slice(_words("text").start, _words("component").stop),
-)
-"""The words of a record that are zero in a plain operation; those between them hold the spout task."""
+_TIMEOUTS = slice(_words("message_timeout_ms").start, _words("progress_timeout_ms").stop)
+"""The words of a record that are zero in a plain operation."""
 
 
 def _check_zeros(records: NDArray[np.void], words: NDArray[np.uint32]) -> None:

@@ -1,10 +1,10 @@
-"""The batch of plain operations: inits and acks of a root id and an ack val, each on another root, and no more.
+"""The batch of plain operations: inits and acks in the compact form, without timeouts of their own.
 
 Most batches are such. A few calls of numpy split one by shard and encode it, whatever its size. It gives the same parts
 and the same bytes as any other form of the same batch.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -17,15 +17,17 @@ from numpy.typing import NDArray
 from acker_service.operations.batch import KINDS, STATES, Encode, KindStateCounts, ShardPart
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.redis.codec import Layout
-from acker_service.redis.column_codec import encode_plain
+from acker_service.redis.column_codec import EncodedStrings, PlainRows
 
-MAX_STRINGS = 64
-"""The most spout tasks of a batch of this form: their names are checked one by one."""
+MAX_NAMES = 64
+"""The most spout tasks and components of a batch of this form: their names are checked one by one."""
+MAX_TEXT_BYTES = 128
+"""The most bytes of a message id of this form: all operations take as much memory as the longest one."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlainBatch(ColumnBatch):
-    """A batch whose operations have a root id, an ack val, a spout task (inits), perhaps outstanding, and no more.
+    """A batch of inits and acks of a root id, an ack val, perhaps outstanding, component, message id or edge id.
 
     The records are those of a `ColumnBatch`. `check` has to be called before anything else. Decoders make no batch of
     this form while ``enabled`` is false, which is for tests: they hold all forms equal.
@@ -33,38 +35,38 @@ class PlainBatch(ColumnBatch):
 
     enabled: ClassVar[bool] = True
 
+    strings: EncodedStrings
+
     @cached_property
     def roots(self) -> NDArray[np.uint64]:
         """The root ids."""
         return self.records["root_id"].astype(np.uint64)
 
-    @cached_property
-    def spout_tasks(self) -> Set[str]:
-        """The spout tasks that the inits name."""
-        return frozenset(self.strings)
-
     def check(self) -> None:
         """Raise ``ValueError`` if the records are not plain, or a value exceeds the limits of the contract.
 
-        The fields that plain operations lack have to be checked before: they are zero.
+        The timeouts, which plain operations lack, have to be checked before: they are zero.
         """
-        inits = self._inits
-        if ((self.records["op"] == packed.ACK) == inits).any():
+        records, inits = self.records, self._inits
+        if ((records["op"] == packed.ACK) == inits).any():
             raise ValueError("an operation is neither an init nor an ack")
-        if (self.records["outstanding"][self.records["flags"] == 0]).any() or (self.records["flags"] > 1).any():
+        if (records["outstanding"][records["flags"] == 0]).any() or (records["flags"] > 1).any():
             raise ValueError("outstanding is not given, or a flag is unknown")
-        self._check_spout_tasks()
-        ordered = np.sort(self.roots)
-        if not ordered[0] or (ordered[1:] == ordered[:-1]).any():
-            raise ValueError("a root id is zero, or given twice")
-
-    def contains(self, kind: type[Init] | type[Ack]) -> bool:
-        """Say whether any operation is of this kind."""
-        return bool(self.strings) if kind is Init else not self._is_all_inits
+        if not self.roots.all():
+            raise ValueError("a root id is zero")
+        if ((records["spout_task"] != 0) != inits).any():
+            raise ValueError("an init names no spout task, or another operation names one")
+        if (records["text"][~inits]).any() or (records["edge_id"][inits]).any():
+            raise ValueError("an ack has a message id, or an init an edge id")
+        if max(records[pointer].max() for pointer in ("spout_task", "text", "component")) > len(self.strings):
+            raise ValueError("a string is not in the table")
+        if self.strings.lengths[records["text"]].max() > MAX_TEXT_BYTES:
+            raise ValueError("a message id is long")
+        self._check_names()
 
     def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:
         """Divide the batch among the shards."""
-        if capped and self.strings and not self._is_all_inits:
+        if self._has_repeated_roots or (capped and self.contains(Init) and not self._is_all_inits):
             return super().split(layout, capped=capped)
         shards = layout.shard_of(self.roots).astype(np.uint8)
         order, start, parts = np.argsort(shards, kind="stable"), 0, list[ShardPart]()
@@ -76,11 +78,16 @@ class PlainBatch(ColumnBatch):
         parts.sort(key=lambda part: int(part.request_order[0]))
         return parts
 
+    def contains(self, kind: type[Init] | type[Ack]) -> bool:
+        """Say whether any operation is of this kind."""
+        return self._has_inits if kind is Init else not self._is_all_inits
+
     def encoder(self, layout: Layout, spout_indexes: Mapping[str, int]) -> Encode:
         """Encode all operations for Redis."""
-        by_number = np.array([0, *(spout_indexes[name] for name in self.strings)], np.uint32)
-        encoded = encode_plain(self.records, self.roots, layout, by_number)
-        return lambda order: encoded.take(np.asarray(order, np.intp)).tobytes()
+        by_number = np.zeros(len(self.strings) + 1, np.uint32)
+        for name, number in self._spout_numbers:
+            by_number[number] = spout_indexes[name]
+        return self._rows(layout).encode(by_number[self.records["spout_task"]])
 
     def first_timeout_over(self, window_ms: int) -> int | None:  # noqa: ARG002 - no init has a timeout of its own
         """Give the index of the first init whose message timeout exceeds a dedupe window."""
@@ -88,9 +95,9 @@ class PlainBatch(ColumnBatch):
 
     def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:
         """Count the operations of a part by kind and state."""
-        if self.strings and not self._is_all_inits:
+        if self._has_inits and not self._is_all_inits:
             return super().count_by_kind_and_state(part, codes)
-        kind = KINDS[Init if self.strings else Ack]
+        kind = KINDS[Init if self._has_inits else Ack]
         return [(kind, STATES[code], codes.count(code)) for code in sorted(set(codes))]
 
     @cached_property
@@ -102,14 +109,34 @@ class PlainBatch(ColumnBatch):
     def _is_all_inits(self) -> bool:
         return bool(self._inits.all())
 
-    def _check_spout_tasks(self) -> None:
-        """Check that all inits, and they alone, name a spout task, and that every string is the name of one."""
-        numbers = self.records["spout_task"]
-        if ((numbers != 0) != self._inits).any() or numbers.max() > len(self.strings):
-            raise ValueError("an init names no spout task, or another operation names one")
-        if np.count_nonzero(np.bincount(numbers)[1:]) != len(self.strings):
-            raise ValueError("a string is not used")
-        if len(set(self.strings)) != len(self.strings):
-            raise ValueError("a name is written twice")
-        for name in self.strings:
-            fields.name(name)
+    @cached_property
+    def _has_inits(self) -> bool:
+        return bool(self._inits.any())
+
+    @cached_property
+    def _has_repeated_roots(self) -> bool:
+        ordered = np.sort(self.roots)
+        return bool((ordered[1:] == ordered[:-1]).any())
+
+    @cached_property
+    def _spout_numbers(self) -> list[tuple[str, int]]:
+        """The spout tasks that the inits name, each with the number of its string."""
+        return [(self.strings[number - 1], number) for number in self.used_strings("spout_task")]
+
+    def _check_names(self) -> None:
+        numbers = self.used_strings("spout_task", "component")
+        if len(numbers) > MAX_NAMES:
+            raise ValueError("the batch has many names")
+        for number in numbers:
+            fields.name(self.strings[number - 1])
+
+    @cached_property
+    def _rows_by_layout(self) -> dict[Layout, PlainRows]:
+        return {}
+
+    def _rows(self, layout: Layout) -> PlainRows:
+        """Encode all but the indexes of spout tasks, once: a fingerprint needs them with others."""
+        rows = self._rows_by_layout.get(layout)
+        if rows is None:
+            rows = self._rows_by_layout[layout] = PlainRows(self.records, self.strings, self.roots, layout)
+        return rows

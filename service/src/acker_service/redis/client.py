@@ -81,11 +81,12 @@ class RedisClient:
     async def execute_some(self, calls: Sequence[Call[R]]) -> list[R | Exception]:
         """Make several calls in one round trip to each server; each has its own result, or the error that it met.
 
+        The round trips to a server share one connection, and several are in flight on it: for frequent, short calls.
         An error is a service error or `StaleStamp`. The error of one call changes nothing about the others.
         """
         replicas = self._replicas if any(call.confirm for call in calls) else 0
         try:
-            replies = await self._send(calls, replicas)
+            replies = await self._send(calls, replicas, pipelined=True)
         except ServiceError as error:  # a server is not known: nothing was sent
             return [error] * len(calls)
         if any(isinstance(reply, Exception) for reply in replies):
@@ -274,24 +275,27 @@ class RedisClient:
             with contextlib.suppress(errors.PermissionDenied):  # of another server; that of this one, the retry raises
                 await self.load()
 
-    async def _send(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+    async def _send(self, calls: Sequence[Call[Any]], replicas: int, *, pipelined: bool = False) -> list[Any]:
         """Send each call to the server that has its key; those of one server together."""
         parts: dict[Node, list[int]] = {}
         for index, call in enumerate(calls):
             parts.setdefault(await self._slot_map.of(call.key), []).append(index)
         replies: list[Any] = [None] * len(calls)
-        runs = [self._run(node, [calls[index] for index in own], replicas) for node, own in parts.items()]
+        runs = [
+            self._run(node, [calls[index] for index in own], replicas, pipelined=pipelined)
+            for node, own in parts.items()
+        ]
         results = [await runs[0]] if len(runs) == 1 else await asyncio.gather(*runs)
         for own, result in zip(parts.values(), results, strict=True):
             for index, reply in zip(own, result, strict=True):
                 replies[index] = reply
         return replies
 
-    async def _run(self, node: Node, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
+    async def _run(self, node: Node, calls: Sequence[Call[Any]], replicas: int, *, pipelined: bool) -> list[Any]:
         """Send calls to one server; an error of the connection is the reply to each of them."""
         with self._metrics.round_trip(calls[0].name, len(calls)):
             try:
-                replies = await node.run(calls, replicas=replicas)
+                replies = await node.run(calls, replicas=replicas, pipelined=pipelined)
             except (RedisError, OSError, errors.PermissionDenied) as error:
                 replies = [error] * len(calls)
         self._outages.note(node.name, calls, replies)

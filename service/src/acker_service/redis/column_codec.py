@@ -1,7 +1,8 @@
 """Encodes the operations of a batch of columns, to the same bytes as `codec.encode_operation`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import add
+from typing import Any
 
 import numpy as np
 from acker_protocol.wire import packed
@@ -11,10 +12,48 @@ from acker_service.redis.codec import OPERATION_FIELDS, Indexes, Layout, Operati
 
 _OPERATION = np.dtype([(name, f">{code}") for name, code in OPERATION_FIELDS])
 _EDGE_HASH = int(OperationFlag.EDGE_HASH)  # numpy converts an enum's member three times slower
+_TEXT = int(OperationFlag.TEXT)
+_COMPONENT = int(OperationFlag.COMPONENT)
+_EDGE_HASH_BYTES = 8
+_LENGTH_BYTES = 2
 _FOLLOWED = (
     OperationFlag.MESSAGE_TIMEOUT | OperationFlag.PROGRESS_TIMEOUT | OperationFlag.TEXT | OperationFlag.COMPONENT
 )
 """The flags of what only few operations have: timeouts of their own and texts."""
+
+
+class EncodedStrings(Sequence[str]):
+    """The strings of a batch, one after the other in UTF-8; only those that are looked at are decoded.
+
+    ``lengths`` are their sizes in bytes. Operations point to them by numbers from 1; 0 is none.
+    """
+
+    def __init__(self, raw: bytes, lengths: NDArray[Any]) -> None:
+        self.raw = raw
+        self.lengths = np.zeros(len(lengths) + 1, np.intp)
+        self.lengths[1:] = lengths
+        self._ends = np.cumsum(self.lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        """Decode the string of an index, which is its number less one."""
+        end = int(self._ends[index + 1])
+        return self.raw[end - int(self.lengths[index + 1]) : end].decode()
+
+    def encoded_sizes(self, numbers: NDArray[Any]) -> NDArray[np.intp]:
+        """Give how many bytes the strings of these numbers take in Redis, with their length; none takes none."""
+        return np.where(numbers, self.lengths[numbers] + _LENGTH_BYTES, 0)
+
+    def encoded(self, numbers: NDArray[Any], width: int) -> NDArray[np.void]:
+        """Encode the strings of these numbers for Redis, each in an element of a width that none exceeds."""
+        table = np.zeros((len(self.lengths), width), np.uint8)
+        at = (self._ends - self.lengths)[:, np.newaxis] + np.arange(width - _LENGTH_BYTES)
+        table[:, :_LENGTH_BYTES] = self.lengths.astype(">u2")[:, np.newaxis].view(np.uint8)
+        if self.raw:
+            table[:, _LENGTH_BYTES:] = np.frombuffer(self.raw, np.uint8).take(at, mode="clip")
+        return table.view(f"V{width}")[:, 0].take(numbers)
 
 
 class ColumnEncoder:
@@ -45,21 +84,58 @@ class ColumnEncoder:
         return b"".join([self._variable[index] for index in indexes.tolist()])
 
 
-def encode_plain(
-    records: NDArray[np.void], roots: NDArray[np.uint64], layout: Layout, spout_indexes: NDArray[np.uint32]
-) -> NDArray[np.void]:
-    """Encode inits and acks without optional fields, each as the bytes of one element of the array.
+class PlainRows:
+    """Plain inits and acks, each encoded as a row of bytes that is as long as the longest one.
 
-    ``roots`` are the root ids of the records as integers of this machine; the other arguments are those of
-    `ColumnEncoder`.
+    ``records`` have the layout of the packed form and point to ``strings``; ``roots`` are their root ids as integers of
+    this machine. Only the index of an init's spout task is missing.
     """
-    fixed = np.empty(len(records), _OPERATION)
-    for field in ("op", "root_id", "ack_val", "outstanding"):
-        fixed[field] = records[field]
-    fixed["bucket"] = layout.bucket_of(roots)
-    fixed["flags"] = records["flags"] ^ packed.OUTSTANDING_GIVEN  # no other flag is given
-    fixed["spout_index"] = spout_indexes[records["spout_task"]]
-    return fixed.view(f"V{_OPERATION.itemsize}")
+
+    def __init__(
+        self, records: NDArray[np.void], strings: EncodedStrings, roots: NDArray[np.uint64], layout: Layout
+    ) -> None:
+        texts, components, edges = records["text"], records["component"], records["edge_id"].astype(np.uint64)
+        sizes = {"text": strings.encoded_sizes(texts), "component": strings.encoded_sizes(components)}
+        sizes["edge_hash"] = np.where(edges, _EDGE_HASH_BYTES, 0)
+        widths = {name: int(own.max()) for name, own in sizes.items()}
+        kinds = [*_OPERATION.descr, *((name, f"V{width}") for name, width in widths.items() if width)]
+        self._rows = rows = np.empty(len(records), kinds)
+        for field in ("op", "root_id", "ack_val", "outstanding"):
+            rows[field] = records[field]
+        rows["bucket"] = layout.bucket_of(roots)
+        flags = records["flags"] ^ packed.OUTSTANDING_GIVEN  # no other flag is given
+        for name, numbers, flag in (("text", texts, _TEXT), ("component", components, _COMPONENT)):
+            if widths[name]:
+                flags = flags | np.where(numbers, flag, 0)
+                rows[name] = strings.encoded(numbers, widths[name])
+        if widths["edge_hash"]:
+            flags = flags | np.where(edges, _EDGE_HASH, 0)
+            rows["edge_hash"] = edge_hash(roots, edges).astype(">u8").view(f"V{_EDGE_HASH_BYTES}")
+        rows["flags"] = flags
+        self._is_used = _used_bytes([(sizes[name], width) for name, width in widths.items() if width], len(records))
+
+    def encode(self, spout_indexes: NDArray[np.uint32]) -> Callable[[Indexes], bytes]:
+        """Complete the rows by the spout index of each; gives the function that joins some of them."""
+        complete = self._rows.copy()
+        complete["spout_index"] = spout_indexes
+        if self._is_used is None:
+            whole = complete.view(f"V{complete.itemsize}")
+            return lambda order: whole.take(np.asarray(order, np.intp)).tobytes()
+        is_used, rows = self._is_used, complete.view(np.uint8).reshape(len(complete), -1)
+
+        def join(order: Indexes) -> bytes:
+            indexes = np.asarray(order, np.intp)
+            return rows.take(indexes, axis=0)[is_used.take(indexes, axis=0)].tobytes()
+
+        return join
+
+
+def _used_bytes(optional: Sequence[tuple[NDArray[np.intp], int]], count: int) -> NDArray[np.bool] | None:
+    """Mark the bytes of rows that are used, given size and width of the optional fields; None: all of them."""
+    if all((sizes == width).all() for sizes, width in optional):
+        return None
+    fixed = np.ones((count, _OPERATION.itemsize), bool)
+    return np.concatenate([fixed, *(np.arange(width) < sizes[:, np.newaxis] for sizes, width in optional)], axis=1)
 
 
 def _fixed_fields(records: NDArray[np.void], layout: Layout, spout_indexes: NDArray[np.uint32]) -> NDArray[np.void]:

@@ -17,6 +17,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 from acker_service.redis import config_functions, layout, library, rights
 from acker_service.redis.calls import Argument, Call, Command
 from acker_service.redis.errors import as_problems, is_denied, normalized
+from acker_service.redis.pipeline import Pipeline
 
 CONFIRM_MS = 1_000
 """Milliseconds that replicas have to confirm a write."""
@@ -39,13 +40,17 @@ class Node:
     def __init__(self, url: str, *, connections: int = 64, timeout: float = 5.0) -> None:
         """Name the server; ``timeout`` in seconds bounds connecting, waiting for a connection, and every reply."""
         self.url, self.name = url, server_name(url)
-        self._redis = Redis(connection_pool=_pool(url, connections, timeout))
+        pool = _pool(url, connections, timeout)
+        self._redis, self._pipeline = Redis(connection_pool=pool), Pipeline(pool)
         self._is_loaded = False
         self._busy = 0
         self._ended = asyncio.Event()
 
-    async def run(self, calls: Sequence[Call[Any]], *, replicas: int = 0) -> list[Any]:
+    async def run(self, calls: Sequence[Call[Any]], *, replicas: int = 0, pipelined: bool = False) -> list[Any]:
         """Send the commands of calls in one round trip, and give their replies; each is atomic by itself.
+
+        ``pipelined`` round trips share one connection, where each waits for the replies to those before it; so they
+        have to be short.
 
         Raises `PermissionDenied` before anything is sent if the login lacks a right.
 
@@ -57,7 +62,10 @@ class Node:
             with normalized():
                 if not self._is_loaded:
                     await self._load_once()
-                replies = await self._send(calls, replicas)
+                if pipelined and Pipeline.enabled and not replicas:  # WAIT would hold up all that follow
+                    replies = await self._pipeline.send([call.command for call in calls])
+                else:
+                    replies = await self._send(calls, replicas)
                 if any(map(is_denied, replies)):
                     self._is_loaded = False  # rights were taken away: check them before anything else is half done
                 return replies
@@ -112,6 +120,7 @@ class Node:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self._pipeline.close()
         await self._redis.aclose(close_connection_pool=True)
 
     async def _load_once(self) -> None:
