@@ -2,17 +2,23 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from acker_protocol.errors import StoreUnavailable
 from acker_service.components import Components
 from acker_service.redis import config_functions
+from acker_service.redis.calls import ShardCall
+from acker_service.roots import expiry
 from acker_service.roots.expiry import RootExpiryTask
 from acker_service.topologies.callback import Webhook, register_callback
+from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.topology import Topology
 
-from tests.support.caller import Caller, init
+from tests.support.caller import Caller, ack, init
 from tests.support.redis_side import at, everywhere
 from tests.support.tasks import root_expiry
 from tests.support.trips import Trips, command_counts, counted
@@ -113,6 +119,15 @@ async def test_a_worker_shows_that_it_lives(parts: Components, task: RootExpiryT
     assert await parts.expiry.worker_seen()
 
 
+@pytest.mark.parametrize(("since_s", "is_noted"), [(2.0, False), (3.0, True)])
+async def test_a_worker_notes_that_it_lives_three_times_before_a_note_ends(
+    task: RootExpiryTask, trips: Trips, since_s: float, *, is_noted: bool
+) -> None:
+    task._heartbeat_at = time.monotonic() - since_s
+    await tick(task)
+    assert bool(trips.of("acker_note_tick_v1")) == is_noted
+
+
 async def test_what_cannot_be_looked_at_together_is_looked_at_apart(
     parts: Components, topologies: list[Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,5 +189,128 @@ async def test_a_look_at_what_is_full_counts_only_what_fills_a_mailbox(
     servers = len(await everywhere(parts, "PING"))
     assert (await command_counts(parts))["info"] - before == 2 * servers  # one of two counts
     assert not trips.of("acker_read_counts")
-    stored = [call for trip in trips.found for call in trip if call == "acker_stored_v1"]
-    assert len(stored) == sum(len(topology.shards) for topology in parts.registry.all_cached())
+    if parts.redis.is_cluster:
+        stored = [call for trip in trips.found for call in trip if call == "acker_stored_v1"]
+        assert len(stored) == sum(len(topology.shards) for topology in parts.registry.all_cached())
+    else:
+        assert trips.of("acker_all_stored", "acker_stored") == [("acker_all_stored_v1",)]
+
+
+async def test_a_mailbox_that_is_full_is_found_in_whatever_topology(
+    parts: Components, topologies: list[Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts.backpressure, "_mailbox_max", 3)
+    await topologies[1].words(*[operation for root in range(10, 13) for operation in (init(root, 9), ack(root, 9))])
+    found = {caller.topology: await parts.registry.get(caller.topology) for caller in topologies}
+    await parts.backpressure.refresh()
+    assert [parts.backpressure.was_full(found[name], 0) for name in NAMES] == [False, True, False]
+    monkeypatch.setattr(parts.backpressure, "_mailbox_max", 4)
+    await parts.backpressure.refresh()
+    assert not parts.backpressure.was_full(found["two"], 0)
+
+
+async def test_a_topology_that_another_replica_made_again_is_counted_as_it_is_now(
+    parts: Components, topologies: list[Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call for all topologies leaves it out if any of its shards is ahead, and it is read again."""
+    monkeypatch.setattr(parts.backpressure, "_mailbox_max", 1)
+    before = await parts.registry.get("two")
+    other = Components(parts.redis.url, window_ms=600_000)
+    await other.registry.create_or_update(
+        "two", lambda present: replace(present or TopologyConfig(), retention_ms=1_000)
+    )
+    await other.close()
+    await topologies[1].words(init(10, 9), ack(10, 9))
+    parts.registry._cache["two"] = before
+    await at(parts, "SET", before.shards[0], before.stamp.text)  # the other shard has the new one
+    assert before.name not in await parts.stats.read_all_stored([before])
+    await parts.backpressure.refresh()
+    assert parts.backpressure.was_full(await parts.registry.get("two"), 0)
+    assert (await parts.registry.get("two")).stamp != before.stamp
+
+
+@pytest.fixture
+def under_way(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The calls of the tick that are under way while one begins, that one included."""
+    call, counts, running = parts.shards.call, list[int](), 0
+
+    async def counted(topology: Topology, shard: int, asked: ShardCall[Any]) -> Any:
+        nonlocal running
+        if asked.function != "acker_tick_v1":
+            return await call(topology, shard, asked)
+        running += 1
+        counts.append(running)
+        try:
+            await asyncio.sleep(0)
+            return await call(topology, shard, asked)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(parts.shards, "call", counted)
+    return counts
+
+
+@pytest.fixture
+async def many(parts: Components, call: Caller, monkeypatch: pytest.MonkeyPatch) -> Topology:
+    """A topology of five shards in each of which twelve roots are overdue; a call ends four."""
+    monkeypatch.setattr(expiry, "RECORDS", 8)
+    wide = Caller(call.http, "wide")
+    await wide.put(ackers=5)
+    await wide.words(*[init(root, 9, message_timeout_ms=100) for root in range(1, 60)])
+    await overdue(parts, wide, 60)
+    return await parts.registry.get("wide")
+
+
+async def test_shards_are_ticked_two_at_a_time_and_by_turns(
+    parts: Components, many: Topology, under_way: list[int], trips: Trips
+) -> None:
+    """No shard waits until another is done, and other clients wait for two calls at most."""
+    asked: list[str] = []
+    execute = parts.redis.execute
+
+    async def noted(call: Any) -> Any:
+        asked.append(call.key)
+        return await execute(call)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts.redis, "execute", noted)
+        assert await parts.expiry.expire_shards(many, range(5)) == 60
+    assert max(under_way) == 2
+    assert set(asked[:5]) == set(many.shards), "each shard once before any is called again"
+    assert max(asked.count(key) for key in many.shards) >= 3
+
+
+async def test_one_call_at_a_time_ends_the_same(parts: Components, many: Topology, under_way: list[int]) -> None:
+    parts.expiry.calls_at_once = 1
+    assert await parts.expiry.expire_shards(many, range(5)) == 60
+    assert max(under_way) == 1
+
+
+async def test_two_workers_end_each_root_once(parts: Components, call: Caller, many: Topology) -> None:
+    other = Components(parts.redis.url, window_ms=600_000)
+    seen = await other.registry.get("wide")
+    ended = await asyncio.gather(
+        parts.expiry.expire_shards(many, range(5)), other.expiry.expire_shards(seen, range(4, -1, -1))
+    )
+    await other.close()
+    assert sum(ended) == 60
+    told = await Caller(call.http, "wide").told(limit=1_000)
+    assert sorted(told) == [(root, "timed_out") for root in range(1, 61)]
+
+
+async def test_a_shard_that_does_not_answer_keeps_no_other_from_its_tick(
+    parts: Components, many: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = parts.shards.call
+
+    async def fails(topology: Topology, shard: int, asked: ShardCall[Any]) -> Any:
+        if shard == 0:
+            raise StoreUnavailable("a server is away")
+        return await call(topology, shard, asked)
+
+    monkeypatch.setattr(parts.shards, "call", fails)
+    with pytest.raises(StoreUnavailable):
+        await parts.expiry.expire_shards(many, range(5))
+    monkeypatch.undo()
+    assert await parts.expiry.expire_shards(many, range(1, 5)) == 0, "the others were ticked"
+    assert await parts.expiry.expire_shards(many, [0]) > 0
