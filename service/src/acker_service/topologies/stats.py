@@ -87,9 +87,9 @@ class StatsReader:
             functions.read_all_stored([(key, topology.stamp) for topology, key in shards[i : i + MAX_SHARDS]])
             for i in range(0, len(shards), MAX_SHARDS)
         ]
-        replies = chain.from_iterable(await self._redis.execute_each(calls))
+        replies = await self._redis.execute_each(calls)
         stored, stale = dict[str, Counter[int]](), set[str]()
-        for (topology, _), counts in zip(shards, replies, strict=True):
+        for (topology, _), counts in zip(shards, chain.from_iterable(replies), strict=True):
             if counts is None:
                 stale.add(topology.name)
             else:
