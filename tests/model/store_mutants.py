@@ -100,7 +100,6 @@ IN_COMPLETIONS: list[Rule] = [
 ]
 
 IN_RECORD: list[Rule] = [
-    ("a record with an idle deadline is read whole", "return bit.band(flags, 16) == 0 and started + span + EPOCH or nil", "return started + span + EPOCH", TIME + "test_a_progress_timeout_ends_a_root_that_stands_still"),
     ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
@@ -212,6 +211,7 @@ IN_TICK: list[Rule] = [
     ("a walk renews the backstop", "      set_backstop_ttl(call, call.base .. 'r' .. bucket)\n      set_backstop_ttl", "      set_backstop_ttl", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
     ("a record that is overdue is read whole", "elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then", "elseif band(flags, RARE_FIELDS) ~= 0 then", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
     ("a record with rare fields is read whole", "elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then", "elseif now > deadline then", TICK + "test_a_root_that_makes_no_progress_times_out_before_its_message_timeout"),
+    ("a record with an idle deadline is read whole", "elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then", "elseif now > deadline then", TIME + "test_a_progress_timeout_ends_a_root_that_stands_still"),
     ("the fast path times out nothing that is in time", "if now > deadline and FAST_PATH and", "if FAST_PATH and", TICK + "test_a_root_is_overdue_a_millisecond_behind_its_deadline"),
     ("the fast path takes no record with rare fields", "FAST_PATH and PLAIN_FLAGS[flags] then", "FAST_PATH then", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
     ("the fast path finds a message id behind a timeout of its own", "HEAD_BYTES + 1 or HEAD_BYTES + 5", "HEAD_BYTES + 1 or HEAD_BYTES + 1", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
