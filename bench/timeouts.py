@@ -20,7 +20,7 @@ from bench import load
 from bench.http_batches import DONE, PATH, make_topology
 from bench.measure import Series, percentile
 from bench.progress import Progress
-from bench.servers import Member, one
+from bench.servers import Member, one, until
 from bench.serving import Served, acker
 from bench.sizes import Sizes
 from bench.table import Curve, Line, Result
@@ -94,6 +94,7 @@ def _round(service: Served, store: Member, due: tuple[int, float], taken: Taken)
     began, before, redis, own = time.monotonic(), _ticks(service), store.cpu_s(), service.cpu_s()
     late = _read(service, timeouts)
     elapsed_s, redis, own = time.monotonic() - began, store.cpu_s() - redis, service.cpu_s() - own
+    until(lambda: _ticks(service).ticks > before.ticks, "the tick that ended the last roots has ended")
     _note_ticks(_ticks(service).since(before), elapsed_s, taken)
     taken[REDIS].append(redis / len(timeouts) * 1e6)
     taken[SERVICE].append(own / len(timeouts) * 1e6)
@@ -144,7 +145,7 @@ def _ticks(service: Served) -> _Ticks:
 
 
 def _note_ticks(ticks: _Ticks, elapsed_s: float, taken: Taken) -> None:
-    taken[TICK].append(ticks.ticks_s / max(1, ticks.ticks) * 1e3)
+    taken[TICK].append(ticks.ticks_s / ticks.ticks * 1e3)
     taken[CALL].append(ticks.calls_s / max(1, ticks.calls) * 1e3)
     taken[TICKING].append(ticks.ticks_s / elapsed_s * 100)
 
@@ -175,10 +176,10 @@ def _read(service: Served, timeouts: dict[str, int]) -> _Lateness:
     ended: dict[str, float] = {}
     delivered: dict[str, float] = {}
     path = f"{PATH}/spouts/{SPOUT_TASK}/completions"
-    until = time.monotonic() + WITHIN_S
+    end = time.monotonic() + WITHIN_S
     with httpx.Client(base_url=service.url, trust_env=False, timeout=60) as http:
         while len(ended) < len(timeouts):
-            assert time.monotonic() < until, f"{len(ended)} of {len(timeouts)} were reported"
+            assert time.monotonic() < end, f"{len(ended)} of {len(timeouts)} were reported"
             page = http.get(path, params={"limit": PAGE, "wait_ms": 5_000}).raise_for_status().json()
             now_ms = time.time() * 1e3
             for done in page["completions"]:
