@@ -41,6 +41,7 @@ SPOUTS = "tests/integration/test_spouts.py::"
 STAMPS = "tests/integration/test_stamps.py::"
 TABLE = "tests/model/test_table.py::"
 TICK = "tests/model/test_tick.py::"
+TICKS = "tests/integration/test_ticks.py::"
 TIME = "tests/integration/test_time.py::"
 TOPOLOGIES = "tests/integration/test_topologies.py::"
 TRIPS = "tests/integration/test_trips.py::"
@@ -419,10 +420,10 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("roots/expiry.py", "a topology that is new is ticked", "return [name for name in names if name not in idle]", "return list(self._due)", IDLE + "test_a_topology_that_is_new_is_ticked_at_once"),
     ("roots/expiry.py", "a topology with nothing due is not ticked", "return [name for name in names if name not in idle]", "return names", IDLE + "test_a_pass_with_nothing_due_takes_one_round_trip"),
     ("roots/expiry.py", "a look that fails is made for each topology", "contextlib.suppress(ServiceError):  # which", "contextlib.suppress():  # which", IDLE + "test_what_cannot_be_looked_at_together_is_looked_at_apart"),
-    ("roots/expiry.py", "two shards are ticked at once", "CALLS_AT_ONCE = 2", "CALLS_AT_ONCE = 1", IDLE + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
-    ("roots/expiry.py", "no more than two shards are ticked at once", "CALLS_AT_ONCE = 2", "CALLS_AT_ONCE = 4", IDLE + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
-    ("roots/expiry.py", "a shard that has more is last then", "                due.append(shard)\n", "                due.appendleft(shard)\n", IDLE + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
-    ("roots/expiry.py", "a shard that has more is ticked again", "            if ticked.more:", "            if False:", IDLE + "test_one_call_at_a_time_ends_the_same"),
+    ("roots/expiry.py", "two shards are ticked at once", "CALLS_AT_ONCE = 2", "CALLS_AT_ONCE = 1", TICKS + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
+    ("roots/expiry.py", "no more than two shards are ticked at once", "CALLS_AT_ONCE = 2", "CALLS_AT_ONCE = 4", TICKS + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
+    ("roots/expiry.py", "a shard that has more is last then", "                due.append(shard)\n", "                due.appendleft(shard)\n", TICKS + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
+    ("roots/expiry.py", "a shard that has more is ticked again", "            if ticked.more:", "            if False:", TICKS + "test_one_call_at_a_time_ends_the_same"),
     ("topologies/stats.py", "what a stale stamp hides is counted again", "                stale.add(topology.name)", "                pass", IDLE + "test_a_topology_that_another_replica_made_again_is_counted_as_it_is_now"),
     ("topologies/stats.py", "one call counts the shards of all topologies", "if self._redis.is_cluster or not topologies:", "if True:", IDLE + "test_a_look_at_what_is_full_counts_only_what_fills_a_mailbox"),
     ("monitoring/backpressure.py", "memory is full from nine tenths on", "FULL_RATIO = 0.9", "FULL_RATIO = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
