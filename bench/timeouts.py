@@ -90,12 +90,13 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
 
 def _round(service: Served, store: Member, due: tuple[int, float], taken: Taken) -> None:
     """Emit so many roots, wait until their timeouts were reported and read, and see how late each was."""
+    began, before = time.monotonic(), _ticks(service)
     timeouts = _emit_all(service, *due)
-    began, before, redis, own = time.monotonic(), _ticks(service), store.cpu_s(), service.cpu_s()
+    emitted, redis, own = time.monotonic(), store.cpu_s(), service.cpu_s()
     late = _read(service, timeouts)
-    elapsed_s, redis, own = time.monotonic() - began, store.cpu_s() - redis, service.cpu_s() - own
-    until(lambda: _ticks(service).ticks > before.ticks, "the tick that ended the last roots has ended")
-    _note_ticks(_ticks(service).since(before), elapsed_s, taken)
+    elapsed_s, redis, own = time.monotonic() - emitted, store.cpu_s() - redis, service.cpu_s() - own
+    until(lambda: _ticks(service).ticks > before.ticks, "a tick has ended")
+    _note_ticks(_ticks(service).since(before), time.monotonic() - began, taken)
     taken[REDIS].append(redis / len(timeouts) * 1e6)
     taken[SERVICE].append(own / len(timeouts) * 1e6)
     taken[REDIS_BUSY].append(redis / elapsed_s * 100)
