@@ -2,21 +2,23 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from acker_protocol.errors import StoreUnavailable
 from acker_service.components import Components
-from acker_service.redis import config_functions
 from acker_service.roots.expiry import RootExpiryTask
 from acker_service.topologies.callback import Webhook, register_callback
+from acker_service.topologies.config import TopologyConfig
 
-from tests.support.caller import Caller, init
+from tests.support.caller import Caller, ack, init
+from tests.support.overdue import overdue
 from tests.support.redis_side import at, everywhere
 from tests.support.tasks import root_expiry
 from tests.support.trips import Trips, command_counts, counted
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -52,19 +54,6 @@ async def tick(task: RootExpiryTask) -> None:
     """Make one pass, and wait for its runs."""
     await task._pass()
     await asyncio.gather(*task._runs.values())
-
-
-async def overdue(parts: Components, call: Caller, root: int) -> None:
-    """Let a root of a topology be overdue."""
-    assert await call.word(init(root, 9, message_timeout_ms=100)) == "pending"
-    topology = await parts.registry.get(call.topology)
-    number = topology.layout.shard_of(root)
-    shard = config_functions.ShardName(topology=topology.name, incarnation=topology.incarnation, number=number)
-
-    async def is_due() -> bool:
-        return await parts.redis.execute(config_functions.find_due([shard])) == [shard]
-
-    await eventually(is_due)
 
 
 async def test_a_pass_with_nothing_due_takes_one_round_trip(
@@ -111,6 +100,15 @@ async def test_a_worker_shows_that_it_lives(parts: Components, task: RootExpiryT
     assert not await parts.expiry.worker_seen()
     await tick(task)
     assert await parts.expiry.worker_seen()
+
+
+@pytest.mark.parametrize(("since_s", "is_noted"), [(2.0, False), (3.0, True)])
+async def test_a_worker_notes_that_it_lives_three_times_before_a_note_ends(
+    task: RootExpiryTask, trips: Trips, since_s: float, *, is_noted: bool
+) -> None:
+    task._heartbeat_at = time.monotonic() - since_s
+    await tick(task)
+    assert bool(trips.of("acker_note_tick_v1")) == is_noted
 
 
 async def test_what_cannot_be_looked_at_together_is_looked_at_apart(
@@ -174,5 +172,41 @@ async def test_a_look_at_what_is_full_counts_only_what_fills_a_mailbox(
     servers = len(await everywhere(parts, "PING"))
     assert (await command_counts(parts))["info"] - before == 2 * servers  # one of two counts
     assert not trips.of("acker_read_counts")
-    stored = [call for trip in trips.found for call in trip if call == "acker_stored_v1"]
-    assert len(stored) == sum(len(topology.shards) for topology in parts.registry.all_cached())
+    if parts.redis.is_cluster:
+        stored = [call for trip in trips.found for call in trip if call == "acker_stored_v1"]
+        assert len(stored) == sum(len(topology.shards) for topology in parts.registry.all_cached())
+    else:
+        assert trips.of("acker_all_stored", "acker_stored") == [("acker_all_stored_v1",)]
+
+
+async def test_a_mailbox_that_is_full_is_found_in_whatever_topology(
+    parts: Components, topologies: list[Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts.backpressure, "_mailbox_max", 3)
+    await topologies[1].words(*[operation for root in range(10, 13) for operation in (init(root, 9), ack(root, 9))])
+    found = {caller.topology: await parts.registry.get(caller.topology) for caller in topologies}
+    await parts.backpressure.refresh()
+    assert [parts.backpressure.was_full(found[name], 0) for name in NAMES] == [False, True, False]
+    monkeypatch.setattr(parts.backpressure, "_mailbox_max", 4)
+    await parts.backpressure.refresh()
+    assert not parts.backpressure.was_full(found["two"], 0)
+
+
+async def test_a_topology_that_another_replica_made_again_is_counted_as_it_is_now(
+    parts: Components, topologies: list[Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call for all topologies leaves it out if any of its shards is ahead, and it is read again."""
+    monkeypatch.setattr(parts.backpressure, "_mailbox_max", 1)
+    before = await parts.registry.get("two")
+    other = Components(parts.redis.url, window_ms=600_000)
+    await other.registry.create_or_update(
+        "two", lambda present: replace(present or TopologyConfig(), retention_ms=1_000)
+    )
+    await other.close()
+    await topologies[1].words(init(10, 9), ack(10, 9))
+    parts.registry._cache["two"] = before
+    await at(parts, "SET", before.shards[0], before.stamp.text)  # the other shard has the new one
+    assert before.name not in await parts.stats.read_all_stored([before])
+    await parts.backpressure.refresh()
+    assert parts.backpressure.was_full(await parts.registry.get("two"), 0)
+    assert (await parts.registry.get("two")).stamp != before.stamp

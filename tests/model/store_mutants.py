@@ -42,6 +42,7 @@ SWEEPING = "tests/model/test_sweep.py::"
 STAMPS = "tests/integration/test_stamps.py::"
 TABLE = "tests/model/test_table.py::"
 TICK = "tests/model/test_tick.py::"
+TICKS = "tests/integration/test_ticks.py::"
 TIME = "tests/integration/test_time.py::"
 TOPOLOGIES = "tests/integration/test_topologies.py::"
 TRIPS = "tests/integration/test_trips.py::"
@@ -101,7 +102,6 @@ IN_COMPLETIONS: list[Rule] = [
 ]
 
 IN_RECORD: list[Rule] = [
-    ("a record with an idle deadline is read whole", "return bit.band(flags, 16) == 0 and started + span + EPOCH or nil", "return started + span + EPOCH", TIME + "test_a_progress_timeout_ends_a_root_that_stands_still"),
     ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
@@ -196,11 +196,13 @@ IN_TRANSITIONS: list[Rule] = [
 ]
 
 IN_TICK: list[Rule] = [
-    ("what is over leaves the index", "if not scan_at then return redis.call('ZREM', call.due_key, bucket) end", "if not scan_at then return end", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
+    ("what is over leaves the index", "if #call.empty > 0 then redis.call('ZREM', call.due_key, unpack(call.empty)) end", "", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
     ("the earliest deadline is the bucket's score", "deadline < earliest) then earliest = deadline end", "deadline > earliest) then earliest = deadline end", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
-    ("a tick says how many roots ended", "    call.finished_count = call.finished_count + 1\n", "", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
-    ("a tick renews the backstop of a bucket", "    set_backstop_ttl(call, key)\n    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", "    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
-    ("a tick renews the backstop of what lies beside", "    set_backstop_ttl(call, key)\n    set_backstop_ttl(call, call.base .. 'x' .. bucket)\n  end", "    set_backstop_ttl(call, key)\n  end", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
+    ("what stays in the index is scored by what is left", "if #call.scored > 0 then redis.call('ZADD', call.due_key, unpack(call.scored)) end", "", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
+    ("a tick says how many roots ended", "    call.finished_count = call.finished_count + 1\n    count_completion", "    count_completion", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
+    ("a tick says how many roots the state machine ended", "    call.finished_count = call.finished_count + 1\n    if root.state", "    if root.state", TICK + "test_a_tick_says_how_many_roots_ended_by_either_path"),
+    ("a tick renews the backstop of a bucket", "    set_backstop_ttl(call, key)\n    if has_long", "    if has_long", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
+    ("a tick renews the backstop of what lies beside", "    if has_long_values then set_backstop_ttl(call, call.base .. 'x' .. bucket) end\n", "", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
     ("a bucket is due behind its score", "'(' .. call.now, 'BYSCORE'", "'(' .. (call.now - 1), 'BYSCORE'", TICK + "test_a_root_is_overdue_a_millisecond_behind_its_deadline"),
     ("a tick looks at buckets that are due, and at no others", "'(' .. call.now, 'BYSCORE'", "'+inf', 'BYSCORE'", TICK + "test_a_tick_leaves_buckets_that_are_not_due_alone"),
     ("an overfull bucket is left to be walked", "if size > OVERFULL then", "if false then", TICK + "test_a_tick_leaves_an_overfull_bucket_to_be_walked"),
@@ -214,10 +216,19 @@ IN_TICK: list[Rule] = [
     ("a walk never scores above those that arrived meanwhile", "'ZADD', call.due_key, 'LT', earliest, bucket)", "'ZADD', call.due_key, earliest, bucket)", TICK + "test_a_root_that_arrives_during_a_walk_is_looked_at_in_time"),
     ("a walk remembers the earliest deadline of its pieces", "if found and (not earliest or found < earliest) then earliest = found end", "earliest = found", TICK + "test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces"),
     ("a walk renews the backstop", "      set_backstop_ttl(call, call.base .. 'r' .. bucket)\n      set_backstop_ttl", "      set_backstop_ttl", LIFETIMES + "test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots"),
-    ("a record that is overdue is read whole", "if not deadline or call.now > deadline then\n", "if not deadline then\n", TICK + "test_one_tick_ends_all_that_is_overdue"),
-    ("an expired outcome is removed", "if not expiry then expired[#expired + 1] = fields[i] end", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_calls_for_no_sweep"),
+    ("a record that is overdue is read whole", "elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then", "elseif band(flags, RARE_FIELDS) ~= 0 then", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
+    ("a record with rare fields is read whole", "elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then", "elseif now > deadline then", TICK + "test_a_root_that_makes_no_progress_times_out_before_its_message_timeout"),
+    ("a record with an idle deadline is read whole", "elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then", "elseif now > deadline then", TIME + "test_a_progress_timeout_ends_a_root_that_stands_still"),
+    ("the fast path times out nothing that is in time", "if now > deadline and FAST_PATH and", "if FAST_PATH and", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
+    ("the fast path takes no record with rare fields", "FAST_PATH and PLAIN_FLAGS[flags] then", "FAST_PATH then", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
+    ("the fast path finds a message id behind a timeout of its own", "HEAD_BYTES + 1 or HEAD_BYTES + 5", "HEAD_BYTES + 1 or HEAD_BYTES + 1", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
+    ("what the fast path times out is pending no more", "    call.pending[spout] = (call.pending[spout] or 0) - 1\n    call.finished_count", "    call.finished_count", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
+    ("what the fast path times out is counted", "    count_completion(call, 'T', latency, 1)\n", "", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
+    ("the fast path leaves an outcome", "    redis.call('HSET', call.base .. 'r' .. bucket, root_id, marker)\n", "    redis.call('HDEL', call.base .. 'r' .. bucket, root_id)\n", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
+    ("what the fast path times out is scored by its expiry", "root_id, marker)\n    return expiry\n", "root_id, marker)\n    return nil\n", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
+    ("an expired outcome is removed", "if not expiry then expired[#expired + 1] = fields[i - 1] end", "", SWEEPING + "test_what_the_tick_removes_for_a_deadline_calls_for_no_sweep"),
     ("a bucket of outcomes is scored by the last expiry", "(not latest or expiry > latest)", "(not latest or expiry < latest)", SWEEPING + "test_a_bucket_of_outcomes_is_removed_with_the_last_of_them"),
-    ("a root that timed out is scored by its expiry", "    return nil, call.marker_expiry\n", "    return nil\n", SLICES + "test_the_outcome_of_a_root_that_timed_out_is_forgotten_too"),
+    ("a root that timed out is scored by its expiry", "    return nil, call.marker_expiry\n", "    return nil\n", TICK + "test_a_root_times_out_once_whatever_its_record_holds"),
     ("a sweep that goes on makes the tick go on", "local more = is_sweeping or", "local more =", SWEEPING + "test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline"),
 ]
 
@@ -433,6 +444,12 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("roots/expiry.py", "a topology that is new is ticked", "return [name for name in names if name not in idle]", "return list(self._due)", IDLE + "test_a_topology_that_is_new_is_ticked_at_once"),
     ("roots/expiry.py", "a topology with nothing due is not ticked", "return [name for name in names if name not in idle]", "return names", IDLE + "test_a_pass_with_nothing_due_takes_one_round_trip"),
     ("roots/expiry.py", "a look that fails is made for each topology", "contextlib.suppress(ServiceError):  # which", "contextlib.suppress():  # which", IDLE + "test_what_cannot_be_looked_at_together_is_looked_at_apart"),
+    ("roots/expiry.py", "two shards are ticked at once", "CALLS_AT_ONCE = 2", "CALLS_AT_ONCE = 1", TICKS + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
+    ("roots/expiry.py", "no more than two shards are ticked at once", "CALLS_AT_ONCE = 2", "CALLS_AT_ONCE = 4", TICKS + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
+    ("roots/expiry.py", "a shard that has more is last then", "                due.append(shard)\n", "                due.appendleft(shard)\n", TICKS + "test_shards_are_ticked_two_at_a_time_and_by_turns"),
+    ("roots/expiry.py", "a shard that has more is ticked again", "            if ticked.more:", "            if False:", TICKS + "test_one_call_at_a_time_ends_the_same"),
+    ("topologies/stats.py", "what a stale stamp hides is counted again", "                stale.add(topology.name)", "                pass", IDLE + "test_a_topology_that_another_replica_made_again_is_counted_as_it_is_now"),
+    ("topologies/stats.py", "one call counts the shards of all topologies", "if self._redis.is_cluster or not topologies:", "if True:", IDLE + "test_a_look_at_what_is_full_counts_only_what_fills_a_mailbox"),
     ("monitoring/backpressure.py", "memory is full from nine tenths on", "FULL_RATIO = 0.9", "FULL_RATIO = 0.96", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),
     ("monitoring/snapshot.py", "a store without maxmemory is never full", "if max_bytes else 0.0", "if max_bytes else 1.0", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/snapshot.py", "the fullest server says how full the store is", "return max(((int(it[\"used_memory\"]), int(it.get(\"maxmemory\", 0))) for it in memories), key=memory_ratio)", "return 0, 0", FULL + "test_inits_are_refused_before_memory_is_at_its_end"),

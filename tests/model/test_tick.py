@@ -1,15 +1,17 @@
 """One tick ends all that is overdue, however it is spread."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pytest
-from acker_protocol.operations import Init
+from acker_protocol.operations import Ack, Init, OperationState, Outcome
 from acker_service.redis import library
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore
 
 ROOTS = 1_500
+FINISHED = OperationState.FINISHED
 FIRST_BUCKET = bytes(4)
 RETENTION_MS = TopologyConfig().retention_ms
 
@@ -64,6 +66,81 @@ def many(driven_url: str) -> Iterator[DrivenStore]:
 
 def completed(store: DrivenStore) -> set[int]:
     return {done.root_id for done in store.mailbox()}
+
+
+RECORDS = {
+    "bare": Init(root_id=1, spout_task="s", ack_val=1, outstanding=1),
+    "of unknown outstanding": Init(root_id=1, spout_task="s", ack_val=1),
+    "with a short message id": Init(root_id=1, spout_task="s", ack_val=1, outstanding=1, message_id="order 1"),
+    "with an empty message id": Init(root_id=1, spout_task="s", ack_val=1, message_id=""),
+    "with a long message id": Init(root_id=1, spout_task="s", ack_val=1, outstanding=1, message_id="m" * 100),
+    "with many edges": Init(root_id=1, spout_task="s", ack_val=1, outstanding=40_000, message_id="order 1"),
+    "with a progress timeout": Init(root_id=1, spout_task="s", ack_val=1, outstanding=1, progress_timeout_ms=100),
+}
+
+
+@pytest.mark.parametrize("is_fast", [True, False], ids=["fast path", "state machine"])
+@pytest.mark.parametrize("own_timeout", [True, False], ids=["own timeout", "timeout of the topology"])
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_root_times_out_once_whatever_its_record_holds(
+    driven_url: str, record: str, *, own_timeout: bool, is_fast: bool
+) -> None:
+    on = "local FAST_PATH = true"
+    text = library.source() if is_fast else library.source().replace(on, "local FAST_PATH = false")
+    assert library.source().count(on) == 1
+    configuration = TopologyConfig(ackers=1, buckets=1, message_timeout_ms=100)
+    store = DrivenStore(driven_url, configuration, window_ms=60_000, text=text)
+    init = replace(RECORDS[record], message_timeout_ms=100 if own_timeout else None)
+    began_ms = store.now_ms
+    store.apply([init], None)
+    store.advance(100)
+    store.tick()
+    assert (completed(store), store.counts()[0]) == (set(), {"s": 1})
+    store.advance(6)
+    store.tick()
+    store.tick()
+    [done] = store.mailbox()
+    seen = (done.root_id, done.outcome, done.message_id, done.started_ms, done.at_ms)
+    assert seen == (1, Outcome.TIMED_OUT, init.message_id, began_ms, began_ms + 106)
+    pending, unread, totals = store.counts()
+    assert (pending, unread, totals["timed_out"]) == ({"s": 0}, {"s": 1}, 1)
+    latency = store.latencies()["timed_out"]
+    assert (sum(latency.counts.values()), latency.sum_ms) == (1, 106)
+    assert store.apply([Ack(root_id=1, ack_val=1, outstanding=-1)], None)[0] == [(FINISHED, Outcome.TIMED_OUT)]
+    assert score(store) == (store.now_ms // RETENTION_MS + 2) * RETENTION_MS - 1
+    store.close()
+
+
+def test_a_tick_says_how_many_roots_ended_by_either_path(one: DrivenStore) -> None:
+    for number, record in enumerate(RECORDS.values(), start=1):
+        one.apply([replace(record, root_id=number, message_timeout_ms=100)], None)
+    one.advance(101)
+    assert one.ask("acker_tick_v1", one.settings, 1_000) == [len(RECORDS), 0]
+
+
+def test_a_root_that_makes_no_progress_times_out_before_its_message_timeout(one: DrivenStore) -> None:
+    one.apply([replace(RECORDS["with a progress timeout"], message_timeout_ms=10_000)], None)
+    emit(one, [2], message_timeout_ms=50)
+    one.advance(51)
+    one.tick()
+    assert completed(one) == {2}
+    one.advance(50)
+    one.tick()
+    assert completed(one) == {1, 2}
+
+
+def test_plain_roots_time_out_by_the_fast_path(driven_url: str) -> None:
+    """Without the state machine nothing else ends them."""
+    head = "  local function expire(call, root, bucket, root_id, raw)\n"
+    text = library.source().replace(head, f"{head}    if true then return call.now end\n")
+    assert text != library.source()
+    for record in [*RECORDS][:4]:
+        store = DrivenStore(driven_url, TopologyConfig(ackers=1, buckets=1), window_ms=60_000, text=text)
+        store.apply([replace(RECORDS[record], message_timeout_ms=100)], None)
+        store.advance(101)
+        store.tick()
+        assert completed(store) == {1}, record
+        store.close()
 
 
 def score(store: DrivenStore) -> int | None:

@@ -74,7 +74,7 @@ class Components:
         self.registry = TopologyRegistry(self.redis, window_ms=window_ms, buckets=buckets)
         self.spouts = SpoutRegistry(self.redis, self.registry, max_spouts=max_spouts)
         self.shards = Shards(self.redis, self.registry)
-        self.stats = StatsReader(self.shards)
+        self.stats = StatsReader(self.redis, self.shards)
         self.callbacks = Callbacks(self.registry, self.spouts)
         self.topology_deleter = TopologyDeleter(self.redis, self.registry, self.shards, self.stats, counted)
         self.spout_deleter = SpoutDeleter(

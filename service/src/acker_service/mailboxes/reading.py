@@ -18,8 +18,8 @@ from acker_service.topologies.topology import Topology
 RELEASE_STEP = 256
 """Entries that one call releases."""
 
-SLICE = 1_000
-"""Completions that are written between two turns of the event loop: about three milliseconds."""
+SLICE = 250
+"""Completions that are written between two turns of the event loop: about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,9 @@ FULL_RATIO = 0.9
 """Share of maxmemory from which new roots are refused, so that pending roots have the memory to finish."""
 ADVICE = "its memory is full; raise maxmemory, or read and release completions"
 
+_Counted = tuple[str, Mapping[int, int]]
+"""The incarnation of a topology, and what the mailboxes of its spout tasks hold, by index."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -66,7 +69,9 @@ class Backpressure:
         """Check Redis's memory and all mailboxes; a store that violates the requirements begins no roots either."""
         await self._check_memory()
         names = await self._registry.names()
-        counted = [found for found in await asyncio.gather(*map(self._count, names)) if found is not None]
+        together = await self._count_together(names)
+        apart = await asyncio.gather(*(self._count(name) for name in names if name not in together))
+        counted = [*together.values(), *(found for found in apart if found is not None)]
         seen = {incarnation for incarnation, _ in counted}
         unseen = {mailbox for mailbox in self._recently_full if mailbox[0] not in seen}
         self._recently_full = unseen | set(self._full(counted))
@@ -82,13 +87,21 @@ class Backpressure:
             self._monitor.expire()
         self.is_store_full = is_full
 
-    async def _count(self, name: str) -> tuple[str, Mapping[int, int]] | None:
+    async def _count_together(self, names: Iterable[str]) -> dict[str, _Counted]:
+        """Count what mailboxes of the topologies in the cache hold, as far as one call can; by their names."""
+        cached = [topology for name in names if (topology := self._registry.cached(name))]
+        with contextlib.suppress(ServiceError):
+            stored = await self._stats.read_all_stored(cached)
+            return {it.name: (it.incarnation, stored[it.name]) for it in cached if it.name in stored}
+        return {}
+
+    async def _count(self, name: str) -> _Counted | None:
         """Count what mailboxes of a topology hold; None if it is deleted meanwhile, or its servers do not answer."""
         with contextlib.suppress(ServiceError):
             topology = await self._registry.get(name)
             return topology.incarnation, await self._stats.read_stored(topology)
         return None
 
-    def _full(self, counted: Iterable[tuple[str, Mapping[int, int]]]) -> Iterator[tuple[str, int]]:
+    def _full(self, counted: Iterable[_Counted]) -> Iterator[tuple[str, int]]:
         for incarnation, stored in counted:
             yield from ((incarnation, index) for index, count in stored.items() if count >= self._mailbox_max)

@@ -13,7 +13,8 @@ from typing import Any
 from acker_protocol.operations import Outcome
 from acker_protocol.states import TopologyRules
 
-from acker_service.redis.calls import ShardCall
+from acker_service.redis.calls import Call, ShardCall, fcall
+from acker_service.redis.stamp import Stamp
 
 _BUCKET_AND_ROOT = struct.Struct(">IQ")
 _SETTINGS = struct.Struct(">IIIIIB")
@@ -163,6 +164,19 @@ def read_counts() -> ShardCall[ShardCounts]:
 def read_stored() -> ShardCall[StoredCounts]:
     """Read how many completions and dead letters a shard has."""
     return ShardCall(function="acker_stored_v1", decode=_stored, confirm=False)
+
+
+def read_all_stored(shards: Sequence[tuple[str, Stamp]]) -> Call[list[StoredCounts | None]]:
+    """Read how many completions and dead letters shards have, by their keys and stamps; all on one server.
+
+    None for a shard that has another stamp.
+    """
+    stamps = [stamp.text for _, stamp in shards]
+
+    def decode(reply: list[Any]) -> list[StoredCounts | None]:
+        return [None if counts is None else _stored(counts) for counts in reply[1:]]
+
+    return fcall("acker_all_stored_v1", tuple(key for key, _ in shards), *stamps, decode=decode, confirm=False)
 
 
 def read_pending(spout_indexes: Sequence[int]) -> ShardCall[list[int]]:

@@ -1,8 +1,10 @@
 """Expires roots, periodically: times out overdue ones and drops early ones without an init."""
 
+import asyncio
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,10 +22,17 @@ from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.topology import Topology
 
-RECORDS = 2_000
-"""Records that one call reads, about: some milliseconds of Redis's time."""
+RECORDS = 1_000
+"""Records that one call reads, about: two or three milliseconds of Redis's time."""
 
-HEARTBEAT_INTERVAL_S = 1.0
+CALLS_AT_ONCE = 2
+"""Calls of a topology under way at once, each on a shard of its own.
+
+Redis need not wait for the worker between two calls; other clients wait for two at most.
+"""
+
+HEARTBEAT_INTERVAL_S = 3.0
+"""Seconds between two notes that a worker is alive: a third of the time that one holds."""
 
 MAX_SHARDS = 1_000
 """Shards that one call looks at: Lua unpacks their names."""
@@ -31,6 +40,8 @@ MAX_SHARDS = 1_000
 
 class RootExpiry:
     """Expires the roots of topologies. Any number of replicas may: each step is atomic, and no root expires twice."""
+
+    calls_at_once = CALLS_AT_ONCE
 
     def __init__(self, redis: RedisClient, shards: Shards, metrics: OperationMetrics) -> None:
         self._redis, self._shards, self._metrics = redis, shards, metrics
@@ -58,11 +69,13 @@ class RootExpiry:
 
         Leaves out a shard that the topology does not have: it may have been made again since.
         """
-        ended = 0
-        for shard in shards:
-            if shard < len(topology.shards):
-                ended += await self._expire_shard(topology, shard)
-        return ended
+        due = deque(shard for shard in shards if shard < len(topology.shards))
+        tasks = [self._expire_slices(topology, due) for _ in range(min(self.calls_at_once, len(due)))]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in results:
+            if isinstance(error, BaseException):
+                raise error
+        return sum(result for result in results if isinstance(result, int))
 
     async def find_due(self, topologies: Iterable[Topology], *, alive: bool) -> tuple[list[str], list[ShardName]]:
         """Read the names of all topologies, and find the shards of these in which a root may be overdue.
@@ -78,15 +91,22 @@ class RootExpiry:
         size = 1 if self._redis.is_cluster else MAX_SHARDS
         return [config_functions.find_due(shards[i : i + size]) for i in range(0, len(shards), size)]
 
-    async def _expire_shard(self, topology: Topology, shard: int) -> int:
-        ended, more = 0, True
-        while more:
+    async def _expire_slices(self, topology: Topology, due: deque[int]) -> int:
+        """Make one call on the first shard at a time, which is last then if it has more; gives how many roots ended.
+
+        So no shard waits until another is done, and the lateness of all is equal.
+        """
+        ended = 0
+        while due:
+            shard = due.popleft()
             call = functions.tick(settings=topology.settings, max_records=RECORDS)
             topology, ticked = await self._shards.call(topology, shard, call)
             self._metrics.tick_ended[topology.name].inc(ticked.ended)
-            ended, more = ended + ticked.ended, ticked.more
+            ended += ticked.ended
             for bucket in ticked.overfull_buckets:
                 ended += await self._scan_bucket(topology, shard, bucket)
+            if ticked.more:
+                due.append(shard)
         return ended
 
     async def _scan_bucket(self, topology: Topology, shard: int, bucket: int) -> int:

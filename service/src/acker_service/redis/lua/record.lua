@@ -58,12 +58,6 @@ local function is_record(raw)
   return #raw > LONGEST_MARKER
 end
 
--- Gives the deadline of a record without reading all of it; nil if it has an idle deadline too.
-local function peek_deadline(raw)
-  local flags, started, span = struct.unpack('>BI5I4', raw, 11)
-  return bit.band(flags, 16) == 0 and started + span + EPOCH or nil
-end
-
 -- Gives the last moment at which a root is in time: its message deadline or, if nearer, its idle deadline.
 local function due_ms(root)
   return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline

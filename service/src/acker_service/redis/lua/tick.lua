@@ -7,6 +7,34 @@
 do
   local MAX_BUCKETS = 256
   local LEASE_MS = 5000
+  local OWN_TIMEOUT, RARE_FIELDS, SHORT_MESSAGE_ID, LONG_VALUES = 8, 16, 32, 64 + 2
+  local TIMED_OUT, TIMED_OUT_WITH_MESSAGE_ID = 2, 6
+
+  -- The flags of records that the fast path times out, and of their completions: pending roots with known or unknown
+  -- outstanding, perhaps a timeout of their own, and perhaps a message id in the tail.
+  local PLAIN_FLAGS = {
+    [1] = TIMED_OUT, [1 + 4] = TIMED_OUT, [1 + 8] = TIMED_OUT, [1 + 4 + 8] = TIMED_OUT,
+    [33] = TIMED_OUT_WITH_MESSAGE_ID, [33 + 4] = TIMED_OUT_WITH_MESSAGE_ID, [33 + 8] = TIMED_OUT_WITH_MESSAGE_ID,
+    [33 + 4 + 8] = TIMED_OUT_WITH_MESSAGE_ID,
+  }
+
+  -- The fast path of `expire`: times out an overdue root that has a plain record, as `finish` and `save_root` do.
+  local function time_out(call, bucket, root_id, raw, flags, started)
+    local spout, latency = struct.unpack('>I2', raw, 21), call.now - EPOCH - started
+    local completion = struct.pack('>c8I5I5B', root_id, started, call.now - EPOCH, PLAIN_FLAGS[flags])
+    if flags >= SHORT_MESSAGE_ID then
+      local message_id = raw:sub(bit.band(flags, OWN_TIMEOUT) == 0 and HEAD_BYTES + 1 or HEAD_BYTES + 5)
+      completion = completion .. struct.pack('>I2', #message_id) .. message_id
+    end
+    local completions = call.completions_by_spout[spout] or {}
+    completions[#completions + 1], call.completions_by_spout[spout] = completion, completions
+    call.pending[spout] = (call.pending[spout] or 0) - 1
+    call.finished_count = call.finished_count + 1
+    count_completion(call, 'T', latency, 1)
+    local marker, expiry = pack_outcome(call, 'T')
+    redis.call('HSET', call.base .. 'r' .. bucket, root_id, marker)
+    return expiry
+  end
 
   -- Ends a root that is overdue. Gives the deadline of one that is not, or nil and the expiry of the new outcome.
   local function expire(call, root, bucket, root_id, raw)
@@ -22,42 +50,61 @@ do
   end
 
   -- Expires roots and outcomes of a bucket. Gives the first deadline of the roots that stay or, if none does, the last
-  -- expiry of its outcomes: then all of it is removed together.
+  -- expiry of its outcomes: then all of it is removed together. Gives also whether x<b> may hold values. Reads a record
+  -- from its flags to its deadline, and all of it only if it is overdue.
   local function expire_bucket(call, bucket, fields)
-    local earliest, latest, expired = nil, nil, {}
-    for i = 1, #fields, 2 do
-      local raw, deadline, expiry = fields[i + 1], nil, nil
+    local earliest, latest, expired, has_long_values = nil, nil, {}, false
+    local now, unpack, band = call.now, struct.unpack, bit.band
+    for i = 2, #fields, 2 do
+      local raw, deadline, expiry = fields[i], nil, nil
       if is_record(raw) then
-        deadline = peek_deadline(raw)
-        if not deadline or call.now > deadline then
-          deadline, expiry = expire(call, call.root, bucket, fields[i], raw)
+        local flags, started, span = unpack('>BI5I4', raw, 11)
+        deadline = started + span + EPOCH
+        if now > deadline and FAST_PATH and PLAIN_FLAGS[flags] then
+          deadline, expiry = nil, time_out(call, bucket, fields[i - 1], raw, flags, started)
+        elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then
+          deadline, expiry = expire(call, call.root, bucket, fields[i - 1], raw)
         end
+        has_long_values = has_long_values or band(flags, LONG_VALUES) ~= 0
       else
         expiry = expiry_of(call, raw)
-        if not expiry then expired[#expired + 1] = fields[i] end
+        if not expiry then expired[#expired + 1] = fields[i - 1] end
       end
       if deadline and (not earliest or deadline < earliest) then earliest = deadline end
       if expiry and (not latest or expiry > latest) then latest = expiry end
     end
     local key = call.base .. 'r' .. bucket
     if #expired > 0 then remove_outcomes(call, key, expired, redis.call('HLEN', key)) end
-    return earliest or latest
+    return earliest or latest, has_long_values
   end
 
   -- Begins a call that expires roots and outcomes.
   local function begin_expiry(key, base, args)
     local call = begin_call(key, base, args)
-    call.finished_count, call.removed, call.expiries = 0, 0, {}
+    call.finished_count, call.removed, call.expiries, call.empty, call.scored = 0, 0, {}, {}, {}
     return call
   end
 
+  -- Expires a small bucket. Notes its new score, or that it is empty: `write_scores` writes that.
   local function expire_small_bucket(call, bucket)
     local key = call.base .. 'r' .. bucket
-    local scan_at = expire_bucket(call, bucket, redis.call('HGETALL', key))
-    if not scan_at then return redis.call('ZREM', call.due_key, bucket) end
-    redis.call('ZADD', call.due_key, scan_at, bucket)
+    local scan_at, has_long_values = expire_bucket(call, bucket, redis.call('HGETALL', key))
+    local empty, scored = call.empty, call.scored
+    call.scores[bucket] = nil
+    if not scan_at then
+      empty[#empty + 1] = bucket
+      return
+    end
+    scored[#scored + 1] = scan_at
+    scored[#scored + 1] = bucket
     set_backstop_ttl(call, key)
-    set_backstop_ttl(call, call.base .. 'x' .. bucket)
+    if has_long_values then set_backstop_ttl(call, call.base .. 'x' .. bucket) end
+  end
+
+  -- Writes the new scores of all buckets together.
+  local function write_scores(call)
+    if #call.empty > 0 then redis.call('ZREM', call.due_key, unpack(call.empty)) end
+    if #call.scored > 0 then redis.call('ZADD', call.due_key, unpack(call.scored)) end
   end
 
   --[[
@@ -82,6 +129,7 @@ do
         budget = budget - size - 1
       end
     end
+    write_scores(call)
     local is_sweeping = is_sweep_due and budget > 0 and sweep(call)
     note_removed(call)
     commit(call)

@@ -141,6 +141,25 @@ do
     return { 'ok', redis.call('HGETALL', base .. 'unread'), redis.call('HGETALL', base .. 'dead') }
   end
 
+  -- Gives what a hash of each shard holds, by shard; nothing is read if no shard has such a hash.
+  local function read_hashes(bases, name)
+    local names, found = {}, {}
+    for i, base in ipairs(bases) do names[i], found[i] = base .. name, {} end
+    if redis.call('EXISTS', unpack(names)) == 0 then return found end
+    for i, key in ipairs(names) do found[i] = redis.call('HGETALL', key) end
+    return found
+  end
+
+  -- As read_stored for many shards, all on one server. Input: KEYS shards; ARGV their stamps.
+  -- Output: {'ok', per shard {unread completions, dead letters}, each by spout index, or false where a stamp is stale}
+  local function read_all_stored(keys, args)
+    local stamps, bases, reply = redis.call('MGET', unpack(keys)), {}, { 'ok' }
+    for i, key in ipairs(keys) do bases[i] = base_of(key, args[i]) end
+    local unread, dead = read_hashes(bases, 'unread'), read_hashes(bases, 'dead')
+    for i in ipairs(keys) do reply[i + 1] = stamps[i] == args[i] and { unread[i], dead[i] } end
+    return reply
+  end
+
   -- Input: KEYS deadline indexes of shards; in a cluster one. Finds those in which a bucket is due: a shard without any
   -- is not ticked. Output: {'ok', the number of each such key, from 1 ...}
   local function find_due(keys)
@@ -167,6 +186,7 @@ do
   register_on_shard('acker_read_counts_v1', read_counts)
   register_on_shard('acker_pending_v1', read_pending)
   register_on_shard('acker_stored_v1', read_stored)
+  register('acker_all_stored_v1', read_all_stored)
   register('acker_due_v1', find_due)
   register('acker_note_tick_v1', note_tick)
 end
