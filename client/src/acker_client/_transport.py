@@ -24,6 +24,11 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     transport: Any = None
 
+    @property
+    def is_httpxs(self) -> bool:
+        """Whether httpx's own transport sends the requests."""
+        return self.transport is None
+
     def client_factory(self, config: "ClientConfig") -> "Callable[[], httpx.Client]":
         """Give a function that makes a client. Raises `UsageError` for an invalid URL."""
         options = self._options(config)

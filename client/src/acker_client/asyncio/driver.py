@@ -10,6 +10,8 @@ import httpx
 
 from acker_client import _transport
 from acker_client._core import effects
+from acker_client._direct import direct_http
+from acker_client.asyncio._connections import AsyncConnections
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,14 +24,21 @@ class AsyncDriver:
     """Runs the effects of flows, awaited; for the tasks of one event loop."""
 
     def __init__(
-        self, connect: "Callable[[], httpx.AsyncClient]", *, sleep: "Callable[[float], Awaitable[object]]"
+        self,
+        connect: "Callable[[], httpx.AsyncClient]",
+        *,
+        sleep: "Callable[[float], Awaitable[object]]",
+        direct: bool = False,
     ) -> None:
-        self._connect, self._sleep = connect, sleep
+        """``direct`` as in `Driver`."""
+        self._connect, self._sleep, self._direct = connect, sleep, direct
         self.reset()
 
     def reset(self) -> None:
         """Begin without connections and tasks; an event loop does not outlive a fork."""
         self._http = self._connect()
+        found = direct_http(self._http) if self._direct else None
+        self._connections = AsyncConnections(found) if found else None
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -48,6 +57,8 @@ class AsyncDriver:
         self._wake.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._http.aclose()
+        if self._connections is not None:
+            await self._connections.close()
 
     async def _attempt(self, wanted: effects.Effect) -> effects.EffectResult | Exception:
         try:
@@ -77,6 +88,8 @@ class AsyncDriver:
         return None
 
     async def _exchange(self, request: "Request") -> effects.EffectResult:
+        if self._connections is not None and self._connections.may_send():
+            return await self._connections.send(request)
         try:
             return _transport.to_response(await self._http.send(_transport.build_request(self._http, request)))
         except httpx.RequestError as error:
