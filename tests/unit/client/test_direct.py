@@ -21,6 +21,7 @@ from acker_client import Acker, AsyncAcker, ClientClosed, RetriesExhausted, Stor
 from acker_client import _direct as direct
 from acker_client._core import requests
 from acker_client._direct import DirectHttp
+from acker_client.sync import _connections
 from acker_client.testing import Clock
 
 HEADERS = {"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}
@@ -97,7 +98,8 @@ def reset(handler: Handler) -> None:
     """Reset the connection, in the middle of a response."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    handler.connection.close()
+    handler.close_connection = True
+    os.close(handler.connection.detach())  # its files would keep it open
 
 
 class Threads:
@@ -693,3 +695,20 @@ def test_tls_is_verified_as_httpx_does_it(connect, server, monkeypatch, tmp_path
     assert client.ack() == client.ack() == ["pending"]
     with pytest.raises(RetriesExhausted, match="mismatch"):
         connect(f"https://127.0.0.1:{server.server_port}", startup_timeout=0).ack()
+
+
+def test_a_response_is_read_although_the_request_could_not_be_written(server):
+    """The service has answered before it has read all, and closed its side."""
+    client = Threads(server.url)
+    assert client.is_direct
+    http, request = client.acker._driver._connections._http, requests.Request(method="POST", path="/", body=b"1")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        theirs.shutdown(socket.SHUT_RD)
+        with pytest.raises(BrokenPipeError):
+            ours.send(b"1")
+        _connections._write(ours, http.write(request))
+        response, reusable = _connections._read(ours, http.read(request))
+    assert (response.status, reusable) == (413, False)
+    client.close()
