@@ -39,20 +39,21 @@ _FIELD = re.compile(rb"([-a-z0-9]+):[ \t]*([ -~]*)\r\n")
 _NOT_PLAIN = frozenset((b"transfer-encoding", b"content-encoding", b"set-cookie", b"upgrade"))
 _WITHOUT_BODY = (b"204", b"304")
 
-_CLIENTS = (httpx.Client, httpx.AsyncClient)
-_SENDING = (
-    (httpx.Client, "send"),
-    (httpx.Client, "_send_single_request"),
-    (httpx.AsyncClient, "send"),
-    (httpx.AsyncClient, "_send_single_request"),
-    (httpx.HTTPTransport, "handle_request"),
-    (httpx.AsyncHTTPTransport, "handle_async_request"),
-    (httpcore.ConnectionPool, "handle_request"),
-    (httpcore.AsyncConnectionPool, "handle_async_request"),
-    (httpcore.HTTPConnection, "handle_request"),
-    (httpcore.AsyncHTTPConnection, "handle_async_request"),
-)
-"""What tracing and mocks replace: the functions by which httpx sends a request."""
+_SENDING: "dict[type, Callable[[], tuple[object, ...]]]" = {
+    httpx.Client: lambda: (
+        httpx.Client.send,
+        httpx.HTTPTransport.handle_request,
+        httpcore.ConnectionPool.handle_request,
+        httpcore.HTTPConnection.handle_request,
+    ),
+    httpx.AsyncClient: lambda: (
+        httpx.AsyncClient.send,
+        httpx.AsyncHTTPTransport.handle_async_request,
+        httpcore.AsyncConnectionPool.handle_async_request,
+        httpcore.AsyncHTTPConnection.handle_async_request,
+    ),
+}
+"""What tracing and mocks replace: the functions by which each kind of client sends a request."""
 
 _FOLDERS = (httpx.__path__[0] + os.sep, httpcore.__path__[0] + os.sep)
 _log = logging.getLogger("httpx")
@@ -88,6 +89,8 @@ class DirectHttp:
         self.host, self.port = url.raw_host.decode(), url.port or (443 if tls else 80)
         self.origin = f"{url.scheme}://{url.netloc.decode()}"
         self._client, self._url = client, url
+        self._sending = _SENDING[type(client)]
+        self._checked: tuple[object, ...] = ()
         self._prefix = url.raw_path.decode().rstrip("/")
         headers = [(b"Host", url.netloc), *client.headers.raw]
         h11.Request(method="GET", target="/", headers=headers)  # raises where a value is not allowed in a header
@@ -103,9 +106,18 @@ class DirectHttp:
             client.base_url is self._url
             and not client.is_closed
             and not client.cookies.jar._cookies  # type: ignore[attr-defined]  # noqa: SLF001 - len() counts one by one
-            and _sending_is_httpxs()
+            and self._is_unpatched()
             and not _trace_log.isEnabledFor(logging.DEBUG)
         )
+
+    def _is_unpatched(self) -> bool:
+        """Whether the functions by which httpx sends are its own; those that were found so are not checked again."""
+        functions = self._sending()
+        if functions != self._checked:
+            if not all(map(_is_httpxs, functions)):
+                return False
+            self._checked = functions
+        return True
 
     def timeout_s(self, request: "Request") -> float:
         """Give the seconds that each step of a request may take: to connect, to write, to read once."""
@@ -163,10 +175,10 @@ def direct_http(client: Any) -> DirectHttp | None:
 
     That is a proxy in the environment, a login in the URL, a header that it refuses, or what `may_send` names.
     """
-    if not DirectHttp.enabled or type(client) not in _CLIENTS or client.base_url.userinfo:
+    if not DirectHttp.enabled or type(client) not in _SENDING or client.base_url.userinfo:
         return None
     proxies = getproxies()
-    if any(proxies.get(scheme) for scheme in ("http", "https", "all")) or not _sending_is_httpxs():
+    if any(proxies.get(scheme) for scheme in ("http", "https", "all")):
         return None
     tls = httpx.create_ssl_context() if client.base_url.scheme == "https" else None
     if tls is not None:
@@ -221,21 +233,7 @@ def _read_by_h11(request: "Request", data: bytes) -> Generator[None, bytes, tupl
         data = yield
 
 
-_checked: tuple[Any, ...] = ()
-
-
-def _sending_is_httpxs() -> bool:
-    """Whether the functions by which httpx sends are its own; those that were found so are not checked again."""
-    global _checked  # noqa: PLW0603 - what was checked holds for the process
-    functions = tuple([getattr(owner, name, None) for owner, name in _SENDING])
-    if functions != _checked:
-        if not all(map(_is_httpxs, functions)):
-            return False
-        _checked = functions
-    return True
-
-
-def _is_httpxs(function: "Callable[..., Any] | None") -> bool:
+def _is_httpxs(function: object) -> bool:
     if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
         return False
     return function.__code__.co_filename.startswith(_FOLDERS)
