@@ -56,8 +56,8 @@ _SENDING: "dict[type, Callable[[], tuple[object, ...]]]" = {
 """What tracing and mocks replace: the functions by which each kind of client sends a request."""
 
 _FOLDERS = (httpx.__path__[0] + os.sep, httpcore.__path__[0] + os.sep)
-_log = logging.getLogger("httpx")
-_trace_log = logging.getLogger("httpcore")
+_log = logging.getLogger(httpx.__name__)
+_trace_log = logging.getLogger(httpcore.__name__)
 
 Reading = Generator[None, bytes, tuple[Response, bool]]
 """Takes the bytes of a response as they come, empty at the end of the connection. Gives the response, and whether the

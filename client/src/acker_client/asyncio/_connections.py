@@ -8,7 +8,7 @@ from asyncio.staggered import staggered_race
 from collections import deque
 from functools import partial
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
@@ -111,6 +111,12 @@ class AsyncConnections:
         self._idle: deque[_Connection] = deque()
         self._free = asyncio.Semaphore(_direct.MAX_CONNECTIONS)
         self._closed = False
+
+    @classmethod
+    def replacing(cls, client: httpx.AsyncClient) -> "Self | None":
+        """Give connections in place of a client's; None where httpx does more than send."""
+        http = _direct.direct_http(client)
+        return None if http is None else cls(http)
 
     def may_send(self) -> bool:
         """See `DirectHttp.may_send`."""

@@ -10,14 +10,13 @@ import httpx
 
 from acker_client import _transport
 from acker_client._core import effects
-from acker_client._direct import direct_http
-from acker_client.asyncio._connections import AsyncConnections
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from acker_client._core.requests import Request
     from acker_client._core.waiters import Waiter
+    from acker_client.asyncio._connections import AsyncConnections
 
 
 class AsyncDriver:
@@ -37,8 +36,7 @@ class AsyncDriver:
     def reset(self) -> None:
         """Begin without connections and tasks; an event loop does not outlive a fork."""
         self._http = self._connect()
-        found = direct_http(self._http) if self._direct else None
-        self._connections = AsyncConnections(found) if found else None
+        self._connections = _connections(self._http) if self._direct else None
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -104,6 +102,13 @@ class AsyncDriver:
         task = asyncio.get_running_loop().create_task(self.run(flow), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _connections(http: httpx.AsyncClient) -> "AsyncConnections | None":
+    """Give the connections that replace a client's; httpx itself imports its sockets with the first client."""
+    from acker_client.asyncio._connections import AsyncConnections  # noqa: PLC0415
+
+    return AsyncConnections.replacing(http)
 
 
 async def _wait_turn(waiter: "Waiter") -> None:

@@ -5,7 +5,7 @@ import socket
 import time
 from collections import deque
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import httpx
 
@@ -52,6 +52,12 @@ class Connections:
         self._idle: deque[_Connection] = deque()
         self._free = BoundedSemaphore(_direct.MAX_CONNECTIONS)
         self._closed = False
+
+    @classmethod
+    def replacing(cls, client: httpx.Client) -> "Self | None":
+        """Give connections in place of a client's; None where httpx does more than send."""
+        http = _direct.direct_http(client)
+        return None if http is None else cls(http)
 
     def may_send(self) -> bool:
         """See `DirectHttp.may_send`."""

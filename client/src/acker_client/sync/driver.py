@@ -9,13 +9,12 @@ import httpx
 
 from acker_client import _transport
 from acker_client._core import effects
-from acker_client._direct import direct_http
-from acker_client.sync._connections import Connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from acker_client._core.requests import Request
+    from acker_client.sync._connections import Connections
 
 EXIT_CHECK_S = 0.05
 """How soon a flusher that waits notices that the main thread has ended."""
@@ -103,13 +102,19 @@ class Driver:
         with self._connecting:
             if self._http is None:
                 http = self._connect()
-                found = direct_http(http) if self._direct else None
-                self._connections = Connections(found) if found else None
+                self._connections = _connections(http) if self._direct else None
                 self._http = http
             return self._http
 
     def _new_locks(self) -> None:
         self._connecting, self._wake = threading.Lock(), threading.Event()
+
+
+def _connections(http: httpx.Client) -> "Connections | None":
+    """Give the connections that replace a client's; httpx itself imports its sockets with the first client."""
+    from acker_client.sync._connections import Connections  # noqa: PLC0415
+
+    return Connections.replacing(http)
 
 
 def _wait_turn(effect: effects.WaitTurn) -> None:
