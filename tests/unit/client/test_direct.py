@@ -629,6 +629,25 @@ def test_a_cancelled_request_does_not_leave_its_response_to_the_next(server):
     assert len(server.connections) == 2
 
 
+@pytest.mark.parametrize("by_httpx", [False, True])
+def test_a_request_that_waits_while_its_client_is_closed_ends(server, monkeypatch, by_httpx):
+    """A task that polls does not outlive its client until the end of the poll."""
+    asked, never = threading.Event(), threading.Event()
+    server.answers += [lambda _: (asked.set(), never.wait(60))]
+    monkeypatch.setattr(DirectHttp, "enabled", not by_httpx)
+
+    async def close_meanwhile() -> None:
+        acker = AsyncAcker(server.url, linger=0)
+        waiting = asyncio.create_task(acker.ack(acker.receive(HEADERS, component="count")))
+        await asyncio.to_thread(asked.wait, 60)
+        await acker.close()
+        with pytest.raises(RetriesExhausted, match="the acker is closed"):
+            await waiting
+
+    asyncio.run(asyncio.wait_for(close_meanwhile(), 5))
+    never.set()
+
+
 def test_an_interrupted_request_does_not_leave_its_response_to_the_next(server, monkeypatch):
     client = Threads(server.url, linger=0)
     client.ack()

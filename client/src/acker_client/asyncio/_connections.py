@@ -109,6 +109,7 @@ class AsyncConnections:
     def __init__(self, http: _direct.DirectHttp) -> None:
         self._http = http
         self._idle: deque[_Connection] = deque()
+        self._used: set[_Connection] = set()
         self._free = asyncio.Semaphore(_direct.MAX_CONNECTIONS)
         self._closed = False
 
@@ -137,9 +138,9 @@ class AsyncConnections:
             return NoResponse(error=error)
 
     async def close(self) -> None:
-        """Close the idle connections; those in use are closed after their response."""
+        """Close all connections; requests in flight get no response."""
         self._closed = True
-        closed = [connection.transport for connection in self._idle]
+        closed = [connection.transport for connection in (*self._idle, *self._used)]
         self._idle.clear()
         for transport in closed:
             transport.close()
@@ -160,12 +161,14 @@ class AsyncConnections:
 
     async def _send(self, request: "Request", timeout_s: float) -> Response:
         connection = self._take() or await self._connect(timeout_s)
+        self._used.add(connection)
         reusable = False
         try:
             await connection.write(self._http.write(request), timeout_s)
             response, reusable = await _read(connection, self._http.read(request), timeout_s)
             return response
         finally:
+            self._used.discard(connection)
             if reusable:
                 self._put_back(connection)
             else:
