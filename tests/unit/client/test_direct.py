@@ -314,6 +314,12 @@ def test_a_response_of_any_form_is_read_and_its_connection_used_again(connect, s
     assert (len(server.connections), len(server.came)) == (1, 2)
 
 
+def test_a_response_of_the_common_form_is_read_without_h11(make, server, monkeypatch):
+    client = make()
+    monkeypatch.setattr(direct, "_read_by_h11", None)
+    assert client.ack() == ["pending"]
+
+
 @pytest.mark.parametrize("form", CLOSING_FORMS)
 def test_a_response_that_ends_its_connection_is_read(connect, server, form):
     server.answers += [raw(CLOSING_FORMS[form], close=True)]
