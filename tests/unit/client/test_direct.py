@@ -250,12 +250,22 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(make, server, mon
 
 @pytest.mark.parametrize("last_words", [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"])
 def test_a_connection_that_the_service_has_closed_is_replaced_before_anything_is_sent(connect, server, last_words):
-    client = connect()
+    client = connect(retry_timeout=0)
     client.ack()
     server.connections[0].wfile.write(last_words)
     server.connections[0].connection.shutdown(socket.SHUT_RDWR)
     assert client.ack() == ["pending"]
     assert (len(server.connections), len(server.came)) == (2, 2)
+
+
+def test_a_connection_on_which_an_answer_to_nothing_has_come_is_not_used_again(server):
+    """The loop may have read it already."""
+    client = Tasks(server.url, linger=0, retry_timeout=0)
+    client.ack()
+    client.acker._driver._connections._idle[0].data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+    assert client.ack() == ["pending"]
+    client.close()
+    assert len(server.connections) == 2
 
 
 FAULTS = {
