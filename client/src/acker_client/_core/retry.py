@@ -45,6 +45,11 @@ class RetrySession:
             raise _exhausted(request)
         return self._attempts(request, since=now if since is None else since)
 
+    @property
+    def is_info_recent(self) -> bool:
+        """Whether the topology, if it was read, does not have to be read again yet."""
+        return self.config.clock.monotonic() - self._info_read_at < INFO_MAX_AGE_S
+
     def topology_info(self) -> Flow[TopologyInfo]:
         """Give what the client follows of the topology; reads it the first time."""
         if self.cached_info is None:
@@ -54,7 +59,7 @@ class RetrySession:
 
     def refresh_topology(self) -> Flow[None]:
         """Read the topology again if that was long ago; without an answer, what is known stays."""
-        if self.cached_info is None or self.config.clock.monotonic() - self._info_read_at < INFO_MAX_AGE_S:
+        if self.cached_info is None or self.is_info_recent:
             return
         request = requests.read_topology(self.topology)
         self._info_read_at = self.config.clock.monotonic()

@@ -43,6 +43,17 @@ class SpoutTask:
         if self._is_parents:
             raise UsageError(f"{self.name} is the spout task of the process that was forked; call spout() after a fork")
 
+    def emits_at_once(self, *, in_batch: bool) -> bool:
+        """Whether `register`, or outside of a batch `acquire_slot`, would do nothing."""
+        info = self._session.cached_info
+        return (
+            info is not None
+            and self.registered
+            and not self._is_parents
+            and (in_batch or info.max_spout_pending is None)
+            and self._session.is_info_recent
+        )
+
     def acquire_slot(self) -> Flow[None]:
         """Wait for a free slot, where the topology has a cap. Raises `MaxSpoutPending` after ``emit_timeout``."""
         since, delays = self._clock.monotonic(), self._session.config.backoff_delays()

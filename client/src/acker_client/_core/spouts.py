@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.operations import REFUSED, Init
 
 from acker_client._core.batch import open_batch
+from acker_client._core.fast_path import FastPath
 from acker_client._core.mailbox import MailboxReader, ReadOptions
 from acker_client._core.spout_task import SpoutTask
 from acker_client.root import EmitOptions, Root
@@ -58,6 +59,25 @@ class Spouts:
         if root.tracked:
             yield from task.register() if open_batch(self._submitter) is not None else task.acquire_slot()
         return root
+
+    def start_quickly(self, task: SpoutTask, options: EmitOptions) -> Root | None:
+        """Create a root where `start_root` would yield no effect; None: nothing was done, run the flow."""
+        if not FastPath.enabled or self._submitter.flusher.buffer.has_failures:
+            return None
+        if not task.emits_at_once(in_batch=open_batch(self._submitter) is not None):
+            return None
+        return Root(topology=self._session.topology, spout_task=task.name, options=options)
+
+    def commit_quickly(self, task: SpoutTask, root: Root) -> bool:
+        """Add the init to the open batch, as `commit_root` does; False without one: nothing was done."""
+        batch = open_batch(self._submitter) if FastPath.enabled else None
+        if batch is None:
+            return False
+        if root.tracked:
+            task.track(root)
+        batch.operations.add(root.init_operation())
+        task.release()
+        return True
 
     def commit_root(self, task: SpoutTask, root: Root) -> "Flow[list[OperationState]]":
         """Send the init of a root whose block ended without an exception."""

@@ -16,20 +16,27 @@ if TYPE_CHECKING:
 
     from acker_client._core.requests import Request
     from acker_client._core.waiters import Waiter
+    from acker_client.asyncio._connections import AsyncConnections
 
 
 class AsyncDriver:
     """Runs the effects of flows, awaited; for the tasks of one event loop."""
 
     def __init__(
-        self, connect: "Callable[[], httpx.AsyncClient]", *, sleep: "Callable[[float], Awaitable[object]]"
+        self,
+        connect: "Callable[[], httpx.AsyncClient]",
+        *,
+        sleep: "Callable[[float], Awaitable[object]]",
+        direct: bool = False,
     ) -> None:
-        self._connect, self._sleep = connect, sleep
+        """``direct`` as in `Driver`."""
+        self._connect, self._sleep, self._direct = connect, sleep, direct
         self.reset()
 
     def reset(self) -> None:
         """Begin without connections and tasks; an event loop does not outlive a fork."""
         self._http = self._connect()
+        self._connections = _connections(self._http) if self._direct else None
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -48,6 +55,8 @@ class AsyncDriver:
         self._wake.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._http.aclose()
+        if self._connections is not None:
+            await self._connections.close()
 
     async def _attempt(self, wanted: effects.Effect) -> effects.EffectResult | Exception:
         try:
@@ -77,6 +86,8 @@ class AsyncDriver:
         return None
 
     async def _exchange(self, request: "Request") -> effects.EffectResult:
+        if self._connections is not None and self._connections.may_send():
+            return await self._connections.send(request)
         try:
             return _transport.to_response(await self._http.send(_transport.build_request(self._http, request)))
         except httpx.RequestError as error:
@@ -91,6 +102,13 @@ class AsyncDriver:
         task = asyncio.get_running_loop().create_task(self.run(flow), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _connections(http: httpx.AsyncClient) -> "AsyncConnections | None":
+    """Give the connections that replace a client's; httpx itself imports its sockets with the first client."""
+    from acker_client.asyncio._connections import AsyncConnections  # noqa: PLC0415
+
+    return AsyncConnections.replacing(http)
 
 
 async def _wait_turn(waiter: "Waiter") -> None:

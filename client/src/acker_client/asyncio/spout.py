@@ -41,10 +41,13 @@ class AsyncSpout:
         or `StoreFull` for an init that stays refused. If the block raises, or is cancelled, no init is sent.
         """
         options = emit_options(message_id, message_timeout=message_timeout, progress_timeout=progress_timeout)
-        root = await self._driver.run(self._spouts.start_root(self._task, options))
+        root = self._spouts.start_quickly(self._task, options)
+        if root is None:
+            root = await self._driver.run(self._spouts.start_root(self._task, options))
         with self._spouts.root_scope(self._task, root):
             yield root
-        await self._driver.run(self._spouts.commit_root(self._task, root))
+        if not self._spouts.commit_quickly(self._task, root):
+            await self._driver.run(self._spouts.commit_root(self._task, root))
 
     async def completions(
         self,

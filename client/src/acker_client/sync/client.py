@@ -71,7 +71,8 @@ class Acker(BaseClient):
             clock=clock,
         )
         endpoint = Endpoint(url=url, api_key=api_key, transport=transport)
-        self._endpoint, self._driver = endpoint, Driver(endpoint.client_factory(config), sleep=clock.sleep)
+        self._endpoint = endpoint
+        self._driver = Driver(endpoint.client_factory(config), sleep=clock.sleep, direct=endpoint.is_httpxs)
         super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
         self._context = self._tuple_context(self._driver.run)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from acker_client._core.requests import Request
+    from acker_client.sync._connections import Connections
 
 EXIT_CHECK_S = 0.05
 """How soon a flusher that waits notices that the main thread has ended."""
@@ -22,16 +23,20 @@ EXIT_CHECK_S = 0.05
 class Driver:
     """Runs the effects of flows; for any number of threads."""
 
-    def __init__(self, connect: "Callable[[], httpx.Client]", *, sleep: "Callable[[float], object]") -> None:
-        self._connect, self._sleep = connect, sleep
-        self._inherited: list[httpx.Client] = []
+    def __init__(
+        self, connect: "Callable[[], httpx.Client]", *, sleep: "Callable[[float], object]", direct: bool = False
+    ) -> None:
+        """``direct`` says that the clients have httpx's own transport, so that requests may go without it."""
+        self._connect, self._sleep, self._direct = connect, sleep, direct
+        self._inherited: list[tuple[httpx.Client, Connections | None]] = []
         self._http: httpx.Client | None = None
+        self._connections: Connections | None = None
         self._new_locks()
 
     def reset(self) -> None:
         """Drop the connections of the parent of a fork, which stay open for it, its locks and its threads."""
-        self._inherited += [self._http] if self._http else []
-        self._http = None
+        self._inherited += [(self._http, self._connections)] if self._http else []
+        self._http = self._connections = None
         self._new_locks()
 
     def run(self, flow: effects.Flow[effects.T]) -> effects.T:
@@ -47,6 +52,8 @@ class Driver:
     def close(self) -> None:
         """Close the connections."""
         self._client().close()
+        if self._connections is not None:
+            self._connections.close()
 
     def _attempt(self, effect: effects.Effect) -> effects.EffectResult | Exception:
         try:
@@ -73,7 +80,9 @@ class Driver:
         return None
 
     def _exchange(self, request: "Request") -> effects.EffectResult:
-        http = self._client()
+        http, connections = self._client(), self._connections
+        if connections is not None and connections.may_send():
+            return connections.send(request)
         try:
             return _transport.to_response(http.send(_transport.build_request(http, request)))
         except httpx.RequestError as error:
@@ -91,11 +100,21 @@ class Driver:
 
     def _client(self) -> httpx.Client:
         with self._connecting:
-            self._http = self._http or self._connect()
+            if self._http is None:
+                http = self._connect()
+                self._connections = _connections(http) if self._direct else None
+                self._http = http
             return self._http
 
     def _new_locks(self) -> None:
         self._connecting, self._wake = threading.Lock(), threading.Event()
+
+
+def _connections(http: httpx.Client) -> "Connections | None":
+    """Give the connections that replace a client's; httpx itself imports its sockets with the first client."""
+    from acker_client.sync._connections import Connections  # noqa: PLC0415
+
+    return Connections.replacing(http)
 
 
 def _wait_turn(effect: effects.WaitTurn) -> None:

@@ -1,7 +1,6 @@
 """A spout of a program of threads: emits roots, and reads their completions."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from acker_client._core.mailbox import log_unreleased, read_options
@@ -10,8 +9,11 @@ from acker_client.completions import Completion, Handler, dispatch
 from acker_client.root import Root, emit_options
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from acker_client._core.spout_task import SpoutTask
     from acker_client._core.spouts import Spouts
+    from acker_client.root import EmitOptions
     from acker_client.sync.driver import Driver
 
 
@@ -26,14 +28,13 @@ class Spout:
         """The name of the spout task."""
         return self._task.name
 
-    @contextmanager
     def emit(
         self,
         message_id: str | None = None,
         *,
         message_timeout: float | None = None,
         progress_timeout: float | None = None,
-    ) -> Iterator[Root]:
+    ) -> "EmitBlock":
         """Emit a root: anchor one child per consumer in the block; its init is sent when the block ends.
 
         ``message_id`` is the spout's own id of the message; without one nothing is tracked. Timeouts are in seconds,
@@ -44,10 +45,7 @@ class Spout:
         `RetriesExhausted` if its result stays unknown. If the block raises, no init is sent.
         """
         options = emit_options(message_id, message_timeout=message_timeout, progress_timeout=progress_timeout)
-        root = self._driver.run(self._spouts.start_root(self._task, options))
-        with self._spouts.root_scope(self._task, root):
-            yield root
-        self._driver.run(self._spouts.commit_root(self._task, root))
+        return EmitBlock(task=self._task, spouts=self._spouts, driver=self._driver, options=options)
 
     def completions(
         self,
@@ -140,6 +138,29 @@ class Spout:
     def max_pending(self) -> int | None:
         """Read how many pending roots the topology allows this spout task, None without a cap."""
         return self._driver.run(self._task.max_pending())
+
+
+class EmitBlock:
+    """The block in which a root is emitted; see `Spout.emit`. It is no generator, since those cost more."""
+
+    __slots__ = ("_driver", "_options", "_root", "_spouts", "_task")
+
+    def __init__(self, *, task: "SpoutTask", spouts: "Spouts", driver: "Driver", options: "EmitOptions") -> None:
+        self._task, self._spouts, self._driver, self._options = task, spouts, driver, options
+
+    def __enter__(self) -> Root:
+        root = self._spouts.start_quickly(self._task, self._options)
+        if root is None:
+            root = self._driver.run(self._spouts.start_root(self._task, self._options))
+        self._root = root
+        return root
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: "TracebackType | None") -> None:
+        self._root.close()
+        if error is not None:
+            self._task.release()
+        elif not self._spouts.commit_quickly(self._task, self._root):
+            self._driver.run(self._spouts.commit_root(self._task, self._root))
 
 
 class Replay:

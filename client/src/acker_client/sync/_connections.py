@@ -1,0 +1,171 @@
+"""Connections to an acker for any number of threads, without httpx."""
+
+import select
+import socket
+import time
+from collections import deque
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Self
+
+import httpx
+
+from acker_client import _direct
+from acker_client._core.responses import NoResponse, Response
+
+if TYPE_CHECKING:
+    from acker_client._core.requests import Request
+
+
+class _Connection:
+    """One connection; ``idle_since`` is when it was last used."""
+
+    __slots__ = ("_poll", "_timeout_s", "idle_since", "socket")
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.idle_since = 0.0
+        self._timeout_s = connected.gettimeout()
+        self._poll = select.poll() if hasattr(select, "poll") else None  # Windows has none
+        if self._poll is not None:
+            self._poll.register(connected, select.POLLIN)
+
+    def set_timeout(self, seconds: float) -> None:
+        """Bound each further step; nearly always it is as it was, and costs no system call."""
+        if seconds != self._timeout_s:
+            self.socket.settimeout(seconds)
+            self._timeout_s = seconds
+
+    def is_usable(self, now: float) -> bool:
+        """Whether it was not idle for too long, and has nothing to read: that is its end, since no response is due."""
+        if now - self.idle_since >= _direct.IDLE_S:
+            return False
+        if self._poll is None:
+            return not select.select([self.socket], [], [], 0)[0]
+        return not self._poll.poll(0)
+
+
+class Connections:
+    """The connections of one httpx client's requests. Every failure is described by the error that httpx raises."""
+
+    def __init__(self, http: _direct.DirectHttp) -> None:
+        self._http = http
+        self._idle: deque[_Connection] = deque()
+        self._free = BoundedSemaphore(_direct.MAX_CONNECTIONS)
+        self._closed = False
+
+    @classmethod
+    def replacing(cls, client: httpx.Client) -> "Self | None":
+        """Give connections in place of a client's; None where httpx does more than send."""
+        http = _direct.direct_http(client)
+        return None if http is None else cls(http)
+
+    def may_send(self) -> bool:
+        """See `DirectHttp.may_send`."""
+        return not self._closed and self._http.may_send()
+
+    def send(self, request: "Request") -> Response | NoResponse:
+        """Send a request once."""
+        timeout_s = self._http.timeout_s(request)
+        if not self._free.acquire(timeout=timeout_s):
+            return NoResponse(error=httpx.PoolTimeout("all connections are in use"))
+        try:
+            return self._send(request, timeout_s)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            return NoResponse(error=error, refused_by=self._http.origin)
+        except httpx.RequestError as error:
+            return NoResponse(error=error)
+        finally:
+            self._free.release()
+
+    def close(self) -> None:
+        """Close the idle connections; those in use are closed after their response."""
+        self._closed = True
+        self._close_idle(keep=0)
+
+    def _send(self, request: "Request", timeout_s: float) -> Response:
+        connection = self._take() or self._connect(timeout_s)
+        reusable = False
+        try:
+            connection.set_timeout(timeout_s)
+            _write(connection.socket, self._http.write(request))
+            response, reusable = _read(connection.socket, self._http.read(request))
+            return response
+        finally:
+            if reusable:
+                self._put_back(connection)
+            else:
+                connection.socket.close()
+
+    def _take(self) -> _Connection | None:
+        """Give the idle connection that was used last; those that are old or closed are dropped."""
+        now = time.monotonic()
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread has taken it
+                break
+            if connection.is_usable(now):
+                return connection
+            connection.socket.close()
+        return None
+
+    def _put_back(self, connection: _Connection) -> None:
+        connection.idle_since = time.monotonic()
+        self._idle.append(connection)
+        self._close_idle(keep=0 if self._closed else _direct.MAX_IDLE, before=connection.idle_since - _direct.IDLE_S)
+
+    def _close_idle(self, *, keep: int, before: float = 0.0) -> None:
+        """Close the idle connections that were not used for the longest time, beyond a number or before a time."""
+        while self._idle and (len(self._idle) > keep or self._idle[0].idle_since < before):
+            try:
+                self._idle.popleft().socket.close()
+            except IndexError:  # another thread has taken it
+                break
+
+    def _connect(self, timeout_s: float) -> _Connection:
+        http = self._http
+        try:
+            connected = socket.create_connection((http.host, http.port), timeout_s)
+        except OSError as error:
+            raise _connect_error(error) from error
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if http.tls is not None:
+                connected = http.tls.wrap_socket(connected, server_hostname=http.host)
+        except BaseException as error:
+            connected.close()
+            if isinstance(error, OSError):
+                raise _connect_error(error) from error
+            raise
+        return _Connection(connected)
+
+
+def _write(connected: socket.socket, data: bytes) -> None:
+    """Write all. Another failure than a timeout is left to the reading: the service may have answered early."""
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[connected.send(left) :]
+    except TimeoutError as error:
+        raise httpx.WriteTimeout(str(error)) from error
+    except OSError:
+        return
+
+
+def _read(connected: socket.socket, reading: _direct.Reading) -> tuple[Response, bool]:
+    next(reading)
+    try:
+        while True:
+            reading.send(connected.recv(_direct.READ_SIZE))
+    except StopIteration as end:
+        response: tuple[Response, bool] = end.value
+        return response
+    except TimeoutError as error:
+        raise httpx.ReadTimeout(str(error)) from error
+    except OSError as error:
+        raise httpx.ReadError(str(error)) from error
+
+
+def _connect_error(error: OSError) -> httpx.TransportError:
+    kind = httpx.ConnectTimeout if isinstance(error, TimeoutError) else httpx.ConnectError
+    return kind(str(error))
