@@ -21,7 +21,7 @@ from bench.direct import WEEK_MS
 from bench.kept import KEPT, SIMULATED_SECTION, Kept, Taken, store_key, store_section
 from bench.machine import free_bytes
 from bench.measure import Series
-from bench.peers import install, work
+from bench.peers import install, storm, work
 from bench.progress import Progress
 from bench.servers import find_redis7
 from bench.sizes import FULL, TINY, Sizes
@@ -146,7 +146,14 @@ def storm_cases() -> Iterator[Case]:
         install.storm()
         return word_tree.rounds(sizes, folder, progress)
 
-    yield Case(section="storm", key="storm, cost", measure=measure)
+    def faults(sizes: Sizes, _: Path, progress: Progress) -> Taken:
+        folder, roots = install.storm(), min(sizes.peer_roots, FAULTY_ROOTS)
+        ran = [storm.faults(folder, roots=roots, tasks=FAULTY_TASKS) for _ in progress.over(range(sizes.rounds))]
+        names = ("reported", "early", "repeated", "replayed")
+        return {"roots": Series.of(roots for _ in ran)} | {name: Series.of(one[name] for one in ran) for name in names}
+
+    yield Case(section="storm", key=word_tree.RECORDED, measure=measure)
+    yield Case(section="storm, faults", key="storm, faults, Storm", measure=faults)
 
 
 def cases(group: str, sizes: Sizes) -> list[Case]:
@@ -164,7 +171,7 @@ def results(group: str, found: Iterable[tuple[Case, Taken]], kept: Kept) -> Iter
     """Write the lines of what was measured of a group."""
     levels: dict[str, dict[int, Taken]] = {}
     for case, taken in found:
-        if group == "storm":
+        if case.key == word_tree.RECORDED:
             yield from word_tree.lines(taken, kept)
         elif group == "store":
             levels.setdefault(case.section, {})[case.pending] = taken
@@ -182,11 +189,13 @@ def _faults(case: Case, taken: Taken) -> Iterator[Line]:
         ("roots reported as done", "reported"),
         ("reported before all tasks were done", "early"),
         ("reported again", "repeated"),
+        ("emitted again", "replayed"),
     ):
-        yield Line(
-            group=case.section, what=f"{peers_cost.WAYS[way]}: {what}", unit="roots", measured=taken[key],
-            beside="all roots", base=taken["roots"],
-        )  # fmt: skip
+        if key in taken:
+            yield Line(
+                group=case.section, what=f"{peers_cost.WAYS.get(way, way)}: {what}", unit="roots", measured=taken[key],
+                beside="all roots", base=taken["roots"],
+            )  # fmt: skip
 
 
 def run(group: str, sizes: Sizes, kept: Kept, *, only: str = "", again: bool = False) -> list[tuple[Case, Taken]]:

@@ -142,7 +142,7 @@ public final class Faults {
         public void declareOutputFields(OutputFieldsDeclarer declarer) { }
     }
 
-    /** The workers of a LocalCluster; once one is killed, its supervisor misses its heartbeats and starts another. */
+    /** The workers of a LocalCluster; once one is killed, Nimbus misses its heartbeats. */
     static final class Workers extends ProcessSimulator {
         static List<String> ids() {
             return new ArrayList<>(processMap.keySet());
@@ -161,8 +161,11 @@ public final class Faults {
         builder.setSpout("jobs", new Jobs(), 1);
         builder.setBolt("split", new Split(), 1).shuffleGrouping("jobs");
         builder.setBolt("leaf", new Leaf(), THREADS).shuffleGrouping("split");
+        // A local supervisor does not start a worker again that died: Nimbus has to give its tasks to another slot soon.
         Map<String, Object> daemons = Map.of(
-            Config.TOPOLOGY_ENABLE_MESSAGE_TIMEOUTS, true, "supervisor.worker.timeout.secs", 5, "nimbus.task.timeout.secs", 10);
+            Config.TOPOLOGY_ENABLE_MESSAGE_TIMEOUTS, true, "supervisor.worker.timeout.secs", 5,
+            "supervisor.worker.start.timeout.secs", 10, "nimbus.task.timeout.secs", 10, "nimbus.task.launch.secs", 10,
+            "nimbus.monitor.freq.secs", 3);
         try (LocalCluster cluster = new LocalCluster.Builder().withDaemonConf(daemons).build();
              LocalCluster.LocalTopology running = cluster.submitTopology("faults", conf, builder.createTopology())) {
             while (DONE.size() <= roots / 4 && System.currentTimeMillis() < end) {
