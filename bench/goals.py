@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from bench.baseline import NAME
+from bench.processes import LOADS
 from bench.redis_time import FURTHEST
 from bench.sizes import Sizes
 from bench.table import Line, Result, Skipped, number, rows
@@ -59,8 +60,10 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         *((f"completions by {way}, of one core", "delivery",
            f"completions in a second of the service's processor, by {way}") for way in ("pull", "pubsub", "webhook")),
         ("a wave of timeouts, 99th percentile", "timeouts", f"p99 of the lateness of {wave}"),
-        ("two processes, an ack", "processes", "all api processes, a single ack"),
-        ("two processes, how even they are", "processes", "the busier api process, a single ack"),
+        *((f"two processes, {name}, {connections} connections", "processes", f"{line}, {connections} connections")
+          for connections in LOADS
+          for name, line in (("an ack", "all api processes, a single ack"),
+                             ("how even they are", "the busier api process, a single ack"))),
         ("a task of Dramatiq, each ack flushed", "peers", "a task of Dramatiq, Acker, safe, above the untracked task"),
         ("a task of Dramatiq, acks folded", "peers", "a task of Dramatiq, Acker, folded, above the untracked task"),
         ("a root of spout, split and ten counts", "tree", "a root of 12 operations: client, service and Redis"),
