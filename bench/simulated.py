@@ -6,48 +6,56 @@ measured afterwards are real, and lie in buckets among them.
 """
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
 from bench.direct import ROOTS_A_BUCKET, Direct
-from bench.trees import Trees
+from bench.trees import Trees, draw_ids
 
-CHUNK = 1_000
+CHUNK = 5_000
 """So many buckets are written by one call of the script."""
 SAMPLE = 1_000
 """So many real roots are emitted for a record that can be copied."""
 RECORD_BYTES = 22
+FULLEST = 2 * ROOTS_A_BUCKET
+"""No bucket gets more roots than this; next to none would."""
 
 _FILL = """
-local base, first, shard, record, ttl, score = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-for at = 1, #ARGV[7] do
-  local bucket, fields = struct.pack('>I4', first + at - 1), {}
-  for root = 1, ARGV[7]:byte(at) do
-    fields[2 * root - 1] = struct.pack('>I4I2I2', math.random(0, 2147483647), root, shard)
-    fields[2 * root] = record
-  end
-  if #fields > 0 then
-    redis.call('HSET', base .. 'r' .. bucket, unpack(fields))
-    redis.call('PEXPIRE', base .. 'r' .. bucket, ttl)
+local base, first, ttl, score, counts = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
+for at = 1, #counts do
+  local bucket, roots = struct.pack('>I4', first + at - 1), counts:byte(at)
+  if roots > 0 then
+    redis.call('RESTORE', base .. 'r' .. bucket, ttl, ARGV[5 + roots], 'REPLACE')
     redis.call('ZADD', base .. 'due', score, bucket)
   end
 end
 """
-"""Ids are as long as real ones and as hard to compress, and differ within a bucket."""
+"""The arguments after the fifth are buckets of one root, two roots and so on, as DUMP gives them."""
 BACKSTOP_MS = 21 * 86_400_000
 
 
 def fill(at: Direct, pending: int) -> None:
     """Write so many pending roots into the buckets of a topology that is made for as many."""
     at.run(at.prepare(Trees(SAMPLE).inits()), "p")
-    record = _record(at)
-    now_ms = int(at.redis.time()[0]) * 1_000
+    dumps = _dumps(at, _record(at))
+    score = int(at.redis.time()[0]) * 1_000 + at.topology.config.message_timeout_ms
     script = at.redis.register_script(_FILL)
-    for number, shard in enumerate(at.topology.shards):
+    for shard in at.topology.shards:
         base = f"{shard}:{at.topology.incarnation}:"
         for first, counts in _chunks(at.topology.layout.buckets, pending, at.topology.layout.shards):
-            score = now_ms + at.topology.config.message_timeout_ms
-            script(args=[base, first, number, record, BACKSTOP_MS, score, counts])
+            script(args=[base, first, BACKSTOP_MS, score, counts, *dumps])
+
+
+def _dumps(at: Direct, record: bytes) -> list[bytes]:
+    """Make buckets of one root to `FULLEST`; ids are as long as real ones, and differ within a bucket."""
+    ids, name = draw_ids(FULLEST).astype(">u8"), "simulated"
+    dumps = []
+    for number in ids:
+        at.redis.hset(name, number.tobytes(), record)
+        dumps.append(cast("bytes", at.redis.dump(name)))
+    at.redis.delete(name)
+    return dumps
 
 
 def _record(at: Direct) -> bytes:
@@ -62,8 +70,8 @@ def _record(at: Direct) -> bytes:
 def _chunks(buckets: int, pending: int, shards: int) -> Iterator[tuple[int, bytes]]:
     """Draw how many roots the buckets of a shard have: ids are random, so it is a Poisson distribution."""
     mean = pending / shards / buckets
-    assert mean <= 2 * ROOTS_A_BUCKET, f"{mean:.0f} roots a bucket"
+    assert mean <= 1.1 * ROOTS_A_BUCKET, f"{mean:.0f} roots a bucket"
     random = np.random.default_rng()
     for first in range(0, buckets, CHUNK):
         counts = random.poisson(mean, min(CHUNK, buckets - first))
-        yield first, np.minimum(counts, 255).astype(np.uint8).tobytes()
+        yield first, np.minimum(counts, FULLEST).astype(np.uint8).tobytes()
