@@ -92,12 +92,12 @@ def _times(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line
             )
             yield Line(
                 group=GROUP, what=f"{what}, less what the acker and its Redis take", unit="times",
-                measured=_elsewhere(acked, found, level).over(plain), beside="on the same cores", base=ratio,
+                measured=elsewhere(acked, found, level).over(plain), beside="on the same cores", base=ratio,
                 at_most=MOST_ELSEWHERE,
             )  # fmt: skip
 
 
-def _elsewhere(acked: Series, found: dict[tuple[str, str, str], Series], level: str) -> Series:
+def elsewhere(acked: Series, found: dict[tuple[str, str, str], Series], level: str) -> Series:
     """Take from the seconds of a job what the acker and its Redis kept the cores of this machine busy meanwhile."""
     own = (found["orders", level, part].values for part in ("messages", "service", "redis"))
     cores = os.cpu_count() or 1

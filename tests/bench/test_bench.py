@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench import baseline, direct, goals, load, page, table
+from bench import baseline, direct, goals, load, page, spark, table
 from bench.__main__ import GROUPS, Run, run
 from bench.machine import machine
 from bench.measure import Series, percentile
@@ -209,6 +209,14 @@ def test_a_plot_has_a_line_and_two_points_within_its_frame(name: str) -> None:
 def test_a_percentile_is_a_value_that_was_measured() -> None:
     assert percentile([5.0, 1.0, 3.0], 0.5) == 3.0
     assert percentile([1.0] * 99 + [7.0], 0.99) == 7.0
+
+
+def test_what_the_acker_takes_of_shared_cores_is_taken_off_a_job_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 messages in 10 s, of which the acker and its Redis took a second each, on two cores."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    parts = {"messages": 100.0, "seconds": 10.0, "service": 1_000.0, "redis": 1_000.0, "jvm": 1.0, "python": 1.0}
+    found = {("orders", level, name): Series((value,)) for level in spark.MOST for name, value in parts.items()}
+    assert spark.elsewhere(Series((10.0,)), found, "batch").values == (9.0,)
 
 
 @pytest.fixture(scope="module")
