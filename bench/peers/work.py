@@ -132,7 +132,7 @@ class Run:
             return Ran(
                 cpu_us=spent / each * 1e6,
                 wall_us=result["wall_s"] / each * 1e6,
-                redis_bytes=max(1.0, _memory(stores, "used_memory_peak") - memory) / each,
+                redis_bytes=max(1.0, (_memory(stores, "used_memory_peak") - memory) / each),
                 finished=finished,
                 early=early,
                 repeated=repeated,
