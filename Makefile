@@ -85,7 +85,7 @@ bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=m
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY)) $(addprefix --rounds ,$(ROUNDS))
 
 bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, dramatiq, celery, bullmq or storm; CASE="…" for some
-	$(BIN)/python -m bench.long --group $(GROUP) --only "$(CASE)"
+	$(BIN)/python -m bench.long --group $(GROUP) --only "$(CASE)" $(addprefix --rounds ,$(ROUNDS))
 
 bench-page: $(VENV)/.dev ## Put the figures of the last bench and bench-long into the documentation, and draw its plots
 	$(BIN)/python -m bench.page

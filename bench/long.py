@@ -8,7 +8,7 @@ import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -159,7 +159,7 @@ def storm_cases() -> Iterator[Case]:
 def cases(group: str, sizes: Sizes) -> list[Case]:
     """Give the cases of a group."""
     if group == "store":
-        pending, simulated = (PENDING, SIMULATED) if sizes is FULL else (TINY_PENDING, TINY_SIMULATED)
+        pending, simulated = (PENDING, SIMULATED) if sizes.levels == FULL.levels else (TINY_PENDING, TINY_SIMULATED)
         return [*store_cases(pending), *simulated_cases(simulated)]
     return list(storm_cases() if group == "storm" else peer_cases(group))
 
@@ -226,6 +226,7 @@ def main(
     group: Annotated[str, typer.Option(help=f"What to measure: {', '.join(GROUPS)}")],
     only: Annotated[str, typer.Option(help="Leave out the cases whose names do not hold this text")] = "",
     tiny: Annotated[bool, typer.Option("--tiny", help="Measure next to nothing, to see that everything runs")] = False,
+    rounds: Annotated[int | None, typer.Option(help="Measure so many rounds instead of five", min=1)] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure also what the file has")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of a page")] = False,
     kept: Annotated[Path | None, typer.Option(help="The file of what was measured")] = None,
@@ -233,8 +234,9 @@ def main(
     """Measure for hours: the matrix of stores, or another system on the same tree of work."""
     if group not in GROUPS:
         raise typer.BadParameter(f"there is no group {group}", param_hint="--group")
-    file = Kept(kept or (TINY_KEPT if tiny else KEPT))
-    lines = list(results(group, run(group, TINY if tiny else FULL, file, only=only, again=again), file))
+    sizes, file = TINY if tiny else FULL, Kept(kept or (TINY_KEPT if tiny else KEPT))
+    sizes = replace(sizes, rounds=rounds or sizes.rounds)
+    lines = list(results(group, run(group, sizes, file, only=only, again=again), file))
     if markdown:
         print(table.for_page(lines))
     else:
