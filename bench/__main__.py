@@ -101,7 +101,8 @@ def main(
         print(table.for_page(ran.lines))
     else:
         console = Console(width=None if sys.stdout.isatty() else WIDE)
-        console.print(table.for_terminal(ran.lines), goals.for_terminal(ran.lines, sizes, groups))
+        console.print(table.for_terminal(ran.lines))
+        console.print(goals.for_terminal(ran.lines, sizes, groups))
     print("; ".join(f"{name}: {value}" for name, value in on.items()))
     if ran.failed:
         raise typer.Exit(1)
