@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench coverage mutations contract-fuzz test-generated java spark \
-        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long images check format lock dist \
+        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long bench-page images check format lock dist \
         test-dist clean
 APART := faults spark deploy image cluster pipelines generated dist bench both_ways   # folders of tests/ with a target of their own
 
@@ -81,11 +81,14 @@ image-test-spark: $(VENV)/.dev ## Build the image of the Spark example on a stan
 faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts (as root, half an hour); ONLY=split SETTING=replica:1 for one
 	$(BIN)/python -m tests.cluster $(addprefix --only ,$(ONLY)) $(addprefix --setting ,$(SETTING))
 
-bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=memory for one group
-	$(BIN)/python -m bench $(addprefix --only ,$(ONLY))
+bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=memory for one group, ROUNDS=1 for a first look
+	$(BIN)/python -m bench $(addprefix --only ,$(ONLY)) $(addprefix --rounds ,$(ROUNDS))
 
-bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, dramatiq, celery, bullmq or storm
-	$(BIN)/python -m bench.long --group $(GROUP)
+bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, dramatiq, celery, bullmq or storm; CASE="…" for some
+	$(BIN)/python -m bench.long --group $(GROUP) --only "$(CASE)" $(addprefix --rounds ,$(ROUNDS))
+
+bench-page: $(VENV)/.dev ## Put the figures of the last bench and bench-long into the documentation, and draw its plots
+	$(BIN)/python -m bench.page
 
 images: $(VENV)/.dev ## Draw the documentation's pictures again, and record the demo (a minute)
 	$(BIN)/python -m docs.images demo

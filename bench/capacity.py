@@ -1,76 +1,157 @@
-"""Fits the cost of operations to the long measurements, and checks it at sizes that it was not fitted to.
+"""Fits the formulas of the capacity to the long measurements, and checks them at sizes that they were not fitted to.
 
-`python -m bench.capacity`, after `make bench-long GROUP=store`; it prints the table for docs/capacity.md.
+`python -m bench.capacity`, after `make bench-long GROUP=store`, prints what docs/capacity.md has between its marks;
+`bench.page` writes it there. `acker_service.capacity` has the fitted shares.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from acker_service.capacity import OperationCosts
+from acker_service import capacity
+from acker_service.benchmark import SHOWN_LOADS
+from acker_service.capacity import FEWEST, Load, OperationCosts, needs
 
-from bench import long
-from bench.redis_time import OPERATIONS
-from bench.sizes import FULL
+from bench.direct import ROOTS_A_BUCKET
+from bench.kept import SIMULATED_SECTION, Kept, store_key, store_section
+from bench.redis_time import MOST
 
 FITTED_TO = (10_000, 1_000_000, 10_000_000)
 CHECKED_AT = (100_000, 5_000_000)
-FEWEST = FITTED_TO[0]
-SECTION = f"{long.STORES[0]}, timeouts of a week, append-only file off"
+SIMULATED = 100_000_000
+"""The third size that is checked: written by `bench.simulated`."""
+OPERATIONS, SWEEP = ("an init", "an ack", "a last ack"), "forgetting a root"
+
+Measured = Mapping[str, Mapping[int, float]]
+"""Medians in CPU µs, by the operation and the number of pending roots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """The cost of an operation in CPU µs: at the fewest pending roots, and what each tenfold of them adds."""
+    """A line: the cost in CPU µs is ``base``, and ``slope`` for each unit of `across`."""
 
     base: float
     slope: float
 
-    def at(self, pending: float) -> float:
-        """Give the cost with so many roots pending on one server."""
-        return self.base + self.slope * math.log10(pending / FEWEST)
+    def at(self, x: float) -> float:
+        """Give the cost at a place of the line."""
+        return self.base + self.slope * x
 
 
-def fit(measured: Mapping[int, float]) -> Fit:
-    """Fit a line over the logarithm of the pending roots by least squares."""
-    across = [math.log10(pending / FEWEST) for pending in measured]
-    middle, mean = sum(across) / len(across), sum(measured.values()) / len(measured)
-    spread = sum((x - middle) ** 2 for x in across)
-    slope = sum((x - middle) * (y - mean) for x, y in zip(across, measured.values(), strict=True)) / spread
+def fit(points: Mapping[float, float]) -> Fit:
+    """Fit a line to costs by least squares."""
+    middle, mean = sum(points) / len(points), sum(points.values()) / len(points)
+    spread = sum((x - middle) ** 2 for x in points)
+    slope = sum((x - middle) * (y - mean) for x, y in points.items()) / spread
     return Fit(base=mean - slope * middle, slope=slope)
 
 
-def costs(fits: Mapping[str, Fit], pending: float, servers: int = 1) -> OperationCosts:
-    """Give the costs of operations with so many roots pending, spread over servers."""
-    init, ack, last = (fits[name].at(max(FEWEST, pending / servers)) for name in OPERATIONS)
-    return OperationCosts(init_us=init, ack_us=ack, last_ack_us=last)
+def across(operation: str, pending: float) -> float:
+    """Give what a cost is linear in: the tenfolds of pending roots, or the scans that forgetting one root takes.
+
+    In a round of the measurement, few roots end among many that are pending, so most scans of a bucket find one.
+    """
+    if operation != SWEEP:
+        return math.log10(pending / FEWEST)
+    ended, buckets = min(MOST, pending // 5), pending / ROOTS_A_BUCKET
+    return buckets * (1 - math.exp(-ended / buckets)) / ended
 
 
-def table(measured: Mapping[str, Mapping[int, float]]) -> str:
+def fits(measured: Measured) -> dict[str, Fit]:
+    """Fit each operation to the sizes of `FITTED_TO`."""
+    return {
+        name: fit({across(name, pending): costs[pending] for pending in FITTED_TO}) for name, costs in measured.items()
+    }
+
+
+def measurements(kept: Kept) -> dict[str, dict[int, float]]:
+    """Read the medians of all sizes; empty where one is missing."""
+    keys = {pending: store_key(store_section(), pending) for pending in (*FITTED_TO, *CHECKED_AT)}
+    keys[SIMULATED] = store_key(SIMULATED_SECTION, SIMULATED)
+    taken = {pending: found for pending, key in sorted(keys.items()) if (found := kept.get(key))}
+    if len(taken) < len(keys):
+        return {}
+    measured = {name: {pending: found[name].median for pending, found in taken.items()} for name in OPERATIONS}
+    measured[SWEEP] = {pending: found["sweep"].median for pending, found in taken.items()}
+    measured["a last ack"] = {at: us - measured[SWEEP][at] for at, us in measured["a last ack"].items()}
+    return measured
+
+
+def table(measured: Measured) -> str:
     """Write the fitted costs beside the measured ones, as the table of a page."""
     rows = ["| operation | pending roots | measured | by the formula | error |", "|---|---|---|---|---|"]
-    for name, found in measured.items():
-        fitted = fit({pending: found[pending] for pending in FITTED_TO})
-        for pending in sorted(found):
-            own, computed = found[pending], fitted.at(pending)
-            kind = "" if pending in FITTED_TO else " (not fitted to)"
+    for name, fitted in fits(measured).items():
+        for pending, own in sorted(measured[name].items()):
+            computed = fitted.at(across(name, pending))
+            kind = "" if pending in FITTED_TO else ", simulated" if pending == SIMULATED else ", not fitted to"
             rows.append(
                 f"| {name} | {pending:,}{kind} | {own:.1f} µs | {computed:.1f} µs | {computed / own - 1:+.0%} |"
             )
     return "\n".join(rows)
 
 
+def residuals(measured: Measured) -> str:
+    """Say how far the measurements lie from the lines that were fitted to them."""
+    found = [
+        (name, math.sqrt(sum((fitted.at(across(name, at)) - measured[name][at]) ** 2 for at in FITTED_TO)))
+        for name, fitted in fits(measured).items()
+    ]
+    norms = ", ".join(f"{name} {norm / math.sqrt(len(FITTED_TO)):.2f} µs" for name, norm in found)
+    return f"Residuals of the fit (root mean square): {norms}."
+
+
+def shares(measured: Measured) -> str:
+    """Write the fitted shares beside those of `acker_service.capacity`."""
+    found = fits(measured)
+    unit = found["a last ack"].base
+    fitted = [found[name].slope / found[name].base for name in OPERATIONS]
+    fitted += [found[SWEEP].slope / unit, found[SWEEP].base / unit]
+    used = (*capacity.GROWTH, capacity.SCAN, capacity.REMOVE)
+    names = [f"a tenfold adds to {name}" for name in OPERATIONS] + ["a scan takes", "removing an outcome takes"]
+    rows = ["| share | fitted | in `acker bench` |", "|---|---|---|"]
+    rows += [f"| {name} | {own:.2f} | {known:.2f} |" for name, own, known in zip(names, fitted, used, strict=True)]
+    return "\n".join(rows)
+
+
+def loads(measured: Measured, root_bytes: float) -> str:
+    """Write what some loads need, with the fitted costs, as the table of a page."""
+    found = fits(measured)
+    init, ack, last = (found[name].base for name in OPERATIONS)
+    costs = OperationCosts(init_us=init, ack_us=ack, last_ack_us=last)
+    rows = ["| roots a second | edges | pending for | Redis | acker processes | memory |", "|---|---|---|---|---|---|"]
+    return "\n".join([*rows, *(_needed(load, costs, root_bytes) for load in SHOWN_LOADS)])
+
+
+def _needed(load: Load, costs: OperationCosts, root_bytes: float) -> str:
+    found = needs(load, costs, root_bytes=root_bytes)
+    pending = f"{load.pending_s:,g} s ({load.pending:,.0f} pending)"
+    servers = f"{found.servers} server{'s' * (found.servers > 1)}, {found.redis_cores:.2f} cores in all"
+    cells = (f"{load.roots_per_s:,.0f}", load.edges, pending, servers, found.processes, _size(found.memory_bytes))
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _size(size: float) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
+
+
+def page(kept: Kept) -> str:
+    """Write all of it for a page; empty where a size is not measured yet."""
+    measured = measurements(kept)
+    if not measured:
+        return ""
+    key = store_key(store_section(), FITTED_TO[-1])
+    taken = kept.get(key) or {}
+    root_bytes = taken["bytes"].median
+    intro = f"Fitted to measurements of commit {kept.commit(key)}; a pending root had {root_bytes:.0f} bytes."
+    parts = (intro, table(measured), residuals(measured), shares(measured), loads(measured, root_bytes))
+    return "\n\n".join(parts)
+
+
 def main() -> None:
-    """Print the table of what was measured."""
-    kept = long.Kept(long.KEPT)
-    found = {
-        case.pending: taken
-        for case in long.cases("store", FULL)
-        if case.section == SECTION and (taken := kept.get(case))
-    }
-    if missing := [pending for pending in (*FITTED_TO, *CHECKED_AT) if pending not in found]:
-        raise SystemExit(f"not measured yet: {missing}; run make bench-long GROUP=store")
-    print(table({name: {pending: taken[name].median for pending, taken in found.items()} for name in OPERATIONS}))
+    """Print what the page has."""
+    if not (found := page(Kept())):
+        raise SystemExit("some sizes are not measured yet: make bench-long GROUP=store")
+    print(found)
 
 
 if __name__ == "__main__":

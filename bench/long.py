@@ -5,11 +5,10 @@ was stopped goes on where it was. The file is one line of JSON for each case.
 """
 
 import itertools
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,27 +18,31 @@ from rich.console import Console
 from bench import baseline, peers_cost, redis_time, table, word_tree
 from bench.__main__ import WIDE
 from bench.direct import WEEK_MS
+from bench.kept import KEPT, SIMULATED_SECTION, Kept, Taken, store_key, store_section
+from bench.machine import free_bytes
 from bench.measure import Series
-from bench.peers import install, work
+from bench.peers import install, storm, work
 from bench.progress import Progress
 from bench.servers import find_redis7
 from bench.sizes import FULL, TINY, Sizes
 from bench.table import Line, Result
 
-KEPT = Path(__file__).parent / "long.jsonl"
 TIMEOUTS = {"minutes": 1_800_000, "a week": WEEK_MS}
 AOF = {"off": (), "on": ("--appendonly", "yes", "--appendfsync", "everysec")}
 STORES = ("Valkey", "Redis 7.0")
 PENDING = (10_000, 100_000, 1_000_000, 5_000_000, 10_000_000)
-TINY_PENDING = (5_000, 6_000)
+TINY_KEPT = KEPT.with_name("long-tiny.jsonl")
+SIMULATED = (5_000_000, 100_000_000)
+"""So many pending roots are simulated too: as many as also were emitted, to compare, and more than that."""
+BYTES_EACH = 60
+"""Of the memory that must be free before so many are simulated."""
+TINY_PENDING, TINY_SIMULATED = (5_000, 6_000), (6_000,)
 FAULTY_ROOTS, FAULTY_TASKS = 50, 20
 PEERS: dict[str, Callable[[], work.Peer]] = {
     "dramatiq": work.dramatiq,
     "celery": work.celery,
     "bullmq": work.bullmq,
 }
-
-Taken = dict[str, Series]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,32 +58,10 @@ class Case:
     pending: int = 0
 
 
-class Kept:
-    """The file of what was measured."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._found: dict[str, Taken] = {}
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            record = json.loads(line)
-            self._found[record["key"]] = {name: Series.of(values) for name, values in record["taken"].items()}
-
-    def get(self, case: Case) -> Taken | None:
-        """Give what a case came to, None if it is not there."""
-        return self._found.get(case.key)
-
-    def add(self, case: Case, taken: Taken) -> None:
-        """Write what a case came to."""
-        self._found[case.key] = taken
-        values = {name: series.values for name, series in taken.items()}
-        with self._path.open("a", encoding="utf-8") as out:
-            out.write(json.dumps({"key": case.key, "commit": baseline.head(), "taken": values}) + "\n")
-
-
 def store_cases(pending: Sequence[int]) -> Iterator[Case]:
     """The matrix of stores, timeouts, append-only files and pending roots."""
     for store, (timeout, timeout_ms), (aof, options) in itertools.product(STORES, TIMEOUTS.items(), AOF.items()):
-        section = f"{store}, timeouts of {timeout}, append-only file {aof}"
+        section = store_section(store, timeout, aof)
         for roots in pending:
 
             def measure(
@@ -92,7 +73,22 @@ def store_cases(pending: Sequence[int]) -> Iterator[Case]:
             ) -> Taken:
                 return _cell(sizes, folder, progress, cell)
 
-            yield Case(section=section, key=f"{section}, {roots:,} pending", measure=measure, pending=roots)
+            yield Case(section=section, key=store_key(section, roots), measure=measure, pending=roots)
+
+
+def simulated_cases(pending: Sequence[int]) -> Iterator[Case]:
+    """Like the cases of Valkey, a week and no append-only file, with roots that were not emitted; the present code."""
+    for roots in pending:
+
+        def measure(sizes: Sizes, folder: Path, progress: Progress, *, roots: int = roots) -> Taken:
+            if free_bytes() < roots * BYTES_EACH:
+                raise install.MissingToolError(f"{roots * BYTES_EACH / 2**30:.0f} GiB of memory are not free")
+            rounds = iter(progress.over(range(sizes.rounds)))
+            taken = redis_time.level({"": baseline.ROOT}, folder, roots, sizes, rounds=rounds, simulated=True)
+            next(rounds, None)
+            return taken
+
+        yield Case(section=SIMULATED_SECTION, key=store_key(SIMULATED_SECTION, roots), measure=measure, pending=roots)
 
 
 def _cell(sizes: Sizes, folder: Path, progress: Progress, cell: tuple[str, int, tuple[str, ...], int]) -> Taken:
@@ -150,25 +146,33 @@ def storm_cases() -> Iterator[Case]:
         install.storm()
         return word_tree.rounds(sizes, folder, progress)
 
-    yield Case(section="storm", key="storm, cost", measure=measure)
+    def faults(sizes: Sizes, _: Path, progress: Progress) -> Taken:
+        folder, roots = install.storm(), min(sizes.peer_roots, FAULTY_ROOTS)
+        ran = [storm.faults(folder, roots=roots, tasks=FAULTY_TASKS) for _ in progress.over(range(sizes.rounds))]
+        names = ("reported", "early", "repeated", "replayed")
+        return {"roots": Series.of(roots for _ in ran)} | {name: Series.of(one[name] for one in ran) for name in names}
+
+    yield Case(section="storm", key=word_tree.RECORDED, measure=measure)
+    yield Case(section="storm, faults", key="storm, faults, Storm", measure=faults)
 
 
 def cases(group: str, sizes: Sizes) -> list[Case]:
     """Give the cases of a group."""
     if group == "store":
-        return list(store_cases(PENDING if sizes is FULL else TINY_PENDING))
+        pending, simulated = (PENDING, SIMULATED) if sizes.levels == FULL.levels else (TINY_PENDING, TINY_SIMULATED)
+        return [*store_cases(pending), *simulated_cases(simulated)]
     return list(storm_cases() if group == "storm" else peer_cases(group))
 
 
 GROUPS = ("store", *PEERS, "storm")
 
 
-def results(group: str, found: Iterable[tuple[Case, Taken]]) -> Iterator[Result]:
+def results(group: str, found: Iterable[tuple[Case, Taken]], kept: Kept) -> Iterator[Result]:
     """Write the lines of what was measured of a group."""
     levels: dict[str, dict[int, Taken]] = {}
     for case, taken in found:
-        if group == "storm":
-            yield from word_tree.lines(taken)
+        if case.key == word_tree.RECORDED:
+            yield from word_tree.lines(taken, kept)
         elif group == "store":
             levels.setdefault(case.section, {})[case.pending] = taken
         elif case.section == group:
@@ -185,20 +189,26 @@ def _faults(case: Case, taken: Taken) -> Iterator[Line]:
         ("roots reported as done", "reported"),
         ("reported before all tasks were done", "early"),
         ("reported again", "repeated"),
+        ("emitted again", "replayed"),
     ):
-        yield Line(
-            group=case.section, what=f"{peers_cost.WAYS[way]}: {what}", unit="roots", measured=taken[key],
-            beside="all roots", base=taken["roots"],
-        )  # fmt: skip
+        if key in taken:
+            yield Line(
+                group=case.section, what=f"{peers_cost.WAYS.get(way, way)}: {what}", unit="roots", measured=taken[key],
+                beside="all roots", base=taken["roots"],
+            )  # fmt: skip
 
 
-def run(group: str, sizes: Sizes, kept: Kept, *, again: bool = False) -> list[tuple[Case, Taken]]:
-    """Measure the cases of a group that the file lacks; says on the error output how far it is."""
+def run(group: str, sizes: Sizes, kept: Kept, *, only: str = "", again: bool = False) -> list[tuple[Case, Taken]]:
+    """Measure the cases of a group that the file lacks; says on the error output how far it is.
+
+    ``only`` leaves out the cases whose keys do not hold this text.
+    """
     found: list[tuple[Case, Taken]] = []
-    all_cases = cases(group, sizes)
+    all_cases = [case for case in cases(group, sizes) if only in case.key]
     for number, case in enumerate(all_cases, 1):
-        taken = None if again else kept.get(case)
-        print(f"{number} of {len(all_cases)}: {case.key}{', kept' if taken else ''}", file=sys.stderr, flush=True)
+        taken = None if again else kept.get(case.key)
+        known = f", kept from commit {kept.commit(case.key)}" if taken else ""
+        print(f"{number} of {len(all_cases)}: {case.key}{known}", file=sys.stderr, flush=True)
         if taken is None:
             try:
                 with tempfile.TemporaryDirectory(prefix="acker-bench-", ignore_cleanup_errors=True) as folder:
@@ -206,7 +216,7 @@ def run(group: str, sizes: Sizes, kept: Kept, *, again: bool = False) -> list[tu
             except install.MissingToolError as error:
                 print(f"not measured: {error}", file=sys.stderr, flush=True)
                 continue
-            kept.add(case, taken)
+            kept.add(case.key, taken)
         found.append((case, taken))
     return found
 
@@ -214,15 +224,19 @@ def run(group: str, sizes: Sizes, kept: Kept, *, again: bool = False) -> list[tu
 def main(
     *,
     group: Annotated[str, typer.Option(help=f"What to measure: {', '.join(GROUPS)}")],
+    only: Annotated[str, typer.Option(help="Leave out the cases whose names do not hold this text")] = "",
     tiny: Annotated[bool, typer.Option("--tiny", help="Measure next to nothing, to see that everything runs")] = False,
+    rounds: Annotated[int | None, typer.Option(help="Measure so many rounds instead of five", min=1)] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure also what the file has")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of a page")] = False,
-    kept: Annotated[Path, typer.Option(help="The file of what was measured")] = KEPT,
+    kept: Annotated[Path | None, typer.Option(help="The file of what was measured")] = None,
 ) -> None:
     """Measure for hours: the matrix of stores, or another system on the same tree of work."""
     if group not in GROUPS:
         raise typer.BadParameter(f"there is no group {group}", param_hint="--group")
-    lines = list(results(group, run(group, TINY if tiny else FULL, Kept(kept), again=again)))
+    sizes, file = TINY if tiny else FULL, Kept(kept or (TINY_KEPT if tiny else KEPT))
+    sizes = replace(sizes, rounds=rounds or sizes.rounds)
+    lines = list(results(group, run(group, sizes, file, only=only, again=again), file))
     if markdown:
         print(table.for_page(lines))
     else:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +28,12 @@ def machine() -> dict[str, str]:
         "python": platform.python_version(),
         "packages": packages,
     }
+
+
+def free_bytes() -> int:
+    """Say how much memory programs can still have."""
+    known = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    return int(known[1]) * 1024 if known else 0
 
 
 def _processor() -> str:

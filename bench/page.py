@@ -1,48 +1,28 @@
 """Puts the figures of a run into the documentation: `python -m bench.page`, after `make bench` (and `make bench-long`).
 
-It writes docs/figures.json, the tables of docs/figures.md, the plots of docs/images, and in docs/performance.md what
-stands between two marks: the table of what matters to a user, the plots, and what is not reached.
+It writes docs/figures.json, the tables of docs/figures.md, the plots of docs/images, and what stands between two marks:
+in docs/performance.md the table of what matters to a user, the plots, and what is not reached; in docs/capacity.md the
+formulas as they fit the long measurements, where all sizes of these are there.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import long, table
+from bench import capacity, goals, long, table
 from bench.__main__ import LATEST
-from bench.baseline import NAME, ROOT
+from bench.baseline import ROOT
+from bench.kept import SIMULATED_SECTION, Kept, store_section
 from bench.measure import Series
 from bench.sizes import FULL
 from bench.table import Line, Result, Skipped
 from docs.images import plots
 
 DOCS = ROOT / "docs"
-BEGIN, END = "<!-- figures of the last run -->", "<!-- end of the figures -->"
+FIGURES = ("<!-- figures of the last run -->", "<!-- end of the figures -->")
+FITTED = ("<!-- fitted to the last measurements -->", "<!-- end of what is fitted -->")
 Document = dict[str, Any]
-
-SHOWN = (
-    ("a single ack, 32 connections", "single", "the service, a single ack, 32 connections"),
-    ("its 99th percentile", "single", "p99 of a single ack, 32 connections"),
-    ("an operation, packed, 1,000 a batch", "batches", "the service, an operation, packed, beyond the idle service"),
-    ("an operation, JSON, 1,000 a batch", "batches", "the service, an operation, JSON, beyond the idle service"),
-    ("Redis, an init, a million pending", "redis", f"an init, 1,000,000 pending, beside {NAME}"),
-    ("Redis, an ack", "redis", f"an ack, 1,000,000 pending, beside {NAME}"),
-    ("Redis, a last ack", "redis", f"a last ack, and what forgets it, 1,000,000 pending, beside {NAME}"),
-    ("memory, a pending root", "memory", "a pending root, at 1,000,000"),
-    ("memory, a finished root", "memory", "a finished root, at 1,000,000"),
-    ("the Python client, an ack, folded", "client", "the client, an ack, 1,000 of a root"),
-    ("the same, not folded", "client", "the client, an ack, each of another root"),
-    ("completions by pull", "delivery", "completions in a second of the service's processor, by pull"),
-    ("completions by webhook", "delivery", "completions in a second of the service's processor, by webhook"),
-    ("lateness of a timeout in a wave", "timeouts", "p99 of the lateness of 200,000 timeouts within 10 s"),
-    ("a task of Dramatiq, each ack flushed", "peers", "a task of Dramatiq, Acker, safe, above the untracked task"),
-    ("a task of Dramatiq, folded", "peers", "a task of Dramatiq, Acker, folded, above the untracked task"),
-    ("a root of spout, split and ten counts", "tree", "a root of 12 operations: client, service and Redis"),
-    ("Spark, the realistic job, batch level", "spark", "the realistic job, batch level, as a multiple"),
-    ("the same, row level", "spark", "the realistic job, row level, as a multiple"),
-)  # fmt: skip
-"""What matters to a user: how the table calls it, the group and the name of its line."""
 
 PLOTS = {
     "throughput": ("Acks a second, by the size of a batch", "acks in a batch", "acks/s", "log", "log"),
@@ -57,28 +37,43 @@ PLOTS = {
 _PLAIN_FIELDS = ("group", "what", "unit", "beside", "at_most", "at_least", "ratio_at_most")
 
 
-def read(latest: Path, kept: Path) -> Document:
-    """Read the values of the last run, and the curves of the long measurements of Valkey if there are any."""
+def read(latest: Path, kept: Kept) -> Document:
+    """Read the values of the last run, and the curves of the long measurements of Valkey if there are any.
+
+    Curves go on with the simulated sizes that are larger than all that were emitted.
+    """
     document: Document = json.loads(latest.read_text(encoding="utf-8"))
-    if kept.exists():
-        found = long.Kept(kept)
-        own = [(case, taken) for case in long.cases("store", FULL) if (taken := found.get(case))]
-        section = f"{long.STORES[0]}, timeouts of a week, append-only file off"
-        more = json.loads(table.for_programs(list(long.results("store", own)), {}))["curves"]
-        replaced = [curve for curve in more if curve["group"] == section]
-        names = {(curve["plot"], curve["name"]) for curve in replaced}
-        document["curves"] = [c for c in document["curves"] if (c["plot"], c["name"]) not in names] + replaced
+    cases = [(case, taken) for case in long.cases("store", FULL) if (taken := kept.get(case.key))]
+    curves = json.loads(table.for_programs(list(long.results("store", cases, kept)), {}))["curves"]
+    own = [curve for curve in curves if curve["group"] == store_section()]
+    further = {(c["plot"], c["name"]): c["points"] for c in curves if c["group"] == SIMULATED_SECTION}
+    for curve in own:
+        last = max(across for across, _ in curve["points"])
+        more = further.get((curve["plot"], curve["name"]), [])
+        curve["points"] += [point for point in more if point[0] > last]
+    names = {(curve["plot"], curve["name"]) for curve in own}
+    document["curves"] = [c for c in document["curves"] if (c["plot"], c["name"]) not in names] + own
     return document
 
 
-def write(document: Document, docs: Path = DOCS) -> None:
-    """Write the figures, the tables, the plots and the page."""
+def write(document: Document, docs: Path = DOCS, fitted: str = "") -> None:
+    """Write the figures, the tables, the plots and the pages; ``fitted`` is what the page on capacity gets, if any."""
     (docs / "figures.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     (docs / "figures.md").write_text(figures(document), encoding="utf-8")
     for name, drawn in drawings(document).items():
         (docs / "images" / f"bench-{name}.svg").write_text(drawn, encoding="utf-8")
-    page = docs / "performance.md"
-    page.write_text(filled(page.read_text(encoding="utf-8"), document), encoding="utf-8")
+    parts = (_machine(document), _short(document), *_images(document), *_lost(document))
+    _fill(docs / "performance.md", FIGURES, "\n\n".join(parts))
+    if fitted:
+        _fill(docs / "capacity.md", FITTED, fitted)
+
+
+def _fill(page: Path, marks: tuple[str, str], text: str) -> None:
+    """Put text into a page, between its two marks."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(marks[0])
+    _, found, after = rest.partition(marks[1])
+    assert found, f"{page.name} lacks {' or '.join(marks)}"
+    page.write_text(f"{before}{marks[0]}\n\n{text}\n\n{marks[1]}{after}", encoding="utf-8")
 
 
 def figures(document: Document) -> str:
@@ -87,15 +82,6 @@ def figures(document: Document) -> str:
         "# All figures\n\nEvery line of the last `make bench`; [Performance](performance.md) says how to read them.\n\n"
     )
     return f"{head}{_machine(document)}\n\n{table.for_page(results(document))}\n"
-
-
-def filled(page: str, document: Document) -> str:
-    """Put the figures into a page, between its two marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    assert found, f"the page lacks {BEGIN} or {END}"
-    parts = (BEGIN, _machine(document), _short(document), *_images(document), *_lost(document), END)
-    return before + "\n\n".join(part for part in parts if part) + after
 
 
 def drawings(document: Document) -> dict[str, str]:
@@ -132,13 +118,8 @@ def _lines(document: Document) -> list[Line]:
 
 
 def _short(document: Document) -> str:
-    found = {(line.group, line.what): line for line in _lines(document)}
-    rows = ["| what | measured | beside | ratio | to reach |", "| --- | --- | --- | --- | --- |"]
-    for name, group, what in SHOWN:
-        if line := found.get((group, what)):
-            _, measured, beside, base, _, goal = line.cells()
-            rows.append(f"| {name} | {measured} | {beside}: {base} | {table.number(line.ratio.median)} | {goal} |")
-    return "\n".join(rows)
+    rows = goals.table(results(document), FULL)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (goals.COLUMNS, ("---",) * len(goals.COLUMNS), *rows))
 
 
 def _images(document: Document) -> Iterator[str]:
@@ -157,9 +138,10 @@ def _lost(document: Document) -> Iterator[str]:
         )
 
 
-def main(latest: Sequence[Path] = (LATEST, long.KEPT)) -> None:
+def main() -> None:
     """Write all of it from the files of the last runs."""
-    write(read(*latest))
+    kept = Kept()
+    write(read(LATEST, kept), fitted=capacity.page(kept))
 
 
 if __name__ == "__main__":

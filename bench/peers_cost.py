@@ -64,8 +64,7 @@ def lines(peer: Peer, taken: dict[str, Series], group: str, *, goals: bool = Tru
             group=group, what=what, unit="CPU µs", measured=taken[f"{way} above"], beside=beside, base=base,
             ratio_at_most=GOALS.get(way) if goals else None,
         )  # fmt: skip
-        what = f"time passed, a task of {peer.name}, {WAYS[way]}"
-        yield Line(
-            group=group, what=what, unit="µs", measured=taken[f"{way} wall"], beside="untracked",
-            base=taken[f"{UNTRACKED} wall"],
-        )  # fmt: skip
+        for figure, unit, key in (("time passed", "µs", "wall"), ("all Redis at their peak", "bytes", "bytes")):
+            what = f"{figure}, a task of {peer.name}, {WAYS[way]}"
+            base = taken[f"{UNTRACKED} {key}"]
+            yield Line(group=group, what=what, unit=unit, measured=taken[f"{way} {key}"], beside="untracked", base=base)

@@ -1,6 +1,7 @@
 """Measures single acks at an acker of two api processes, beside one process that does everything."""
 
 import contextlib
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from bench.table import Line, Result, Skipped
 
 GROUP = "processes"
 PROCESSES = 2
+LOADS = (CONNECTIONS, PROCESSES * CONNECTIONS)
+"""Connections in all: as many as one process gets in the group *single*, and as many for each process."""
 COST_GOAL = 1.15
 """What all api processes may take for an ack, as a ratio to the one process."""
 UNEVEN_GOAL = 1.1
@@ -32,7 +35,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     if GROUP not in Settings.model_fields:
         yield Skipped(group=GROUP, what="a single ack at two processes", why="this acker has no option --processes")
         return
-    taken: dict[str, Taken] = defaultdict(lambda: defaultdict(list))
+    taken: dict[tuple[str, int], Taken] = defaultdict(lambda: defaultdict(list))
     with contextlib.ExitStack() as stack:
         served = {}
         for name, options in (("one", ()), ("two", ("--processes", str(PROCESSES)))):
@@ -42,12 +45,14 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
             served[name] = stack.enter_context(acker(own, store.url, *options)), store
             make_topology(served[name][0], {"message_timeout_ms": direct.WEEK_MS})
         for _ in progress.over(range(sizes.rounds)):
-            for name, (service, store) in served.items():
+            for connections, (name, (service, store)) in itertools.product(LOADS, served.items()):
                 acks = emitted(service, sizes.singles)
                 before = cpu_by_process(family(service.pid))
-                take(service, f"{PATH}/ack", acks, taken[name], CONNECTIONS, store)
-                _note_processes(service, before, len(acks), taken[name])
-    yield from _lines({name: {what: Series.of(own) for what, own in all_.items()} for name, all_ in taken.items()})
+                take(service, f"{PATH}/ack", acks, taken[name, connections], connections, store)
+                _note_processes(service, before, len(acks), taken[name, connections])
+    found = {key: {what: Series.of(own) for what, own in all_.items()} for key, all_ in taken.items()}
+    for connections in LOADS:
+        yield from _lines(found["two", connections], found["one", connections], f", {connections} connections")
 
 
 def _note_processes(service: Served, before: dict[int, float], count: int, taken: Taken) -> None:
@@ -61,15 +66,14 @@ def _note_processes(service: Served, before: dict[int, float], count: int, taken
     taken["everything"].append(sum(spent))
 
 
-def _lines(taken: dict[str, dict[str, Series]]) -> Iterator[Line]:
-    both, alone, us = taken["two"], taken["one"], "CPU µs"
-    yield _line("all api processes, a single ack", us, both["api"], "one process", alone["everything"], goal=COST_GOAL)
-    yield _line(
-        "the busier api process, a single ack", us, both["busiest"], "the other", both["least busy"], goal=UNEVEN_GOAL
-    )
-    yield _line("all processes, a single ack", us, both["everything"], "one process", alone["everything"])
-    yield _line(f"single acks, {CONNECTIONS} connections", "/s", both["rate"], "one process", alone["rate"])
-    yield _line("Redis, a single ack", us, both["redis"], "one process", alone["redis"])
+def _lines(both: dict[str, Series], alone: dict[str, Series], load: str) -> Iterator[Line]:
+    us, beside, one_cpu = "CPU µs", "one process", alone["everything"]
+    yield _line(f"all api processes, a single ack{load}", us, both["api"], beside, one_cpu, goal=COST_GOAL)
+    what = f"the busier api process, a single ack{load}"
+    yield _line(what, us, both["busiest"], "the other", both["least busy"], goal=UNEVEN_GOAL)
+    yield _line(f"all processes, a single ack{load}", us, both["everything"], beside, one_cpu)
+    yield _line(f"single acks of two processes{load}", "/s", both["rate"], beside, alone["rate"])
+    yield _line(f"Redis, a single ack{load}", us, both["redis"], beside, alone["redis"])
 
 
 def _line(what: str, unit: str, measured: Series, beside: str, base: Series, *, goal: float | None = None) -> Line:

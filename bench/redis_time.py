@@ -18,6 +18,7 @@ import redis
 
 from bench import baseline
 from bench.direct import WEEK_MS
+from bench.kept import Kept, store_key, store_section
 from bench.measure import Series
 from bench.progress import Progress
 from bench.servers import Member, one
@@ -32,8 +33,11 @@ UNIT = "CPU µs"
 OPERATIONS = ("an init", "an ack", "a last ack")
 GOALS = {"an init": 0.45, "an ack": 0.7, "a last ack": 0.6}
 """What is to be reached, as a ratio to the code of the earlier commit."""
+FEWEST, FURTHEST = 10_000, 5_000_000
+GROWS = 100
+"""What pending roots add is compared where there are so many times more of them."""
 GROWTH_GOAL = 0.7
-"""Likewise for what an operation takes more with the most roots pending than with the fewest."""
+"""Likewise for what an operation takes more with so many roots pending than with the fewest."""
 SWEEP = ", and what forgets it"
 AGENT = Path(__file__).parent / "redis_agent.py"
 
@@ -76,6 +80,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
             levels[pending] = level(codes, folder / str(pending), pending, sizes, rounds=rounds)
         next(rounds, None)
     yield from lines(levels, GROUP)
+    yield from recorded_growth(Kept())
     if not earlier:
         yield Skipped(group=GROUP, what=f"the same beside {baseline.NAME}", why=baseline.MISSING)
 
@@ -90,8 +95,12 @@ def level(
     options: tuple[str, ...] = (),
     program: str = "",
     message_timeout_ms: int = WEEK_MS,
+    simulated: bool = False,
 ) -> Level:
-    """Measure at one number of pending roots; gives each operation's series, by its name and the name of its code."""
+    """Measure at one number of pending roots; gives each operation's series, by its name and the name of its code.
+
+    With ``simulated`` the pending roots are written by `bench.simulated`, which only the present code has.
+    """
     taken: Taken = defaultdict(list)
     with contextlib.ExitStack() as stack:
         agents: dict[str, tuple[Agent, Member]] = {}
@@ -103,7 +112,7 @@ def level(
                 "message_timeout_ms": message_timeout_ms,
                 "retention_ms": RETENTION_MS,
                 "sweep_s": sizes.sweep_s,
-            }
+            } | ({"simulated": True} if simulated else {})
             agents[name] = Agent(task, code), server
             stack.callback(agents[name][0].close)
         for name, (agent, _) in agents.items():
@@ -138,7 +147,7 @@ def _plain(server: Member, count: int) -> float:
 
 def lines(levels: dict[int, Level], group: str) -> Iterator[Result]:
     """Write the lines and the curves of all levels."""
-    first, last = next(iter(levels)), list(levels)[-1]
+    first = next(iter(levels))
     for name in OPERATIONS:
         for pending, taken in levels.items():
             beside, base = f"at {first:,}", levels[first][name]
@@ -148,8 +157,9 @@ def lines(levels: dict[int, Level], group: str) -> Iterator[Result]:
             yield Line(group=group, what=what, unit=UNIT, measured=taken[name], beside=beside, base=base)
         if name + baseline.NAME in levels[first]:
             yield from _beside_baseline(name, levels, group)
-            if last >= 100 * first:
-                yield _growth(name, levels, group)
+            for pending in levels:
+                if pending >= GROWS * first:
+                    yield _growth(name, levels, group, pending)
     for code in ("", baseline.NAME):
         yield from _curves(levels, group, code)
 
@@ -168,20 +178,36 @@ def _beside_baseline(name: str, levels: dict[int, Level], group: str) -> Iterato
         )  # fmt: skip
 
 
-def _growth(name: str, levels: dict[int, Level], group: str) -> Line:
-    """Compare what an operation takes more at the last level than at the first."""
-    first, last = next(iter(levels)), list(levels)[-1]
+def _growth(name: str, levels: dict[int, Level], group: str, last: int, beside: str = baseline.NAME) -> Line:
+    """Compare what an operation takes more at a level than at the first."""
+    first = next(iter(levels))
     grown = [
         Series.of(
             after - before for after, before in zip(levels[last][key].values, levels[first][key].values, strict=True)
         )
         for key in (name, name + baseline.NAME)
     ]
-    what = f"{_named(name)}, added from {first:,} to {last:,} pending"
     return Line(
-        group=group, what=what, unit=UNIT, measured=grown[0], beside=baseline.NAME, base=grown[1],
+        group=group, what=_grown(name, first, last), unit=UNIT, measured=grown[0], beside=beside, base=grown[1],
         ratio_at_most=GROWTH_GOAL,
     )  # fmt: skip
+
+
+def _grown(name: str, first: int, last: int) -> str:
+    return f"{_named(name)}, added from {first:,} to {last:,} pending"
+
+
+def recorded_growth(kept: Kept) -> Iterator[Result]:
+    """Write the lines of what `FURTHEST` pending roots add, which takes too long for a short run: as last recorded."""
+    keys = {pending: store_key(store_section(), pending) for pending in (FEWEST, FURTHEST)}
+    levels = {pending: taken for pending, key in keys.items() if (taken := kept.get(key))}
+    for name in OPERATIONS:
+        if len(levels) == len(keys) and all(name + baseline.NAME in taken for taken in levels.values()):
+            beside = f"{baseline.NAME}, both as make bench-long recorded them at {kept.commit(keys[FURTHEST])}"
+            yield _growth(name, levels, GROUP, FURTHEST, beside)
+        else:
+            why = "make bench-long GROUP=store measures it"
+            yield Skipped(group=GROUP, what=_grown(name, FEWEST, FURTHEST), why=why)
 
 
 def _curves(levels: dict[int, Level], group: str, code: str) -> Iterator[Curve]:

@@ -98,16 +98,16 @@ def _running(log: Path, *command: str, environment: dict[str, str] | None = None
         process = subprocess.Popen(command, stdout=out, stderr=out, env=own)
     try:
         served = Served(port=port, pid=process.pid)
-        until(lambda: _answers(served, process), f"ready; see {log}", within=READY_S)
+        until(lambda: _answers(served, process, log), f"ready; see {log}", within=READY_S)
         yield served
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _answers(served: Served, process: "subprocess.Popen[bytes]") -> bool:
+def _answers(served: Served, process: "subprocess.Popen[bytes]", log: Path) -> bool:
     if process.poll() is not None:
-        raise RuntimeError(f"it ended with {process.returncode}")
+        raise RuntimeError(f"it ended with {process.returncode}: {log.read_text()[-500:]}")
     with contextlib.suppress(httpx.TransportError):
         return httpx.get(f"{served.url}/readyz", trust_env=False).is_success
     return False

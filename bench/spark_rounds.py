@@ -44,7 +44,7 @@ class Rounds:
 
     def __init__(self, task: Task, spark: SparkSession) -> None:
         self._task, self._spark = task, spark
-        self._http = httpx.Client(base_url=task.acker, trust_env=False, timeout=60)
+        self._http = httpx.Client(base_url=task.acker, trust_env=False, timeout=300)
         self._redis = redis.Redis(port=task.redis_port)
         self._runs = 0
 

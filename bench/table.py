@@ -1,7 +1,7 @@
 """The table of results: its lines, and the curves of the plots, written for people, pages and programs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -128,10 +128,11 @@ def for_page(results: Sequence[Result]) -> str:
     return "\n\n".join(parts)
 
 
-def for_programs(results: Sequence[Result], machine: dict[str, str]) -> str:
-    """Write the lines, the curves and the machine as JSON."""
+def for_programs(results: Sequence[Result], machine: dict[str, str], took_s: Mapping[str, float] | None = None) -> str:
+    """Write the lines, the curves, the machine, and the seconds that each group took, as JSON."""
     document = {
         "machine": machine,
+        "took_s": {group: round(seconds, 1) for group, seconds in (took_s or {}).items()},
         "lines": [result.document() for result in results if isinstance(result, Line)],
         "skipped": [asdict(result) for result in results if isinstance(result, Skipped)],
         "curves": [asdict(result) for result in results if isinstance(result, Curve)],

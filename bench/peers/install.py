@@ -40,11 +40,13 @@ def node() -> Path:
 
 def storm() -> Path:
     """Build Storm's topology with Maven; gives the folder of its jar and libraries."""
-    folder = TOOLS / "storm"
-    if not (folder / "target" / "storm-words.jar").exists():
+    folder, done = TOOLS / "storm", TOOLS / "storm" / ".built"
+    sources = b"".join(path.read_bytes() for path in sorted((HERE / "storm").rglob("*.*")) if path.is_file())
+    if not done.exists() or done.read_bytes() != sources:
         _program("java")
         shutil.copytree(HERE / "storm", folder, dirs_exist_ok=True)
         _run([_program("mvn"), "--quiet", "--batch-mode", "package"], folder)
+        done.write_bytes(sources)
     return folder
 
 

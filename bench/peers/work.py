@@ -8,6 +8,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,7 +79,7 @@ def bullmq() -> Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a run came to: CPU µs and bytes of Redis for a task, microseconds on the wall; roots done.
+    """What a run came to, for a task: CPU µs, microseconds on the wall, bytes of all Redis at their peak; roots done.
 
     With faults also how many roots were reported before all their tasks were done, and how often again.
     """
@@ -119,7 +120,7 @@ class Run:
             _expect(sender.stdout.readline(), folder)
             stores = (queue, store) if service else (queue,)
             before = _spent(workers, stores, service)
-            memory = _memory(stores)
+            memory = _memory(stores, "used_memory")
             sender.stdin.write("go\n")
             sender.stdin.flush()
             if self.faults:
@@ -131,7 +132,7 @@ class Run:
             return Ran(
                 cpu_us=spent / each * 1e6,
                 wall_us=result["wall_s"] / each * 1e6,
-                redis_bytes=(_memory(stores) - memory) / each,
+                redis_bytes=max(1.0, (_memory(stores, "used_memory_peak") - memory) / each),
                 finished=finished,
                 early=early,
                 repeated=repeated,
@@ -186,8 +187,8 @@ def _spent(workers: list[Process], stores: tuple[Member, ...], service: Served |
     return sum(cpu_by_process(pids).values()) + sum(store.cpu_s() for store in stores)
 
 
-def _memory(stores: tuple[Member, ...]) -> int:
-    return sum(store.used_memory() for store in stores)
+def _memory(stores: tuple[Member, ...], figure: str) -> int:
+    return sum(int(re.findall(rf"{figure}:(\d+)", store.info("INFO", "memory"))[0]) for store in stores)
 
 
 def _expect(line: str, folder: Path) -> str:

@@ -12,11 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench import baseline, capacity, direct, load, long, page, table
-from bench.__main__ import GROUPS, run
+from bench import baseline, direct, goals, load, page, spark, table
+from bench.__main__ import GROUPS, Run, run
 from bench.machine import machine
 from bench.measure import Series, percentile
-from bench.peers import install
 from bench.servers import one
 from bench.serving import nothing
 from bench.sizes import FULL, TINY
@@ -29,6 +28,11 @@ SOME = Line(
     group="some", what="this", unit="ms", measured=Series((3.0, 9.0, 4.0)),
     beside="that", base=Series((1.0, 3.0, 2.0)), at_most=4.0,
 )  # fmt: skip
+
+
+def assert_each_goal_has_a_line(group: str, results: list[Result]) -> None:
+    found = {row.what for row in table.rows(results)}
+    assert [goal.line for goal in goals.goals(TINY) if goal.group == group and goal.line not in found] == []
 
 
 @pytest.mark.timeout(600)
@@ -44,6 +48,7 @@ def test_every_group_gives_lines_without_gaps(group: str) -> None:
         assert line.measured.low > 0, line
         assert line.base.low > 0, line
     assert len({line.what for line in lines}) == len(lines)
+    assert_each_goal_has_a_line(group, results)
     for curve in (result for result in results if isinstance(result, Curve)):
         assert all(value > 0 for point in curve.points for value in point), curve
     document = json.loads(table.for_programs(results, machine()))
@@ -53,6 +58,30 @@ def test_every_group_gives_lines_without_gaps(group: str) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_page_has_every_group(group: str) -> None:
     assert f"| **{group}** |" in (DOCS / "figures.md").read_text()
+
+
+def test_each_group_but_two_has_a_goal() -> None:
+    assert set(GROUPS) - {goal.group for goal in goals.goals(FULL)} == {"cluster", "decoding"}
+
+
+def test_a_goal_without_a_line_is_shown_as_not_measured() -> None:
+    rows = {row[0]: row[1:] for row in goals.table([SOME], FULL)}
+    assert rows["memory, a pending root"] == ("not measured", goals.MISSING, "", "")
+    assert len(rows) == len(goals.goals(FULL))
+
+
+def test_a_group_that_ends_with_an_error_leaves_a_line_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Iterator[Result]:
+        raise RuntimeError("no Java")
+
+    monkeypatch.setitem(GROUPS, "bad", fail)
+    monkeypatch.setitem(GROUPS, "good", lambda *_: iter([SOME]))
+    ran = Run()
+    for group in ("bad", "good"):
+        ran.add(group, TINY)
+    assert ran.failed == ["bad"]
+    assert ran.lines == [Skipped(group="bad", what="the group", why="it ended with RuntimeError"), SOME]
+    assert set(ran.took_s) == {"bad", "good"}
 
 
 def test_a_line_tells_medians_and_the_ratio_of_each_round() -> None:
@@ -123,36 +152,49 @@ def document() -> page.Document:
     return found
 
 
-def test_the_figures_of_a_run_are_put_into_the_pages_between_the_marks(tmp_path: Path) -> None:
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
     (tmp_path / "images").mkdir()
-    (tmp_path / "performance.md").write_text(f"Before.\n\n{page.BEGIN}\nold\n{page.END}\n\nAfter.\n")
-    page.write(document(), tmp_path)
-    written = (tmp_path / "performance.md").read_text()
+    for name, (begin, end) in (("performance", page.FIGURES), ("capacity", page.FITTED)):
+        (tmp_path / f"{name}.md").write_text(f"Before.\n\n{begin}\nold\n{end}\n\nAfter.\n")
+    return tmp_path
+
+
+def test_the_figures_of_a_run_are_put_into_the_pages_between_the_marks(docs: Path) -> None:
+    page.write(document(), docs)
+    written = (docs / "performance.md").read_text()
     assert written.startswith("Before.\n")
     assert written.endswith("After.\n")
-    assert "old" not in written
+    assert "old" not in written.replace("folded", "")
     assert "commit: abc." in written
     assert "| memory, a pending root | 4.00 ms | that: 2.00 | 3.00 | ≤ 4.00: reached |" in written
     assert "- *too slow*: 4.00 ms, 3.00 times that; to reach: ≤ 1.00" in written
     shown = re.findall(r"]\(images/(bench-\w+\.svg)\)", written)
-    assert sorted(shown) == sorted(path.name for path in (tmp_path / "images").iterdir())
+    assert sorted(shown) == sorted(path.name for path in (docs / "images").iterdir())
     assert len(shown) == len(page.PLOTS)
-    assert "| other | not measured | it is missing |" in (tmp_path / "figures.md").read_text()
+    assert "| other | not measured | it is missing |" in (docs / "figures.md").read_text()
 
 
-def test_writing_the_figures_again_changes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "images").mkdir()
-    (tmp_path / "performance.md").write_text(f"{page.BEGIN}{page.END}")
-    page.write(document(), tmp_path)
-    first = {path: path.read_text() for path in tmp_path.rglob("*.*")}
-    page.write(json.loads((tmp_path / "figures.json").read_text()), tmp_path)
-    assert {path: path.read_text() for path in tmp_path.rglob("*.*")} == first
+def test_what_is_fitted_is_put_into_its_page_once_there_is_something(docs: Path) -> None:
+    page.write(document(), docs)
+    assert "\nold\n" in (docs / "capacity.md").read_text()
+    page.write(document(), docs, "fitted")
+    begin, end = page.FITTED
+    assert (docs / "capacity.md").read_text() == f"Before.\n\n{begin}\n\nfitted\n\n{end}\n\nAfter.\n"
 
 
-def test_the_page_has_the_marks_between_which_figures_are_put() -> None:
-    text = (DOCS / "performance.md").read_text()
-    assert text.count(page.BEGIN) == text.count(page.END) == 1
-    assert text.index(page.BEGIN) < text.index(page.END)
+def test_writing_the_figures_again_changes_nothing(docs: Path) -> None:
+    page.write(document(), docs, "fitted")
+    first = {path: path.read_text() for path in docs.rglob("*.*")}
+    page.write(json.loads((docs / "figures.json").read_text()), docs, "fitted")
+    assert {path: path.read_text() for path in docs.rglob("*.*")} == first
+
+
+@pytest.mark.parametrize(("name", "marks"), [("performance", page.FIGURES), ("capacity", page.FITTED)])
+def test_the_pages_have_the_marks_between_which_figures_are_put(name: str, marks: tuple[str, str]) -> None:
+    text = (DOCS / f"{name}.md").read_text()
+    assert [text.count(mark) for mark in marks] == [1, 1]
+    assert text.index(marks[0]) < text.index(marks[1])
 
 
 @pytest.mark.parametrize("name", page.PLOTS)
@@ -164,62 +206,17 @@ def test_a_plot_has_a_line_and_two_points_within_its_frame(name: str) -> None:
     assert all(plots.TOP <= float(circle.attrib["cy"]) <= plots.BOTTOM for circle in circles)
 
 
-def case(name: str, measured: list[str]) -> long.Case:
-    def measure(*_: object) -> long.Taken:
-        measured.append(name)
-        return {"cost": Series((1.0, 2.0))}
-
-    return long.Case(section="some", key=name, measure=measure)
-
-
-def test_a_long_measurement_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured: list[str] = []
-    some = [case(name, measured) for name in ("a", "b", "c")]
-    file = tmp_path / "long.jsonl"
-    monkeypatch.setattr(long, "cases", lambda *_: some[:2])
-    long.run("store", TINY, long.Kept(file))
-    monkeypatch.setattr(long, "cases", lambda *_: some)
-    found = long.run("store", TINY, long.Kept(file))
-    assert measured == ["a", "b", "c"]
-    assert [taken["cost"].values for _, taken in found] == [(1.0, 2.0)] * 3
-
-
-def test_a_case_whose_tool_is_missing_is_left_out_and_measured_the_next_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> long.Taken:
-        raise install.MissingToolError("npm is not on the PATH")
-
-    measured: list[str] = []
-    some = [dataclasses.replace(case("a", measured), measure=fail), case("b", measured)]
-    monkeypatch.setattr(long, "cases", lambda *_: some)
-    kept = long.Kept(tmp_path / "long.jsonl")
-    assert [one.key for one, _ in long.run("store", TINY, kept)] == ["b"]
-    assert kept.get(some[0]) is None
-
-
-def test_each_group_of_the_long_measurements_has_cases_with_keys_of_their_own() -> None:
-    found = [one.key for group in long.GROUPS for one in long.cases(group, FULL)]
-    assert len(found) == len(set(found))
-    assert "Redis 7.0, timeouts of minutes, append-only file on, 10,000,000 pending" in found
-
-
-def test_the_formula_of_the_capacity_is_exact_where_the_cost_is_linear_in_the_logarithm() -> None:
-    fitted = capacity.fit({10_000: 5.0, 1_000_000: 7.0, 10_000_000: 8.0})
-    assert (fitted.base, fitted.slope) == (pytest.approx(5.0), pytest.approx(1.0))
-    assert fitted.at(100_000) == pytest.approx(6.0)
-
-
-def test_the_table_of_the_capacity_marks_the_sizes_that_it_was_not_fitted_to() -> None:
-    found = dict.fromkeys((*capacity.FITTED_TO, *capacity.CHECKED_AT), 5.0)
-    rows = capacity.table({"an init": found}).splitlines()[2:]
-    assert [("not fitted to" in row) for row in rows] == [False, True, False, True, False]
-    assert rows[1] == "| an init | 100,000 (not fitted to) | 5.0 µs | 5.0 µs | +0% |"
-
-
 def test_a_percentile_is_a_value_that_was_measured() -> None:
     assert percentile([5.0, 1.0, 3.0], 0.5) == 3.0
     assert percentile([1.0] * 99 + [7.0], 0.99) == 7.0
+
+
+def test_what_the_acker_takes_of_shared_cores_is_taken_off_a_job_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 messages in 10 s, of which the acker and its Redis took a second each, on two cores."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    parts = {"messages": 100.0, "seconds": 10.0, "service": 1_000.0, "redis": 1_000.0, "jvm": 1.0, "python": 1.0}
+    found = {("orders", level, name): Series((value,)) for level in spark.MOST for name, value in parts.items()}
+    assert spark.elsewhere(Series((10.0,)), found, "batch").values == (9.0,)
 
 
 @pytest.fixture(scope="module")

@@ -35,8 +35,19 @@ def test_it_prints_what_operations_cost_and_leaves_only_the_number_of_the_layout
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
     begins = ("round trip: ", "inits: ", "acks: ", "last acks: ", "a pending root: ", *["one server carries "] * 3)
-    assert [line.startswith(begin) for line, begin in zip(lines, begins, strict=True)] == [True] * len(begins)
+    assert [line.startswith(begin) for line, begin in zip(lines, begins, strict=False)] == [True] * len(begins)
+    assert ["roots/s of" in line and " Redis (" in line for line in lines[len(begins) :]] == [True] * 4
     assert keys(server) == [LAYOUT]
+
+
+def test_it_says_what_a_load_needs_and_shows_how_far_it_is(server: Member) -> None:
+    ended = bench(server, "--roots-per-s", "10", "--edges", "1", "--pending-s", "5")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1].startswith(
+        "10 roots/s of 1 edges, pending for 5 s (50 pending): 1 Redis (0.00 cores in all), "
+        "ackers (shards) at least 1, 2 acker processes (one to spare), "
+    )
+    assert "Measuring" in ended.stderr
 
 
 def test_it_asks_before_it_writes_to_a_redis_that_has_keys(server: Member) -> None:

@@ -214,10 +214,14 @@ def bench(
     url: Annotated[str, typer.Option(help="The address of the Redis, as for serve --redis-url.")],
     *,
     roots: Annotated[int, typer.Option(help="Roots to emit.", min=1_000, max=10_000_000)] = 100_000,
+    roots_per_s: Annotated[float | None, typer.Option(help="Say what so many roots a second need.", min=1)] = None,
+    edges: Annotated[int, typer.Option(help="How many edges each of these roots has.", min=1)] = 10,
+    pending_s: Annotated[float, typer.Option(help="For how many seconds each of them is pending.", min=0)] = 30.0,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing to a Redis that has keys.")] = False,
 ) -> None:
     """Measure a Redis, and say what load it carries. Writes to a topology of its own and deletes it at the end."""
     from acker_service import benchmark  # noqa: PLC0415 - the driver takes half a second to import
+    from acker_service.capacity import Load  # noqa: PLC0415 - nothing else needs it
 
     # What the service would log and try again is an error of this command.
     logging.getLogger("acker_service").setLevel(logging.CRITICAL)
@@ -232,7 +236,8 @@ def bench(
             measured = uvloop.run(benchmark.measure(url, roots=roots, step=lambda: bar.update(1)))
     except (AckerError, ValueError) as error:
         _fail(f"{shown}: {_ADDRESS.sub('…', str(error))}", code=1)
-    for line in benchmark.report(measured):
+    load = Load(roots_per_s=roots_per_s, edges=edges, pending_s=pending_s) if roots_per_s else None
+    for line in benchmark.report(measured, [load] if load else benchmark.SHOWN_LOADS):
         typer.echo(line)
 
 

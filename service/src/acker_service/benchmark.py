@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,15 @@ import numpy as np
 from acker_protocol.errors import StoreUnavailable
 from acker_protocol.wire import packed
 
-from acker_service.capacity import OperationCosts, roots_per_s
+from acker_service.capacity import (
+    ROOTS_PER_BUCKET,
+    Load,
+    Needs,
+    OperationCosts,
+    needs,
+    roots_per_s,
+    service_roots_per_s,
+)
 from acker_service.components import Components
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
@@ -32,12 +40,17 @@ if TYPE_CHECKING:
 TOPOLOGY_PREFIX = "acker-bench-"
 SPOUT_TASK = "bench"
 BATCH = 1_000
-ROOTS_PER_BUCKET = 32
 PINGS = 100
 IDLE_S = 1.0
 MESSAGE_TIMEOUT_MS = 3_600_000
 WINDOW_MS = 600_000
 SHOWN_EDGES = (1, 2, 10)
+SHOWN_LOADS = (
+    Load(roots_per_s=1_000, edges=10, pending_s=30),
+    Load(roots_per_s=10_000, edges=10, pending_s=30),
+    Load(roots_per_s=50_000, edges=10, pending_s=60),
+    Load(roots_per_s=50_000, edges=2, pending_s=2_000),
+)
 PHASES = ("inits", "acks", "last acks")
 
 Step = Callable[[], None]
@@ -67,17 +80,27 @@ async def stored_keys(url: str) -> int:
         await parts.close()
 
 
-def report(measured: Measured) -> list[str]:
-    """Write what was measured, and what load one such server carries, as lines of text."""
+def report(measured: Measured, loads: Sequence[Load] = SHOWN_LOADS) -> list[str]:
+    """Write what was measured, what one core carries, and what loads need, as lines of text."""
     costs = measured.costs
     lines = [f"round trip: {measured.round_trip_ms:.2f} ms"]
     for name, cost in zip(PHASES, (costs.init_us, costs.ack_us, costs.last_ack_us), strict=True):
         lines.append(f"{name}: {cost:.1f} CPU µs of Redis each, {measured.rates[name]:,.0f}/s in batches of {BATCH:,}")
     lines.append(f"a pending root: {measured.root_bytes:.0f} bytes")
-    lines.extend(
-        f"one server carries {roots_per_s(costs, edges=edges):,.0f} roots/s of {edges} edges" for edges in SHOWN_EDGES
+    for edges in SHOWN_EDGES:
+        redis, service = roots_per_s(costs, edges=edges), service_roots_per_s(edges=edges)
+        lines.append(f"one server carries {redis:,.0f} roots/s of {edges} edges, one acker process {service:,.0f}")
+    return lines + [_needed(load, needs(load, costs, root_bytes=measured.root_bytes)) for load in loads]
+
+
+def _needed(load: Load, found: Needs) -> str:
+    """Say in a line what a load needs."""
+    return (
+        f"{load.roots_per_s:,.0f} roots/s of {load.edges} edges, pending for {load.pending_s:,g} s "
+        f"({load.pending:,.0f} pending): {found.servers} Redis ({found.redis_cores:.2f} cores in all), "
+        f"ackers (shards) at least {found.servers}, {found.processes} acker processes (one to spare), "
+        f"{found.memory_bytes / 1e6:,.0f} MB"
     )
-    return lines
 
 
 def batches(roots: int) -> int:
@@ -100,7 +123,7 @@ async def measure(url: str, *, roots: int, step: Step) -> Measured:
             rates[name] = roots / wall_s
             grown = grown or await _used_memory(parts) - before
         return Measured(
-            costs=OperationCosts(init_us=cpu_us[0], ack_us=cpu_us[1], last_ack_us=cpu_us[2]),
+            costs=OperationCosts(init_us=cpu_us[0], ack_us=cpu_us[1], last_ack_us=cpu_us[2], pending=roots),
             rates=rates,
             root_bytes=grown / roots,
             round_trip_ms=await _round_trip_ms(parts),

@@ -1,32 +1,59 @@
-"""What a load needs: cores of Redis and of the service, shards and memory, from the costs of single operations.
+"""What a load needs: servers of Redis, processes of the acker, shards and memory, from the costs of single operations.
 
-The formulas are those of docs/capacity.md.
+The formulas are those of docs/capacity.md; `bench.capacity` fits `GROWTH` to measurements and checks it.
 """
 
 import math
 from dataclasses import dataclass
 
-FINISHED_BYTES = 19.0
+FINISHED_BYTES = 20.0
 RETENTION_S = 60.0
-SERVICE_US = 2.0
+SERVICE_US = 1.5
 """Processor time of the service for an operation in a packed batch of 1,000; less with larger batches."""
 BUSY = 0.6
 """The share of a core to plan with: a Redis that is busier answers late."""
 MEMORY_HEADROOM = 1.5
 """Redis needs room besides the data: fragmentation, buffers, a fork for a snapshot."""
+SPARE_PROCESSES = 1
+"""So many processes of the acker may be down."""
+FEWEST = 10_000.0
+"""With fewer roots pending on one server, operations get no cheaper."""
+ROOTS_PER_BUCKET = 32
+"""Pending and finished roots together, as `buckets` are meant to be set."""
+GROWTH = (0.3, 0.25, 0.3)
+"""What each tenfold of pending roots adds to an init, an ack and a last ack, as shares of their costs at `FEWEST`."""
+SCAN, REMOVE = 7.0, 0.1
+"""What the tick takes to scan a bucket, and to remove one outcome from it, as shares of a last ack at `FEWEST`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCosts:
-    """Microseconds of Redis's processor for an operation: an init, an ack that leaves a root pending, a last ack."""
+    """Microseconds of Redis's processor for an operation: an init, an ack that leaves a root pending, a last ack.
+
+    They hold with ``pending`` roots pending on the server.
+    """
 
     init_us: float
     ack_us: float
     last_ack_us: float
+    pending: float = FEWEST
 
-    def root_us(self, edges: int) -> float:
-        """Give the cost of a root with so many edges, one or more, each acked by an operation of its own."""
-        return self.init_us + (edges - 1) * self.ack_us + self.last_ack_us
+    def root_us(self, edges: int, *, ended_per_bucket: float = ROOTS_PER_BUCKET) -> float:
+        """Give the cost of a root with so many edges, one or more, each acked by an operation of its own.
+
+        The tick removes ``ended_per_bucket`` outcomes at a time from a bucket: as many as it has, where roots are
+        pending for much less time than their outcomes are kept.
+        """
+        tick = self.last_ack_us / (1 + GROWTH[2] * _tenfolds(self.pending)) * (SCAN / ended_per_bucket + REMOVE)
+        return self.init_us + (edges - 1) * self.ack_us + self.last_ack_us + tick
+
+    def at(self, pending: float) -> "OperationCosts":
+        """Give the costs with another number of roots pending on the server."""
+        init, ack, last = (
+            us * (1 + growth * _tenfolds(pending)) / (1 + growth * _tenfolds(self.pending))
+            for us, growth in zip((self.init_us, self.ack_us, self.last_ack_us), GROWTH, strict=True)
+        )
+        return OperationCosts(init_us=init, ack_us=ack, last_ack_us=last, pending=pending)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,29 +69,39 @@ class Load:
         """How many roots are pending at once (Little's law)."""
         return self.roots_per_s * self.pending_s
 
+    @property
+    def ended_per_bucket(self) -> float:
+        """How many outcomes of a bucket expire together: those of a retention, among all roots in it."""
+        return max(1.0, ROOTS_PER_BUCKET * RETENTION_S / (RETENTION_S + self.pending_s))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a load needs: Redis servers of one core, shards at least, service processes, and bytes of memory in all."""
+    """What a load needs: Redis servers of one core, service processes, and bytes of memory in all.
+
+    ``servers`` is also the least number of shards (ackers) of the topology, since a shard is on one server.
+    ``redis_cores`` is what Redis uses of that many servers, ``service_cores`` likewise; ``processes`` has the spare.
+    """
 
     redis_cores: float
     servers: int
+    service_cores: float
     processes: int
     memory_bytes: float
 
 
 def needs(load: Load, costs: OperationCosts, *, root_bytes: float) -> Needs:
-    """Say what a load needs.
-
-    ``servers`` is also the least number of shards (ackers) of the topology, since a shard is on one server.
-    """
-    redis_cores = load.roots_per_s * costs.root_us(load.edges) / 1e6
+    """Say what a load needs, with the costs of one server."""
+    servers = max(1, math.ceil(_redis_cores(load, costs, 1) / BUSY))
+    while servers > 1 and _redis_cores(load, costs, servers - 1) <= BUSY * (servers - 1):
+        servers -= 1  # fewer roots on each make operations cheaper
     service_cores = load.roots_per_s * (load.edges + 1) * SERVICE_US / 1e6
     finished = load.roots_per_s * RETENTION_S * FINISHED_BYTES
     return Needs(
-        redis_cores=redis_cores,
-        servers=max(1, math.ceil(redis_cores / BUSY)),
-        processes=max(1, math.ceil(service_cores / BUSY)),
+        redis_cores=_redis_cores(load, costs, servers),
+        servers=servers,
+        service_cores=service_cores,
+        processes=max(1, math.ceil(service_cores / BUSY)) + SPARE_PROCESSES,
         memory_bytes=(load.pending * root_bytes + finished) * MEMORY_HEADROOM,
     )
 
@@ -72,3 +109,17 @@ def needs(load: Load, costs: OperationCosts, *, root_bytes: float) -> Needs:
 def roots_per_s(costs: OperationCosts, *, edges: int) -> float:
     """Say how many roots a second of so many edges one Redis server carries."""
     return BUSY * 1e6 / costs.root_us(edges)
+
+
+def service_roots_per_s(*, edges: int) -> float:
+    """Say how many roots a second of so many edges one process of the acker carries, in packed batches of 1,000."""
+    return BUSY * 1e6 / ((edges + 1) * SERVICE_US)
+
+
+def _redis_cores(load: Load, costs: OperationCosts, servers: int) -> float:
+    each = costs.at(load.pending / servers)
+    return load.roots_per_s * each.root_us(load.edges, ended_per_bucket=load.ended_per_bucket) / 1e6
+
+
+def _tenfolds(pending: float) -> float:
+    return math.log10(max(FEWEST, pending) / FEWEST)

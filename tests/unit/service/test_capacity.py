@@ -1,34 +1,76 @@
 """What a load needs follows from the costs of single operations."""
 
 import pytest
-from acker_service.capacity import Load, OperationCosts, needs, roots_per_s
+from acker_service import capacity
+from acker_service.capacity import Load, OperationCosts, needs, roots_per_s, service_roots_per_s
 
 COSTS = OperationCosts(init_us=6.0, ack_us=5.0, last_ack_us=9.0)
+ROOT_BYTES = 42
+
+
+@pytest.fixture(autouse=True)
+def shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round shares instead of the fitted ones: the tick takes 32 + 1 µs, for one outcome at a time or for all 32."""
+    monkeypatch.setattr(capacity, "GROWTH", (0.5, 0.2, 1.0))
+    monkeypatch.setattr(capacity, "SCAN", 32 / 9)
+    monkeypatch.setattr(capacity, "REMOVE", 1 / 9)
 
 
 @pytest.mark.parametrize(("edges", "us"), [(1, 15.0), (2, 20.0), (10, 60.0)])
-def test_a_root_costs_its_init_its_acks_and_its_last_ack(edges: int, us: float) -> None:
-    assert COSTS.root_us(edges) == us
+def test_a_root_costs_its_init_its_acks_its_last_ack_and_what_forgets_it(edges: int, us: float) -> None:
+    assert COSTS.root_us(edges) == pytest.approx(us + 2.0)
+    assert COSTS.root_us(edges, ended_per_bucket=1) == pytest.approx(us + 33.0)
+
+
+def test_operations_cost_more_with_each_tenfold_of_pending_roots() -> None:
+    grown = COSTS.at(1_000_000)
+    assert (grown.init_us, grown.ack_us, grown.last_ack_us) == pytest.approx((12.0, 7.0, 27.0))
+    assert COSTS.at(10) == OperationCosts(init_us=6.0, ack_us=5.0, last_ack_us=9.0, pending=10)
+
+
+def test_costs_that_were_measured_with_many_pending_roots_fall_with_few() -> None:
+    back = COSTS.at(1_000_000).at(10_000)
+    assert (back.init_us, back.ack_us, back.last_ack_us) == pytest.approx((6.0, 5.0, 9.0))
 
 
 def test_roots_are_pending_for_as_long_as_they_take() -> None:
     assert Load(roots_per_s=1_000, edges=2, pending_s=30).pending == 30_000
 
 
+@pytest.mark.parametrize(("pending_s", "ended"), [(0, 32.0), (60, 16.0), (604_800, 1.0)])
+def test_roots_that_are_pending_for_long_are_forgotten_one_by_one(pending_s: float, ended: float) -> None:
+    assert Load(roots_per_s=1, edges=1, pending_s=pending_s).ended_per_bucket == pytest.approx(ended)
+
+
 def test_a_load_needs_servers_that_are_no_busier_than_planned_and_memory_for_all_that_is_pending() -> None:
-    found = needs(Load(roots_per_s=50_000, edges=10, pending_s=20), COSTS, root_bytes=42)
-    assert found.redis_cores == pytest.approx(3.0)
-    assert found.servers == 5
-    assert found.processes == 2
-    assert found.memory_bytes == pytest.approx((1_000_000 * 42 + 50_000 * 60 * 19) * 1.5)
+    found = needs(Load(roots_per_s=50_000, edges=10, pending_s=0.1), COSTS, root_bytes=ROOT_BYTES)
+    assert found.redis_cores == pytest.approx(3.1, abs=0.01)
+    assert found.servers == 6
+    assert found.service_cores == pytest.approx(0.825)
+    assert found.processes == 3
+    assert found.memory_bytes == pytest.approx((5_000 * 42 + 50_000 * 60 * 20) * 1.5)
 
 
-def test_a_small_load_needs_one_of_each() -> None:
-    found = needs(Load(roots_per_s=1, edges=1, pending_s=1), COSTS, root_bytes=42)
-    assert (found.servers, found.processes) == (1, 1)
+def test_no_fewer_servers_would_do_where_many_roots_are_pending() -> None:
+    load = Load(roots_per_s=50_000, edges=10, pending_s=20)
+    found = needs(load, COSTS, root_bytes=ROOT_BYTES)
+    assert found.redis_cores <= capacity.BUSY * found.servers
+    fewer = COSTS.at(load.pending / (found.servers - 1)).root_us(10, ended_per_bucket=load.ended_per_bucket)
+    assert fewer * load.roots_per_s / 1e6 > capacity.BUSY * (found.servers - 1)
+
+
+def test_a_small_load_needs_one_server_and_one_process_to_spare() -> None:
+    found = needs(Load(roots_per_s=1, edges=1, pending_s=1), COSTS, root_bytes=ROOT_BYTES)
+    assert (found.servers, found.processes) == (1, 2)
 
 
 def test_one_server_carries_the_load_that_needs_one() -> None:
     carried = roots_per_s(COSTS, edges=10)
-    assert carried == pytest.approx(10_000)
-    assert needs(Load(roots_per_s=carried * 0.99, edges=10, pending_s=1), COSTS, root_bytes=42).servers == 1
+    assert carried == pytest.approx(600_000 / 62)
+    assert needs(Load(roots_per_s=carried * 0.99, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).servers == 1
+
+
+def test_one_process_carries_the_load_that_needs_one_beside_the_spare() -> None:
+    carried = service_roots_per_s(edges=10)
+    assert needs(Load(roots_per_s=carried * 0.99, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).processes == 2
+    assert needs(Load(roots_per_s=carried * 1.01, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).processes == 3

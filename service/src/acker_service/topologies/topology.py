@@ -55,7 +55,7 @@ class Topology:
     @property
     def seen_sets(self) -> int:
         """The number of sets over which a shard spreads the requests that it remembers."""
-        return max(16, self.config.buckets // 16)
+        return max(16, self.config.buckets // 8)
 
     @cached_property
     def shards(self) -> list[str]:

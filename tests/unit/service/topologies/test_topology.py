@@ -23,7 +23,7 @@ def test_a_topology_has_a_shard_an_acker_and_at_least_one() -> None:
 
 
 def test_a_shard_spreads_the_requests_that_it_remembers_over_sixteen_sets_or_more() -> None:
-    assert (topology(buckets=8).seen_sets, topology(buckets=16_384).seen_sets) == (16, 1_024)
+    assert (topology(buckets=8).seen_sets, topology(buckets=16_384).seen_sets) == (16, 2_048)
 
 
 def test_the_settings_are_the_rules_and_the_window() -> None:

@@ -1,0 +1,90 @@
+"""What the bench has to show: each goal, and the line that holds its figure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from bench.baseline import NAME
+from bench.processes import LOADS
+from bench.redis_time import FURTHEST
+from bench.sizes import Sizes
+from bench.table import Line, Result, Skipped, number, rows
+
+COLUMNS = ("what", "measured", "beside", "ratio", "to reach")
+MISSING = "not in this run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """How the short table calls a figure, and the group and the name of its line."""
+
+    name: str
+    group: str
+    line: str
+
+    def cells(self, found: dict[tuple[str, str], Line | Skipped]) -> tuple[str, ...]:
+        """Write it as one string a column, also where its line is missing."""
+        line = found.get((self.group, self.line))
+        if isinstance(line, Line):
+            _, measured, beside, base, _, verdict = line.cells()
+            return self.name, measured, f"{beside}: {base}", number(line.ratio.median), verdict
+        return self.name, "not measured", line.why if line else MISSING, "", ""
+
+
+def goals(sizes: Sizes) -> tuple[Goal, ...]:
+    """Give all goals, in the order of the table; the names of some lines hold a size of the run."""
+    few, many = sizes.levels[0], sizes.levels[-1]
+    wave = f"{sizes.due:,} timeouts within {sizes.due_s:g} s"
+    return tuple(Goal(name=name, group=group, line=line) for name, group, line in (
+        ("a single ack, 32 connections", "single", "the service, a single ack, 32 connections"),
+        ("a single ack, 1 connection", "single", "the service, a single ack, 1 connection"),
+        ("a single ack, 99th percentile, 32 connections", "single", "p99 of a single ack, 32 connections"),
+        ("Redis, a single ack", "single", "Redis, a single ack, 32 connections"),
+        *((f"an operation, {form}, inits and acks by 1,000", "batches",
+           f"the service, an operation, {form}, beyond the idle service, inits and acks in each batch")
+          for form in ("packed", "JSON")),
+        *((f"Redis, {operation}, {pending:,} pending", "redis", f"{line}, {pending:,} pending, beside {NAME}")
+          for operation, line in (("an init", "an init"), ("an ack", "an ack"),
+                                  ("a last ack", "a last ack, and what forgets it"))
+          for pending in (few, many)),
+        *((f"Redis, {operation}, what 5 million pending add", "redis",
+           f"{line}, added from 10,000 to {FURTHEST:,} pending")
+          for operation, line in (("an init", "an init"), ("an ack", "an ack"),
+                                  ("a last ack", "a last ack, and what forgets it"))),
+        ("memory, a pending root", "memory", f"a pending root, at {sizes.pending:,}"),
+        ("memory, a finished root", "memory", f"a finished root, at {sizes.pending:,}"),
+        ("the Python client, an ack, folded", "client", "the client, an ack, 1,000 of a root"),
+        ("the Python client, an ack, not folded", "client", "the client, an ack, each of another root"),
+        ("the Python client, an ack with one child", "client", "the client, an ack, each with one child"),
+        *((f"completions by {way}, of one core", "delivery",
+           f"completions in a second of the service's processor, by {way}") for way in ("pull", "pubsub", "webhook")),
+        ("a wave of timeouts, 99th percentile", "timeouts", f"p99 of the lateness of {wave}"),
+        *((f"two processes, {name}, {connections} connections", "processes", f"{line}, {connections} connections")
+          for connections in LOADS
+          for name, line in (("an ack", "all api processes, a single ack"),
+                             ("how even they are", "the busier api process, a single ack"))),
+        ("a task of Dramatiq, each ack flushed", "peers", "a task of Dramatiq, Acker, safe, above the untracked task"),
+        ("a task of Dramatiq, acks folded", "peers", "a task of Dramatiq, Acker, folded, above the untracked task"),
+        ("a root of spout, split and ten counts", "tree", "a root of 12 operations: client, service and Redis"),
+        *((f"Spark, the realistic job, {level} level{away}", "spark",
+           f"the realistic job, {level} level, as a multiple{without}")
+          for level in ("batch", "row")
+          for away, without in (("", ""), (", acker elsewhere", ", less what the acker and its Redis take"))),
+    ))  # fmt: skip
+
+
+def table(results: Sequence[Result], sizes: Sizes) -> list[tuple[str, ...]]:
+    """Write one row of strings for each goal."""
+    found = {(row.group, row.what): row for row in rows(results)}
+    return [goal.cells(found) for goal in goals(sizes)]
+
+
+def for_terminal(results: Sequence[Result], sizes: Sizes, groups: Sequence[str]) -> Table:
+    """Lay out the goals of the groups that were measured."""
+    measured = {goal.name for goal in goals(sizes) if goal.group in groups}
+    laid_out = Table(*COLUMNS, title="What is to be reached")
+    for row in table(results, sizes):
+        if row[0] in measured:
+            laid_out.add_row(*row)
+    return laid_out
