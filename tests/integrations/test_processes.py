@@ -32,6 +32,7 @@ class Tree:
             "ACKER_URL": url,
             "ACKER_TOPOLOGY": acker.topology,
             "TMPDIR": str(folder),
+            **{name: value for name, value in os.environ.items() if name == "PYTHONPATH"},
         }
         self._spout = acker.spout("test")
         with self._spout.emit(message_id="42", message_timeout=message_timeout) as root:
@@ -267,9 +268,21 @@ def test_a_command_whose_file_of_children_is_gone_fails(tree: Tree) -> None:
     assert tree.completion().outcome == Outcome.FAILED
 
 
-def test_a_command_is_not_started_where_the_acker_s_address_is_none(tree: Tree) -> None:
-    ended = tree.run("touch started", ACKER_URL="nowhere")
+@pytest.mark.parametrize(
+    ("environment", "option"),
+    [
+        ({"ACKER_URL": "nowhere"}, "--key=a"),
+        ({"ACKER_ANCHORS": "nonsense"}, "--key=a"),
+        ({}, "--reset-interval=-1"),
+        ({}, "--component=not a name"),
+    ],
+)
+def test_a_command_is_not_started_where_its_run_cannot_be_tracked(
+    tree: Tree, environment: dict[str, str], option: str
+) -> None:
+    ended = tree.run("touch started", option, **environment)
     assert (ended.returncode, (tree.folder / "started").exists()) == (125, False)
+    assert ended.stderr.startswith("acker: ")
 
 
 def test_an_ack_that_finds_no_acker_is_sent_again_until_there_is_one(tree: Tree, process) -> None:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 NOT_ACKED = 125
 """The exit code where the command was not started, or its ack could not be delivered; as of env, nohup and timeout."""
 
+MAX_RESET_S = 604_800
+"""As the longest message timeout."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
@@ -77,11 +80,12 @@ def _read_options(arguments: Sequence[str], *, description: str | None) -> RunOp
 
 def _run(options: RunOptions) -> int:
     """Start the command as early as possible: the client is imported while it runs."""
+    if os.environ.get(ANCHORS_VARIABLE):
+        _check(options)  # before a child is listed, which nobody would ack
     anchors = extract(received_headers(options.key))
     if anchors is None:
         return Command(options.command, environment=os.environ, keep_stderr=False).wait().exit_code
     around = children_of(os.environ[ANCHORS_VARIABLE], os.environ)
-    _check(options)
     acker = _connect(anchors) if options.on_error == "leave_open" else None
     needs_keys = acker is not None and not acker.topologies.get(anchors.topology).dedupe_window
     children = ChildrenFile.create(anchors, component=options.component, needs_keys=needs_keys)
@@ -102,6 +106,8 @@ def _check(options: RunOptions) -> None:
     url = urlsplit(address_from().url)
     if url.scheme not in ("http", "https") or not url.netloc:
         raise UsageError(f"ACKER_URL must be an http or https URL, not {url.geturl()!r}")
+    if options.reset_interval is not None and not 0 < options.reset_interval <= MAX_RESET_S:
+        raise UsageError(f"--reset-interval must be above 0 and at most {MAX_RESET_S}, not {options.reset_interval}")
 
 
 def _connect(anchors: "Anchors") -> "Acker":
