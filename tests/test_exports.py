@@ -11,7 +11,8 @@ from acker_protocol.errors import known
 
 CLIENT = """
     Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy ReplayMessage Exhausted
-    Root Tuple AsyncTuple Anchor Anchors Batch OperationResult Completion Outcome OperationState Stats Topology RootInfo
+    Root Tuple AsyncTuple Anchor Anchors Batch Collection OperationResult Completion Outcome OperationState Stats
+    Topology RootInfo
     DropTuple FailTuple TupleSignal topology_of
     AckerError UsageError TupleClosed DuplicateKey TooManyAnchors ClientClosed InvalidHeader InvalidResponse
     RetriesExhausted BatchError OperationsLost BufferFull
@@ -23,7 +24,11 @@ CLIENT = """
 
 MODULES = {
     "acker_client.integrations.asgi": "AckerMiddleware RETRY_STATUSES SCOPE_KEY",
+    "acker_client.integrations.asgi_spout": "ROOT_KEY SpoutMiddleware",
     "acker_client.integrations.httpx": "KEY ainject_request inject_request",
+    "acker_client.integrations.process": """
+        ANCHORS_VARIABLE CHILDREN_VARIABLE ChildrenFile child_environment received_headers
+    """,
     "acker_client.propagate": "AnchorParent current extract inject use",
     "acker_client.sources.offsets": "OffsetTracker",
     "acker_spark": """

@@ -8,6 +8,7 @@ from acker_protocol.operations import OperationState, Outcome
 
 from acker_client._client_base import Stats
 from acker_client._core.batch import Batch
+from acker_client._core.collection import Collection
 from acker_client._core.replay import Exhausted, ReplayMessage, ReplayPolicy
 from acker_client._core.requests import OperationResult
 from acker_client.completions import Completion
@@ -77,6 +78,7 @@ __all__ = [
     "BatchError",
     "BufferFull",
     "ClientClosed",
+    "Collection",
     "Completion",
     "Conflict",
     "DropTuple",

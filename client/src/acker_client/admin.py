@@ -9,6 +9,8 @@ from acker_protocol.wire import fields
 
 from acker_client import _validate
 from acker_client._core import requests, responses
+from acker_client._core.effects import Sleep
+from acker_client._core.mailbox import MIN_POLL_INTERVAL_S
 from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:
@@ -101,10 +103,25 @@ def delete_topology(session: "RetrySession", name: str, *, force: bool, discard:
     yield from session.send(requests.delete_topology(name, force=force, discard=discard))
 
 
-def get_root(session: "RetrySession", root_id: str) -> "Flow[RootInfo]":
-    """Read a root."""
+def get_root(session: "RetrySession", root_id: str, wait: float) -> "Flow[RootInfo]":
+    """Read a root, by long polls until it is finished or ``wait`` seconds are over."""
     _validate.checked("root_id", fields.identity, root_id)
-    found = responses.document((yield from session.send(requests.read_root(session.topology, root_id))))
+    left_ms = _validate.milliseconds("wait", wait, _DAYS_MS) or 0
+    clock = session.config.clock
+    until = clock.monotonic() + left_ms / 1000
+    while True:
+        began = clock.monotonic()
+        wait_ms = min(left_ms, fields.WAIT_MS.stop - 1)
+        request = requests.read_root(session.topology, root_id, wait_ms=wait_ms)
+        root = _read_root((yield from session.send(request)))
+        left_ms = max(0, _validate.to_milliseconds(until - clock.monotonic()))
+        if root.state == "finished" or not left_ms:
+            return root
+        yield Sleep(seconds=max(0.0, MIN_POLL_INTERVAL_S - (clock.monotonic() - began)))
+
+
+def _read_root(response: responses.Response) -> RootInfo:
+    found = responses.document(response)
     try:
         return RootInfo(
             root_id=found["root_id"],
@@ -211,9 +228,12 @@ class Roots:
     def __init__(self, session: "RetrySession", run: "Run") -> None:
         self._session, self._run = session, run
 
-    def get(self, root_id: str) -> RootInfo:
-        """Read a root. Raises `UnknownRoot` for one that never was, or ended longer ago than the retention."""
-        return self._run(get_root(self._session, root_id))
+    def get(self, root_id: str, *, wait: float = 0.0) -> RootInfo:
+        """Read a root, once it is finished or ``wait`` seconds are over.
+
+        Raises `UnknownRoot` for one that never was, or ended longer ago than the retention.
+        """
+        return self._run(get_root(self._session, root_id, wait))
 
 
 class AsyncRoots:
@@ -222,9 +242,9 @@ class AsyncRoots:
     def __init__(self, session: "RetrySession", run: "RunAsync") -> None:
         self._session, self._run = session, run
 
-    async def get(self, root_id: str) -> RootInfo:
-        """Read a root. Raises `UnknownRoot` for one that never was, or ended longer ago than the retention."""
-        return await self._run(get_root(self._session, root_id))
+    async def get(self, root_id: str, *, wait: float = 0.0) -> RootInfo:
+        """Read a root, once it is finished or ``wait`` seconds are over. Raises `UnknownRoot`."""
+        return await self._run(get_root(self._session, root_id, wait))
 
 
 def _read_topology(response: responses.Response) -> Topology:

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points, version
 
 import pytest
 from acker_client._cli import main
+from acker_client._cli.commands import OWN
 from acker_client._cli.main import BROUGHT_BY, GROUP, run
 
 HEAVY = {"asyncio", "click", "fastapi", "httpx", "numpy", "pydantic", "redis", "typer", "uvicorn"}
@@ -24,7 +25,7 @@ def test_the_help_describes_each_command_in_a_sentence(capsys: pytest.CaptureFix
     options, _, commands = capsys.readouterr().out.partition("\nCommands:\n")
     assert options.startswith("Usage: acker [OPTIONS] COMMAND [ARGS]...\n")
     described = dict(re.findall(r"^  (\w+) +(\S.*\.)$", commands, re.MULTILINE))
-    assert described.keys() == {"version", *BROUGHT_BY}
+    assert described.keys() == {*OWN, *BROUGHT_BY}
     assert described["health"] == "Ask an acker whether it is ready; exit 0 if it is, 1 if not."
 
 

@@ -192,6 +192,23 @@ def test_a_root_is_read(acker, time):
     assert (acker.roots.get(root.root_id).state, acker.roots.get(root.root_id).outcome) == ("finished", "acked")
 
 
+def test_a_root_is_awaited_by_polls_until_it_ends(acker, service):
+    with acker.shared_spout("orders").emit("42", message_timeout=100) as root:
+        root.headers()
+    service.requests.clear()
+    assert acker.roots.get(root.root_id, wait=70).state == "pending"
+    assert acker.roots.get(root.root_id, wait=600).outcome == "timed_out"
+    assert [request.url.params["wait_ms"] for request in service.requests] == ["60000", "10000", "60000"]
+
+
+@pytest.mark.anyio
+async def test_a_program_of_tasks_awaits_a_root_likewise(async_acker):
+    async with async_acker.shared_spout("orders").emit("42") as root:
+        root.headers()
+    assert (await async_acker.roots.get(root.root_id, wait=1)).state == "pending"
+    assert (await async_acker.roots.get(root.root_id, wait=600)).outcome == "timed_out"
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

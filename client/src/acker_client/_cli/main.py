@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import acker_client
-from acker_client._cli.parsing import Parser, print_line, usage_error
+from acker_client._cli.commands import OWN, version
+from acker_client._cli.parsing import print_line, usage_error
 
 Command = Callable[[Sequence[str]], int | None]
 
@@ -53,17 +53,6 @@ def run(arguments: Sequence[str]) -> int:
         case [name, *rest] if command := _find(name):
             return command(rest) or 0
     return usage_error(_not_found(arguments[0]))
-
-
-def version(arguments: Sequence[str]) -> int:
-    """Print the version."""
-    Parser("version", version.__doc__).parse_args(arguments)
-    print_line(acker_client.__version__)
-    return 0
-
-
-OWN: dict[str, Command] = {"version": version}
-"""The commands of this distribution."""
 
 
 def _find(name: str) -> Command | None:

@@ -11,11 +11,11 @@ class Parser(argparse.ArgumentParser):
     argparse, since it is imported in a fifth of the time of click and acker-client gets no dependency by it.
     """
 
-    def __init__(self, command: str, description: str | None) -> None:
+    def __init__(self, command: str, description: str | None, *, arguments: str = "") -> None:
         prog = f"acker {command}"
         super().__init__(
             prog=prog,
-            usage=f"{prog} [OPTIONS]",
+            usage=f"{prog} [OPTIONS] {arguments}".rstrip(),
             description=f"  {description}",
             formatter_class=_Help,
             add_help=False,

@@ -61,9 +61,10 @@ def read_topology(topology: str) -> Request:
     return Request(method="GET", path=routes.topology(topology))
 
 
-def read_root(topology: str, root_id: str) -> Request:
-    """Read a root."""
-    return Request(method="GET", path=routes.root(topology, root_id))
+def read_root(topology: str, root_id: str, *, wait_ms: int = 0) -> Request:
+    """Read a root, after waiting for its end."""
+    path = routes.root(topology, root_id)
+    return Request(method="GET", path=f"{path}?wait_ms={wait_ms}" if wait_ms else path, wait_s=wait_ms / 1000)
 
 
 def read_spout(topology: str, spout_task: str) -> Request:

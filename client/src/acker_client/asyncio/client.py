@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Self
 from acker_client import _transport
 from acker_client._client_base import BaseClient
 from acker_client._core import batch as batches
+from acker_client._core.collection import DEFAULT_SPOUT, Collection
 from acker_client.asyncio.driver import AsyncDriver
 from acker_client.asyncio.spout import AsyncSpout
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
+from acker_client.propagate import use
 from acker_client.sync.driver import Driver
 from acker_client.tuple import AsyncTuple
 
@@ -159,6 +161,25 @@ class AsyncAcker(BaseClient):
             await self._driver.run(self._spouts.send_batch(batch))
             raise
         await self._driver.run(self._spouts.send_batch(batch))
+
+    @asynccontextmanager
+    async def collect(
+        self, message_id: str, *, spout: str = DEFAULT_SPOUT, message_timeout: float | None = None
+    ) -> AsyncIterator[Collection]:
+        """Collect a batch under one root, as `Acker.collect`."""
+        from acker_client.asyncio.keep_alive import kept_alive  # noqa: PLC0415 - few programs need it
+
+        async with self.shared_spout(spout).emit(message_id, message_timeout=message_timeout) as root:
+            anchors = root.headers()
+        tup = self.receive(anchors, component=spout)
+        collection = Collection(tup, message_id=message_id, root_id=root.root_id)
+        async with tup, kept_alive(tup, topologies=self.topologies, roots=self.roots):
+            try:
+                with use(collection):
+                    yield collection
+            finally:
+                collection.seal()
+        await self.flush()
 
     def _reset_driver(self) -> None:
         self._driver.reset()

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 from acker_client._client_base import BaseClient
 from acker_client._core.batch import Batch, collecting
+from acker_client._core.collection import DEFAULT_SPOUT, Collection
 from acker_client._transport import Endpoint
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
+from acker_client.propagate import use
 from acker_client.sync.driver import Driver
 from acker_client.sync.spout import Spout
 from acker_client.tuple import Tuple
@@ -167,6 +169,30 @@ class Acker(BaseClient):
             self._driver.run(self._spouts.send_batch(batch))
             raise
         self._driver.run(self._spouts.send_batch(batch))
+
+    @contextmanager
+    def collect(
+        self, message_id: str, *, spout: str = DEFAULT_SPOUT, message_timeout: float | None = None
+    ) -> Iterator[Collection]:
+        """Collect a batch under one root: it completes when the block has ended and all children are acked.
+
+        ``spout`` is the shared spout task whose reader gets the completion. The init is sent before the block, with one
+        edge that holds the root open; the end of the block acks that edge with all children. The timeout is reset
+        meanwhile. If the block raises, the root fails; if the process dies, it times out. The batch is current in its
+        block (`acker_client.propagate`).
+        """
+        from acker_client.sync.keep_alive import kept_alive  # noqa: PLC0415 - few programs need it
+
+        with self.shared_spout(spout).emit(message_id, message_timeout=message_timeout) as root:
+            held = root.headers()
+        tup = self.receive(held, component=spout)
+        collection = Collection(tup, message_id=message_id, root_id=root.root_id)
+        with tup, kept_alive(tup, topologies=self.topologies, roots=self.roots), use(collection):
+            try:
+                yield collection
+            finally:
+                collection.seal()
+        self.flush()
 
     def _reset_driver(self) -> None:
         self._driver.reset()

@@ -66,7 +66,7 @@ class MemoryStore:
         self.tick()
         match method, what:
             case "GET", ("roots",):
-                return self._root(parse_id(name))
+                return self._awaited_root(parse_id(name), int(parameters.get("wait_ms", 0)))
             case "PUT", ("spouts",):
                 return self._put_spout(name, parameters)
             case "GET", ("spouts",):
@@ -126,6 +126,14 @@ class MemoryStore:
             self._sequence += 1
             document = encode_completion(completion, incarnation=INCARNATION)
             self.mailboxes.setdefault(completion.spout_task, []).append((self._sequence, document | {"new_field": 1}))
+
+    def _awaited_root(self, root_id: int, wait_ms: int) -> Document:
+        root = self._root(root_id)
+        if root["state"] == "finished" or not wait_ms:
+            return root
+        self.clock.advance(wait_ms / 1000)
+        self.tick()
+        return self._root(root_id)
 
     def _root(self, root_id: int) -> Document:
         match tree.forget_expired(self.roots.get(root_id), now_ms=self._now_ms(), rules=self.rules):

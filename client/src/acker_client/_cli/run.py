@@ -1,0 +1,153 @@
+"""``acker run``: a command as a bolt."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from acker_protocol.routes import ANCHORS
+
+from acker_client import _validate
+from acker_client._cli.command import Command, Ended
+from acker_client._cli.parsing import Parser, print_line, usage_error
+from acker_client.config import address_from
+from acker_client.errors import AckerError, UsageError
+from acker_client.integrations.process import (
+    ANCHORS_VARIABLE,
+    CHILDREN_VARIABLE,
+    ChildrenFile,
+    children_of,
+    received_headers,
+)
+from acker_client.propagate import extract
+
+if TYPE_CHECKING:
+    from acker_protocol.anchors import Anchors
+
+    from acker_client.config import OnError
+    from acker_client.sync.client import Acker
+    from acker_client.tuple import Tuple
+
+NOT_ACKED = 125
+"""The exit code where the command was not started, or its ack could not be delivered; as of env, nohup and timeout."""
+
+MAX_RESET_S = 604_800
+"""As the longest message timeout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What to run, as which bolt, and when to reset the timeout (seconds; None: by the timeouts of the roots)."""
+
+    command: Sequence[str]
+    component: str
+    key: str | None
+    on_error: "OnError"
+    reset_interval: float | None
+
+
+def main(arguments: Sequence[str], *, description: str | None) -> int:
+    """Run the command behind ``--``, and give its exit code or `NOT_ACKED`."""
+    options = _read_options(arguments, description=description)
+    if not options.command:
+        return usage_error("the command to run stands behind --; see acker run --help")
+    try:
+        return _run(options)
+    except (AckerError, OSError) as error:
+        print_line(f"acker: {error}", file=sys.stderr)
+        return NOT_ACKED
+
+
+def _read_options(arguments: Sequence[str], *, description: str | None) -> RunOptions:
+    at = list(arguments).index("--") if "--" in arguments else len(arguments)
+    parser = Parser("run", description, arguments="-- COMMAND [ARGS]...")
+    add = parser.options.add_argument
+    add("--component", required=True, metavar="NAME", help="The name of the bolt.")
+    add("--key", help="Within another run: a re-run with this key gets the same edge.")
+    add("--on-error", choices=("fail", "leave-open"), default="fail", help="leave-open: the queue redelivers [fail].")
+    add("--reset-interval", type=float, metavar="SECONDS", help="How often the timeout is reset [a third of it].")
+    found = parser.parse_args(arguments[:at])
+    return RunOptions(
+        command=arguments[at + 1 :],
+        component=found.component,
+        key=found.key,
+        on_error="leave_open" if found.on_error == "leave-open" else "fail",
+        reset_interval=found.reset_interval,
+    )
+
+
+def _run(options: RunOptions) -> int:
+    """Start the command as early as possible: the client is imported while it runs."""
+    if os.environ.get(ANCHORS_VARIABLE):
+        _check(options)  # before a child is listed, which nobody would ack
+    anchors = extract(received_headers(options.key))
+    if anchors is None:
+        return Command(options.command, environment=os.environ, keep_stderr=False).wait().exit_code
+    around = children_of(os.environ[ANCHORS_VARIABLE], os.environ)
+    acker = _connect(anchors) if options.on_error == "leave_open" else None
+    needs_keys = acker is not None and not acker.topologies.get(anchors.topology).dedupe_window
+    children = ChildrenFile.create(anchors, component=options.component, needs_keys=needs_keys)
+    own = {ANCHORS_VARIABLE: anchors.headers()[ANCHORS], CHILDREN_VARIABLE: str(children.path)}
+    command = Command(options.command, environment=os.environ | own, keep_stderr=True)
+    with acker or _connect(anchors) as acker:
+        from acker_client.sync.keep_alive import kept_alive  # noqa: PLC0415 - as in `_connect`
+
+        tup = acker.receive(anchors.headers(), component=options.component, on_error=options.on_error)
+        with kept_alive(tup, topologies=acker.topologies, roots=acker.roots, interval=options.reset_interval):
+            ended = command.wait()
+        return _end(tup, ended, children, around)
+
+
+def _check(options: RunOptions) -> None:
+    """Refuse before the command is started what the client would refuse. Raises `UsageError`."""
+    _validate.name("--component", options.component)
+    url = urlsplit(address_from().url)
+    if url.scheme not in ("http", "https") or not url.netloc:
+        raise UsageError(f"ACKER_URL must be an http or https URL, not {url.geturl()!r}")
+    if options.reset_interval is not None and not 0 < options.reset_interval <= MAX_RESET_S:
+        raise UsageError(f"--reset-interval must be above 0 and at most {MAX_RESET_S}, not {options.reset_interval}")
+
+
+def _connect(anchors: "Anchors") -> "Acker":
+    from acker_client.sync.client import Acker  # noqa: PLC0415 - httpx takes most of the time of a start
+
+    address = address_from()
+    return Acker(address.url, anchors.topology, address.api_key, linger=0, startup_timeout=None)
+
+
+def _end(tup: "Tuple", ended: Ended, children: ChildrenFile, around: ChildrenFile | None) -> int:
+    """Ack the tuple with its children, or fail it; it is failed, too, where it is unknown which children it has."""
+    try:
+        listed = children.close()
+    except UsageError as error:
+        tup.fail(str(error))
+        raise
+    if ended.exit_code:
+        if tup.on_error == "fail":
+            _fail(tup, ended)
+        return ended.exit_code
+    for child in listed:
+        _add_child(tup, child)
+    if around is not None and not around.claim_ack(tup.anchors):
+        raise UsageError("another run with the same key has acked this edge meanwhile; a key is of one piece of work")
+    tup.ack()
+    return 0
+
+
+def _fail(tup: "Tuple", ended: Ended) -> None:
+    """Fail the tuple. An error there does not replace the exit code of the command: the roots time out."""
+    try:
+        tup.fail(ended.reason)
+    except AckerError as error:
+        print_line(f"acker: {error}", file=sys.stderr)
+
+
+def _add_child(tup: "Tuple", child: "Anchors") -> None:
+    """Count a child that another process has anchored to this tuple. Raises `UsageError` for one of other roots."""
+    parents = tup.parents("")
+    if [parent.root_id for parent in parents] != [anchor.root_id for anchor in child.anchors]:
+        raise UsageError(f"the file of children has one of other roots: {child.headers()}")
+    for parent, anchor in zip(parents, child.anchors, strict=True):
+        parent.add(anchor.edge_id, None, keyed=True)

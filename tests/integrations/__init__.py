@@ -1,0 +1,1 @@
+"""The integrations with programs and tools of others, on real ones."""

@@ -1,0 +1,31 @@
+"""One acker for all of these tests, and each test's own topology."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from acker_client import Acker
+
+from tests.support.servers import AckerProcess, acker_serve
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
+    folder = tmp_path_factory.mktemp("acker")
+    with acker_serve(folder, "--data-dir", str(folder / "data")) as acker:
+        yield acker
+
+
+@pytest.fixture
+def topology() -> str:
+    return f"test-{next(_numbers)}"
+
+
+@pytest.fixture
+def client(process: AckerProcess, topology: str) -> Iterator[Acker]:
+    """A client of a new topology with a long message timeout and without a dedupe window."""
+    with Acker(process.url, topology, linger=0) as acker:
+        acker.topologies.create(topology, message_timeout=300)
+        yield acker
