@@ -145,5 +145,5 @@ def never(look: Any, *, for_s: float) -> None:
     """See that something does not become true for a while."""
     until = time.monotonic() + for_s
     while time.monotonic() < until:
-        assert not look()
+        assert not look(), "it became true"
         time.sleep(0.05)
