@@ -5,15 +5,17 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from acker_client import Acker, Completion, OperationsLost, Root, TupleClosed, UnknownTopology
+from acker_client import Acker, OperationsLost, Root, TupleClosed, UnknownTopology
 from acker_client.sources.kafka import KafkaSpout, Record, SkipRecord
 from confluent_kafka import Consumer, Producer
 
 from examples.support.acker import create_topology
 from examples.support.kafka import KafkaBroker
 from tests.support.kafka import LONG, Member, committed, eventually_committed, member, member_config, never, produce
+from tests.support.pages import DOCS, fences
 from tests.support.servers import acker_serve
 from tests.support.waiting import eventually_true
 
@@ -121,16 +123,11 @@ def test_a_failed_record_may_be_skipped(
 def test_a_record_that_always_fails_goes_to_a_retry_topic_and_holds_back_nothing(
     kafka: KafkaBroker, reading: Reading, topic: str, group: str
 ) -> None:
-    producer = Producer({"bootstrap.servers": kafka.address})
-
-    def park(completion: Completion, record: Record) -> str:
-        if record.attempt < 3:
-            return "retry"
-        producer.produce(f"{topic}-retry", record.value, headers={"reason": completion.reason or ""})
-        return "retry" if producer.flush(30) else "skip"
-
+    shown = next(fence.code for fence in fences((DOCS / "kafka.md").read_text()) if "def park" in fence.code)
+    named: dict[str, Any] = {"producer": Producer({"bootstrap.servers": kafka.address})}
+    exec(shown.replace("orders-failed", f"{topic}-failed"), named)
     produce(kafka, topic, 3)
-    with reading(topic, on_failed=park) as reader:
+    with reading(topic, on_failed=named["park"]) as reader:
         reader.wait_for(3)
         reader.ack(0, 2)
         reader.fail(1)
@@ -139,7 +136,7 @@ def test_a_record_that_always_fails_goes_to_a_retry_topic_and_holds_back_nothing
             reader.fail(1 + attempt)
         eventually_committed(kafka, group, topic, 3)
     parked = Consumer({"bootstrap.servers": kafka.address, "group.id": f"{group}-2", "auto.offset.reset": "earliest"})
-    parked.subscribe([f"{topic}-retry"])
+    parked.subscribe([f"{topic}-failed"])
     eventually_true(lambda: (found := parked.poll(1)) is not None and found.value() == b"1", within=LONG)
     parked.close()
 

@@ -4,14 +4,14 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from acker_client import Acker, Completion, Root
 from acker_client.sources.kafka import KafkaSpout, Record
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from examples.support.kafka import KafkaBroker, NoKafka, find_classpath
 from tests.support.waiting import eventually_true
@@ -138,7 +138,12 @@ def committed(kafka: KafkaBroker, group: str, topic: str, partition: int = 0) ->
 
 
 def eventually_committed(kafka: KafkaBroker, group: str, topic: str, offset: int, partition: int = 0) -> None:
-    eventually_true(lambda: committed(kafka, group, topic, partition) == offset, within=LONG)
+    def is_committed() -> bool:
+        with suppress(KafkaException):  # the coordinator of the group may be loading
+            return committed(kafka, group, topic, partition) == offset
+        return False
+
+    eventually_true(is_committed, within=LONG)
 
 
 def never(look: Any, *, for_s: float) -> None:
