@@ -5,18 +5,18 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from acker_client import Acker
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.cimpl import NewPartitions
 
 from examples.support.kafka import KafkaBroker
 from examples.support.processes import Child, Processes, processes_in
-from tests.support.kafka import LONG, Member, eventually_committed, member_config, produce
+from tests.support.kafka import LONG, Member, committed, eventually_committed, member_config, produce
 from tests.support.kafka_audit import Auditor, Bolt, read_offsets
 from tests.support.waiting import eventually_true
 
@@ -113,6 +113,31 @@ def test_members_that_leave_in_good_order_give_up_nothing_that_is_processed(
     assert first.end(within=40) == 0
     eventually_true(lambda: audited.is_complete, within=LONG)
     assert second.end(within=40) == 0
+
+
+def test_a_broker_that_is_killed_is_waited_for(
+    kafka: KafkaBroker, reading: Reading, topic: str, group: str, protocol: str
+) -> None:
+    produce(kafka, topic, 3)
+    with reading(topic, protocol=protocol) as reader:
+        reader.wait_for(3)
+        kafka.kill()
+        reader.ack(0, 1, 2)
+        reader.wait_done(3)
+        kafka.start()
+        acked = {0, 1, 2}
+
+        def is_committed() -> bool:
+            fresh = set(range(len(reader.sent))) - acked  # read again, where the session has ended meanwhile
+            reader.ack(*fresh) if fresh else None
+            acked.update(fresh)
+            with suppress(KafkaException):
+                return committed(kafka, group, topic) == 3
+            return False
+
+        eventually_true(is_committed, within=LONG)
+        produce(kafka, topic, 1, first=3)
+        eventually_true(lambda: b"3" in [record.value for record, _ in reader.sent], within=LONG)
 
 
 def test_partitions_that_are_added_are_read_from_their_first_record(
