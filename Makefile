@@ -7,10 +7,10 @@ DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations coverage mutations contract-fuzz test-generated java spark \
-        spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long bench-page images check format lock dist \
-        test-dist clean
-APART := faults spark deploy image cluster pipelines generated dist bench both_ways integrations   # folders of tests/ with a target of their own
+.PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-kafka coverage mutations \
+        contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        bench-page images check format lock dist test-dist clean
+APART := faults spark deploy image cluster pipelines generated dist bench both_ways integrations kafka   # folders of tests/ with a target of their own
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test-bench: $(VENV)/.dev ## Run every group of the bench with next to nothing of
 
 test-integrations: $(VENV)/.dev ## Run processes, batches and web applications against a real acker (minutes)
 	$(BIN)/python -m pytest tests/integrations
+
+test-kafka: java $(VENV)/.dev ## Read topics of a real Kafka as a spout while members and the broker are killed (minutes; needs Maven)
+	$(BIN)/python -m pytest tests/kafka
 
 coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (part of `make test`)
 	$(BIN)/python -m pytest tests/test_coverage.py

@@ -37,6 +37,7 @@ MODULES = {
         IncompatibleTopology PendingLimit ConcurrentQuery NondeterministicBatch DataLoss
     """,
     "acker_spark.functions": "branch collect_anchors explode fail filter is_active join",
+    "acker_client.sources.kafka": "KafkaSpout Record SkipRecord",
     "acker_client.sources.rabbitmq": "Delivery RabbitSpout RejectMessage",
 }
 """What is imported from a module of its own."""

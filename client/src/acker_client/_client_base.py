@@ -80,6 +80,11 @@ class BaseClient:
         return client
 
     @property
+    def config(self) -> "ClientConfig":
+        """Its configuration."""
+        return self._session.config
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is in flight, and no failure is still to be raised."""
         return self._submitter.flusher.buffer.is_idle

@@ -1,7 +1,6 @@
-"""A delivery of RabbitMQ, the queue of those to emit, and those whose trees are pending."""
+"""A delivery of RabbitMQ, and the queue of those to emit."""
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -9,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pika
 
+from acker_client.sources._runner import MAX_EMIT
+
 if TYPE_CHECKING:
     from acker_protocol.anchors import Anchors
-
-MAX_EMIT = 100
-"""So many deliveries are emitted together at most."""
 
 POLL_S = 0.1
 """How long to wait for a delivery."""
@@ -72,37 +70,3 @@ class DeliveryQueue:
             while len(found) < MAX_EMIT:
                 found.append(self._waiting.get_nowait())
         return found
-
-
-class PendingDeliveries:
-    """The deliveries whose roots are pending, by root id; for any number of threads."""
-
-    def __init__(self) -> None:
-        self._pending: dict[str, Delivery] = {}
-        self._changed = threading.Condition()
-
-    def __len__(self) -> int:
-        return len(self._pending)
-
-    def add(self, root_id: str, delivery: Delivery) -> None:
-        """Add a delivery, before its completion can come."""
-        with self._changed:
-            self._pending[root_id] = delivery
-
-    def pop(self, root_id: str) -> Delivery | None:
-        """Remove a delivery; None if its completion came before, or its channel is gone."""
-        with self._changed:
-            delivery = self._pending.pop(root_id, None)
-            self._changed.notify_all()
-            return delivery
-
-    def drop_channel(self, channel: int) -> None:
-        """Remove the deliveries of a channel that is gone: RabbitMQ delivers them again."""
-        with self._changed:
-            self._pending = {root: each for root, each in self._pending.items() if each.channel != channel}
-            self._changed.notify_all()
-
-    def wait_until_empty(self, *, within: float) -> bool:
-        """Wait until no delivery is pending; False after ``within`` seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._pending, within)

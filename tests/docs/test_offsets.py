@@ -1,4 +1,4 @@
-"""What docs/kafka.md shows is what happens, with the broker that librdkafka simulates."""
+"""What docs/offsets.md shows is what happens, with the broker that librdkafka simulates."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,8 +24,8 @@ def kafka() -> Iterator[str]:
     producer.flush()
 
 
-def test_the_page_about_kafka_works_when_pasted(kafka: str, tmp_path: Path) -> None:
-    page = (DOCS / "kafka.md").read_text()
+def test_the_page_about_offsets_works_when_pasted(kafka: str, tmp_path: Path) -> None:
+    page = (DOCS / "offsets.md").read_text()
     assert SHOWN in page
     with acker_serve(tmp_path / "acker", "--data-dir", str(tmp_path / "data")) as acker:
         run(page.replace(SHOWN, kafka), "python", url=acker.url, folder=tmp_path)

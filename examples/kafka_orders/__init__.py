@@ -1,0 +1,1 @@
+"""Orders from Kafka through two bolts to a webhook, while every process is killed."""
