@@ -23,6 +23,8 @@ CLIENT = """
 
 MODULES = {
     "acker_client.integrations.asgi": "AckerMiddleware RETRY_STATUSES SCOPE_KEY",
+    "acker_client.integrations.celery": "track",
+    "acker_client.integrations.dramatiq": "AckerMiddleware NotTracked",
     "acker_client.integrations.httpx": "KEY ainject_request inject_request",
     "acker_client.propagate": "AnchorParent current extract inject use",
     "acker_client.sources.offsets": "OffsetTracker",

@@ -32,11 +32,11 @@ QUICK = {"min_backoff": 50, "max_backoff": 100}
 class Deadly(Middleware):
     """Kills the worker between the end of an actor and the ack of its tuple."""
 
-    def after_process_message(self, broker: Any, message: Any, *, result: Any = None, exception: Any = None) -> None:
+    def after_process_message(self, _broker: Any, message: Any, **_: Any) -> None:
         if message.actor_name in ("dies_at_its_end", "deadly_step"):
             die_once(message.args[0], "its end")
 
-    def before_ack(self, broker: Any, message: Any) -> None:
+    def before_ack(self, _broker: Any, message: Any) -> None:
         if message.actor_name == "dies_after_its_ack":
             die_once(message.args[0], "the queue's ack")
 

@@ -72,8 +72,8 @@ class Run:
         """
         if self.is_left_open:
             raise UsageError(
-                f"{call.task} is published after another message got the edge of {self.tup}: no ack would name its edge; "
-                "publish it before the retry or the replacement"
+                f"{call.task} is published after another message got the edge of {self.tup}: no ack would name its "
+                "edge; publish it before the retry or the replacement"
             )
         return self.tup.headers(key=self._key(call))[ANCHORS]
 

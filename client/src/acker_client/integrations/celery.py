@@ -11,7 +11,7 @@ Needs ``acker-client[celery]``.
 import inspect
 import re
 from contextvars import ContextVar
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from celery import Task, signals, states
@@ -170,7 +170,9 @@ class _Tracker:
         parent = propagate.current()
         if self._bodies.get((None, {}))[0] is not parent:
             self._bodies.set((parent, {}))
-        options |= self._with_bodies({option: options[option] for option in ("chord", "chain", "link") if option in options})
+        options |= self._with_bodies(
+            {option: options[option] for option in ("chord", "chain", "link") if option in options}
+        )
         if name == UNLOCK:
             return (args[0], self._with_body(args[1]), *args[2:])
         return args
@@ -219,7 +221,7 @@ def visibility_timeout_s(conf: Any) -> float:
 def _call(name: str, args: Any, kwargs: Any, options: dict[str, Any], *, key: str | None) -> Call:
     delay, eta = options.get("countdown") or 0.0, options.get("eta")
     if isinstance(eta, datetime):
-        delay = (eta - datetime.now(timezone.utc if eta.tzinfo else None)).total_seconds()
+        delay = (eta - datetime.now(UTC if eta.tzinfo else None)).total_seconds()
     return Call(task=name, task_id=options["task_id"], args=args or (), kwargs=kwargs or {}, delay=delay, key=key)
 
 
