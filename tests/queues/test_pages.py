@@ -35,12 +35,17 @@ def test_a_page_about_a_queue_works_when_pasted(page: str, urls: tuple[str, str]
         text = text.replace(shown, url)
     tasks, create, sender, answer = [fence.code for fence in fences(text)]
     (tmp_path / "crawl.py").write_text(tasks)
-    python = {"cwd": tmp_path, "capture_output": True, "text": True, "check": True, "timeout": 200}
-    subprocess.run([sys.executable, "-c", create], **python)
+    run_python(create, tmp_path)
     worker = Worker(WORKERS[page], environment={"PYTHONPATH": str(tmp_path)}, log=tmp_path / "worker.log")
     worker.start()
     try:
-        ran = subprocess.run([sys.executable, "-c", sender], **python)
+        shown = run_python(sender, tmp_path)
     finally:
         worker.stop()
-    assert ran.stdout.strip() == answer.strip()
+    assert shown.strip() == answer.strip()
+
+
+def run_python(code: str, folder: Path) -> str:
+    """Run a block in a folder, and give what it prints."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=200).stdout

@@ -9,7 +9,7 @@ import pytest
 from acker_client import UsageError, propagate
 from acker_client.integrations.celery import track, visibility_timeout_s
 from acker_client.testing import MemoryAcker
-from celery import Celery, Task, chain, chord, group
+from celery import Celery, Task, chain, chord, group, signals
 from celery.contrib.testing.worker import start_worker
 from celery.exceptions import Ignore, Reject
 from celery.utils.dispatch import Signal
@@ -42,12 +42,10 @@ def tasks(memory: MemoryAcker) -> Iterator[SimpleNamespace]:
 
 
 def _signals() -> list[tuple[str, Signal]]:
-    from celery import signals
-
     return [(name, value) for name, value in vars(signals).items() if isinstance(value, Signal)]
 
 
-def _define(app: Celery, tasks: SimpleNamespace) -> None:
+def _define(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one after the other
     @app.task
     def leaf(work: Any) -> Any:
         tasks.done.append(work)

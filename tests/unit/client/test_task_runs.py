@@ -215,6 +215,6 @@ def test_a_window_longer_than_the_visibility_timeout_is_taken(acker):
 def test_a_long_delay_resets_the_timeout_when_it_is_published(runs, value, memory):
     runs.begin(value, component="parent", task_id="parent")
     runs.anchor(call("leaf", delay=1.0))
-    assert memory.writes("reset_timeout") == []
+    assert memory.writes("reset-timeout") == []
     runs.anchor(call("leaf", delay=11.0))
-    assert len(memory.writes("reset-timeout")) + len(memory.writes("reset_timeout")) == 1
+    assert len(memory.writes("reset-timeout")) == 1
