@@ -36,7 +36,7 @@ test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of st
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
 
 test-queues: $(VENV)/.dev ## Run Celery and Dramatiq on RabbitMQ and Redis, with workers that die (under 20 minutes)
-	$(BIN)/python -m pytest tests/queues --timeout 300
+	$(BIN)/python -m pytest tests/queues --timeout 600
 
 test-both-ways: $(VENV)/.dev ## Hold the fast path and FastAPI alone equal: random requests, and the integration tests without the fast path
 	$(BIN)/python -m pytest tests/both_ways

@@ -92,8 +92,13 @@ def dies_and_reorders(root: str) -> None:
     leaf.delay(root, "B")
 
 
-@app.task
+@app.task(ignore_result=True)
 def dies_at_its_end(root: str) -> None:
+    leaf.delay(root, "child")
+
+
+@app.task
+def stores_its_result_and_dies_at_its_end(root: str) -> None:
     leaf.delay(root, "child")
 
 
@@ -147,7 +152,7 @@ def total(results: Any, root: str) -> int:
     return 0
 
 
-@app.task
+@app.task(ignore_result=True)
 def deadly_step(root: str) -> int:
     return count(root, "steps")
 
@@ -227,6 +232,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "dies": dies.delay,
     "dies_and_reorders": dies_and_reorders.delay,
     "dies_at_its_end": dies_at_its_end.delay,
+    "stores_its_result_and_dies_at_its_end": stores_its_result_and_dies_at_its_end.delay,
     "dies_after_its_ack": dies_after_its_ack.delay,
     "delivers_twice": delivers_twice,
     "differs_between_runs": differs_between_runs.delay,

@@ -14,7 +14,8 @@ from tests.queues.harness import Lab
 from tests.support.broker import need_broker
 from tests.support.servers import acker_serve
 
-MESSAGE_TIMEOUT_S = 400.0
+MESSAGE_TIMEOUT_S = 500.0
+SOME_TIMEOUT_S = 20.0
 SHORT_TIMEOUT_S = 3.0
 DEDUPE_WINDOW_S = 1_200.0
 

@@ -16,7 +16,7 @@ from acker_client import Acker, Completion
 
 from tests.queues.marks import ENVIRONMENT
 
-WITHIN_S = 240.0
+WITHIN_S = 400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.queues.conftest import SHORT_TIMEOUT_S, Services
+from tests.queues.conftest import SHORT_TIMEOUT_S, SOME_TIMEOUT_S, Services
 from tests.queues.harness import Lab, Worker, working
 
 POOLS = ("prefork", "threads", "gevent")
@@ -159,6 +159,12 @@ def test_a_task_that_is_lost_with_its_process_fails_the_tree(services, tmp_path)
         ended = lab.ended("is_lost")
         assert ended.outcome == "failed"
         assert "Worker exited prematurely" in ended.reason
+
+
+def test_a_process_that_dies_between_its_result_and_its_ack_is_not_replaced_and_the_tree_times_out(services, tmp_path):
+    with running(services.lab("redis", message_timeout=SOME_TIMEOUT_S), "prefork", tmp_path) as lab:
+        lab.emit(MODULE, ["stores_its_result_and_dies_at_its_end"])
+        assert lab.ended("stores_its_result_and_dies_at_its_end").outcome == "timed_out"
 
 
 @pytest.mark.parametrize("broker", ["redis", "rabbitmq"])

@@ -26,7 +26,6 @@ def urls(tmp_path: Path) -> Iterator[tuple[str, str]]:
         yield redis.url, acker.url
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", WORKERS)
 def test_a_page_about_a_queue_works_when_pasted(page: str, urls: tuple[str, str], tmp_path: Path) -> None:
     text = (DOCS / page).read_text()
