@@ -188,6 +188,8 @@ def test_strict_refuses_to_publish_where_nothing_is_current(memory):
         track(app, acker, strict=True)
         with propagate.use(None), pytest.raises(UsageError, match="neither a tuple nor a root is current"):
             app.send_task("leaf")
+        with pytest.raises(UsageError, match="tracked already"):
+            track(app, acker)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from celery import Task, signals, states
 from celery.utils import uuid
 
 from acker_client import propagate
-from acker_client.errors import AckerError
+from acker_client.errors import AckerError, UsageError
 from acker_client.integrations._task_runs import KEY, NAME, Call, TaskRuns
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, stric
     nothing is published. Without, acks linger, and a tree whose worker dies times out. ``strict`` refuses to publish
     where neither a tuple nor a root is current, as in a thread that a task has started.
 
-    Publishing raises `UsageError` for what cannot be anchored.
+    Call it once for an application. Publishing raises `UsageError` for what cannot be anchored.
     """
+    if isinstance(getattr(app.send_task, "__self__", None), _Tracker):
+        raise UsageError("the application is tracked already")
     tracker = _Tracker(app, acker, flush_before_ack=flush_before_ack, strict=strict)
     app.send_task = tracker.send_task  # signals cannot refuse: Celery logs what their receivers raise
     signals.task_prerun.connect(tracker.begin, weak=False)
