@@ -148,7 +148,7 @@ def test_a_task_that_expires_fails_the_tree(lab):
     assert (ended.outcome, ended.reason, ended.done) == ("failed", "expired", {})
 
 
-def test_strict_refuses_to_publish_where_nothing_is_current(lab):
+def test_strict_refuses_to_publish_in_a_thread_that_a_task_has_started(lab):
     ended = lab.ended("publishes_untracked")
     assert (ended.outcome, set(ended.done)) == ("acked", {"refused"})
 
