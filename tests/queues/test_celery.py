@@ -15,9 +15,11 @@ MODULE = "tests.queues.celery_tasks"
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING")
 SCENARIOS = (
     *("fan", "retries", "sends_and_retries", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
+    *("equal_calls", "chord", "chord_of_the_root", "nested_chord", "growing_chord", "group", "chain", "link"),
+    *("requeues", "rejects", "expires", "publishes_untracked"),
+    # those that kill the worker come last: each death stops whatever runs beside it
     *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
-    *("equal_calls", "chord", "chord_of_the_root", "deadly_chord", "nested_chord", "growing_chord", "group"),
-    *("chain", "deadly_chain", "link", "requeues", "rejects", "expires", "publishes_untracked"),
+    *("deadly_chord", "deadly_chain"),
 )
 
 

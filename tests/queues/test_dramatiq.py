@@ -11,10 +11,11 @@ from tests.queues.harness import Lab, Worker, working
 KINDS = [("redis", "threads"), ("rabbitmq", "threads"), ("redis", "gevent"), ("rabbitmq", "gevent")]
 MODULE = "tests.queues.dramatiq_tasks"
 SCENARIOS = (
-    *("fan", "retries", "sends_and_retries", "retries_and_tells", "fails"),
+    *("fan", "retries", "sends_and_retries", "retries_and_tells", "fails", "aged", "sends_to_nobody", "asynchronous"),
+    *("starts_a_thread", "equal_calls", "group", "group_of_the_root", "group_of_pipelines", "pipeline"),
+    # those that kill the worker come last: each death stops whatever runs beside it
     *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
-    *("equal_calls", "group", "group_of_the_root", "deadly_group", "group_of_pipelines", "pipeline", "deadly_pipeline"),
-    *("aged", "sends_to_nobody", "asynchronous", "starts_a_thread"),
+    *("deadly_group", "deadly_pipeline"),
 )
 
 
