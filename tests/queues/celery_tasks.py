@@ -65,10 +65,10 @@ def retries(self: Task, root: str) -> None:
     slowly(root, "work")
 
 
-@app.task(autoretry_for=(ValueError,), max_retries=5, retry_backoff=False, default_retry_delay=0.05)
-def sends_and_retries(root: str) -> None:
-    leaf.delay(root, f"child of try {count(root, 'tries')}")
-    if count(root, "ends") < 3:
+@app.task(bind=True, autoretry_for=(ValueError,), max_retries=5, retry_backoff=False, default_retry_delay=0.05)
+def sends_and_retries(self: Task, root: str) -> None:
+    leaf.delay(root, f"child of try {self.request.retries}")
+    if self.request.retries < 2:
         raise ValueError("again")
 
 

@@ -19,7 +19,7 @@ from acker_client import propagate
 from acker_client.integrations.dramatiq import AckerMiddleware, NotTracked
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.brokers.redis import RedisBroker
-from dramatiq.middleware import AgeLimit, AsyncIO, GroupCallbacks, Middleware
+from dramatiq.middleware import AgeLimit, AsyncIO, CurrentMessage, GroupCallbacks, Middleware
 from dramatiq.rate_limits.backends import RedisBackend
 
 from tests.queues import marks
@@ -54,6 +54,7 @@ def make_broker() -> Any:
     broker.add_middleware(Deadly(), after=AckerMiddleware)
     broker.add_middleware(GroupCallbacks(RedisBackend(url=marks._MARKS)))
     broker.add_middleware(AsyncIO())
+    broker.add_middleware(CurrentMessage())
     dramatiq.set_broker(broker)
     return broker
 
@@ -90,8 +91,10 @@ def retries(root: str) -> None:
 
 @actor(max_retries=5)
 def sends_and_retries(root: str) -> None:
-    leaf.send(root, f"child of try {count(root, 'tries')}")
-    if count(root, "ends") < 3:
+    message = CurrentMessage.get_current_message()
+    tries = message.options.get("retries", 0) if message else 0
+    leaf.send(root, f"child of try {tries}")
+    if tries < 2:
         raise ValueError("again")
 
 

@@ -86,11 +86,11 @@ def test_a_key_of_the_caller_counts_instead_of_the_arguments(runs, value):
     assert run_once(runs, value, call("report", 13.5)) != edges
 
 
-def test_an_id_that_the_message_names_counts_instead_of_the_arguments(runs, value):
-    given = frozenset(["next"])
-    edges = run_once(runs, value, call("line", 1, task_id="next"), given_ids=given)
-    assert run_once(runs, value, call("line", 2, task_id="next"), given_ids=given) == edges
-    assert run_once(runs, value, call("line", 2, task_id="next")) != edges
+def test_what_the_message_names_has_the_same_edge_with_another_result_and_another_id(runs, value):
+    edges = run_once(runs, value, call("line", 1, task_id="next"), given_ids=frozenset(["next"]))
+    again = call("line", 2, task_id="drawn anew")
+    assert run_once(runs, value, again, given_ids=frozenset(["drawn anew"])) == edges
+    assert run_once(runs, value, again) != edges
 
 
 def test_the_digest_ignores_the_order_of_keywords_and_whether_a_sequence_is_a_list():

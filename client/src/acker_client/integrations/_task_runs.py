@@ -47,7 +47,7 @@ class Call:
 class Run:
     """One run of a task whose message has anchors.
 
-    ``given_ids`` are ids of tasks that the message itself names, such as the next one of a chain: the same in each run.
+    ``given_ids`` are ids of tasks that the message itself names, such as the next one of a chain.
     ``anchored_ids`` are those that it names with their anchors, such as the callback of a group.
 
     ``was_continued`` says that another message carries the task on, ``is_left_open`` that it does so with this run's
@@ -68,7 +68,8 @@ class Run:
         """Anchor a task to this run. Raises `UsageError` once the run's own edge was given on.
 
         Its key is its task's name, a digest of its arguments and the number of equal calls by this run before it: the
-        same in a run that makes its calls in another order. An id that the run's message names is a key by itself.
+        same in a run that makes its calls in another order. What the run's message names comes in the message's order,
+        and has results of this run among its arguments: there the digest is left out.
         """
         if self.is_left_open:
             raise UsageError(
@@ -95,9 +96,9 @@ class Run:
             self._calls[f"key:{call.key}"] += 1
             return f"key:{call.key}"
         if call.task_id in self.given_ids:
-            self._calls["id"] += 1
-            return f"id:{call.task_id}"
-        kind = f"{call.task}:{digest(call.args, call.kwargs)}"
+            kind = f"next:{call.task}"  # not its id: a parent that runs again draws another one
+        else:
+            kind = f"{call.task}:{digest(call.args, call.kwargs)}"
         self._calls[kind] += 1
         return f"{kind}#{self._calls[kind]}"
 

@@ -34,7 +34,7 @@ class Spout:
         message_timeout: float | None = None,
         progress_timeout: float | None = None,
     ) -> Iterator[Root]:
-        """Emit a root: anchor one child per consumer in the block; its init is sent when the block ends.
+        """Emit a root, current in the block: anchor one child per consumer there; its init is sent when it ends.
 
         ``message_id`` is the spout's own id of the message; without one nothing is tracked. Timeouts are in seconds,
         None for the topology's; a progress timeout of 0 is none.
