@@ -7,10 +7,10 @@ DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-kafka coverage mutations \
+.PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-kafka test-queues coverage mutations \
         contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
-APART := faults spark deploy image cluster pipelines generated dist bench both_ways integrations kafka   # folders of tests/ with a target of their own
+APART := faults spark deploy image cluster pipelines generated dist bench both_ways integrations kafka queues   # folders of tests/ with a target of their own
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood
 
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
+
+test-queues: $(VENV)/.dev ## Run Celery and Dramatiq on RabbitMQ and Redis, with workers that die (under 20 minutes)
+	$(BIN)/python -m pytest tests/queues --timeout 600
 
 test-both-ways: $(VENV)/.dev ## Hold the fast path and FastAPI alone equal: random requests, and the integration tests without the fast path
 	$(BIN)/python -m pytest tests/both_ways

@@ -77,6 +77,22 @@ async def test_tasks_side_by_side_have_their_own_current_tuple(async_acker, head
     assert current() is None
 
 
+def test_a_root_is_current_in_its_emit_block_and_only_there(acker):
+    with acker.receive({}, component="outer") as outer:
+        with acker.shared_spout("orders").emit("42") as root:
+            assert current() is root
+        with pytest.raises(ZeroDivisionError), acker.shared_spout("orders").emit("43"):
+            raise ZeroDivisionError
+        assert current() is outer
+
+
+@pytest.mark.anyio
+async def test_a_root_of_an_async_spout_is_current_in_its_emit_block_too(async_acker):
+    async with async_acker.shared_spout("orders").emit("42") as root:
+        assert current() is root
+    assert current() is None
+
+
 def test_inject_anchors_a_child_to_what_is_current_and_extract_reads_it(acker, service, headers):
     outgoing: dict[str, str] = {"content-type": "text/plain"}
     with acker.receive(headers, component="split") as tup:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from acker_protocol.operations import REFUSED, Init
 
+from acker_client import propagate
 from acker_client._core.batch import open_batch
 from acker_client._core.fast_path import FastPath
 from acker_client._core.mailbox import MailboxReader, ReadOptions
@@ -93,9 +94,10 @@ class Spouts:
 
     @contextmanager
     def root_scope(self, task: SpoutTask, root: Root) -> "Iterator[Root]":
-        """Keep a root open for its emit block; an exception there frees its slot."""
+        """Keep a root open and current for its emit block; an exception there frees its slot."""
         try:
-            yield root
+            with propagate.use(root):
+                yield root
         except BaseException:
             task.release()
             raise

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from acker_client._core.mailbox import log_unreleased, read_options
 from acker_client._core.replay import Exhausted, ReplayMessage, ReplayPolicy, ReplayQueue, log_exhausted
 from acker_client.completions import Completion, Handler, dispatch
+from acker_client.propagate import enter, leave
 from acker_client.root import Root, emit_options
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Spout:
         message_timeout: float | None = None,
         progress_timeout: float | None = None,
     ) -> "EmitBlock":
-        """Emit a root: anchor one child per consumer in the block; its init is sent when the block ends.
+        """Emit a root, current in the block: anchor one child per consumer there; its init is sent when it ends.
 
         ``message_id`` is the spout's own id of the message; without one nothing is tracked. Timeouts are in seconds,
         None for the topology's; a progress timeout of 0 is none.
@@ -143,7 +144,7 @@ class Spout:
 class EmitBlock:
     """The block in which a root is emitted; see `Spout.emit`. It is no generator, since those cost more."""
 
-    __slots__ = ("_driver", "_options", "_root", "_spouts", "_task")
+    __slots__ = ("_around", "_driver", "_options", "_root", "_spouts", "_task")
 
     def __init__(self, *, task: "SpoutTask", spouts: "Spouts", driver: "Driver", options: "EmitOptions") -> None:
         self._task, self._spouts, self._driver, self._options = task, spouts, driver, options
@@ -152,10 +153,11 @@ class EmitBlock:
         root = self._spouts.start_quickly(self._task, self._options)
         if root is None:
             root = self._driver.run(self._spouts.start_root(self._task, self._options))
-        self._root = root
+        self._root, self._around = root, enter(root)
         return root
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: "TracebackType | None") -> None:
+        leave(self._around)
         self._root.close()
         if error is not None:
             self._task.release()

@@ -1,0 +1,284 @@
+"""The runs of tasks, whatever queue runs them: the edges of what they publish, and the operation that ends each."""
+
+import json
+import logging
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from acker_protocol.routes import ANCHORS
+
+from acker_client import propagate
+from acker_client.errors import AckerError, OperationsLost, UsageError
+
+if TYPE_CHECKING:
+    from acker_client.admin import Topology
+    from acker_client.sync.client import Acker
+    from acker_client.tuple import Tuple
+
+NAME = "acker_anchors"
+"""The name under which a queue's message carries the value of the anchors header."""
+KEY = "acker_key"
+"""The name of the option by which a caller gives a child its key."""
+DIGEST_CHARACTERS = 16
+
+_log = logging.getLogger("acker_client")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A task that is published: ``task_id`` is its message's, ``delay`` the seconds it waits, ``key`` its caller's."""
+
+    task: str
+    task_id: str
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any]
+    delay: float = 0.0
+    key: str | None = None
+
+
+class Run:
+    """One run of a task whose message has anchors.
+
+    ``given_ids`` are ids of tasks that the message itself names, such as the next one of a chain.
+    ``anchored_ids`` are those that it names with their anchors, such as the callback of a group.
+
+    ``was_continued`` says that another message carries the task on, ``is_left_open`` that it does so with this run's
+    own edge, which this run must not ack then.
+    """
+
+    __slots__ = ("_calls", "anchored_ids", "given_ids", "is_left_open", "task_id", "tup", "value", "was_continued")
+
+    def __init__(
+        self, tup: "Tuple", *, task_id: str, value: str, given_ids: frozenset[str], anchored_ids: frozenset[str]
+    ) -> None:
+        self.tup, self.task_id, self.value = tup, task_id, value
+        self.given_ids, self.anchored_ids = given_ids, anchored_ids
+        self.was_continued = self.is_left_open = False
+        self._calls: Counter[str] = Counter()
+
+    def anchor_child(self, call: Call) -> str:
+        """Anchor a task to this run. Raises `UsageError` once the run's own edge was given on.
+
+        Its key is its task's name, a digest of its arguments and the number of equal calls by this run before it: the
+        same in a run that makes its calls in another order. What the run's message names comes in the message's order,
+        and has results of this run among its arguments: there the digest is left out.
+        """
+        if self.is_left_open:
+            raise UsageError(
+                f"{call.task} is published after another message got the edge of {self.tup}: no ack would name its "
+                "edge; publish it before the retry or the replacement"
+            )
+        return self.tup.headers(key=self._key(call))[ANCHORS]
+
+    def anchor_continuation(self, *, publishes_more: bool = False) -> str:
+        """Anchor the message that carries this run's task on: a retry or a replacement, under the same task id.
+
+        It gets this run's own edge, and this run does not ack. Where the run has children, or may still publish some,
+        it is a child instead: the ack of this run alone names their edges.
+        """
+        self.was_continued = True
+        if self._calls or publishes_more:
+            self._calls["retry"] += 1
+            return self.tup.headers(key=f"retry#{self._calls['retry']}")[ANCHORS]
+        self.is_left_open = True
+        return self.value
+
+    def _key(self, call: Call) -> str:
+        if call.key is not None:
+            self._calls[f"key:{call.key}"] += 1
+            return f"key:{call.key}"
+        if call.task_id in self.given_ids:
+            kind = f"next:{call.task}"  # not its id: a parent that runs again draws another one
+        else:
+            kind = f"{call.task}:{digest(call.args, call.kwargs)}"
+        self._calls[kind] += 1
+        return f"{kind}#{self._calls[kind]}"
+
+
+class TaskRuns:
+    """The runs of this process, one at a time in each thread, task or greenlet.
+
+    ``strict`` refuses to publish where neither a tuple nor a root is current. ``redelivery_s`` gives the seconds after
+    which the queue delivers a message again that was not acked; 0 where it waits for the connection to end.
+    """
+
+    def __init__(
+        self, acker: "Acker", *, flush_before_ack: bool, strict: bool, redelivery_s: Callable[[], float]
+    ) -> None:
+        self.acker, self.flush_before_ack = acker, flush_before_ack
+        self._strict, self._redelivery_s = strict, redelivery_s
+        self._current: ContextVar[Run | None] = ContextVar("acker_task_run", default=None)
+        self._topology: Topology | None = None
+        self._keeper = TimeoutKeeper(self.topology)
+
+    def current(self) -> Run | None:
+        """Give the run whose tuple is current; None where another tuple, a root or nothing is."""
+        run = self._current.get()
+        return run if run is not None and run.tup is propagate.current() else None
+
+    def is_running(self) -> bool:
+        """Whether a tracked task runs here."""
+        return self._current.get() is not None
+
+    def was_continued(self) -> bool:
+        """Whether another message carries the task of this run on."""
+        run = self._current.get()
+        return run is not None and run.was_continued
+
+    def topology(self) -> "Topology":
+        """Give the topology, once it fits the queue. Raises `UsageError` for one whose dedupe window is too short."""
+        if self._topology is None:
+            topology = self.acker.topologies.get(self.acker.topology)
+            check_dedupe_window(topology, redelivery_s=self._redelivery_s(), flush_before_ack=self.flush_before_ack)
+            self._topology = topology
+        return self._topology
+
+    def begin(
+        self,
+        value: str | None,
+        *,
+        component: str,
+        task_id: str,
+        given_ids: frozenset[str] = frozenset(),
+        anchored_ids: frozenset[str] = frozenset(),
+    ) -> None:
+        """Make the tuple of a message current; nothing is, for a message without anchors. Raises `InvalidHeader`."""
+        run = None
+        if value:
+            tup = self.acker.receive({ANCHORS: value}, component=component)
+            run = Run(tup, task_id=task_id, value=value, given_ids=given_ids, anchored_ids=anchored_ids)
+        self._current.set(run)
+        propagate.enter(None if run is None else run.tup)
+
+    def end(self, *, failed: str | None = None, left_open: bool = False) -> bool:
+        """Ack the tuple of this run, or fail it for a reason; False if there is none.
+
+        Nothing is sent where its task goes on in another message, or ``left_open``: the queue delivers it again.
+        """
+        run = self._current.get()
+        self._current.set(None)
+        propagate.leave(None)
+        if run is None:
+            return False
+        if not (left_open or run.is_left_open or run.tup.closed):
+            _once_more(run.tup.ack if failed is None else partial(run.tup.fail, failed))
+        return True
+
+    def fail(self, value: str, *, component: str, reason: str) -> None:
+        """Fail the tuple of a message that no run will end."""
+        _once_more(partial(self.acker.receive({ANCHORS: value}, component=component).fail, reason))
+
+    def flush(self) -> None:
+        """Deliver the acks before the queue forgets the message: a death in between would leave its edge open.
+
+        What is lost is logged; its roots time out.
+        """
+        try:
+            self.acker.flush()
+        except AckerError:
+            _log.exception("acks were lost: their roots time out")
+
+    def anchor(self, call: Call) -> str | None:
+        """Anchor a published task to what is current; None where nothing is tracked. Raises `UsageError`."""
+        parent = propagate.current()
+        if parent is None:
+            if self._strict:
+                raise UsageError(f"{call.task} is published where neither a tuple nor a root is current (strict=True)")
+            return None
+        self.topology()
+        run = self.current()
+        value = parent.headers(call.key).get(ANCHORS) if run is None else run.anchor_child(call)
+        self._reset_for(run, call)
+        return value
+
+    def continue_run(self, run: Run, call: Call, *, publishes_more: bool = False) -> str:
+        """Anchor the message that carries a run's task on."""
+        value = run.anchor_continuation(publishes_more=publishes_more)
+        self._reset_for(run, call)
+        return value
+
+    def keep_alive(self, value: str, *, component: str, until: float) -> None:
+        """Reset the timeout of a message's roots while this process holds it until a Unix time."""
+        if until - time.time() > self._keeper.interval_s():
+            self._keeper.keep(self.acker.receive({ANCHORS: value}, component=component), until=until)
+
+    def _reset_for(self, run: Run | None, call: Call) -> None:
+        if run is not None and call.delay > self._keeper.interval_s():
+            run.tup.reset_timeout()
+
+
+class TimeoutKeeper:
+    """Resets the timeouts of messages that wait in this process for longer than a part of the message timeout."""
+
+    def __init__(self, topology: "Callable[[], Topology]") -> None:
+        self._read_topology = topology
+        self._lock = threading.Lock()
+        self._waiting: dict[Tuple, float] = {}  # until when, in Unix seconds
+        self._thread: threading.Thread | None = None
+
+    def interval_s(self) -> float:
+        """Give the seconds between two resets: a third of the message timeout."""
+        return self._read_topology().message_timeout / 3
+
+    def keep(self, tup: "Tuple", *, until: float) -> None:
+        """Reset the timeout of a tuple's roots from now until a Unix time."""
+        with self._lock:
+            self._waiting[tup] = until
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="acker-timeouts", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while waiting := self._due():
+            for tup in waiting:
+                try:
+                    tup.reset_timeout()
+                except AckerError as error:
+                    _log.warning("the timeout of %s was not reset: %s", tup, error)
+            time.sleep(self.interval_s())
+
+    def _due(self) -> "list[Tuple]":
+        with self._lock:
+            now = time.time()
+            self._waiting = {tup: until for tup, until in self._waiting.items() if until > now}
+            if not self._waiting:
+                self._thread = None
+            return list(self._waiting)
+
+
+def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Digest arguments; what JSON does not know counts by its ``repr``, so it may differ in each run."""
+    text = json.dumps([list(args), dict(kwargs)], sort_keys=True, default=repr, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def check_dedupe_window(topology: "Topology", *, redelivery_s: float, flush_before_ack: bool) -> None:
+    """Raise `UsageError` if a redelivery may come when the acked edge is forgotten."""
+    if topology.dedupe_window == 0 and not flush_before_ack:
+        warnings.warn(
+            f"topology {topology.name!r} has no dedupe window: a tree whose task is delivered again times out",
+            stacklevel=2,
+        )
+    elif topology.dedupe_window == 0 or topology.dedupe_window <= redelivery_s:
+        raise UsageError(
+            f"topology {topology.name!r} has a dedupe window of {topology.dedupe_window:g} s, and the queue delivers "
+            f"messages again after up to {redelivery_s:g} s: make the window longer, "
+            f"topologies.create({topology.name!r}, dedupe_window=…)"
+        )
+
+
+def _once_more(operation: Callable[[], Any]) -> None:
+    """Call an operation; again if it did nothing but raise what earlier acks came to."""
+    try:
+        operation()
+    except OperationsLost:
+        _log.exception("acks were lost: their roots time out")
+        operation()

@@ -1,0 +1,244 @@
+"""Makes Celery's tasks tuples: all that grows out of a root is one tree. In what publishes and in what works::
+
+    track(app, acker)
+
+    with spout.emit(message_id="42"):
+        resize.delay("a.png")  # and whatever it publishes, retries, chains, groups and chords
+
+Needs ``acker-client[celery]``.
+"""
+
+import inspect
+import re
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from celery import Task, signals, states
+from celery.utils import uuid
+
+from acker_client import propagate
+from acker_client.errors import AckerError, UsageError
+from acker_client.integrations._task_runs import KEY, NAME, Call, TaskRuns
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+    from acker_client.sync.client import Acker
+
+__all__ = ["track"]
+
+UNLOCK = "celery.chord_unlock"
+VISIBILITY_TIMEOUTS = {"redis": 3_600.0, "rediss": 3_600.0, "sentinel": 3_600.0, "sqs": 1_800.0}
+"""Seconds after which kombu's transports deliver again what was not acked, if nothing else is configured."""
+
+Json = Any
+
+
+def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, strict: bool = False) -> None:
+    """Anchor the tasks that an application publishes, and ack or fail the tuples of those that it has run.
+
+    A task that is delivered again has the same edge, and so have the tasks that it publishes: each is known by its
+    name, its arguments and the number of equal ones before it. For calls whose arguments differ between runs give a
+    key: ``report.apply_async([now()], headers={"acker_key": "report"})``.
+
+    With ``flush_before_ack`` the ack of a task with ``acks_late`` is delivered before the queue forgets it, and the
+    topology needs a dedupe window, longer than the broker's visibility timeout; else a worker does not start and
+    nothing is published. Without, acks linger, and a tree whose worker dies times out. ``strict`` refuses to publish
+    where neither a tuple nor a root is current, as in a thread that a task has started.
+
+    Call it once for an application. Publishing raises `UsageError` for what cannot be anchored.
+    """
+    if isinstance(getattr(app.send_task, "__self__", None), _Tracker):
+        raise UsageError("the application is tracked already")
+    tracker = _Tracker(app, acker, flush_before_ack=flush_before_ack, strict=strict)
+    app.send_task = tracker.send_task  # signals cannot refuse: Celery logs what their receivers raise
+    signals.task_prerun.connect(tracker.begin, weak=False)
+    signals.task_postrun.connect(tracker.end, weak=False)
+    signals.task_failure.connect(tracker.fail_lost, weak=False)
+    signals.task_revoked.connect(tracker.fail_revoked, weak=False)
+    signals.task_received.connect(tracker.keep_alive, weak=False)
+    signals.worker_init.connect(tracker.check_topology, weak=False)
+    for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
+        ending.connect(tracker.flush, weak=False)
+
+
+class _Tracker:
+    """The tracking of one application."""
+
+    def __init__(self, app: "Celery", acker: "Acker", *, flush_before_ack: bool, strict: bool) -> None:
+        self._app, self._send = app, app.send_task
+        self._positions = list(inspect.signature(app.send_task).parameters)[3:]
+        self._runs = TaskRuns(
+            acker,
+            flush_before_ack=flush_before_ack,
+            strict=strict,
+            redelivery_s=lambda: visibility_timeout_s(app.conf),
+        )
+        self._bodies: ContextVar[tuple[object, dict[str, str | None]]] = ContextVar("acker_bodies")
+
+    def send_task(self, name: str, args: Any = None, kwargs: Any = None, *positional: Any, **options: Any) -> Any:
+        """Publish a task, with its anchors in its headers."""
+        options |= dict(zip(self._positions, positional, strict=False))
+        options["task_id"] = options.get("task_id") or uuid()
+        headers = dict(options.get("headers") or {})
+        value = self._anchor(_call(name, args, kwargs, options, key=headers.pop(KEY, None)), headers.pop(NAME, None))
+        if value:
+            options["headers"] = headers | {NAME: value}
+            if propagate.current() is not None:
+                args = self._anchor_bodies(name, args, options)
+        elif options.get("headers"):
+            options["headers"] = headers
+        return self._send(name, args, kwargs, **options)
+
+    def begin(self, task_id: str = "", task: Any = None, **_: Any) -> None:
+        """Make the tuple of a task current."""
+        request = task.request
+        if task.app is not self._app or request.is_eager:
+            return
+        unlocked = request.args[1] if task.name == UNLOCK else None
+        self._runs.begin(
+            request.get(NAME),
+            component=_component(task.name),
+            task_id=task_id,
+            given_ids=frozenset(_ids([request.chain, request.callbacks], anchored=False)),
+            anchored_ids=frozenset(_ids([request.chord, unlocked], anchored=True)),
+        )
+
+    def end(self, task: Any = None, state: str | None = None, retval: Any = None, **_: Any) -> None:
+        """Ack the tuple of a task, or fail it; without a state its process ends."""
+        if task.app is not self._app or task.request.is_eager:
+            return
+        failed, left_open = None, state is None
+        if state == states.REJECTED and getattr(retval, "requeue", False):
+            left_open = True
+        elif state in (states.FAILURE, states.REJECTED) or (state == states.RETRY and not self._runs.was_continued()):
+            failed = str(retval) or type(retval).__name__
+        if self._runs.end(failed=failed, left_open=left_open) and self._runs.flush_before_ack and task.acks_late:
+            self._runs.flush()
+
+    def fail_lost(self, sender: Any = None, task_id: str = "", exception: Any = None, **_: Any) -> None:
+        """Fail the tuple of a task whose process has died, and which is not delivered again."""
+        request = sender.request
+        if sender.app is self._app and request.id == task_id and not self._runs.is_running():
+            self._fail(request, sender.name, str(exception) or type(exception).__name__)
+
+    def fail_revoked(self, sender: Any = None, request: Any = None, expired: bool = False, **_: Any) -> None:  # noqa: FBT001, FBT002
+        """Fail the tuple of a task that was revoked, terminated or has expired."""
+        if sender.app is self._app:
+            self._fail(request, sender.name, "expired" if expired else "revoked")
+
+    def keep_alive(self, request: Any = None, **_: Any) -> None:
+        """Keep the roots of a task alive that waits in this worker."""
+        value = request.request_dict.get(NAME)
+        if value and request.eta and request.app is self._app:
+            self._runs.keep_alive(value, component=_component(request.task_name), until=request.eta.timestamp())
+
+    def check_topology(self, **_: Any) -> None:
+        """Refuse to start with a topology that does not fit."""
+        try:
+            self._runs.topology()
+        except AckerError as error:
+            raise SystemExit(str(error)) from error
+
+    def flush(self, **_: Any) -> None:
+        """Deliver the last acks of a process."""
+        self._runs.flush()
+
+    def _fail(self, request: Any, task: str, reason: str) -> None:
+        if value := request.get(NAME):
+            self._runs.fail(value, component=_component(task), reason=reason)
+
+    def _anchor(self, call: Call, carried: str | None) -> str | None:
+        """Give the value that a task carries; None where it is not tracked."""
+        if carried and propagate.current() is None:
+            return carried
+        run = self._runs.current()
+        if run is not None and call.task_id == run.task_id:
+            return self._runs.continue_run(run, call, publishes_more=self._publishes_on_retry(call.task))
+        if run is not None and carried and call.task_id in run.anchored_ids:
+            return carried  # the body of a chord
+        return self._runs.anchor(call)
+
+    def _publishes_on_retry(self, task: str) -> bool:
+        return type(self._app.tasks[task]).on_retry is not Task.on_retry if task in self._app.tasks else False
+
+    def _anchor_bodies(self, name: str, args: Any, options: dict[str, Any]) -> Any:
+        """Anchor the bodies of chords that a task's message names to what publishes the chord; give its arguments.
+
+        Not to the task of the header that comes last: delivered again it would not publish the body, and so not name
+        its edge.
+        """
+        parent = propagate.current()
+        if self._bodies.get((None, {}))[0] is not parent:
+            self._bodies.set((parent, {}))
+        options |= self._with_bodies(
+            {option: options[option] for option in ("chord", "chain", "link") if option in options}
+        )
+        if name == UNLOCK:
+            return (args[0], self._with_body(args[1]), *args[2:])
+        return args
+
+    def _with_bodies(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Copy options of a signature, with anchors for the bodies in them."""
+        found: dict[str, Any] = dict(options)
+        if found.get("chord"):
+            found["chord"] = self._with_body(found["chord"])
+        for option in ("chain", "link"):
+            if isinstance(found.get(option), list | tuple):
+                found[option] = [self._copied(signature) for signature in found[option]]
+            elif isinstance(found.get(option), dict):
+                found[option] = self._copied(found[option])
+        return found
+
+    def _copied(self, signature: Any) -> Any:
+        if not isinstance(signature, dict) or not signature.get("options"):
+            return signature
+        return dict(signature) | {"options": self._with_bodies(signature["options"])}
+
+    def _with_body(self, body: Any) -> Any:
+        """Copy the signature of a body, with its anchors; a body that is a group or a chain has none of its own."""
+        copied = self._copied(body)
+        options = copied.get("options") or {}
+        headers, task_id = options.get("headers") or {}, options.get("task_id")
+        if NAME in headers or not task_id or copied.get("subtask_type"):
+            return copied
+        values = self._bodies.get()[1]
+        if task_id not in values:
+            call = _call(copied["task"], copied["args"], copied["kwargs"], options, key=headers.get(KEY))
+            values[task_id] = self._runs.anchor(call)
+        return copied | {"options": options | {"headers": headers | {NAME: values[task_id]}}}
+
+
+def visibility_timeout_s(conf: Any) -> float:
+    """Give the seconds after which the broker delivers a task again; 0 for one that waits for the connection's end."""
+    configured = (conf.broker_transport_options or {}).get("visibility_timeout")
+    if configured is not None:
+        return float(configured)
+    url = conf.broker_read_url or conf.broker_url or ""
+    scheme = str(url if isinstance(url, str) else url[0]).partition("://")[0]
+    return VISIBILITY_TIMEOUTS.get(scheme, 0.0)
+
+
+def _call(name: str, args: Any, kwargs: Any, options: dict[str, Any], *, key: str | None) -> Call:
+    delay, eta = options.get("countdown") or 0.0, options.get("eta")
+    if isinstance(eta, datetime):
+        delay = (eta - datetime.now(UTC if eta.tzinfo else None)).total_seconds()
+    return Call(task=name, task_id=options["task_id"], args=args or (), kwargs=kwargs or {}, delay=delay, key=key)
+
+
+def _component(task: str) -> str:
+    """Make a task's name one of a component."""
+    return re.sub("[^A-Za-z0-9._-]", "-", task).lstrip("._-")[:128]
+
+
+def _ids(value: Json, *, anchored: bool) -> list[str]:
+    """List the task ids in signatures; ``anchored``: of those with anchors."""
+    if isinstance(value, list | tuple):
+        return [task_id for each in value for task_id in _ids(each, anchored=anchored)]
+    if not isinstance(value, dict):
+        return []
+    found = [task_id for name, each in value.items() if name != "args" for task_id in _ids(each, anchored=anchored)]
+    if "task_id" in value and (not anchored or NAME in (value.get("headers") or {})):
+        found.append(value["task_id"])
+    return found

@@ -1,0 +1,177 @@
+"""Tests that what grows out of a root through Celery is one tree: the rows of docs/celery.md."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.queues.conftest import SHORT_TIMEOUT_S, SOME_TIMEOUT_S, Services
+from tests.queues.harness import Lab, Worker, working
+
+POOLS = ("prefork", "threads", "gevent")
+KINDS = [(broker, pool) for pool in POOLS for broker in ("redis", "rabbitmq")]
+MODULE = "tests.queues.celery_tasks"
+QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING")
+SCENARIOS = (
+    *("fan", "retries", "sends_and_retries", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
+    *("equal_calls", "chord", "chord_of_the_root", "nested_chord", "growing_chord", "group", "chain", "link"),
+    *("requeues", "rejects", "expires", "publishes_untracked"),
+    # those that kill the worker come last: each death stops whatever runs beside it
+    *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
+    *("deadly_chord", "deadly_chain"),
+)
+
+
+@pytest.fixture(scope="module", params=KINDS, ids="-".join)
+def lab(request: pytest.FixtureRequest, services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A worker of a kind, with a topology of its own, that works on all scenarios at once."""
+    broker, pool = request.param
+    with running(services.lab(broker), pool, tmp_path_factory.mktemp("worker")) as lab:
+        lab.emit(MODULE, SCENARIOS)
+        yield lab
+
+
+def running(lab: Lab, pool: str, folder: Path) -> AbstractContextManager[Lab]:
+    options = ["--pool", pool, "--concurrency", "4", *QUIET]
+    command = ["-m", "celery", "--app", MODULE, "worker", *options]
+    return working(Worker(command, environment=lab.environment(), log=folder / "log"), lab)
+
+
+def test_a_tree_that_grows_while_it_runs_is_acked_when_its_last_task_is_done(lab):
+    ended = lab.ended("fan")
+    assert ended.outcome == "acked"
+    assert ended.done["leaves"] >= 16
+
+
+def test_a_retried_task_is_acked_when_its_last_try_has_succeeded(lab):
+    ended = lab.ended("retries")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"work"})
+
+
+def test_children_of_each_try_belong_to_the_tree(lab):
+    ended = lab.ended("sends_and_retries")
+    assert ended.outcome == "acked"
+    assert set(ended.done) >= {f"child of try {number}" for number in range(3)}
+
+
+def test_a_task_that_fails_for_good_fails_the_tree_after_its_retries(lab):
+    ended = lab.ended("fails")
+    assert (ended.outcome, ended.reason) == ("failed", "for good")
+    assert lab.runs("fails")["tries"] >= 2
+
+
+@pytest.mark.parametrize("scenario", ["dies", "dies_at_its_end", "dies_after_its_ack", "delivers_twice"])
+def test_a_worker_killed_costs_nothing_but_time(lab, scenario):
+    ended = lab.ended(scenario)
+    assert (ended.outcome, set(ended.done)) == ("acked", {"child"})
+
+
+def test_a_run_that_makes_its_calls_in_another_order_leaves_none_out(lab):
+    ended = lab.ended("dies_and_reorders")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"A", "B"})
+
+
+def test_a_call_whose_arguments_differ_between_runs_is_known_by_its_key(lab):
+    assert lab.ended("differs_between_runs").outcome == "acked"
+
+
+def test_equal_calls_are_children_each(lab):
+    ended = lab.ended("equal_calls")
+    assert ended.outcome == "acked"
+    assert ended.done["equal"] >= 3
+
+
+@pytest.mark.parametrize("scenario", ["chord", "chord_of_the_root"])
+def test_the_body_of_a_chord_belongs_to_the_tree(lab, scenario):
+    ended = lab.ended(scenario)
+    assert (ended.outcome, set(ended.done)) == ("acked", {"value 0", "value 1", "value 2", "body"})
+
+
+def test_the_body_is_waited_for_though_the_last_of_its_header_dies_when_it_has_published_it(lab):
+    ended = lab.ended("deadly_chord")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"child", "body"})
+
+
+def test_chords_within_chords_have_one_body_each(lab):
+    ended = lab.ended("nested_chord")
+    assert ended.outcome == "acked"
+    assert set(ended.done) == {"total", "body", *(f"value {number}" for number in range(1, 6))}
+
+
+def test_a_chord_that_grows_is_one_tree(lab):
+    ended = lab.ended("growing_chord")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"value 1", "value 9", "body"})
+
+
+@pytest.mark.parametrize("scenario", ["chain", "link"])
+def test_what_follows_a_task_belongs_to_the_tree(lab, scenario):
+    ended = lab.ended(scenario)
+    assert (ended.outcome, set(ended.done)) == ("acked", {"value 1", "line 1"})
+
+
+def test_a_chain_whose_step_runs_again_with_another_result_is_one_tree(lab):
+    ended = lab.ended("deadly_chain")
+    assert ended.outcome == "acked"
+    assert set(ended.done) & {"line 1", "line 2"}
+
+
+def test_a_group_is_one_tree(lab):
+    ended = lab.ended("group")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"0", "1", "2"})
+
+
+@pytest.mark.parametrize(
+    ("scenario", "done"),
+    [
+        ("replaces", {"replacement"}),
+        ("sends_and_replaces", {"child", "replacement"}),
+        ("replaces_by_group", {"0", "1", "2"}),
+    ],
+)
+def test_a_replaced_task_is_acked_when_its_replacement_is_done(lab, scenario, done):
+    ended = lab.ended(scenario)
+    assert (ended.outcome, set(ended.done)) == ("acked", done)
+
+
+def test_a_task_that_is_rejected_and_requeued_runs_again(lab):
+    ended = lab.ended("requeues")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"work"})
+
+
+def test_a_task_that_is_rejected_for_good_fails_the_tree(lab):
+    ended = lab.ended("rejects")
+    assert ended.outcome == "failed"
+    assert "never" in ended.reason
+
+
+def test_a_task_that_expires_fails_the_tree(lab):
+    ended = lab.ended("expires")
+    assert (ended.outcome, ended.reason, ended.done) == ("failed", "expired", {})
+
+
+def test_strict_refuses_to_publish_in_a_thread_that_a_task_has_started(lab):
+    ended = lab.ended("publishes_untracked")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"refused"})
+
+
+def test_a_task_that_is_lost_with_its_process_fails_the_tree(services, tmp_path):
+    with running(services.lab("redis"), "prefork", tmp_path) as lab:
+        lab.emit(MODULE, ["is_lost"])
+        ended = lab.ended("is_lost")
+        assert ended.outcome == "failed"
+        assert "Worker exited prematurely" in ended.reason
+
+
+def test_a_process_that_dies_between_its_result_and_its_ack_is_not_replaced_and_the_tree_times_out(services, tmp_path):
+    with running(services.lab("redis", message_timeout=SOME_TIMEOUT_S), "prefork", tmp_path) as lab:
+        lab.emit(MODULE, ["stores_its_result_and_dies_at_its_end"])
+        assert lab.ended("stores_its_result_and_dies_at_its_end").outcome == "timed_out"
+
+
+@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+def test_a_countdown_longer_than_the_message_timeout_is_waited_for(broker, services, tmp_path):
+    with running(services.lab(broker, message_timeout=SHORT_TIMEOUT_S), "threads", tmp_path) as lab:
+        lab.emit(MODULE, ["waits"])
+        ended = lab.ended("waits")
+        assert (ended.outcome, set(ended.done)) == ("acked", {"work"})

@@ -1,0 +1,206 @@
+"""Tests the tracking of Celery's tasks, with a worker, a broker and an acker in this process."""
+
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from acker_client import UsageError, propagate
+from acker_client.integrations.celery import track, visibility_timeout_s
+from acker_client.testing import MemoryAcker
+from celery import Celery, Task, chain, chord, group, signals
+from celery.contrib.testing.worker import start_worker
+from celery.exceptions import Ignore, Reject
+from celery.utils.dispatch import Signal
+
+from tests.support.waiting import eventually_true
+
+WITHIN_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def memory() -> MemoryAcker:
+    return MemoryAcker(dedupe_window=600)
+
+
+@pytest.fixture(scope="module")
+def tasks(memory: MemoryAcker) -> Iterator[SimpleNamespace]:
+    """The tasks, and a worker that runs one at a time."""
+    app = Celery("tracked", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.update(task_acks_late=True, worker_prefetch_multiplier=1, worker_hijack_root_logger=False)
+    acker = memory.acker()
+    receivers = {name: list(value.receivers or ()) for name, value in _signals()}
+    track(app, acker)
+    tasks = SimpleNamespace(app=app, acker=acker, done=[], tries={})
+    _define(app, tasks)
+    with start_worker(app, pool="solo", perform_ping_check=False, shutdown_timeout=WITHIN_S):
+        yield tasks
+    for name, value in _signals():
+        value.receivers = receivers[name]
+    acker.close()
+
+
+def _signals() -> list[tuple[str, Signal]]:
+    return [(name, value) for name, value in vars(signals).items() if isinstance(value, Signal)]
+
+
+def _define(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one after the other
+    @app.task
+    def leaf(work: Any) -> Any:
+        tasks.done.append(work)
+        return work
+
+    @app.task
+    def fan(depth: int) -> None:
+        for _ in range(2 if depth else 0):
+            fan.delay(depth - 1)
+        tasks.done.append(depth)
+
+    @app.task(bind=True, max_retries=3)
+    def retries(self: Task, name: str, *, sends: bool = False) -> None:
+        tasks.tries[name] = tasks.tries.get(name, 0) + 1
+        if sends:
+            leaf.delay(f"{name} {tasks.tries[name]}")
+        if tasks.tries[name] < 3:
+            raise self.retry(countdown=0)
+        tasks.done.append(name)
+
+    @app.task
+    def fails() -> None:
+        raise ValueError("for good")
+
+    @app.task
+    def ignores() -> None:
+        raise Ignore
+
+    @app.task
+    def rejects() -> None:
+        raise Reject("never", requeue=False)
+
+    @app.task
+    def body(results: list[Any]) -> None:
+        tasks.done.append(("body", sorted(map(str, results))))
+
+    @app.task(bind=True)
+    def replaces(self: Task, kind: str) -> None:
+        by = leaf.si("replacement")
+        leaf.delay("child")
+        raise self.replace(by if kind == "task" else group(by, leaf.si("another")))
+
+    for task in (leaf, fan, retries, fails, ignores, rejects, body, replaces):
+        setattr(tasks, task.name.rpartition(".")[2], task)
+
+
+@pytest.fixture
+def run(tasks: SimpleNamespace, memory: MemoryAcker, request: pytest.FixtureRequest):
+    """Emit a root, publish in its block, and give its outcome and what was done by then."""
+
+    def emitted(publish):
+        tasks.done.clear()
+        spout = tasks.acker.shared_spout(request.node.name[:100].translate(str.maketrans("[]", "--")).strip("-"))
+        with spout.emit("42"):
+            publish()
+        until = time.monotonic() + WITHIN_S
+        while time.monotonic() < until:
+            for completion in spout.completions(until=0):
+                return str(completion.outcome), list(tasks.done), completion.reason
+            time.sleep(0.01)
+        raise AssertionError(f"no completion; done: {tasks.done}")
+
+    return emitted
+
+
+def test_a_tree_that_grows_while_it_runs_is_one_tree(tasks, run):
+    outcome, done, _ = run(lambda: tasks.fan.delay(3))
+    assert (outcome, len(done)) == ("acked", 15)
+
+
+@pytest.mark.parametrize("sends", [False, True])
+def test_a_retried_task_is_open_until_its_last_try(tasks, run, sends):
+    name = f"retried {sends}"
+    outcome, done, _ = run(lambda: tasks.retries.delay(name, sends=sends))
+    assert (outcome, name in done, len(done)) == ("acked", True, 4 if sends else 1)
+
+
+def test_a_task_that_fails_fails_the_tree(tasks, run):
+    assert run(tasks.fails.delay)[::2] == ("failed", "for good")
+
+
+def test_a_task_that_is_rejected_for_good_fails_the_tree(tasks, run):
+    assert run(tasks.rejects.delay)[0] == "failed"
+
+
+def test_a_task_that_ignores_its_message_is_acked(tasks, run):
+    assert run(tasks.ignores.delay)[0] == "acked"
+
+
+def test_a_chain_is_one_tree(tasks, run):
+    outcome, done, _ = run(lambda: chain(tasks.leaf.s(1), tasks.leaf.si(2), tasks.leaf.si(3)).delay())
+    assert (outcome, done) == ("acked", [1, 2, 3])
+
+
+def test_a_group_and_a_link_are_one_tree(tasks, run):
+    linked = tasks.leaf.signature((2,), link=tasks.leaf.si(3))
+    outcome, done, _ = run(lambda: group(tasks.leaf.s(1), linked).delay())
+    assert (outcome, sorted(done)) == ("acked", [1, 2, 3])
+
+
+def test_the_body_of_a_chord_is_part_of_the_tree(tasks, run):
+    outcome, done, _ = run(lambda: chord([tasks.leaf.s(1), tasks.leaf.s(2)], tasks.body.s()).delay())
+    assert (outcome, done[-1]) == ("acked", ("body", ["1", "2"]))
+
+
+def test_the_body_of_a_chord_is_anchored_to_what_makes_the_chord(tasks, run, memory):
+    before = len(memory.applied)
+    run(lambda: chord([tasks.leaf.s(1), tasks.leaf.s(2)], tasks.body.s()).delay())
+    [init] = [each for each in memory.applied[before:] if type(each).__name__ == "Init"]
+    assert init.outstanding == 3
+
+
+def test_a_chord_within_a_chord_is_one_tree(tasks, run):
+    def publish():
+        inner = chord([tasks.leaf.s(1), tasks.leaf.s(2)], tasks.leaf.si("inner body"))
+        chord([inner, chain(tasks.leaf.si(3), tasks.leaf.si(4)), tasks.leaf.s(5)], tasks.body.s()).delay()
+
+    outcome, done, _ = run(publish)
+    assert outcome == "acked"
+    assert done[-1] == ("body", ["4", "5", "inner body"])
+
+
+@pytest.mark.parametrize(("kind", "more"), [("task", set()), ("group", {"another"})])
+def test_a_replaced_task_is_acked_when_its_replacement_is_done(tasks, run, kind, more):
+    outcome, done, _ = run(lambda: tasks.replaces.delay(kind))
+    assert (outcome, set(done)) == ("acked", {"child", "replacement"} | more)
+
+
+def test_a_task_that_is_published_outside_is_not_tracked(tasks, memory):
+    tasks.done.clear()
+    before = len(memory.writes())
+    tasks.leaf.delay("untracked")
+    eventually_true(lambda: tasks.done, within=WITHIN_S)
+    assert len(memory.writes()) == before
+
+
+def test_strict_refuses_to_publish_where_nothing_is_current(memory):
+    app = Celery("strict", broker="memory://", set_as_current=False)
+    with memory.acker() as acker:
+        track(app, acker, strict=True)
+        with propagate.use(None), pytest.raises(UsageError, match="neither a tuple nor a root is current"):
+            app.send_task("leaf")
+        with pytest.raises(UsageError, match="tracked already"):
+            track(app, acker)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "expected"),
+    [
+        ("redis://127.0.0.1", {}, 3_600.0),
+        ("redis://127.0.0.1", {"visibility_timeout": 5}, 5.0),
+        ("amqp://127.0.0.1", {}, 0.0),
+    ],
+)
+def test_the_visibility_timeout_is_that_of_the_broker(url, options, expected):
+    app = Celery("any", broker=url, set_as_current=False)
+    app.conf.broker_transport_options = options
+    assert visibility_timeout_s(app.conf) == expected

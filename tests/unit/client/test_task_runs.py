@@ -1,0 +1,220 @@
+"""Tests the edges of what a task publishes, and the operation that ends its run."""
+
+import warnings
+
+import pytest
+from acker_client import TupleClosed, UsageError, propagate
+from acker_client.integrations._task_runs import Call, TaskRuns, check_dedupe_window, digest
+from acker_client.testing import MemoryAcker
+from acker_protocol.anchors import parse_anchors
+
+VISIBILITY_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_current():
+    yield
+    propagate.leave(None)
+
+
+@pytest.fixture
+def memory():
+    return MemoryAcker(dedupe_window=600)
+
+
+@pytest.fixture
+def acker(memory):
+    with memory.acker(linger=0) as acker:
+        yield acker
+
+
+@pytest.fixture
+def runs(acker):
+    return task_runs(acker)
+
+
+@pytest.fixture
+def value(acker):
+    """The anchors of a task that is the only child of a root."""
+    with acker.shared_spout("orders").emit("42") as root:
+        return root.anchor().headers()["Acker-Anchors"]
+
+
+def task_runs(acker, *, flush_before_ack=True, strict=False, redelivery_s=VISIBILITY_S):
+    return TaskRuns(acker, flush_before_ack=flush_before_ack, strict=strict, redelivery_s=lambda: redelivery_s)
+
+
+def call(task="leaf", *args, task_id="any", **options):
+    return Call(task=task, task_id=task_id, args=args, kwargs={}, **options)
+
+
+def edge(value):
+    return parse_anchors(value).anchors[0].edge_id
+
+
+def run_once(runs, value, *calls, **begin):
+    """Give the edges of the calls of one run, which is then left open."""
+    runs.begin(value, component="parent", task_id="parent", **begin)
+    edges = [edge(runs.anchor(each)) for each in calls]
+    runs.end(left_open=True)
+    return edges
+
+
+def test_calls_in_another_order_have_the_same_edges(runs, value):
+    a, b = run_once(runs, value, call("leaf", "A"), call("leaf", "B"))
+    assert run_once(runs, value, call("leaf", "B"), call("leaf", "A")) == [b, a]
+
+
+def test_a_call_that_another_run_leaves_out_moves_no_other(runs, value):
+    _, b = run_once(runs, value, call("leaf", "A"), call("leaf", "B"))
+    assert run_once(runs, value, call("leaf", "B")) == [b]
+
+
+def test_equal_calls_have_an_edge_each_and_the_same_in_each_run(runs, value):
+    edges = run_once(runs, value, *[call("leaf", "A")] * 3)
+    assert len(set(edges)) == 3
+    assert run_once(runs, value, *[call("leaf", "A")] * 3) == edges
+
+
+def test_equal_arguments_of_two_tasks_have_an_edge_each(runs, value):
+    assert len(set(run_once(runs, value, call("leaf", "A"), call("other", "A")))) == 2
+
+
+def test_a_key_of_the_caller_counts_instead_of_the_arguments(runs, value):
+    edges = run_once(runs, value, call("report", 12.5, key="report"))
+    assert run_once(runs, value, call("report", 13.5, key="report")) == edges
+    assert run_once(runs, value, call("report", 13.5)) != edges
+
+
+def test_what_the_message_names_has_the_same_edge_with_another_result_and_another_id(runs, value):
+    edges = run_once(runs, value, call("line", 1, task_id="next"), given_ids=frozenset(["next"]))
+    again = call("line", 2, task_id="drawn anew")
+    assert run_once(runs, value, again, given_ids=frozenset(["drawn anew"])) == edges
+    assert run_once(runs, value, again) != edges
+
+
+def test_the_digest_ignores_the_order_of_keywords_and_whether_a_sequence_is_a_list():
+    assert digest((1, [2]), {"a": 1, "b": 2}) == digest([1, (2,)], {"b": 2, "a": 1})
+    assert digest((1,), {}) != digest(("1",), {})
+
+
+def test_a_run_acks_its_edge_with_those_of_its_children(runs, value, memory, acker):
+    runs.begin(value, component="parent", task_id="parent")
+    child = runs.anchor(call("leaf"))
+    runs.end()
+    assert memory.completions("orders") == []
+    runs.begin(child, component="leaf", task_id="leaf")
+    runs.end()
+    assert memory.completions("orders") == ["42"]
+
+
+def test_a_retry_without_children_carries_the_same_edge_and_is_not_acked(runs, value, memory):
+    runs.begin(value, component="parent", task_id="parent")
+    assert runs.continue_run(runs.current(), call("parent")) == value
+    runs.end()
+    assert memory.completions("orders") == []
+    assert memory.writes("ack") == []
+
+
+def test_a_retry_after_children_is_a_child_and_the_run_is_acked_with_all_of_them(runs, value, memory):
+    runs.begin(value, component="parent", task_id="parent")
+    child = runs.anchor(call("leaf"))
+    retry = runs.continue_run(runs.current(), call("parent"))
+    runs.end()
+    assert retry != value
+    for left in (child, retry):
+        assert memory.completions("orders") == []
+        runs.begin(left, component="any", task_id="any")
+        runs.end()
+    assert memory.completions("orders") == ["42"]
+
+
+def test_a_retry_that_more_will_follow_is_a_child(runs, value):
+    runs.begin(value, component="parent", task_id="parent")
+    assert runs.continue_run(runs.current(), call("parent"), publishes_more=True) != value
+    runs.anchor(call("told"))
+    runs.end()
+
+
+def test_a_child_after_a_retry_with_the_same_edge_is_refused(runs, value):
+    runs.begin(value, component="parent", task_id="parent")
+    runs.continue_run(runs.current(), call("parent"))
+    with pytest.raises(UsageError, match="no ack would name its edge; publish it before the retry"):
+        runs.anchor(call("leaf"))
+
+
+def test_a_failed_run_fails_the_tree(runs, value, memory):
+    runs.begin(value, component="parent", task_id="parent")
+    runs.end(failed="broken")
+    assert [body["reason"] for body in memory.bodies("fail")] == ["broken"]
+
+
+def test_a_run_that_is_over_is_no_longer_current(runs, value, acker):
+    runs.begin(value, component="parent", task_id="parent")
+    runs.end()
+    assert runs.current() is None
+    assert runs.anchor(call("leaf")) is None
+
+
+def test_a_message_without_anchors_is_not_tracked_nor_what_it_publishes(runs, memory):
+    runs.begin(None, component="parent", task_id="parent")
+    assert runs.anchor(call("leaf")) is None
+    assert runs.end() is False
+    assert memory.writes() == []
+
+
+def test_a_task_that_is_published_in_an_emit_block_is_a_child_of_the_root(runs, acker, memory):
+    with acker.shared_spout("orders").emit("42"):
+        child = runs.anchor(call("leaf"))
+    assert memory.completions("orders") == []
+    runs.begin(child, component="leaf", task_id="leaf")
+    runs.end()
+    assert memory.completions("orders") == ["42"]
+
+
+def test_strict_refuses_to_publish_where_nothing_is_current(acker):
+    runs = task_runs(acker, strict=True)
+    with pytest.raises(UsageError, match="leaf is published where neither a tuple nor a root is current"):
+        runs.anchor(call("leaf"))
+    with acker.shared_spout("orders").emit():  # not tracked, by choice
+        assert runs.anchor(call("leaf")) is None
+
+
+def test_a_thread_that_outlives_its_run_cannot_publish(runs, value, acker):
+    runs.begin(value, component="parent", task_id="parent")
+    tup = runs.current().tup
+    runs.end()
+    with pytest.raises(TupleClosed):
+        tup.headers()
+
+
+@pytest.mark.parametrize(("window", "redelivery_s"), [(0, 0), (60, 60), (60, 3_600)])
+def test_a_dedupe_window_that_a_redelivery_outlasts_is_refused(window, redelivery_s):
+    with MemoryAcker(dedupe_window=window).acker() as acker:
+        runs = task_runs(acker, redelivery_s=redelivery_s)
+        with pytest.raises(UsageError, match="make the window longer"):
+            runs.topology()
+        with acker.shared_spout("orders").emit("42"), pytest.raises(UsageError, match="make the window longer"):
+            runs.anchor(call("leaf"))
+
+
+def test_no_dedupe_window_is_warned_of_where_acks_are_not_flushed():
+    with MemoryAcker().acker() as acker:
+        with pytest.warns(UserWarning, match="a tree whose task is delivered again times out"):
+            task_runs(acker, flush_before_ack=False).topology()
+        with pytest.raises(UsageError, match="dedupe window of 0 s"):
+            task_runs(acker).topology()
+
+
+def test_a_window_longer_than_the_visibility_timeout_is_taken(acker):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_dedupe_window(acker.topologies.get(acker.topology), redelivery_s=VISIBILITY_S, flush_before_ack=True)
+
+
+def test_a_long_delay_resets_the_timeout_when_it_is_published(runs, value, memory):
+    runs.begin(value, component="parent", task_id="parent")
+    runs.anchor(call("leaf", delay=1.0))
+    assert memory.writes("reset-timeout") == []
+    runs.anchor(call("leaf", delay=11.0))
+    assert len(memory.writes("reset-timeout")) == 1
