@@ -67,7 +67,7 @@ IN_LUA = [
     ("if call.now <= due_ms(root) then return due_ms(root) end", "if call.now < due_ms(root) then return due_ms(root) end"),
     ("return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline", "return root.deadline"),
     ("return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline", "return root.idle_deadline or root.deadline"),
-    ("redis.call('ZADD', call.due_key, scan_at, bucket)", "redis.call('ZADD', call.due_key, scan_at + 1000, bucket)"),
+    ("scored[#scored + 1] = scan_at", "scored[#scored + 1] = scan_at + 1000"),
     ("  count(call, 'dropped')\n", ""),
     ("  redis.call('HDEL', root.key, root.id)\n  remove_long_values(call, root)\n  count(call, 'dropped')", "  count(call, 'dropped')"),
     ("  if pending ~= 0 then call.pending", "  if pending > 0 then call.pending"),
