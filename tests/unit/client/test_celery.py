@@ -28,9 +28,10 @@ def memory() -> MemoryAcker:
 def tasks(memory: MemoryAcker) -> Iterator[SimpleNamespace]:
     """The tasks, and a worker that runs one at a time."""
     app = Celery("tracked", broker="memory://", backend="cache+memory://", set_as_current=False)
-    app.conf.update(task_acks_late=True, worker_prefetch_multiplier=1, worker_hijack_root_logger=False)
+    app.conf.update(task_acks_late=True, worker_prefetch_multiplier=1)
     acker = memory.acker()
     receivers = {name: list(value.receivers or ()) for name, value in _signals()}
+    signals.setup_logging.connect(_keep_logging, weak=False)
     track(app, acker)
     tasks = SimpleNamespace(app=app, acker=acker, done=[], tries={})
     _define(app, tasks)
@@ -39,6 +40,10 @@ def tasks(memory: MemoryAcker) -> Iterator[SimpleNamespace]:
     for name, value in _signals():
         value.receivers = receivers[name]
     acker.close()
+
+
+def _keep_logging(**_: Any) -> None:
+    """Let no worker set the level of the root logger, which is that of other tests too."""
 
 
 def _signals() -> list[tuple[str, Signal]]:
