@@ -193,6 +193,7 @@ IN_FAST_PATH: list[Rule] = [
 
 IN_TRANSITIONS: list[Rule] = [
     ("pairs lie in the slice of now", "math.floor(call.now / call.dedupe_window) % 2 .. set", "'0' .. set", SLICES + "test_an_acked_edge_is_forgotten_though_others_follow"),
+    ("a slice of pairs expires", "    expire_slice(call, key, call.dedupe_window)\n", "", SLICES + "test_an_acked_edge_is_forgotten_though_others_follow"),
 ]
 
 IN_TICK: list[Rule] = [
