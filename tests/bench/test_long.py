@@ -12,7 +12,7 @@ from bench.measure import Series
 from bench.peers import install
 from bench.servers import one
 from bench.sizes import FULL, TINY
-from bench.table import Line, Skipped
+from bench.table import Curve, Line, Skipped
 from bench.trees import Trees
 
 ROOTS = 40_000
@@ -101,7 +101,7 @@ SIZES = (*capacity.FITTED_TO, *capacity.CHECKED_AT, capacity.SIMULATED)
 
 def measured_by(base: float, slope: float) -> dict[str, dict[int, float]]:
     return {
-        name: {at: base + slope * capacity.across(name, at) for at in SIZES}
+        name: {at: base + slope * capacity.tenfolds(at) for at in SIZES}
         for name in (*capacity.OPERATIONS, capacity.SWEEP)
     }
 
@@ -111,12 +111,24 @@ def test_the_formulas_of_the_capacity_are_exact_where_the_costs_are_linear() -> 
     for name, fitted in capacity.fits(measured).items():
         assert (fitted.base, fitted.slope) == (pytest.approx(5.0), pytest.approx(1.5)), name
     assert re.findall(r"(\d\.\d+) µs", capacity.residuals(measured)) == ["0.00"] * 4
-    assert capacity.across("an init", 1_000_000) == 2.0
+    assert capacity.tenfolds(1_000_000) == 2.0
 
 
-def test_forgetting_takes_a_scan_for_each_root_where_few_end_among_many() -> None:
-    assert capacity.across(capacity.SWEEP, 100_000_000) == pytest.approx(1.0, abs=0.01)
-    assert capacity.across(capacity.SWEEP, 10_000) == pytest.approx(0.156, abs=0.001)
+def test_forgetting_a_root_is_shown_as_a_share_of_a_last_ack() -> None:
+    measured = measured_by(8.0, 2.0)
+    measured[capacity.SWEEP] = {at: us / 4 for at, us in measured[capacity.SWEEP].items()}
+    rows = capacity.shares(measured).splitlines()[2:]
+    assert [row.split(" | ")[1] for row in rows] == ["0.25"] * 5
+    assert rows[-1].startswith("| forgetting a root takes of a last ack | 0.25 |")
+
+
+def test_pending_roots_that_are_simulated_are_measured_without_what_forgets_them(tmp_path: Path) -> None:
+    sizes = dataclasses.replace(TINY, rounds=1)
+    taken = redis_time.level({"": baseline.ROOT}, tmp_path, 6_000, sizes, rounds=iter([0]), simulated=True)
+    assert "sweep" not in taken
+    results = list(redis_time.lines({6_000: taken}, SIMULATED_SECTION))
+    assert "a last ack, 6,000 pending" in [row.what for row in table.rows(results)]
+    assert "a last ack" not in [found.name for found in results if isinstance(found, Curve)]
 
 
 def test_the_table_of_the_capacity_marks_the_sizes_that_it_was_not_fitted_to() -> None:
@@ -133,8 +145,12 @@ def test_the_page_of_the_capacity_is_written_once_all_sizes_are_measured(tmp_pat
         assert capacity.page(kept) == ""
         taken = {name: Series((costs[name][pending],)) for name in capacity.OPERATIONS}
         kept.add(store_key(store_section(), pending), taken | {"sweep": Series((1.0,)), "bytes": Series((41.0,))})
-    kept.add(store_key(SIMULATED_SECTION, capacity.SIMULATED), taken | {"sweep": Series((1.0,))})
+    kept.add(store_key(SIMULATED_SECTION, capacity.SIMULATED), taken)
     written = capacity.page(kept)
+    assert capacity.measurements(kept)["a last ack"] == {
+        at: costs["a last ack"][at] - 1.0 for at in (*capacity.FITTED_TO, *capacity.CHECKED_AT)
+    } | {capacity.SIMULATED: taken["a last ack"].median}
+    assert written.count("| forgetting a root |") == len(capacity.FITTED_TO) + len(capacity.CHECKED_AT)
     assert "a pending root had 41 bytes" in written
     assert "| 50,000 | 2 | 2,000 s (100,000,000 pending) |" in written
 
