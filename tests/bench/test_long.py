@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import baseline, capacity, direct, long, redis_time, simulated, table, word_tree
+from bench import baseline, capacity, direct, long, redis_agent, redis_time, simulated, table, word_tree
 from bench.kept import SIMULATED_SECTION, Kept, store_key, store_section
 from bench.measure import Series
 from bench.peers import install
@@ -129,6 +129,21 @@ def test_pending_roots_that_are_simulated_are_measured_without_what_forgets_them
     results = list(redis_time.lines({6_000: taken}, SIMULATED_SECTION))
     assert "a last ack, 6,000 pending" in [row.what for row in table.rows(results)]
     assert "a last ack" not in [found.name for found in results if isinstance(found, Curve)]
+
+
+def test_few_roots_are_ended_and_forgotten_again_until_enough_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick takes 1 s while there is nothing to forget, else 1.5 s."""
+    taken_s, ended = iter([1.0, 1.5, 1.5, 1.5]), list[int]()
+    monkeypatch.setattr(redis_agent.Agent, "_ticking", lambda _: next(taken_s))
+    monkeypatch.setattr(redis_agent.Agent, "_end", lambda _, count: ended.append(count))
+    with one(tmp_path) as server:
+        task = redis_agent.Task(
+            port=server.port, pending=1_000, swept=3_000, sweep_s=0.0, retention_ms=1, message_timeout_ms=direct.WEEK_MS
+        )
+        assert redis_agent.Agent(task).forget() == {"sweep": pytest.approx(1.5 / 3_300 * 1e6)}
+    assert ended == [1_100] * 3
 
 
 def test_the_table_of_the_capacity_marks_the_sizes_that_it_was_not_fitted_to() -> None:
