@@ -15,7 +15,8 @@ from bench.sizes import FULL, TINY
 from bench.table import Curve, Line, Skipped
 from bench.trees import Trees
 
-ROOTS = 40_000
+ROOTS = 100_000
+"""So many that the scripts which simulate them take no noticeable share of the memory."""
 
 
 def case(name: str, measured: list[str]) -> long.Case:
