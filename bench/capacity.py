@@ -12,14 +12,12 @@ from acker_service import capacity
 from acker_service.benchmark import SHOWN_LOADS
 from acker_service.capacity import FEWEST, Load, OperationCosts, needs
 
-from bench.direct import ROOTS_A_BUCKET
 from bench.kept import SIMULATED_SECTION, Kept, store_key, store_section
-from bench.redis_time import MOST
 
 FITTED_TO = (10_000, 1_000_000, 10_000_000)
 CHECKED_AT = (100_000, 5_000_000)
 SIMULATED = 100_000_000
-"""The third size that is checked: written by `bench.simulated`."""
+"""The third size that is checked: written by `bench.simulated`. What forgets a root is not measured there."""
 OPERATIONS, SWEEP = ("an init", "an ack", "a last ack"), "forgetting a root"
 
 Measured = Mapping[str, Mapping[int, float]]
@@ -28,7 +26,7 @@ Measured = Mapping[str, Mapping[int, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A line: the cost in CPU µs is ``base``, and ``slope`` for each unit of `across`."""
+    """A line: the cost in CPU µs is ``base`` at `FEWEST` pending roots, and ``slope`` more for each tenfold of them."""
 
     base: float
     slope: float
@@ -46,22 +44,14 @@ def fit(points: Mapping[float, float]) -> Fit:
     return Fit(base=mean - slope * middle, slope=slope)
 
 
-def across(operation: str, pending: float) -> float:
-    """Give what a cost is linear in: the tenfolds of pending roots, or the scans that forgetting one root takes.
-
-    In a round of the measurement, few roots end among many that are pending, so most scans of a bucket find one.
-    """
-    if operation != SWEEP:
-        return math.log10(pending / FEWEST)
-    ended, buckets = min(MOST, pending // 5), pending / ROOTS_A_BUCKET
-    return buckets * (1 - math.exp(-ended / buckets)) / ended
+def tenfolds(pending: float) -> float:
+    """Say how many times pending roots are ten times more than `FEWEST`: all costs are linear in that."""
+    return math.log10(pending / FEWEST)
 
 
 def fits(measured: Measured) -> dict[str, Fit]:
     """Fit each operation to the sizes of `FITTED_TO`."""
-    return {
-        name: fit({across(name, pending): costs[pending] for pending in FITTED_TO}) for name, costs in measured.items()
-    }
+    return {name: fit({tenfolds(pending): costs[pending] for pending in FITTED_TO}) for name, costs in measured.items()}
 
 
 def measurements(kept: Kept) -> dict[str, dict[int, float]]:
@@ -72,8 +62,8 @@ def measurements(kept: Kept) -> dict[str, dict[int, float]]:
     if len(taken) < len(keys):
         return {}
     measured = {name: {pending: found[name].median for pending, found in taken.items()} for name in OPERATIONS}
-    measured[SWEEP] = {pending: found["sweep"].median for pending, found in taken.items()}
-    measured["a last ack"] = {at: us - measured[SWEEP][at] for at, us in measured["a last ack"].items()}
+    measured[SWEEP] = {pending: found["sweep"].median for pending, found in taken.items() if "sweep" in found}
+    measured["a last ack"] = {at: us - measured[SWEEP].get(at, 0.0) for at, us in measured["a last ack"].items()}
     return measured
 
 
@@ -82,7 +72,7 @@ def table(measured: Measured) -> str:
     rows = ["| operation | pending roots | measured | by the formula | error |", "|---|---|---|---|---|"]
     for name, fitted in fits(measured).items():
         for pending, own in sorted(measured[name].items()):
-            computed = fitted.at(across(name, pending))
+            computed = fitted.at(tenfolds(pending))
             kind = "" if pending in FITTED_TO else ", simulated" if pending == SIMULATED else ", not fitted to"
             rows.append(
                 f"| {name} | {pending:,}{kind} | {own:.1f} µs | {computed:.1f} µs | {computed / own - 1:+.0%} |"
@@ -93,7 +83,7 @@ def table(measured: Measured) -> str:
 def residuals(measured: Measured) -> str:
     """Say how far the measurements lie from the lines that were fitted to them."""
     found = [
-        (name, math.sqrt(sum((fitted.at(across(name, at)) - measured[name][at]) ** 2 for at in FITTED_TO)))
+        (name, math.sqrt(sum((fitted.at(tenfolds(at)) - measured[name][at]) ** 2 for at in FITTED_TO)))
         for name, fitted in fits(measured).items()
     ]
     norms = ", ".join(f"{name} {norm / math.sqrt(len(FITTED_TO)):.2f} µs" for name, norm in found)
@@ -103,11 +93,9 @@ def residuals(measured: Measured) -> str:
 def shares(measured: Measured) -> str:
     """Write the fitted shares beside those of `acker_service.capacity`."""
     found = fits(measured)
-    unit = found["a last ack"].base
-    fitted = [found[name].slope / found[name].base for name in OPERATIONS]
-    fitted += [found[SWEEP].slope / unit, found[SWEEP].base / unit]
-    used = (*capacity.GROWTH, capacity.SCAN, capacity.REMOVE)
-    names = [f"a tenfold adds to {name}" for name in OPERATIONS] + ["a scan takes", "removing an outcome takes"]
+    fitted = [cost.slope / cost.base for cost in found.values()] + [found[SWEEP].base / found["a last ack"].base]
+    used = (*capacity.GROWTH, capacity.GROWTH[2], capacity.FORGET)
+    names = [f"a tenfold adds to {name}" for name in found] + [f"{SWEEP} takes of a last ack"]
     rows = ["| share | fitted | in `acker bench` |", "|---|---|---|"]
     rows += [f"| {name} | {own:.2f} | {known:.2f} |" for name, own, known in zip(names, fitted, used, strict=True)]
     return "\n".join(rows)

@@ -1,7 +1,7 @@
 """Measures what an init, an ack and a last ack take of Redis's processor, beside the code of an earlier commit.
 
 Inits have message ids and acks edge ids; a last ack has with it what it takes to forget its root: measured once, over
-as many roots as are pending, because the tick removes outcomes by so many.
+more roots than are pending, because the tick removes outcomes by so many.
 """
 
 import contextlib
@@ -99,7 +99,8 @@ def level(
 ) -> Level:
     """Measure at one number of pending roots; gives each operation's series, by its name and the name of its code.
 
-    With ``simulated`` the pending roots are written by `bench.simulated`, which only the present code has.
+    With ``simulated`` the pending roots are written by `bench.simulated`, which only the present code has. Then a last
+    ack is without what forgets its root: that takes more real roots than are pending.
     """
     taken: Taken = defaultdict(list)
     with contextlib.ExitStack() as stack:
@@ -112,13 +113,15 @@ def level(
                 "message_timeout_ms": message_timeout_ms,
                 "retention_ms": RETENTION_MS,
                 "sweep_s": sizes.sweep_s,
+                "swept": sizes.swept,
             } | ({"simulated": True} if simulated else {})
             agents[name] = Agent(task, code), server
             stack.callback(agents[name][0].close)
         for name, (agent, _) in agents.items():
             filled = agent.ask("fill")
             taken[f"bytes{name}"] = [filled["bytes"]] * sizes.rounds
-            taken[f"sweep{name}"] = [agent.ask("forget")["sweep"]] * sizes.rounds
+            if not simulated:
+                taken[f"sweep{name}"] = [agent.ask("forget")["sweep"]] * sizes.rounds
         for _ in range(sizes.rounds):
             next(rounds, None)
             for name, (agent, server) in agents.items():
@@ -130,8 +133,8 @@ def level(
 
 def _round(result: dict[str, float], code: str, taken: Taken) -> None:
     for operation in OPERATIONS:
-        swept = taken[f"sweep{code}"][0] if operation == "a last ack" else 0.0
-        taken[operation + code].append(result[operation] + swept)
+        swept = taken.get(f"sweep{code}") if operation == "a last ack" else None
+        taken[operation + code].append(result[operation] + (swept[0] if swept else 0.0))
 
 
 def _plain(server: Member, count: int) -> float:
@@ -153,7 +156,7 @@ def lines(levels: dict[int, Level], group: str) -> Iterator[Result]:
             beside, base = f"at {first:,}", levels[first][name]
             if pending == first:
                 beside, base = f"a SET, {BATCH:,} in a round trip", taken["SET"]
-            what = f"{_named(name)}, {pending:,} pending"
+            what = f"{_named(name) if 'sweep' in taken else name}, {pending:,} pending"
             yield Line(group=group, what=what, unit=UNIT, measured=taken[name], beside=beside, base=base)
         if name + baseline.NAME in levels[first]:
             yield from _beside_baseline(name, levels, group)
@@ -214,7 +217,9 @@ def _curves(levels: dict[int, Level], group: str, code: str) -> Iterator[Curve]:
     suffix = f", {code}" if code else ""
     for name in (*OPERATIONS, "bytes"):
         points = tuple(
-            (pending, taken[name + code].median) for pending, taken in levels.items() if name + code in taken
+            (pending, taken[name + code].median)
+            for pending, taken in levels.items()
+            if name + code in taken and (name != "a last ack" or "sweep" in taken)
         )
         plot = "bytes" if name == "bytes" else "cost"
         if points:

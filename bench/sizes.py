@@ -17,10 +17,10 @@ class Sizes:
     timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due. ``paced``
     roots end at an even pace where the delay of webhooks is measured, and ``delivered`` completions lie ready where
     it is measured how many go out a second. For ``sweep_s`` seconds it is watched what the tick takes to forget
-    finished roots. ``mixed`` operations of both kinds go in batches of both, and ``words`` roots are a sentence whose
-    words are counted. The peers work on ``peer_roots`` roots of ``peer_tasks`` tasks each. ``batch_sizes`` are those
-    that throughput is drawn by. Spark counts the words of so many ``sentences``, and sums up so many
-    ``orders``.
+    finished roots, again until ``swept`` or more are forgotten. ``mixed`` operations of both kinds go in batches of
+    both, and ``words`` roots are a sentence whose words are counted. The peers work on ``peer_roots`` roots of
+    ``peer_tasks`` tasks each. ``batch_sizes`` are those that throughput is drawn by. Spark counts the words of
+    so many ``sentences``, and sums up so many ``orders``.
     """
 
     rounds: int
@@ -38,6 +38,7 @@ class Sizes:
     paced: int
     delivered: int
     sweep_s: float
+    swept: int
     mixed: int
     words: int
     peer_roots: int
@@ -61,6 +62,7 @@ FULL = Sizes(
     paced=5_000,
     delivered=20_000,
     sweep_s=3.0,
+    swept=50_000,
     mixed=50_000,
     words=2_000,
     peer_roots=100,
@@ -83,6 +85,7 @@ TINY = Sizes(
     paced=100,
     delivered=2_000,
     sweep_s=0.3,
+    swept=1_000,
     mixed=1_000,
     words=20,
     peer_roots=4,

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from bench import baseline, capacity, direct, long, redis_time, simulated, table, word_tree
+from bench import baseline, capacity, direct, long, redis_agent, redis_time, simulated, table, word_tree
 from bench.kept import SIMULATED_SECTION, Kept, store_key, store_section
 from bench.measure import Series
 from bench.peers import install
 from bench.servers import one
 from bench.sizes import FULL, TINY
-from bench.table import Line, Skipped
+from bench.table import Curve, Line, Skipped
 from bench.trees import Trees
 
-ROOTS = 40_000
+ROOTS = 100_000
+"""So many that the scripts which simulate them take no noticeable share of the memory."""
 
 
 def case(name: str, measured: list[str]) -> long.Case:
@@ -101,7 +102,7 @@ SIZES = (*capacity.FITTED_TO, *capacity.CHECKED_AT, capacity.SIMULATED)
 
 def measured_by(base: float, slope: float) -> dict[str, dict[int, float]]:
     return {
-        name: {at: base + slope * capacity.across(name, at) for at in SIZES}
+        name: {at: base + slope * capacity.tenfolds(at) for at in SIZES}
         for name in (*capacity.OPERATIONS, capacity.SWEEP)
     }
 
@@ -111,12 +112,39 @@ def test_the_formulas_of_the_capacity_are_exact_where_the_costs_are_linear() -> 
     for name, fitted in capacity.fits(measured).items():
         assert (fitted.base, fitted.slope) == (pytest.approx(5.0), pytest.approx(1.5)), name
     assert re.findall(r"(\d\.\d+) µs", capacity.residuals(measured)) == ["0.00"] * 4
-    assert capacity.across("an init", 1_000_000) == 2.0
+    assert capacity.tenfolds(1_000_000) == 2.0
 
 
-def test_forgetting_takes_a_scan_for_each_root_where_few_end_among_many() -> None:
-    assert capacity.across(capacity.SWEEP, 100_000_000) == pytest.approx(1.0, abs=0.01)
-    assert capacity.across(capacity.SWEEP, 10_000) == pytest.approx(0.156, abs=0.001)
+def test_forgetting_a_root_is_shown_as_a_share_of_a_last_ack() -> None:
+    measured = measured_by(8.0, 2.0)
+    measured[capacity.SWEEP] = {at: us / 4 for at, us in measured[capacity.SWEEP].items()}
+    rows = capacity.shares(measured).splitlines()[2:]
+    assert [row.split(" | ")[1] for row in rows] == ["0.25"] * 5
+    assert rows[-1].startswith("| forgetting a root takes of a last ack | 0.25 |")
+
+
+def test_pending_roots_that_are_simulated_are_measured_without_what_forgets_them(tmp_path: Path) -> None:
+    sizes = dataclasses.replace(TINY, rounds=1)
+    taken = redis_time.level({"": baseline.ROOT}, tmp_path, 6_000, sizes, rounds=iter([0]), simulated=True)
+    assert "sweep" not in taken
+    results = list(redis_time.lines({6_000: taken}, SIMULATED_SECTION))
+    assert "a last ack, 6,000 pending" in [row.what for row in table.rows(results)]
+    assert "a last ack" not in [found.name for found in results if isinstance(found, Curve)]
+
+
+def test_few_roots_are_ended_and_forgotten_again_until_enough_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick takes 1 s while there is nothing to forget, else 1.5 s."""
+    taken_s, ended = iter([1.0, 1.5, 1.5, 1.5]), list[int]()
+    monkeypatch.setattr(redis_agent.Agent, "_ticking", lambda _: next(taken_s))
+    monkeypatch.setattr(redis_agent.Agent, "_end", lambda _, count: ended.append(count))
+    with one(tmp_path) as server:
+        task = redis_agent.Task(
+            port=server.port, pending=1_000, swept=3_000, sweep_s=0.0, retention_ms=1, message_timeout_ms=direct.WEEK_MS
+        )
+        assert redis_agent.Agent(task).forget() == {"sweep": pytest.approx(1.5 / 3_300 * 1e6)}
+    assert ended == [1_100] * 3
 
 
 def test_the_table_of_the_capacity_marks_the_sizes_that_it_was_not_fitted_to() -> None:
@@ -133,8 +161,12 @@ def test_the_page_of_the_capacity_is_written_once_all_sizes_are_measured(tmp_pat
         assert capacity.page(kept) == ""
         taken = {name: Series((costs[name][pending],)) for name in capacity.OPERATIONS}
         kept.add(store_key(store_section(), pending), taken | {"sweep": Series((1.0,)), "bytes": Series((41.0,))})
-    kept.add(store_key(SIMULATED_SECTION, capacity.SIMULATED), taken | {"sweep": Series((1.0,))})
+    kept.add(store_key(SIMULATED_SECTION, capacity.SIMULATED), taken)
     written = capacity.page(kept)
+    assert capacity.measurements(kept)["a last ack"] == {
+        at: costs["a last ack"][at] - 1.0 for at in (*capacity.FITTED_TO, *capacity.CHECKED_AT)
+    } | {capacity.SIMULATED: taken["a last ack"].median}
+    assert written.count("| forgetting a root |") == len(capacity.FITTED_TO) + len(capacity.CHECKED_AT)
     assert "a pending root had 41 bytes" in written
     assert "| 50,000 | 2 | 2,000 s (100,000,000 pending) |" in written
 

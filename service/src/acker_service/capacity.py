@@ -22,8 +22,8 @@ ROOTS_PER_BUCKET = 32
 """Pending and finished roots together, as `buckets` are meant to be set."""
 GROWTH = (0.3, 0.25, 0.3)
 """What each tenfold of pending roots adds to an init, an ack and a last ack, as shares of their costs at `FEWEST`."""
-SCAN, REMOVE = 7.0, 0.1
-"""What the tick takes to scan a bucket, and to remove one outcome from it, as shares of a last ack at `FEWEST`."""
+FORGET = 0.3
+"""What the tick takes to forget a finished root, as a share of a last ack with as many roots pending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +38,9 @@ class OperationCosts:
     last_ack_us: float
     pending: float = FEWEST
 
-    def root_us(self, edges: int, *, ended_per_bucket: float = ROOTS_PER_BUCKET) -> float:
-        """Give the cost of a root with so many edges, one or more, each acked by an operation of its own.
-
-        The tick removes ``ended_per_bucket`` outcomes at a time from a bucket: as many as it has, where roots are
-        pending for much less time than their outcomes are kept.
-        """
-        tick = self.last_ack_us / (1 + GROWTH[2] * _tenfolds(self.pending)) * (SCAN / ended_per_bucket + REMOVE)
-        return self.init_us + (edges - 1) * self.ack_us + self.last_ack_us + tick
+    def root_us(self, edges: int) -> float:
+        """Give the cost of a root with so many edges, one or more, each acked by an operation of its own."""
+        return self.init_us + (edges - 1) * self.ack_us + self.last_ack_us * (1 + FORGET)
 
     def at(self, pending: float) -> "OperationCosts":
         """Give the costs with another number of roots pending on the server."""
@@ -70,9 +65,13 @@ class Load:
         return self.roots_per_s * self.pending_s
 
     @property
-    def ended_per_bucket(self) -> float:
-        """How many outcomes of a bucket expire together: those of a retention, among all roots in it."""
-        return max(1.0, ROOTS_PER_BUCKET * RETENTION_S / (RETENTION_S + self.pending_s))
+    def outcomes(self) -> float:
+        """How many outcomes are stored at most.
+
+        Those of two retentions have to be kept. The expired ones are removed when they are as many as what has to be
+        kept at that time: all pending roots, and the outcomes of one retention.
+        """
+        return self.pending + 3 * self.roots_per_s * RETENTION_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +95,12 @@ def needs(load: Load, costs: OperationCosts, *, root_bytes: float) -> Needs:
     while servers > 1 and _redis_cores(load, costs, servers - 1) <= BUSY * (servers - 1):
         servers -= 1  # fewer roots on each make operations cheaper
     service_cores = load.roots_per_s * (load.edges + 1) * SERVICE_US / 1e6
-    finished = load.roots_per_s * RETENTION_S * FINISHED_BYTES
     return Needs(
         redis_cores=_redis_cores(load, costs, servers),
         servers=servers,
         service_cores=service_cores,
         processes=max(1, math.ceil(service_cores / BUSY)) + SPARE_PROCESSES,
-        memory_bytes=(load.pending * root_bytes + finished) * MEMORY_HEADROOM,
+        memory_bytes=(load.pending * root_bytes + load.outcomes * FINISHED_BYTES) * MEMORY_HEADROOM,
     )
 
 
@@ -118,7 +116,7 @@ def service_roots_per_s(*, edges: int) -> float:
 
 def _redis_cores(load: Load, costs: OperationCosts, servers: int) -> float:
     each = costs.at(load.pending / servers)
-    return load.roots_per_s * each.root_us(load.edges, ended_per_bucket=load.ended_per_bucket) / 1e6
+    return load.roots_per_s * each.root_us(load.edges) / 1e6
 
 
 def _tenfolds(pending: float) -> float:

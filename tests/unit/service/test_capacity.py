@@ -10,16 +10,18 @@ ROOT_BYTES = 42
 
 @pytest.fixture(autouse=True)
 def shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Round shares instead of the fitted ones: the tick takes 32 + 1 µs, for one outcome at a time or for all 32."""
+    """Round shares instead of the fitted ones: the tick takes 2 µs to forget a root."""
     monkeypatch.setattr(capacity, "GROWTH", (0.5, 0.2, 1.0))
-    monkeypatch.setattr(capacity, "SCAN", 32 / 9)
-    monkeypatch.setattr(capacity, "REMOVE", 1 / 9)
+    monkeypatch.setattr(capacity, "FORGET", 2 / 9)
 
 
 @pytest.mark.parametrize(("edges", "us"), [(1, 15.0), (2, 20.0), (10, 60.0)])
 def test_a_root_costs_its_init_its_acks_its_last_ack_and_what_forgets_it(edges: int, us: float) -> None:
     assert COSTS.root_us(edges) == pytest.approx(us + 2.0)
-    assert COSTS.root_us(edges, ended_per_bucket=1) == pytest.approx(us + 33.0)
+
+
+def test_forgetting_a_root_costs_more_with_each_tenfold_of_pending_roots_as_a_last_ack_does() -> None:
+    assert COSTS.at(100_000).root_us(1) == pytest.approx(9.0 + 18.0 + 4.0)
 
 
 def test_operations_cost_more_with_each_tenfold_of_pending_roots() -> None:
@@ -37,9 +39,9 @@ def test_roots_are_pending_for_as_long_as_they_take() -> None:
     assert Load(roots_per_s=1_000, edges=2, pending_s=30).pending == 30_000
 
 
-@pytest.mark.parametrize(("pending_s", "ended"), [(0, 32.0), (60, 16.0), (604_800, 1.0)])
-def test_roots_that_are_pending_for_long_are_forgotten_one_by_one(pending_s: float, ended: float) -> None:
-    assert Load(roots_per_s=1, edges=1, pending_s=pending_s).ended_per_bucket == pytest.approx(ended)
+@pytest.mark.parametrize(("pending_s", "outcomes"), [(0, 180.0), (60, 240.0), (604_800, 604_980.0)])
+def test_expired_outcomes_stay_until_they_are_as_many_as_what_is_kept(pending_s: float, outcomes: float) -> None:
+    assert Load(roots_per_s=1, edges=1, pending_s=pending_s).outcomes == pytest.approx(outcomes)
 
 
 def test_a_load_needs_servers_that_are_no_busier_than_planned_and_memory_for_all_that_is_pending() -> None:
@@ -48,14 +50,14 @@ def test_a_load_needs_servers_that_are_no_busier_than_planned_and_memory_for_all
     assert found.servers == 6
     assert found.service_cores == pytest.approx(0.825)
     assert found.processes == 3
-    assert found.memory_bytes == pytest.approx((5_000 * 42 + 50_000 * 60 * 20) * 1.5)
+    assert found.memory_bytes == pytest.approx((5_000 * 42 + (5_000 + 3 * 50_000 * 60) * 20) * 1.5)
 
 
 def test_no_fewer_servers_would_do_where_many_roots_are_pending() -> None:
     load = Load(roots_per_s=50_000, edges=10, pending_s=20)
     found = needs(load, COSTS, root_bytes=ROOT_BYTES)
     assert found.redis_cores <= capacity.BUSY * found.servers
-    fewer = COSTS.at(load.pending / (found.servers - 1)).root_us(10, ended_per_bucket=load.ended_per_bucket)
+    fewer = COSTS.at(load.pending / (found.servers - 1)).root_us(10)
     assert fewer * load.roots_per_s / 1e6 > capacity.BUSY * (found.servers - 1)
 
 
