@@ -83,7 +83,7 @@ class Flusher:
         """Send all that is buffered now, and what is refused again until it is accepted.
 
         Callers that flush at the same time share requests: the one that has the turn sends for all, and while its
-        request is in the air the next one gathers. ``raising`` says whether what was lost is raised here, as
+        request is in flight the next one gathers. ``raising`` says whether what was lost is raised here, as
         `OperationsLost`, or by the next call.
         """
         waiter = self.buffer.wait_for_all()
@@ -186,7 +186,7 @@ class Flusher:
     def _adapt_linger(self) -> None:
         """Halve the linger if acks come long after the last request, and double it otherwise, up to the configured one.
 
-        What comes within the configured linger of the last answer, or while the request is in the air, would have gone
+        What comes within the configured linger of the last answer, or while the request is in flight, would have gone
         with it: the acker is slower than the producer, and larger requests cost both less.
         """
         longest_s = self._longest_linger_s

@@ -96,7 +96,7 @@ class SendTurns:
     def revoke(self) -> None:
         """Take the turn from who has it: its event loop has ended, or may never run again.
 
-        If it runs after all, it sends no further request. The one in the air may be sent twice, with the same key.
+        If it runs after all, it sends no further request. The one in flight may be sent twice, with the same key.
         """
         with self._lock:
             if self._sender is not None:

@@ -68,8 +68,8 @@ class Run:
         """Anchor a task to this run. Raises `UsageError` once the run's own edge was given on.
 
         Its key is its task's name, a digest of its arguments and the number of equal calls by this run before it: the
-        same in a run that makes its calls in another order. What the run's message names comes in the message's order,
-        and has results of this run among its arguments: there the digest is left out.
+        same in a run that makes its calls in another order. A task that the message itself names (the next of
+        a chain) has results of this run among its arguments: its key leaves the digest out.
         """
         if self.is_left_open:
             raise UsageError(

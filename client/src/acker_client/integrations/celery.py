@@ -1,4 +1,4 @@
-"""Makes Celery's tasks tuples: all that grows out of a root is one tree. In what publishes and in what works::
+"""Tracks Celery tasks: all tasks that grow out of a root are one tree. Call it where tasks are published and run::
 
     track(app, acker)
 

@@ -1,4 +1,4 @@
-"""Makes Dramatiq's messages tuples: all that grows out of a root is one tree. In what sends and in what works::
+"""Tracks Dramatiq messages: all messages that grow out of a root are one tree. Call it where they are sent and run::
 
     broker.add_middleware(AckerMiddleware(acker), before=AgeLimit)  # the first of all middleware
 

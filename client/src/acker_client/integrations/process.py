@@ -5,10 +5,10 @@
     with acker.receive(received_headers(key="count"), component="count"):  # in a process within `acker run`
         ...
 
-``ACKER_ANCHORS`` is the header's value. Who finds it without ``ACKER_CHILDREN`` owns the edge, and acks it. A process
-within `acker run` finds ``ACKER_CHILDREN`` too, the path of a file: the edge belongs to the run, which acks it when its
-command has ended, with all edges in the file. So such a process derives a child, adds its edge to the file before it
-uses it, and acks that one. For POSIX systems.
+``ACKER_ANCHORS`` is the header's value. A process that has it without ``ACKER_CHILDREN`` owns the edge, and acks it. A
+process within `acker run` finds ``ACKER_CHILDREN`` too, the path of a file: the edge belongs to the run, which acks it
+when its command has ended, with all edges in the file. So such a process derives a child, adds its edge to the file
+before it uses it, and acks that one. For POSIX systems.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Answers the most frequent requests in front of FastAPI: those that are wholly lawful and need nothing unusual.
+"""Answers the most frequent requests in front of FastAPI, if they are valid and have nothing unusual.
 
 It takes less than the routes of the same addresses, never more. Whatever is not as it has to be (a key, a header, a
 field, a topology that is not cached) is passed on before anything is applied, with its body, and the route answers it.

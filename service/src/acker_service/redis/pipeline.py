@@ -88,7 +88,7 @@ class Pipeline:
     def _end_connecting(self, connecting: "asyncio.Task[_Session]") -> None:
         self._connecting = None
         if not connecting.cancelled():
-            connecting.exception()  # whoever waits raises it; it may be that nobody does any more
+            connecting.exception()  # its waiters raise it; if all were cancelled, nobody does
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -92,7 +92,7 @@ class RootExpiry:
         return [config_functions.find_due(shards[i : i + size]) for i in range(0, len(shards), size)]
 
     async def _expire_slices(self, topology: Topology, due: deque[int]) -> int:
-        """Make one call on the first shard at a time, which is last then if it has more; gives how many roots ended.
+        """Tick the first shard of the queue; one that has more goes to its end. Gives how many roots ended.
 
         So no shard waits until another is done, and the lateness of all is equal.
         """
@@ -116,9 +116,9 @@ class RootExpiry:
             call = functions.scan_bucket(
                 settings=topology.settings, bucket=bucket, cursor=cursor, earliest_ms=earliest_ms
             )
-            topology, walked = await self._shards.call(topology, shard, call)
-            self._metrics.tick_ended[topology.name].inc(walked.ended)
-            ended, cursor, earliest_ms = ended + walked.ended, walked.cursor, walked.earliest_ms
+            topology, scanned = await self._shards.call(topology, shard, call)
+            self._metrics.tick_ended[topology.name].inc(scanned.ended)
+            ended, cursor, earliest_ms = ended + scanned.ended, scanned.cursor, scanned.earliest_ms
             if not cursor:
                 return ended
 

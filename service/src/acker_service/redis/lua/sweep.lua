@@ -4,9 +4,9 @@
   expired as roots and outcomes have to be kept: the shard never keeps more than twice what it has to, and a sweep reads
   two values for each that it removes. It comes earlier if all numbers of slices are used up.
 
-  The hash `sweep` has removed (outcomes that were ever removed, by sweeps and otherwise), until (all outcomes that had
-  expired by then are removed), forced (1 if the next sweep may not wait) and, of the sweep that runs: cursor (of ZSCAN),
-  began, stepped (the time of its last step) and target (outcomes that had ever expired when it began). One that nobody
+  Fields of the hash `sweep`: `removed`, the outcomes that were ever removed, by sweeps and otherwise; `until`, all that had
+  expired by then are removed; `forced`, 1 if the next sweep may not wait; and while one runs: `cursor` of ZSCAN, `began`,
+  `stepped`, the time of its last step, and `target`, the outcomes that had ever expired when it began. One that nobody
   continues for a while begins anew: another server may have the index in another order.
 ]]
 
@@ -68,7 +68,7 @@ do
     return records
   end
 
-  -- Decides when to look again: when the next outcomes expire or, if none do, as long as some are left.
+  -- Schedules the next sweep: at the next expiry; else one retention from now, if expired outcomes are left; else never.
   local function postpone(call, next_expiry, left)
     if next_expiry or left > 0 then
       redis.call('ZADD', call.due_key, next_expiry or call.now + call.retention, SWEEP)
