@@ -240,8 +240,15 @@ async def test_unusual_addresses_are_passed_on(ready: Caller, passed_on: list[st
 async def test_many_addresses_are_not_all_remembered(ready: Caller) -> None:
     fast_path = ready.http._transport.app.fast_path  # type: ignore[attr-defined]
     for number in range(MAX_PATHS + 1):
-        fast_path._target(b"/%d" % number)
-    assert len(fast_path._targets) <= MAX_PATHS
+        assert fast_path._target(b"/v1/topologies/t%d/ack" % number) is not None
+    assert 0 < len(fast_path._targets) <= MAX_PATHS
+
+
+async def test_addresses_without_a_route_are_not_remembered(ready: Caller) -> None:
+    fast_path = ready.http._transport.app.fast_path  # type: ignore[attr-defined]
+    assert fast_path._target(b"/" + b"a" * 60_000) is None
+    assert fast_path._target(b"/v1/topologies/default/other") is None
+    assert not [path for path in fast_path._targets if b"/a" in path or b"other" in path]
 
 
 async def test_a_body_that_is_cut_off_is_passed_on(ready: Caller, passed_on: list[str]) -> None:

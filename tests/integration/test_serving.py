@@ -29,6 +29,7 @@ from acker_service.settings import Settings
 from fastapi import FastAPI
 from typer.testing import CliRunner
 
+from bench.servers import one
 from tests.support.caller import ack, fail, init, reset_timeout
 from tests.support.servers import AckerProcess, acker_serve, free_port, is_in_use, run_acker, valkey
 from tests.support.waiting import eventually_true
@@ -226,6 +227,13 @@ def test_a_redis_that_is_no_address_is_told(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert "redis" in ended.stderr.lower()
     assert "Traceback" not in ended.stderr
+
+
+def test_a_server_in_cluster_mode_under_the_address_of_a_single_one_is_refused(tmp_path: Path) -> None:
+    with one(tmp_path, "--cluster-enabled", "yes") as server:
+        ended = run_acker("serve", "--port", "0", "--redis-url", server.url)
+    assert (ended.returncode, ended.stderr.count("Traceback")) == (2, 0)
+    assert "Redis runs in cluster mode; begin its address in ACKER_REDIS_URL with redis+cluster://" in ended.stderr
 
 
 @pytest.mark.parametrize("option", ["sockettimeout=3", "socket_timeout=soon", "protocol=9", "retry=3"])

@@ -38,6 +38,8 @@ _PLAIN_HEAD = re.compile(rb"HTTP/1\.1 ([2-5][0-9]{2}) ([ -~]*)\r\n((?:[-A-Za-z0-
 _FIELD = re.compile(rb"([-a-z0-9]+):[ \t]*([ -~]*)\r\n")
 _NOT_PLAIN = frozenset((b"transfer-encoding", b"content-encoding", b"set-cookie", b"upgrade"))
 _WITHOUT_BODY = (b"204", b"304")
+_MAX_LENGTH_DIGITS = 18
+"""A length of more digits is left to h11, which refuses it."""
 
 _SENDING: "dict[type, Callable[[], tuple[object, ...]]]" = {
     httpx.Client: lambda: (
@@ -197,7 +199,12 @@ def _plain_head(data: bytes) -> _PlainHead | None:
     found = _FIELD.findall(match[3].lower())
     fields = dict(found)
     length = fields.get(b"content-length", b"")
-    if len(fields) < len(found) or not length.isdigit() or not _NOT_PLAIN.isdisjoint(fields):
+    if (
+        len(fields) < len(found)
+        or not length.isdigit()
+        or len(length) > _MAX_LENGTH_DIGITS
+        or not _NOT_PLAIN.isdisjoint(fields)
+    ):
         return None
     if fields.get(b"connection", b"keep-alive") != b"keep-alive":
         return None

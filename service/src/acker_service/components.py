@@ -112,7 +112,7 @@ class Components:
         """
         try:
             if not is_checked:
-                if violation := await self._requirements.violation():
+                if violation := await self._requirements.mode_violation() or await self._requirements.violation():
                     raise ValueError(violation)
                 await self._requirements.log_warnings()
             await self.redis.load()

@@ -346,6 +346,13 @@ def test_bytes_after_a_response_are_not_taken_for_the_next_one(make, server, for
     assert len(server.connections) == 2
 
 
+def test_a_length_that_nobody_can_mean_is_asked_again_for_and_raised(connect, server):
+    server.answers += [raw(b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n" % (b"1" * 5_000), close=True)] * 2
+    with pytest.raises(RetriesExhausted) as raised:
+        connect(startup_timeout=0, retry_timeout=0).ack()
+    assert isinstance(raised.value.__cause__, httpx.RemoteProtocolError)
+
+
 def test_a_response_that_comes_in_pieces_is_read(connect, server):
     def slowly(handler: Handler) -> None:
         for byte in FORMS["plain"]:

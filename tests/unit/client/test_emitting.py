@@ -13,6 +13,7 @@ from acker_client import (
     StoreFull,
     TupleClosed,
     UsageError,
+    propagate,
 )
 from acker_client.root import spout_task_name
 from acker_client.testing import lost_reply
@@ -83,6 +84,18 @@ def test_an_exception_inside_sends_no_init(spout, service, error):
     with pytest.raises(error), spout.emit(message_id="42") as root:
         raise error(root.anchor("bill"))
     assert service.writes() == []
+
+
+def test_a_block_is_entered_once(spout, service):
+    block = spout.emit(message_id="42")
+    with block as root:
+        root.anchor("bill")
+        with pytest.raises(UsageError, match="call emit again"), block:
+            pass
+        assert propagate.current() is root
+    with pytest.raises(UsageError, match="call emit again"), block:
+        pass
+    assert len(service.applied) == 1
 
 
 def test_a_root_without_a_message_id_is_not_tracked_and_nothing_is_sent(spout, service):

@@ -116,11 +116,11 @@ class Connections:
 
     def _close_idle(self, *, keep: int, before: float = 0.0) -> None:
         """Close the idle connections that were not used for the longest time, beyond a number or before a time."""
-        while self._idle and (len(self._idle) > keep or self._idle[0].idle_since < before):
-            try:
+        try:
+            while self._idle and (len(self._idle) > keep or self._idle[0].idle_since < before):
                 self._idle.popleft().socket.close()
-            except IndexError:  # another thread has taken it
-                break
+        except IndexError:
+            return  # another thread has taken the last one
 
     def _connect(self, timeout_s: float) -> _Connection:
         http = self._http

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from acker_client._core.mailbox import log_unreleased, read_options
 from acker_client._core.replay import Exhausted, ReplayMessage, ReplayPolicy, ReplayQueue, log_exhausted
 from acker_client.completions import Completion, Handler, dispatch
+from acker_client.errors import UsageError
 from acker_client.propagate import enter, leave
 from acker_client.root import Root, emit_options
 
@@ -144,16 +145,19 @@ class Spout:
 class EmitBlock:
     """The block in which a root is emitted; see `Spout.emit`. It is no generator, since those cost more."""
 
-    __slots__ = ("_around", "_driver", "_options", "_root", "_spouts", "_task")
+    __slots__ = ("_around", "_driver", "_options", "_root", "_spouts", "_task", "_was_entered")
 
     def __init__(self, *, task: "SpoutTask", spouts: "Spouts", driver: "Driver", options: "EmitOptions") -> None:
         self._task, self._spouts, self._driver, self._options = task, spouts, driver, options
+        self._was_entered = False
 
     def __enter__(self) -> Root:
+        if self._was_entered:
+            raise UsageError("the block of a root is entered once; call emit again for another root")
         root = self._spouts.start_quickly(self._task, self._options)
         if root is None:
             root = self._driver.run(self._spouts.start_root(self._task, self._options))
-        self._root, self._around = root, enter(root)
+        self._was_entered, self._root, self._around = True, root, enter(root)
         return root
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: "TracebackType | None") -> None:

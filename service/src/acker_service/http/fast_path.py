@@ -203,7 +203,9 @@ class FastPath:
             pass
         found = _PATH.fullmatch(path)
         route = self._routes.get(found[2]) if found else None
-        target = None if found is None or route is None else (route, found[1].decode())
+        if found is None or route is None:
+            return None  # not remembered: anybody may send many long paths
+        target = (route, found[1].decode())
         if len(self._targets) >= MAX_PATHS:
             self._targets.clear()
         self._targets[path] = target

@@ -40,6 +40,18 @@ class ServerRequirements:
                 return f"Redis has maxmemory-policy {policy}, which evicts pending roots; set it to {REQUIRED_POLICY}"
         return await self._fsync_violation() if self._needs_fsync else None
 
+    async def mode_violation(self) -> str | None:
+        """Describe how the server runs in another mode than its address says; None if it does not.
+
+        Where one server of a cluster has all slots, most calls work, and those that name several shards do not.
+        """
+        if self._redis.is_cluster:
+            return None
+        [server] = await self._redis.on_every_server("INFO", "server")
+        if "cluster" not in (server.get("server_mode"), server.get("redis_mode")):  # as Valkey and as Redis name it
+            return None
+        return "Redis runs in cluster mode; begin its address in ACKER_REDIS_URL with redis+cluster:// or rediss+cluster://"
+
     async def rights_violation(self) -> str | None:
         """Describe which right the login lacks, beside those that loading the library checks; None if it has them.
 
