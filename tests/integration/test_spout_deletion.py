@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
+from acker_protocol.errors import StoreUnavailable
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.redis import keys
+from acker_service.redis.calls import Call
 from acker_service.settings import Settings
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Deletion, Topology
@@ -96,6 +99,47 @@ async def test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps(ord
     await orders.put(dedupe_window_ms=60_000)
     await plant_all(orders, parts)
     assert (await delete(orders, force=True, discard=True)).status_code == 204
+    assert await left(parts) == {keys.shard("orders", 0)}
+
+
+async def test_a_removal_that_dies_half_way_leaves_nothing_when_it_is_gone_on_with(
+    orders: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await orders.put(dedupe_window_ms=60_000)
+    await plant_all(orders, parts)
+    marked = await parts.registry.set_deletion(await found(parts), Deletion.DELETING)
+    execute, sweeps = parts.redis.execute, 0
+
+    async def dies(call: Call[Any]) -> Any:
+        nonlocal sweeps
+        is_sweep = call.name == "acker_sweep_v2"
+        sweeps += is_sweep
+        if is_sweep and sweeps == 2:
+            raise StoreUnavailable("died")
+        return await execute(call)
+
+    monkeypatch.setattr("acker_service.topologies.deletion.DELETION_TIMEOUT_MS", -1)
+    monkeypatch.setattr(parts.redis, "execute", dies)
+    with pytest.raises(StoreUnavailable, match="died"):
+        await parts.topology_deleter.resume(marked)
+    assert len(await left(parts)) > 2
+    await parts.topology_deleter.resume(await found(parts))
+    assert await left(parts) == {keys.shard("orders", 0)}
+
+
+async def test_a_shard_in_which_nothing_was_written_is_not_swept(
+    orders: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called, execute = list[str](), parts.redis.execute
+
+    async def noted(call: Call[Any]) -> Any:
+        called.append(call.name)
+        return await execute(call)
+
+    monkeypatch.setattr(parts.redis, "execute", noted)
+    assert (await delete(orders)).status_code == 204
+    assert "acker_bury_v1" in called
+    assert "acker_sweep_v2" not in called
     assert await left(parts) == {keys.shard("orders", 0)}
 
 

@@ -102,6 +102,12 @@ def bury(key: str, stamp: Stamp) -> Call[None]:
     return fcall("acker_bury_v1", (key,), stamp.text, decode=nothing)
 
 
+def is_used(key: str, stamp: Stamp) -> Call[bool]:
+    """Read whether a shard may have keys with a number: what writes one also writes one without a number."""
+    names = (f"{key}:{stamp.incarnation}:{name}" for name in keys.WITHOUT_NUMBER)
+    return read("EXISTS", *names, decode=bool)
+
+
 def sweep(
     key: str, stamp: Stamp, *, first: int, last: int, seen_sets: int, spout_indexes: int, remembers_edges: bool
 ) -> Call[None]:

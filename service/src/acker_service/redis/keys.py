@@ -16,6 +16,11 @@ def shard(topology: str, number: int) -> str:
     return f"acker:{{{topology}/{number}}}"
 
 
+_FOR_ROOTS = ("due", "counts", "pending", "used", "early")
+WITHOUT_NUMBER = (*_FOR_ROOTS, "unread", "heads", "tips", "begun", "sent", "leases", "dead")
+"""The last parts of keys that a shard has once something was written there; ``counts`` never expires."""
+
+
 def due(topology: str, number: int, incarnation: str) -> str:
     """The deadline index of a shard: absent while no root is pending or early, and no outcome is stored."""
     return f"{shard(topology, number)}:{incarnation}:due"

@@ -169,7 +169,9 @@ class TopologyDeleter(_Deleter[Topology]):
         spout_indexes = await self._redis.execute(config_functions.spout_index_count(topology.name))
         numbers = max(topology.config.buckets, topology.seen_sets, spout_indexes)
         for key in topology.shards:
-            for first in range(0, numbers, SWEEP_STEP):
+            if not await self._redis.execute(config_functions.is_used(key, topology.stamp)):
+                continue
+            for first in reversed(range(0, numbers, SWEEP_STEP)):
                 sweep = config_functions.sweep(
                     key,
                     topology.stamp,

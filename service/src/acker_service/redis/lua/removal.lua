@@ -50,7 +50,8 @@ do
 
   --[[
     Removes the keys of a shard with a tombstone, a range of buckets, of sets of requests and of spout indexes per call.
-    A name costs about a microsecond, so the call leaves out what the topology cannot have.
+    A name costs about a microsecond, so the call leaves out what the topology cannot have. The range from 0 is called for
+    last: it removes also the keys without a number, by which `config_functions.is_used` knows that others may be left.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] first  [3] last  [4] sets of requests  [5] spout indexes  [6] 1 if acked
             edges are remembered; the release before gives no [4] to [6]
@@ -68,6 +69,7 @@ do
         for half = 0, 1 do unlink(base, { 'p0:' .. bucket .. half, 'p1:' .. bucket .. half }) end
       end
     end
+    if tonumber(args[2]) > 0 then return { 'ok' } end
     redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'sweep', base .. 'pending', base .. 'unread', base .. 'heads',
       base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
       base .. 'failing', base .. 'dead', base .. 'early')
