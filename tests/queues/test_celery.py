@@ -16,7 +16,7 @@ QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--logle
 SCENARIOS = (
     *("fan", "retries", "sends_and_retries", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
     *("equal_calls", "chord", "chord_of_the_root", "nested_chord", "growing_chord", "group", "chain", "link"),
-    *("requeues", "rejects", "expires", "publishes_untracked"),
+    *("requeues", "rejects", "publishes_untracked"),
     # those that kill the worker come last: each death stops whatever runs beside it
     *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
     *("deadly_chord", "deadly_chain"),
@@ -145,9 +145,18 @@ def test_a_task_that_is_rejected_for_good_fails_the_tree(lab):
     assert "never" in ended.reason
 
 
-def test_a_task_that_expires_fails_the_tree(lab):
-    ended = lab.ended("expires")
-    assert (ended.outcome, ended.reason, ended.done) == ("failed", "expired", {})
+@pytest.mark.parametrize(
+    ("broker", "outcome", "reason"), [("redis", "failed", "expired"), ("rabbitmq", "timed_out", None)]
+)
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_task_that_expires_fails_the_tree_unless_the_broker_drops_it(
+    services, tmp_path, pool, broker, outcome, reason
+):
+    """RabbitMQ drops a message that has expired before any worker sees it."""
+    with running(services.lab(broker, message_timeout=SOME_TIMEOUT_S), pool, tmp_path) as lab:
+        lab.emit(MODULE, ["expires"])
+        ended = lab.ended("expires")
+        assert (ended.outcome, ended.reason, ended.done) == (outcome, reason, {})
 
 
 def test_strict_refuses_to_publish_in_a_thread_that_a_task_has_started(lab):
