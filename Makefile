@@ -7,10 +7,11 @@ DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-kafka test-queues coverage mutations \
-        contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+.PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-contract \
+        test-kafka test-queues coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
-APART := faults spark deploy image cluster pipelines generated dist bench both_ways integrations kafka queues   # folders of tests/ with a target of their own
+# folders of tests/ with a target of their own
+APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations kafka queues
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +28,10 @@ serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its emb
 	$(BIN)/acker serve
 
 test: $(VENV)/.dev ## Run all tests but those that have a target of their own (under ten minutes)
-	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART))
+	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART) test_coverage.py)
+
+test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, all forms of each field, random requests (a minute)
+	$(BIN)/python -m pytest tests/contract
 
 faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood it, and see that nothing is lost
 	$(BIN)/python -m pytest tests/faults
@@ -50,7 +54,7 @@ test-integrations: $(VENV)/.dev ## Run processes, batches and web applications a
 test-kafka: java $(VENV)/.dev ## Read topics of a real Kafka as a spout while members and the broker are killed (minutes; needs Maven)
 	$(BIN)/python -m pytest tests/kafka
 
-coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (part of `make test`)
+coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (a minute)
 	$(BIN)/python -m pytest tests/test_coverage.py
 
 mutations: $(VENV)/.dev ## Break every rule of the state machine and the store on purpose; a test must notice each (most of an hour)
