@@ -13,7 +13,7 @@ from acker_service.operations.column_batch import ColumnBatch
 from acker_service.redis import apply_functions
 from acker_service.redis.apply_functions import ApplyLimits
 from acker_service.redis.codec import ShardRequest, fingerprint
-from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.config import ROOTS_PER_BUCKET, TopologyConfig
 from acker_service.topologies.topology import Topology
 
 from bench.servers import Member, until
@@ -22,7 +22,6 @@ from bench.trees import SPOUT_TASK, batches
 
 WEEK_MS = 7 * 86_400_000
 DAY_MS = 86_400_000
-ROOTS_A_BUCKET = 32
 
 Some = TypeVar("Some", bytes, list[bytes], list[ShardRequest])
 
@@ -112,7 +111,7 @@ def make(server: Member, configuration: TopologyConfig, *, name: str = "direct")
 
 def buckets_for(roots: int, *, ackers: int) -> int:
     """Say how many buckets a shard needs for so many roots to be kept at their cheapest."""
-    return max(1, roots // ackers // ROOTS_A_BUCKET)
+    return max(1, roots // ackers // ROOTS_PER_BUCKET)
 
 
 async def _make(url: str, name: str, configuration: TopologyConfig) -> tuple[Topology, int]:

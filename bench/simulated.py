@@ -1,4 +1,4 @@
-"""Fills a Redis with pending roots of which no one was emitted: whole buckets at once, each as inits would leave it.
+"""Fills a Redis with pending roots without emitting them: it writes whole buckets, each as inits would leave it.
 
 A hundred million inits take most of an hour. What an operation takes depends on how many buckets there are and how full
 they are, and not on how they came to be, so these are written by a script that takes a minute. The roots that are
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
+from acker_service.topologies.config import ROOTS_PER_BUCKET
 
-from bench.direct import ROOTS_A_BUCKET, Direct
+from bench.direct import Direct
 from bench.trees import Trees, draw_ids
 
 CHUNK = 5_000
@@ -18,7 +19,7 @@ CHUNK = 5_000
 SAMPLE = 1_000
 """So many real roots are emitted for a record that can be copied."""
 RECORD_BYTES = 22
-FULLEST = 2 * ROOTS_A_BUCKET
+FULLEST = 2 * ROOTS_PER_BUCKET
 """No bucket gets more roots than this; next to none would."""
 
 _FILL = """
@@ -70,7 +71,7 @@ def _record(at: Direct) -> bytes:
 def _chunks(buckets: int, pending: int, shards: int) -> Iterator[tuple[int, bytes]]:
     """Draw how many roots the buckets of a shard have: ids are random, so it is a Poisson distribution."""
     mean = pending / shards / buckets
-    assert mean <= 1.1 * ROOTS_A_BUCKET, f"{mean:.0f} roots a bucket"
+    assert mean <= 1.1 * ROOTS_PER_BUCKET, f"{mean:.0f} roots a bucket"
     random = np.random.default_rng()
     for first in range(0, buckets, CHUNK):
         counts = random.poisson(mean, min(CHUNK, buckets - first))

@@ -17,7 +17,6 @@ from acker_protocol.errors import StoreUnavailable
 from acker_protocol.wire import packed
 
 from acker_service.capacity import (
-    ROOTS_PER_BUCKET,
     Load,
     Needs,
     OperationCosts,
@@ -29,7 +28,7 @@ from acker_service.components import Components
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
 from acker_service.redis import config_functions
-from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.config import ROOTS_PER_BUCKET, TopologyConfig
 from acker_service.topologies.deletion import DeleteMode
 
 if TYPE_CHECKING:

@@ -18,8 +18,6 @@ SPARE_PROCESSES = 1
 """So many processes of the acker may be down."""
 FEWEST = 10_000.0
 """With fewer roots pending on one server, operations get no cheaper."""
-ROOTS_PER_BUCKET = 32
-"""Pending and finished roots together, as `buckets` are meant to be set."""
 GROWTH = (0.3, 0.25, 0.3)
 """What each tenfold of pending roots adds to an init, an ack and a last ack, as shares of their costs at `FEWEST`."""
 FORGET = 0.3

@@ -24,7 +24,7 @@ def emit(arguments: Sequence[str], *, description: str | None) -> int:
     parser = Parser("emit", description)
     add = parser.options.add_argument
     add("--message-id", required=True, metavar="ID", help="Your own id of the message.")
-    add("--spout", metavar="NAME", help="The spout task that reads the completion; by default nobody does.")
+    add("--spout", metavar="NAME", help="The spout task that reads the completion [none reads it].")
     add("--message-timeout", type=float, metavar="SECONDS", help="By default that of the topology.")
     found = parser.parse_args(arguments)
     return _report(partial(_emit, found.message_id, spout=found.spout, message_timeout=found.message_timeout))

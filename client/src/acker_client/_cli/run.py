@@ -81,7 +81,7 @@ def _read_options(arguments: Sequence[str], *, description: str | None) -> RunOp
 def _run(options: RunOptions) -> int:
     """Start the command as early as possible: the client is imported while it runs."""
     if os.environ.get(ANCHORS_VARIABLE):
-        _check(options)  # before a child is listed, which nobody would ack
+        _check(options)  # before a child is listed: one that is listed has to be acked
     anchors = extract(received_headers(options.key))
     if anchors is None:
         return Command(options.command, environment=os.environ, keep_stderr=False).wait().exit_code

@@ -1,4 +1,4 @@
-"""How often the timeout of a tuple's roots is reset while somebody works on it."""
+"""How often a worker resets the timeout of the roots that it works on."""
 
 from typing import TYPE_CHECKING
 

@@ -19,7 +19,7 @@ from acker_service.redis.config_functions import ShardName
 from acker_service.topologies.deletion import TopologyDeleter
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.shards import Shards
+from acker_service.topologies.shards import MAX_SHARDS, Shards
 from acker_service.topologies.topology import Topology
 
 RECORDS = 1_000
@@ -33,9 +33,6 @@ Redis need not wait for the worker between two calls; other clients wait for two
 
 HEARTBEAT_INTERVAL_S = 3.0
 """Seconds between two notes that a worker is alive: a third of the time that one holds."""
-
-MAX_SHARDS = 1_000
-"""Shards that one call looks at: Lua unpacks their names."""
 
 
 class RootExpiry:

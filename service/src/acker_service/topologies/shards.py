@@ -10,6 +10,9 @@ from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.topology import Topology, TopologyRecreated
 
+MAX_SHARDS = 1_000
+"""Shards that one call names at most: Lua unpacks their names."""
+
 R = TypeVar("R")
 
 ShardCallAt = tuple[int, ShardCall[Any]]

@@ -11,14 +11,11 @@ from acker_service.metrics.store_collector import CallbackBacklog, LatencyHistog
 from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.functions import StoredCounts
-from acker_service.topologies.shards import Shards
+from acker_service.topologies.shards import MAX_SHARDS, Shards
 from acker_service.topologies.topology import Topology
 
 DELIVERY = ("delivered", "retried", "published", "dead", "discarded")
 TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
-
-MAX_SHARDS = 1_000
-"""Shards that one call reads at most: Lua unpacks their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

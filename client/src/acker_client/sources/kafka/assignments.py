@@ -47,7 +47,7 @@ class Record:
 
 
 class Assignment:
-    """One partition from its assignment until it is revoked or lost; then ``is_over``, and its roots are nobody's.
+    """One partition from its assignment until it is revoked or lost; then ``is_over``: its completions are ignored.
 
     ``is_full`` is True from ``max_uncommitted`` records that are read and not committed, until half of them are
     committed: a pause makes librdkafka drop what it has fetched, so pauses should be few. ``paused`` is None until it
