@@ -9,7 +9,7 @@ from acker_protocol.operations import Fail
 from acker_service.components import Components
 from acker_service.operations import batcher
 from acker_service.redis import keys
-from acker_service.redis.apply_functions import ApplyLimits, apply
+from acker_service.redis.apply_functions import AppliedRequests, ApplyFunction, ApplyLimits, apply
 from acker_service.redis.calls import Call
 from acker_service.redis.codec import ShardRequest, encode_operation
 from acker_service.redis.node import Node
@@ -27,20 +27,24 @@ E, F, G = 0xE1, 0xE2, 0xE3
 
 
 @pytest.fixture
-def calls(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many requests each call of the store held that applied any."""
     held: list[int] = []
-    execute_some = parts.redis.execute_some
+    make = batcher._PendingCall.call
 
-    async def counted(calls: Sequence[Call[Any]]) -> list[Any]:
-        for call in calls:
-            if call.name.startswith("acker_apply"):
-                _, _, _, _, _, _, _, _, *requests = call.command
-                held.append(len(requests) // 5)
-        return await execute_some(calls)
+    def counted(pending: batcher._PendingCall, function: ApplyFunction) -> Call[AppliedRequests]:
+        held.append(len(pending.requests))
+        return make(pending, function)
 
-    monkeypatch.setattr(parts.redis, "execute_some", counted)
+    monkeypatch.setattr(batcher._PendingCall, "call", counted)
     return held
+
+
+@pytest.fixture(params=[True, False], ids=["joined", "each by itself"])
+def joins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether single operations without a key go to Redis as one request."""
+    monkeypatch.setattr(batcher, "JOINS", request.param)
+    return bool(request.param)
 
 
 @pytest.fixture
@@ -83,6 +87,24 @@ async def test_calls_without_a_key_leave_nothing_to_remember(call: Caller, parts
     await together(call, init(R, E), ack(R, E))
     kept = await find(parts, keys.shard("default", 0) + ":*")
     assert not [key for key in kept if key.rpartition(":")[0].endswith((":s0", ":s1"))]
+
+
+async def test_single_operations_without_a_key_go_to_redis_as_one_request(
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch, *, joins: bool
+) -> None:
+    """One with a key between them goes by itself; each has its own answer, in its own order."""
+    requests, execute_some = list[int](), parts.redis.execute_some
+
+    async def counted(calls: Sequence[Call[Any]]) -> list[Any]:
+        requests.extend(len(call.command[8:]) // 5 for call in calls)
+        return await execute_some(calls)
+
+    await call.words(init(R, E, F), init(S, G))
+    monkeypatch.setattr(parts.redis, "execute_some", counted)
+    operations = ((ack(R, E), None), (ack(S, 9), None), (ack(R, F), "k"), (ack(R, 5), None), (ack(S, G ^ 9), None))
+    words = await asyncio.gather(*(call.word(operation, key=key) for operation, key in operations))
+    assert words == ["pending", "pending", "acked", "finished", "acked"]
+    assert requests == [3 if joins else 5]
 
 
 async def test_what_had_no_effect_is_remembered_beside_what_had(call: Caller, calls: list[int]) -> None:

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby, islice
 
 from acker_protocol.errors import StoreFull
 
 from acker_service.redis import apply_functions
-from acker_service.redis.apply_functions import AppliedRequests, ApplyFunction, ApplyLimits, Result
+from acker_service.redis.apply_functions import Applied, AppliedRequests, ApplyFunction, ApplyLimits, Result
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import ShardRequest
@@ -27,6 +27,9 @@ MAX_UNDER_WAY = 2
 """Round trips to a server from which on further requests wait, in order to share a call."""
 MAX_WAIT_S = 0.002
 """How long they wait at most; a server that hangs does not hold them up longer."""
+
+JOINS = True
+"""Whether requests of one operation without a key are joined; tests also run without."""
 
 ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 """Settings, free slots, limits and requests of an `ApplyFunction`."""
@@ -46,7 +49,7 @@ class _PendingCall:
     size: int = 0
 
     def call(self, function: ApplyFunction) -> Call[AppliedRequests]:
-        return function(self.settings, b"", self.limits, self.requests).at(self.key, self.stamp)
+        return function(self.settings, b"", self.limits, list(self._joined())).at(self.key, self.stamp)
 
     def settle(self, reply: AppliedRequests | BaseException) -> None:
         """Give each request its result, or the error of the call."""
@@ -55,9 +58,36 @@ class _PendingCall:
                 if not result.done():
                     result.set_exception(reply)
             return
-        for result, applied in zip(self.results, reply.results, strict=True):
+        for result, applied in zip(self.results, self._results(reply.results), strict=True):
             if not result.done():
                 result.set_result(applied)
+
+    def _runs(self) -> Iterator[tuple[bool, list[ShardRequest]]]:
+        """Divide the requests into runs; those of one run go to Redis as one request if the run may be joined.
+
+        Requests of one operation without a key may: the library remembers nothing of them, and applies their operations
+        one after the other. For each request that it reads it would need as long as for an operation.
+        """
+        for may_join, run in groupby(self.requests, key=lambda request: JOINS and request.may_be_joined):
+            yield may_join, list(run)
+
+    def _joined(self) -> Iterator[ShardRequest]:
+        for may_join, run in self._runs():
+            if may_join:
+                yield ShardRequest(operations=b"".join([request.operations for request in run]))
+            else:
+                yield from run
+
+    def _results(self, results: Iterable[Result]) -> Iterator[Result]:
+        """Give the result of each request from those of `_joined`."""
+        of_joined = iter(results)
+        for may_join, run in self._runs():
+            if may_join:
+                applied = next(of_joined)
+                assert isinstance(applied, Applied)  # no spout task of theirs is unregistered
+                yield from (Applied(codes=code, replayed=False) for code in applied.codes)
+            else:
+                yield from islice(of_joined, len(run))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -87,7 +87,7 @@ class SingleApplier:
         index = self._spout_index(topology, operation) if isinstance(operation, Init) else 0
         encoded = codec.encode_operation(operation, topology.layout, _constant(index))
         if key is None:
-            return ShardRequest(operations=encoded)
+            return ShardRequest(operations=encoded, may_be_joined=True)
         named = encoded
         if isinstance(operation, Init):  # its index may be another when the request is sent again
             named = codec.encode_operation(operation, topology.layout, codec.name_hash)

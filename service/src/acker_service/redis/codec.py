@@ -131,12 +131,14 @@ class ShardRequest:
 
     ``positions`` are those of the operations in the request (`encode_positions`). ``is_single`` marks a request of one
     operation, which is not remembered if it is refused: its caller may send it again under the same key.
+    ``may_be_joined`` marks one without a key whose operation needs no spout task that is not registered.
     """
 
     operations: bytes
     fingerprint: Fingerprint | None = None
     positions: bytes = b""
     is_single: bool = False
+    may_be_joined: bool = False
 
     @property
     def args(self) -> tuple[str, str, str, bytes, bytes]:
