@@ -99,12 +99,23 @@ async def test_single_operations_without_a_key_go_to_redis_as_one_request(
         requests.extend(len(call.command[8:]) // 5 for call in calls)
         return await execute_some(calls)
 
-    await call.words(init(R, E, F), init(S, G))
+    await call.words(init(R, E, F), init(S, E, G))
     monkeypatch.setattr(parts.redis, "execute_some", counted)
-    operations = ((ack(R, E), None), (ack(S, 9), None), (ack(R, F), "k"), (ack(R, 5), None), (ack(S, G ^ 9), None))
+    operations = ((ack(R, E), None), (ack(S, E), None), (ack(R, F), "k"), (ack(R, 5), None), (ack(S, G), None))
     words = await asyncio.gather(*(call.word(operation, key=key) for operation, key in operations))
     assert words == ["pending", "pending", "acked", "finished", "acked"]
     assert requests == [3 if joins else 5]
+
+
+async def test_operations_of_several_roots_in_turns_do_in_one_request_what_they_do_one_by_one(
+    call: Caller, *, joins: bool
+) -> None:
+    """Some of them take the long way in Lua: fail, reset timeout, the ack of an unknown root."""
+    await call.words(init(R, E, F), init(S, E, G))
+    ops = (ack(R, E), ack(S, E), reset_timeout(R), fail(S), ack(R, F), ack(S, G), ack(40, E), ack(R, F), ack(40, F))
+    words = ["pending", "pending", "pending", "failed", "acked", "finished", "early", "finished", "early"]
+    assert await together(call, *ops) == words
+    assert (await call.show())["pending"] == 0
 
 
 async def test_what_had_no_effect_is_remembered_beside_what_had(call: Caller, calls: list[int]) -> None:
