@@ -1,0 +1,213 @@
+"""Makes every subscriber of a FastStream application a bolt, and every message that it publishes a child. ::
+
+    broker = RabbitBroker(url, middlewares=[AckerMiddleware(acker)])
+
+    async with spout.emit(message_id="42"):
+        await broker.publish(order, "orders")  # and whatever its subscribers publish
+
+The anchors travel in the message's headers, so that the other side need not be FastStream. Needs
+``acker-client[faststream]``.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
+
+from acker_protocol.routes import ANCHORS
+from faststream import AckPolicy, BaseMiddleware
+from faststream.exceptions import AckMessage, HandlerException, NackMessage
+from faststream.message import AckStatus, StreamMessage
+from faststream.response import PublishType
+
+from acker_client import _validate, propagate
+from acker_client.errors import OperationsLost, UsageError
+from acker_client.integrations._task_runs import KEY, check_dedupe_window, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from types import TracebackType
+
+    from faststream.response import PublishCommand
+
+    from acker_client.asyncio.client import AsyncAcker
+    from acker_client.tuple import AsyncTuple
+
+__all__ = ["AckerMiddleware"]
+
+REDELIVERS = frozenset({AckPolicy.NACK_ON_ERROR, AckPolicy.MANUAL})
+"""Policies by which the broker delivers a message again after an exception."""
+
+
+class AckerMiddleware:
+    """Receives the anchors of each message as a tuple, and anchors what is published to what is current.
+
+    The tuple is acked when the subscriber has returned and its responses are published. After an exception it is left
+    open where the broker delivers the message again (``AckPolicy.NACK_ON_ERROR``, ``NackMessage``), else failed. With
+    ``AckPolicy.MANUAL`` it ends as the subscriber ended the message: acked, rejected (failed), or left open. Where the
+    broker forgets what it delivers (a list or a channel of Redis) an exception fails it.
+
+    A message that is delivered again has the same edge, and so have the messages that its subscriber publishes: each is
+    known by its destination, its content and the number of equal ones before it. Where the content differs between runs
+    give a key: ``broker.publish(report, "reports", headers={"acker_key": "daily"})``.
+
+    With ``flush_before_ack`` each ack is delivered before the broker forgets the message, and the topology needs a
+    dedupe window; else publishing raises `UsageError`. ``strict`` refuses to publish where neither a tuple nor a root
+    is current. ``component`` names the bolt; None: the name that FastStream gives the
+    subscriber, that of its function.
+
+    Not tracked: the answer to a request (``reply_to``), which the one who asked waits for. `UsageError` for several
+    messages published in one batch: they share their headers, and so would share one edge.
+    """
+
+    def __init__(
+        self,
+        acker: "AsyncAcker",
+        *,
+        component: str | None = None,
+        flush_before_ack: bool = True,
+        strict: bool = False,
+    ) -> None:
+        self.acker, self.flush_before_ack, self.strict = acker, flush_before_ack, strict
+        self._component = None if component is None else _validate.name("component", component)
+        self._fits = False
+
+    def __call__(self, msg: Any | None, /, *, context: Any) -> "BaseMiddleware[Any, Any]":
+        """Give the middleware of one message that is received or published."""
+        return _MessageMiddleware(msg, context=context, shared=self)
+
+    def component(self, subscriber: Any) -> str:
+        """Give the name of the bolt that a subscriber is."""
+        return self._component or _validate.name("component", str(subscriber.specification.call_name))
+
+    async def check_topology(self) -> None:
+        """Raise `UsageError` for a topology without a dedupe window, once."""
+        if not self._fits:
+            topology = await self.acker.topologies.get(self.acker.topology)
+            check_dedupe_window(topology, redelivery_s=0, flush_before_ack=self.flush_before_ack)
+            self._fits = True
+
+
+class _MessageMiddleware(BaseMiddleware[Any, Any]):
+    """One message that is received or published; a subscriber of batches has several tuples at once."""
+
+    def __init__(self, msg: Any, /, *, context: Any, shared: AckerMiddleware) -> None:
+        super().__init__(msg, context=context)
+        self._shared = shared
+        self._tuples: list[AsyncTuple] = []
+        self._message: StreamMessage[Any] | None = None
+
+    async def consume_scope(self, call_next: "Callable[[Any], Awaitable[Any]]", msg: "StreamMessage[Any]") -> Any:
+        """Make the message's tuple current; it stays so until its responses are published."""
+        component = self._shared.component(self.context.get_local("handler_"))
+        self._message = msg
+        for headers in msg.batch_headers or [msg.headers]:
+            if propagate.extract(headers) is not None:
+                self._tuples.append(self._shared.acker.receive(headers, component=component))
+        propagate.enter(_Parent(self._shared.acker, self._tuples) if self._tuples else None)
+        return await call_next(msg)
+
+    async def after_processed(
+        self,
+        exc_type: type[BaseException] | None = None,  # noqa: ARG002 - FastStream calls it so
+        exc_val: BaseException | None = None,
+        exc_tb: "TracebackType | None" = None,  # noqa: ARG002
+    ) -> bool | None:
+        """End the tuples before the broker's message is acked, rejected or given back."""
+        if self._message is not None:
+            propagate.leave(None)
+        if self._tuples:
+            await self._end(exc_val)
+        return False
+
+    async def publish_scope(self, call_next: "Callable[[Any], Awaitable[Any]]", cmd: "PublishCommand") -> Any:
+        """Anchor a message that is published."""
+        key = cmd.headers.get(KEY)
+        cmd.headers = {name: value for name, value in cmd.headers.items() if name != KEY}
+        parent = propagate.current()
+        if cmd.publish_type is PublishType.REPLY or ANCHORS in cmd.headers:
+            return await call_next(cmd)
+        if parent is None:
+            if self._shared.strict:
+                raise UsageError(
+                    f"a message to {cmd.destination!r} is published where neither a tuple nor a root is current "
+                    "(strict=True)"
+                )
+            return await call_next(cmd)
+        if len(cmd.batch_bodies) > 1:
+            raise UsageError(
+                f"{len(cmd.batch_bodies)} messages to {cmd.destination!r} in one batch would share one edge: publish "
+                "them one by one"
+            )
+        await self._shared.check_topology()
+        if isinstance(parent, _Parent):
+            key = parent.key(cmd, key)
+        cmd.add_headers(parent.headers(key))
+        return await call_next(cmd)
+
+    async def _end(self, error: BaseException | None) -> None:
+        outcome = self._outcome(error)
+        if outcome is None:
+            return
+        for tup in self._tuples:
+            if not tup.closed:
+                await _end_tuple(tup, acked=outcome is AckStatus.ACKED, error=error)
+        if self._shared.flush_before_ack:
+            try:
+                await self._shared.acker.flush()
+            except OperationsLost as lost:
+                raise NackMessage from lost  # delivered again, it is acked again
+
+    def _outcome(self, error: BaseException | None) -> "AckStatus | None":
+        """Give what becomes of the tuples: ACKED, REJECTED (they fail); None: they stay open for a redelivery."""
+        if error is not None and not isinstance(error, Exception):
+            return None
+        if isinstance(error, HandlerException):
+            if isinstance(error, AckMessage):
+                return AckStatus.ACKED
+            return None if isinstance(error, NackMessage) else AckStatus.REJECTED
+        policy, message = self.context.get_local("handler_").ack_policy, cast("StreamMessage[Any]", self._message)
+        committed = message.committed
+        if not _can_be_acked(message):
+            return AckStatus.ACKED if error is None else AckStatus.REJECTED
+        if policy is AckPolicy.MANUAL:
+            return None if committed is AckStatus.NACKED else committed
+        if error is None:
+            return AckStatus.ACKED
+        return None if policy in REDELIVERS and committed is None else AckStatus.REJECTED
+
+
+class _Parent:
+    """The tuples of a message as the parent of what is published; a child of several is an edge in each tree."""
+
+    def __init__(self, acker: "AsyncAcker", tuples: "list[AsyncTuple]") -> None:
+        self._acker, self._tuples = acker, tuples
+        self._published: Counter[str] = Counter()
+
+    def anchor(self, key: str | None = None) -> Any:
+        """Anchor a child to all tuples."""
+        return self._acker.anchor(*self._tuples, key=key)
+
+    def headers(self, key: str | None = None) -> dict[str, str]:
+        """Anchor a child to all tuples, and give its header."""
+        return cast("dict[str, str]", self.anchor(key).headers())
+
+    def key(self, cmd: "PublishCommand", key: str | None) -> str:
+        """Give the key of a child: the same in a run that publishes in another order."""
+        kind = (
+            f"key:{key}"
+            if key is not None
+            else f"{cmd.destination}:{digest([cmd.body], cast('Mapping[str, Any]', {}))}"
+        )
+        self._published[kind] += 1
+        return f"{kind}#{self._published[kind]}"
+
+
+def _can_be_acked(message: "StreamMessage[Any]") -> bool:
+    """Whether the broker knows acks: a list and a channel of Redis forget what they deliver."""
+    return type(message).ack is not StreamMessage.ack
+
+
+async def _end_tuple(tup: "AsyncTuple", *, acked: bool, error: BaseException | None) -> None:
+    if acked:
+        await tup.ack()
+    else:
+        await tup.fail(str(error or "") or type(error).__name__ if error is not None else "rejected")
