@@ -73,9 +73,13 @@ ACK = {"op": "ack", "root_id": f"{9:016x}", "edge_id": "00000000000000b1"}
 INIT = {"op": "init", "root_id": f"{5:016x}", "spout_task": "full", "edges": ["00000000000000b1"]}
 
 
-async def test_a_full_mailbox_stays_full_though_a_root_ends_in_the_same_request(narrow: httpx.AsyncClient) -> None:
+@pytest.mark.parametrize(("op", "state"), [("ack", "acked"), ("fail", "failed")])
+async def test_a_full_mailbox_stays_full_though_a_root_ends_in_the_same_request(
+    narrow: httpx.AsyncClient, op: str, state: str
+) -> None:
     await fill(narrow)
-    assert await words(narrow, ACK, INIT) == ["acked", "mailbox_full"]
+    end = {"op": "fail", "root_id": ACK["root_id"]} if op == "fail" else ACK
+    assert await words(narrow, end, INIT) == [state, "mailbox_full"]
 
 
 async def test_a_repeat_tells_again_that_an_init_found_no_place(narrow: httpx.AsyncClient) -> None:

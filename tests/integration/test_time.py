@@ -157,6 +157,8 @@ async def test_early_operations_without_an_init_are_dropped_and_counted(call: Ca
 async def test_a_progress_timeout_ends_a_root_that_stands_still(call: Caller, lapse: Lapse) -> None:
     await call.post(init(R, E, message_timeout_ms=HOUR_MS, progress_timeout_ms=100))
     await eventually(lapse.tick)
+    (done,) = (await call.completions())["completions"]
+    assert (done["outcome"], done["complete_latency_ms"] >= 100) == ("timed_out", True)
     assert await call.told() == [(R, "timed_out")]
 
 

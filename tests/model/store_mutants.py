@@ -74,7 +74,7 @@ IN_ACKER: list[Rule] = [
 ]
 
 IN_COMPLETIONS: list[Rule] = [
-    ("an outcome has its own code", "A = 0, F = 1, T = 2", "A = 0, F = 2, T = 1", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
+    ("an outcome has its own code", "A = 0, F = 1, T = 2", "A = 0, F = 2, T = 1", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
     ("an outcome has its own count", "A = 'acked', F = 'failed', T = 'timed_out'", "A = 'acked', F = 'timed_out', T = 'failed'", ANSWERS + "test_counts_tell_how_roots_ended"),
     ("a completion ends behind its texts", "at = at + 2 + high * 256 + low", "at = at + 2 + high", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
     ("a completion carries the message id", "add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))", "OUTCOME[outcome], ''", ANSWERS + "test_a_message_id_comes_back_as_given"),
@@ -83,7 +83,7 @@ IN_COMPLETIONS: list[Rule] = [
     ("a failure has a reason", "add_text(0, '', 8, reason)", "0, ''", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
     ("a failure names its component", "  flags, packed = add_text(flags, packed, 16, component)\n", "", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
     ("a failed root is told with its reason", "if outcome == 'F' then", "if false then", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
-    ("a completion says when the tree began", "root.id, root.started - EPOCH,", "root.id, call.now - EPOCH,", TIME + "test_a_root_that_takes_too_long_is_told_once_and_finished"),
+    ("a completion says when the tree began", "root.id, root.started - EPOCH,", "root.id, call.now - EPOCH,", TIME + "test_a_progress_timeout_ends_a_root_that_stands_still"),
     ("a full mailbox is not opened by a root that ends", "if free and free ~= MAILBOX_FULL then", "if free then", NARROW + "test_a_full_mailbox_stays_full_though_a_root_ends_in_the_same_request"),
     ("a root under a removed spout task is told to nobody", "if not is_gone(call, spout) then append_completions", "if true then append_completions", DEPARTURES + "test_what_ends_under_a_removed_spout_task_leaves_nothing"),
     ("a root under a removed spout task is not counted", "if change ~= 0 and not is_gone(call, spout) then", "if change ~= 0 then", DEPARTURES + "test_what_ends_under_a_removed_spout_task_leaves_nothing"),
@@ -172,6 +172,7 @@ IN_BUCKETS: list[Rule] = [
 ]
 
 IN_FAST_PATH: list[Rule] = [
+    ("a root that ends is pending no more", "call.pending[spout], call.changed = (call.pending[spout] or 0) - 1, true", "call.changed = true", "tests/integration/test_batcher.py::test_acks_of_one_turn_do_what_they_do_one_by_one"),
     ("plain operations take it", "local FAST_PATH = true", "local FAST_PATH = false", FAST + "test_inits_and_acks_with_all_that_clients_name_take_it"),
     ("an ack is XORed", "bxor(high, op_high), bxor(low, op_low)", "op_high, op_low", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a zero with edges outstanding is unbalanced", "(sum ~= 0 or byte(rest) >= LONG_MESSAGE_ID)", "byte(rest) >= LONG_MESSAGE_ID", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),

@@ -87,7 +87,6 @@ IN_LUA = [
     ("  call.early_change = call.early_change - 1\n", ""),
     ("local new_high, new_low, sum = bxor(high, op_high), bxor(low, op_low), outstanding + op_outstanding", "local new_high, new_low, sum = op_high, op_low, outstanding + op_outstanding"),
     ("is_zero and (sum ~= 0 or byte(rest) >= LONG_MESSAGE_ID) then", "is_zero and byte(rest) >= LONG_MESSAGE_ID then"),
-    ("call.pending[spout], call.changed = (call.pending[spout] or 0) - 1, true", "call.changed = true"),
     ("    if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end\n", ""),
     ("    if free and free ~= MAILBOX_FULL then call.free_slots[spout] = free + 1 end\n", ""),
     ("elseif dedupes and edge_at and is_acked_before(call, bucket, rest, ops, edge_at) then", "elseif false then"),

@@ -39,8 +39,9 @@ def emit(store: DrivenStore, roots: Iterable[int]) -> None:
 
 
 def end(store: DrivenStore, roots: Iterable[int]) -> None:
-    """Emit roots and end them in a later call, as acks do."""
+    """Emit roots and end them in a later call, as acks do; each has a latency, which is counted too."""
     emit(store, roots)
+    store.advance(1)
     for root in roots:
         store.ask("acker_force_fail_v1", store.settings, root % 4_096, root.to_bytes(8, "big"), "over")
 
