@@ -6,6 +6,7 @@ import pytest
 from acker_protocol.errors import StoreUnavailable
 from acker_service.components import Components
 from acker_service.redis import keys, library
+from redis.asyncio import Redis
 
 from tests.support.redis_side import at, everywhere, flush, on_server_of
 
@@ -65,3 +66,25 @@ async def test_a_store_that_was_emptied_while_it_was_served_states_its_layout_ag
     await flush(empty)
     await empty.registry.refresh("default")
     assert await at(empty, "GET", keys.LAYOUT) == str(OWN).encode()
+
+
+async def test_a_store_that_another_process_begins_meanwhile_is_not_of_another_layout(
+    empty: Components, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replicas start together on an empty store: one of them makes the first topology while the others look."""
+    other, execute = Components(valkey_url, window_ms=600_000), Redis.execute_command
+    await other.open()
+    looked: list[str] = []
+
+    async def execute_and_begin(self: Redis, *command: str, **options: object) -> object:
+        reply = await execute(self, *command, **options)
+        if command[-1] in {keys.LAYOUT, keys.TOPOLOGIES}:
+            looked.append(command[-1])
+            if len(looked) == 1:
+                await other.registry.refresh("default")
+        return reply
+
+    monkeypatch.setattr(Redis, "execute_command", execute_and_begin)
+    await empty.open()
+    assert set(looked) == {keys.LAYOUT, keys.TOPOLOGIES}
+    await other.close()

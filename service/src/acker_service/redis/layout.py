@@ -35,7 +35,12 @@ async def require(redis: "Redis") -> None:
 
 
 async def _stored(redis: "Redis") -> int | None:
-    """Give the layout that a store has; None for an empty one."""
+    """Give the layout that a store has; None for an empty one.
+
+    The topologies are looked for first: another process may begin this store in between, and it writes the number of
+    the layout in the same step as the first topology.
+    """
+    has_topologies = await redis.execute_command("EXISTS", keys.TOPOLOGIES)
     if stored := await redis.execute_command("GET", keys.LAYOUT):
         return int(stored)
-    return FIRST if await redis.execute_command("EXISTS", keys.TOPOLOGIES) else None
+    return FIRST if has_topologies else None
