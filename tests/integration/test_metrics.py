@@ -367,10 +367,10 @@ async def test_calls_to_redis_are_counted(call: Caller, parts: Components) -> No
     await parts.stats.read(topology)
     await call.words(ack(4, E), ack(8, F))
     after = (await scrape(call.http)).rows("acker_store_calls_total", "call")
-    assert after["acker_read_counts_v1",] - before["acker_read_counts_v1",] == 4
+    assert after["acker_read_counts_v2",] - before["acker_read_counts_v2",] == 4
     assert after["acker_apply_v2",] == 1, "both roots live in one shard"
     trips = (await scrape(call.http)).rows("acker_store_round_trip_seconds_count", "call")
-    assert trips["acker_read_counts_v1",] < after["acker_read_counts_v1",]
+    assert trips["acker_read_counts_v2",] < after["acker_read_counts_v2",]
 
 
 async def test_a_call_that_was_answered_stale_is_counted(call: Caller, parts: Components) -> None:

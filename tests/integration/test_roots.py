@@ -18,7 +18,8 @@ pytestmark = pytest.mark.anyio
 T = TypeVar("T")
 LONGEST = 60_000
 R, E = 0xA1, 0xE1
-ACKED = {"root_id": format_id(R), "state": "finished", "outcome": "acked"}
+ENDED = {"root_id": format_id(R), "state": "finished", "outcome": "acked"}
+ACKED = ENDED | {"reason": None, "component": None, "at_ms": None}
 
 
 async def soon(awaited: Awaitable[T]) -> T:
@@ -51,7 +52,9 @@ async def test_who_waits_for_a_root_is_answered_when_it_is_over(
     await call.post(init(R, E))
     answer = await waiting(parts, call)
     await call.post(end)
-    assert await soon(answer) == ACKED | {"outcome": outcome}
+    ended = await soon(answer)
+    assert (ended["at_ms"] is None) == (outcome == "acked")
+    assert ended | {"at_ms": None} == ACKED | {"outcome": outcome}
 
 
 async def test_who_waits_is_answered_at_a_timeout(call: Caller, parts: Components) -> None:
@@ -182,7 +185,8 @@ async def test_a_fail_by_hand_is_told_as_forced(call: Caller) -> None:
     (done,) = (await call.completions())["completions"]
     told = (done["outcome"], done["reason"], done["component"], done["message_id"])
     assert told == ("failed", "forced: stuck", None, "42")
-    assert await call.root(R) == ACKED | {"outcome": "failed"}
+    details = {"outcome": "failed", "reason": "forced: stuck", "at_ms": done["at_ms"]}
+    assert await call.root(R) == ACKED | details
     assert (await call.spout())["pending"] == 0
 
 
@@ -203,7 +207,7 @@ async def test_an_early_root_that_was_failed_by_hand_fails_at_its_init(call: Cal
 
 async def test_a_root_that_is_over_stays_as_it_ended(call: Caller) -> None:
     await call.post(init(R))
-    assert await call.force_fail(R) == ACKED
+    assert await call.force_fail(R) == ENDED
     assert await call.told() == [(R, "acked")]
 
 

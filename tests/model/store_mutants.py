@@ -361,7 +361,7 @@ IN_REMOVAL: list[Rule] = [
     ("a forced deletion remembers outcomes", "    save_root(call, root)\n", "    redis.call('HDEL', key, root_id)\n", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
     ("a forced deletion drops what is early", "return drop_record(call, root) end", "return count(call, 'dropped') end", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a forced deletion counts what it drops", "return drop_record(call, root) end", "return remove_long_values(call, root) end", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
-    ("a forced deletion sweeps the number of early roots", "base .. 'early')", "base .. 'none')", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
+    ("a forced deletion sweeps the number of early roots", "base .. 'early',", "base .. 'none',", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
     ("a forced deletion leaves no bucket due", "    if is_whole then redis.call('ZREM', call.due_key, bucket) end\n", "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a forced deletion takes a piece a call", "budget = budget - 1 - fail_bucket(call, bucket)", "budget = budget + 0 * fail_bucket(call, bucket)", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
     ("a forced deletion says if there is more", "redis.call('EXISTS', call.due_key) }", "0 }", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),

@@ -11,7 +11,16 @@ from acker_service.http.fast_path import Application
 from acker_service.http.keys import configured_keys
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
-from acker_service.http.routes import completions, events, health, operations, roots, spouts, topologies
+from acker_service.http.routes import (
+    completions,
+    events,
+    failures,
+    health,
+    operations,
+    roots,
+    spouts,
+    topologies,
+)
 from acker_service.settings import Role, Settings
 
 
@@ -105,6 +114,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             stopping=stopping,
             max_body_bytes=max_document_bytes,
         ),
+        failures.make_router(registry=parts.registry, failures=parts.failures),
         completions.make_router(
             registry=parts.registry,
             spouts=parts.spouts,

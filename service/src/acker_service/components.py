@@ -26,6 +26,7 @@ from acker_service.redis.embedded import EmbeddedServer
 from acker_service.redis.errors import LayoutMismatch, PermissionDenied
 from acker_service.redis.requirements import ServerRequirements
 from acker_service.roots.expiry import RootExpiry
+from acker_service.roots.failures import FailureReader
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots
 from acker_service.roots.reading import RootReader
@@ -91,7 +92,8 @@ class Components:
         self.single_applier = SingleApplier(
             self.applier.batcher, self.registry, self.spouts, self.backpressure, counted, max_early=max_early
         )
-        self.roots = RootReader(self.shards, self.spouts, counted)
+        self.failures = FailureReader(self.shards, self.spouts)
+        self.roots = RootReader(self.shards, self.spouts, self.failures, counted)
         self.pending_roots = PendingRoots(self.shards, self.spouts)
         self.root_notifier = RootNotifier(self.registry, self.shards)
         self.expiry = RootExpiry(self.redis, self.shards, counted)

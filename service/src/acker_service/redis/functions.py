@@ -14,10 +14,11 @@ from acker_protocol.operations import Outcome
 from acker_protocol.states import TopologyRules
 
 from acker_service.redis.calls import Call, ShardCall, fcall
+from acker_service.redis.failure_functions import FailureCounts, decode_failure_counts
 from acker_service.redis.stamp import Stamp
 
 _BUCKET_AND_ROOT = struct.Struct(">IQ")
-_SETTINGS = struct.Struct(">IIIIIB")
+_SETTINGS = struct.Struct(">IIIIIBH")
 _ROOT_FIELDS = 7
 _OUTCOMES = {b"A": Outcome.ACKED, b"F": Outcome.FAILED, b"T": Outcome.TIMED_OUT}
 _OVER = ord("1")
@@ -96,12 +97,16 @@ class BucketScan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardCounts:
-    """Pending roots, unread completions and dead letters by spout index, and totals by name (see `StatsReader`)."""
+    """Pending roots, unread completions and dead letters by spout index, and totals by name (see `StatsReader`).
+
+    ``failures`` are counts of failures by outcome and component.
+    """
 
     pending: dict[int, int]
     unread: dict[int, int]
     dead: dict[int, int]
     totals: dict[str, int]
+    failures: FailureCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +163,7 @@ def fail_all(*, settings: bytes, max_roots: int) -> ShardCall[bool]:
 
 def read_counts() -> ShardCall[ShardCounts]:
     """Read the counts of a shard."""
-    return ShardCall(function="acker_read_counts_v1", decode=_counts, confirm=False)
+    return ShardCall(function="acker_read_counts_v2", decode=_counts, confirm=False)
 
 
 def read_stored() -> ShardCall[StoredCounts]:
@@ -184,8 +189,8 @@ def read_pending(spout_indexes: Sequence[int]) -> ShardCall[list[int]]:
     return ShardCall(function="acker_pending_v1", args=tuple(spout_indexes), decode=list, confirm=False)
 
 
-def pack_settings(rules: TopologyRules, window_ms: int) -> bytes:
-    """Pack the rules of a topology and the idempotency window in milliseconds for a call."""
+def pack_settings(rules: TopologyRules, window_ms: int, max_failures: int) -> bytes:
+    """Pack the rules of a topology for a call, the idempotency window in milliseconds, and the failures of a shard."""
     return _SETTINGS.pack(
         rules.message_timeout_ms,
         rules.progress_timeout_ms,
@@ -193,6 +198,7 @@ def pack_settings(rules: TopologyRules, window_ms: int) -> bytes:
         rules.retention_ms,
         window_ms,
         rules.tracked,
+        max_failures,
     )
 
 
@@ -260,8 +266,14 @@ def _bucket_scan(reply: list[Any]) -> BucketScan:
 
 
 def _counts(reply: list[Any]) -> ShardCounts:
-    pending, unread, dead, totals = reply
-    return ShardCounts(pending=by_index(pending), unread=by_index(unread), dead=by_index(dead), totals=by_name(totals))
+    pending, unread, dead, totals, failures = reply
+    return ShardCounts(
+        pending=by_index(pending),
+        unread=by_index(unread),
+        dead=by_index(dead),
+        totals=by_name(totals),
+        failures=decode_failure_counts(failures),
+    )
 
 
 def _stored(reply: list[Any]) -> StoredCounts:

@@ -14,6 +14,7 @@ FILES = (
     "acker",
     "buckets",
     "record",
+    "failures",
     "completions",
     "transitions",
     "operations",
@@ -25,6 +26,7 @@ FILES = (
     "delivery",
     "dead",
     "roots",
+    "failure_list",
     "topologies",
     "removal",
 )

@@ -20,7 +20,7 @@ PATTERN = "acker:*"
 _ON_CHANNELS = frozenset({"publish", "spublish", "ssubscribe"})
 _KEY = f"{keys.shard('default', 0)}:rights"
 _KEYED = (
-    "del exists get hdel hget hgetall hincrby hlen hmget hscan hset hsetnx mget pexpireat pexpiretime sadd set "
+    "append del exists get hdel hget hgetall hincrby hlen hmget hscan hset hsetnx mget pexpireat pexpiretime sadd set "
     "sismember smembers smismember srem unlink xadd xdel xrange xtrim zadd zcount zrange zrem zscan zscore"
 )
 """The commands on keys that the functions and the driver run, but for XINFO, whose key is its second argument."""

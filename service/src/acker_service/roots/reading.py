@@ -7,7 +7,9 @@ from acker_protocol.operations import Outcome
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import codec, functions
 from acker_service.redis.codec import OperationResult
+from acker_service.redis.failure_functions import FailureRecord
 from acker_service.redis.functions import RootRecord, RootState
+from acker_service.roots.failures import FailureReader
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.topology import Topology
@@ -20,7 +22,7 @@ class RootView:
     """One root at ``now_ms``; times in Unix milliseconds. A finished root has an outcome.
 
     ``spout_task`` is None for an early root, and for a root whose spout task was deleted; ``outstanding`` is None while
-    it is unknown.
+    it is unknown. ``failure`` is how a finished root failed or timed out, while the list of failures has it.
     """
 
     root_id: int
@@ -33,6 +35,7 @@ class RootView:
     due_ms: int = 0
     spout_task: str | None = None
     message_id: str | None = None
+    failure: FailureRecord | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -43,8 +46,10 @@ class RootView:
 class RootReader:
     """Reads roots, and fails them for an operator."""
 
-    def __init__(self, shards: Shards, spouts: SpoutRegistry, metrics: OperationMetrics) -> None:
-        self._shards, self._spouts, self._metrics = shards, spouts, metrics
+    def __init__(
+        self, shards: Shards, spouts: SpoutRegistry, failures: FailureReader, metrics: OperationMetrics
+    ) -> None:
+        self._shards, self._spouts, self._failures, self._metrics = shards, spouts, failures, metrics
 
     async def read(self, topology: Topology, root_id: int) -> RootView:
         """Read one root."""
@@ -52,7 +57,14 @@ class RootReader:
         call = functions.read_root(settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id)
         topology, reply = await self._shards.call(topology, layout.shard_of(root_id), call)
         if reply.record is None:
-            return RootView(root_id=root_id, state=reply.state, now_ms=reply.now_ms, outcome=reply.outcome)
+            has_failed = reply.outcome in (Outcome.FAILED, Outcome.TIMED_OUT)
+            return RootView(
+                root_id=root_id,
+                state=reply.state,
+                now_ms=reply.now_ms,
+                outcome=reply.outcome,
+                failure=await self._failures.find(topology, root_id) if has_failed else None,
+            )
         indexes = {reply.record.spout_index} if reply.state is RootState.PENDING else set[int]()
         names = await self._spouts.names(topology, indexes) if indexes else {}
         return view_record(reply.record, reply.state, reply.now_ms, names)

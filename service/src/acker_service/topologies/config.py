@@ -26,6 +26,9 @@ _CHECKS = {
 ROOTS_PER_BUCKET = 32
 """Roots in a small hash, pending and finished ones together, that take the least memory."""
 
+MAX_FAILURES = 10_000
+"""Failed and timed-out roots that a topology lists, over all of its shards."""
+
 BUCKETS = 16_384
 """Small hashes of a shard by default: enough for about 520,000 roots a shard at the lowest memory a root."""
 
@@ -53,6 +56,11 @@ class TopologyConfig:
     def shards(self) -> int:
         """The number of shards: one an acker, and one that remembers untracked roots if there are no ackers."""
         return max(1, self.ackers)
+
+    @property
+    def max_failures(self) -> int:
+        """The number of failed and timed-out roots that each shard lists."""
+        return MAX_FAILURES // self.shards
 
     @property
     def rules(self) -> TopologyRules:

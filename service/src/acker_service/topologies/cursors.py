@@ -5,6 +5,7 @@ A cursor is unpadded base64url of big-endian fields: the format B, the incarnati
     1  rows: completions or dead letters; it does not say which, nor whose. Only the release before gives these
     2  rows: pending roots
     3  the kind of list B, a hash of the spout task's name 16s and its index I; rows: that list of that spout task
+    4  rows: failures
 
 A row holds the position in one shard. The fields of format 3 are as long as one of its rows, so that the release
 before, which knows no format 3, takes it for the beginning of the list.
@@ -34,6 +35,7 @@ class CursorFormat(IntEnum):
     UNNAMED = 1
     PENDING_ROOTS = 2
     SPOUT_LIST = 3
+    FAILURES = 4
 
 
 class ListKind(IntEnum):
@@ -65,7 +67,7 @@ class SpoutList:
         So is one of the release before, which does not say whose it is. Raises `InvalidRequest`.
         """
         cursor = _decode(text)
-        if cursor.format == CursorFormat.PENDING_ROOTS:
+        if cursor.format in (CursorFormat.PENDING_ROOTS, CursorFormat.FAILURES):
             self._refuse()
         rows = _unpack_rows(self.row, cursor.body)
         if cursor.format != CursorFormat.SPOUT_LIST:
@@ -100,11 +102,32 @@ class PendingRootList:
         Raises `InvalidRequest`.
         """
         cursor = _decode(text)
-        if cursor.format in (CursorFormat.UNNAMED, CursorFormat.SPOUT_LIST):
+        if cursor.format in (CursorFormat.UNNAMED, CursorFormat.SPOUT_LIST, CursorFormat.FAILURES):
             raise _of_another_list("the pending roots")
         rows = _unpack_rows(self.row, cursor.body)
         given = (cursor.format, cursor.incarnation)
         return rows if given == (CursorFormat.PENDING_ROOTS, self.incarnation) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureList:
+    """The failed and timed-out roots of a topology."""
+
+    incarnation: str
+
+    row: ClassVar = struct.Struct(">BQ")
+
+    def encode(self, rows: Iterable[Row]) -> str:
+        """Write a position as the text that callers hold."""
+        return _encode(CursorFormat.FAILURES, self.incarnation, _pack_rows(self.row, rows))
+
+    def decode(self, text: str) -> list[Row] | None:
+        """Read rows; None for those of a topology that was deleted, or of a later format. Raises `InvalidRequest`."""
+        cursor = _decode(text)
+        if cursor.format in (CursorFormat.UNNAMED, CursorFormat.SPOUT_LIST, CursorFormat.PENDING_ROOTS):
+            raise _of_another_list("the failures")
+        given = (cursor.format, cursor.incarnation)
+        return _unpack_rows(self.row, cursor.body) if given == (CursorFormat.FAILURES, self.incarnation) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,4 +65,4 @@ class Topology:
     @cached_property
     def settings(self) -> bytes:
         """The rules that every call on a shard passes to Lua."""
-        return pack_settings(self.config.rules, self.window_ms)
+        return pack_settings(self.config.rules, self.window_ms, self.config.max_failures)

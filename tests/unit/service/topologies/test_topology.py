@@ -26,6 +26,6 @@ def test_a_shard_spreads_the_requests_that_it_remembers_over_sixteen_sets_or_mor
     assert (topology(buckets=8).seen_sets, topology(buckets=16_384).seen_sets) == (16, 2_048)
 
 
-def test_the_settings_are_the_rules_and_the_window() -> None:
+def test_the_settings_are_the_rules_the_window_and_the_failures_of_a_shard() -> None:
     some = topology(ackers=2, retention_ms=1_000)
-    assert some.settings == pack_settings(some.config.rules, 60_000)
+    assert some.settings == pack_settings(some.config.rules, 60_000, 5_000)

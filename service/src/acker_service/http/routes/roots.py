@@ -13,6 +13,7 @@ from acker_service.http.auth import needs
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs, read_json_if_any
 from acker_service.http.routes.operations import show_result
+from acker_service.redis.failure_functions import FailureRecord
 from acker_service.redis.functions import RootState
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots, decode_positions, encode_positions
@@ -104,12 +105,18 @@ def _is_over(root: RootView) -> bool:
     return root.is_finished
 
 
+def _show_failure(failure: FailureRecord | None) -> dict[str, Any]:
+    if failure is None:
+        return {"reason": None, "component": None, "at_ms": None}
+    return {"reason": failure.reason, "component": failure.component, "at_ms": failure.at_ms}
+
+
 def _show(root: RootView) -> dict[str, Any]:
     if root.state is RootState.UNKNOWN:
         raise _unknown(root.root_id)
     state = {"root_id": format_id(root.root_id), "state": _STATES[root.state]}
     if root.outcome is not None:
-        return state | {"outcome": root.outcome.value}
+        return state | {"outcome": root.outcome.value} | _show_failure(root.failure)
     return state | {
         "spout_task": root.spout_task,
         "message_id": root.message_id,

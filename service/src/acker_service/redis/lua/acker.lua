@@ -1,8 +1,9 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, completions,
-  transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots, topologies, removal.
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, failures,
+  completions, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots, failure_list,
+  topologies, removal.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -47,7 +48,9 @@
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
                       timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms =
-                      the sum of their latencies
+                      the sum of their latencies; listed = failures that were ever listed (failures.lua)
+    failures0 to failures8  string  the last failures (failures.lua); TTL 1 day
+    failed    hash    failures by outcome and component (count_kind)
 
     barrier   string  the last write before a wait for replicas; K's own, without the incarnation
     hints     channel INCARNATION and spout index of a mailbox with new completions; a shard channel, K's own likewise
@@ -63,7 +66,7 @@
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
-local VERSION = 11
+local VERSION = 12
 local LAYOUT = 3
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
@@ -116,14 +119,15 @@ end
 
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
 -- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 0 without
--- ackers.
+-- ackers; most failures that the shard lists I2.
 local function begin_call(key, base, args)
   local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
   call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window,
-    call.tracked = struct.unpack('>I4I4I4I4I4B', args[2])
+    call.tracked, call.max_failures = struct.unpack('>I4I4I4I4I4BI2', args[2])
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
   call.sliced, call.emitted, call.early_change, call.scores, call.acked_latencies = {}, {}, 0, {}, {}
+  call.failures, call.failures_by_spout = {}, {}
   return call
 end
 

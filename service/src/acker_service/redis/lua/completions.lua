@@ -78,14 +78,20 @@ end
 -- Ends a root: collects its completion for its spout task; `commit` appends it to the mailbox.
 local function finish(call, root, outcome)
   local flags, packed = add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))
+  local component = ''
   if outcome == 'F' then
     local failure = read_failure(call, root) or string.char(0)
     flags, packed = flags + failure:byte(), packed .. failure:sub(2)
+    component = component_of_failure(failure)
   end
   local completions = call.completions_by_spout[root.spout] or {}
   call.completions_by_spout[root.spout] = completions
-  completions[#completions + 1] =
-    struct.pack('>c8I5I5B', root.id, root.started - EPOCH, call.now - EPOCH, flags) .. packed
+  packed = struct.pack('>c8I5I5B', root.id, root.started - EPOCH, call.now - EPOCH, flags) .. packed
+  completions[#completions + 1] = packed
+  if outcome ~= 'A' then
+    local failures = failures_of(call, root.spout, outcome .. component)
+    failures[#failures + 1] = packed
+  end
   local free = root.holds_slot and call.free_slots and call.free_slots[root.spout]
   if free and free ~= MAILBOX_FULL then call.free_slots[root.spout] = free + 1 end
   root.state, root.outcome, root.dirty = 'F', outcome, true
@@ -122,6 +128,7 @@ local function commit(call)
   end
   for spout in pairs(call.emitted) do redis.call('HSET', call.base .. 'used', spout, call.now) end
   write_early(call)
+  write_failures(call)
   for latency, times in pairs(call.acked_latencies) do count_completion(call, 'A', latency, times) end
   write_latencies(call)
   for name, change in pairs(call.counts) do redis.call('HINCRBY', call.base .. 'counts', name, change) end

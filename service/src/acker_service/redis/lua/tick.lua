@@ -28,6 +28,8 @@ do
     end
     local completions = call.completions_by_spout[spout] or {}
     completions[#completions + 1], call.completions_by_spout[spout] = completion, completions
+    local failures = failures_of(call, spout, 'T')
+    failures[#failures + 1] = completion
     call.pending[spout] = (call.pending[spout] or 0) - 1
     call.finished_count = call.finished_count + 1
     count_completion(call, 'T', latency, 1)

@@ -128,6 +128,13 @@ do
       redis.call('HGETALL', base .. 'dead'), counts }
   end
 
+  -- As read_counts, and behind the counts the fields of the hash `failed` (failures.lua).
+  local function read_counts_and_failures(key, base)
+    local reply = read_counts(key, base)
+    reply[#reply + 1] = redis.call('HGETALL', base .. 'failed')
+    return reply
+  end
+
   -- Input: KEYS[1] shard; ARGV[1] stamp, then spout indexes. Output: {'ok', pending roots of each ...}
   local function read_pending(_, base, args)
     local reply = { 'ok' }
@@ -184,6 +191,7 @@ do
   redis.register_function('acker_write_spout_v1', write_spout)
   redis.register_function('acker_register_spouts_v1', register_spouts)
   register_on_shard('acker_read_counts_v1', read_counts)
+  register_on_shard('acker_read_counts_v2', read_counts_and_failures)
   register_on_shard('acker_pending_v1', read_pending)
   register_on_shard('acker_stored_v1', read_stored)
   register('acker_all_stored_v1', read_all_stored)

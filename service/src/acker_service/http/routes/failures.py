@@ -1,0 +1,67 @@
+"""The route that lists failed and timed-out roots."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from acker_protocol.ids import format_id
+from acker_protocol.operations import Outcome
+from fastapi import APIRouter, Query
+
+from acker_service.http.auth import needs
+from acker_service.http.parameters import After, Limit, Name, TopologyName
+from acker_service.redis.failure_functions import FailureRecord
+from acker_service.roots.failures import FailureFilter, FailureReader, decode_positions, encode_positions
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.topology import Topology
+
+
+class FailureOutcome(StrEnum):
+    """The outcomes that are failures."""
+
+    FAILED = Outcome.FAILED.value
+    TIMED_OUT = Outcome.TIMED_OUT.value
+
+
+FailureOutcomeParameter = Annotated[FailureOutcome | None, Query()]
+
+
+def make_router(*, registry: TopologyRegistry, failures: FailureReader) -> APIRouter:
+    """Build the route of the failures."""
+    router = APIRouter(prefix="/v1/topologies/{topology}/failures", tags=["roots"])
+
+    @router.get("", dependencies=[needs("ack")])
+    async def list_failures(
+        topology: TopologyName,
+        after: After = None,
+        limit: Limit = 100,
+        outcome: FailureOutcomeParameter = None,
+        spout_task: Name = None,
+        component: Name = None,
+    ) -> dict[str, Any]:
+        """List failed and timed-out roots, newest first. A page may be short; the last one has no cursor."""
+        wanted = FailureFilter(
+            outcome=None if outcome is None else Outcome(outcome), spout_task=spout_task, component=component
+        )
+
+        async def work(found: Topology) -> dict[str, Any]:
+            page = await failures.page(found, decode_positions(after, found), wanted, limit=limit)
+            return {
+                "failures": [_show(failure, page.names) for failure in page.failures],
+                "cursor": encode_positions(page.positions, found),
+            }
+
+        return await registry.with_current(topology, work)
+
+    return router
+
+
+def _show(failure: FailureRecord, names: dict[int, str]) -> dict[str, Any]:
+    return {
+        "root_id": format_id(failure.root_id),
+        "message_id": failure.message_id,
+        "spout_task": names.get(failure.spout_index) or None,
+        "outcome": failure.outcome.value,
+        "reason": failure.reason,
+        "component": failure.component,
+        "at_ms": failure.at_ms,
+    }

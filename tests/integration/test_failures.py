@@ -1,0 +1,230 @@
+"""The list of failed and timed-out roots: newest first, capped, for a day, in the step in which they end."""
+
+from collections.abc import Sequence
+
+import pytest
+from acker_protocol.ids import format_id
+from acker_service.components import Components
+from acker_service.topologies import config
+
+from tests.support.caller import Caller, Document, ack, fail, init
+from tests.support.redis_side import at, find
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+R, E = 0xA1, 0xE1
+DAY_MS = 86_400_000
+Failed = tuple[int, str]
+
+
+async def page(call: Caller, **query: object) -> Document:
+    answer = await call.http.get(f"/v1/topologies/{call.topology}/failures", params=query)
+    return dict(answer.json())
+
+
+async def listed(call: Caller, **query: object) -> list[Failed]:
+    """Give all failures, page by page: root and outcome."""
+    found: list[Failed] = []
+    after: dict[str, object] = {}
+    while True:
+        read = await page(call, **query, **after)
+        found += [(int(failure["root_id"], 16), failure["outcome"]) for failure in read["failures"]]
+        if read["cursor"] is None:
+            return found
+        after = {"after": read["cursor"]}
+
+
+async def time_out(parts: Components, call: Caller, roots: Sequence[int], **fields: object) -> None:
+    """Let roots time out."""
+    await call.words(*[init(root, E, message_timeout_ms=100, **fields) for root in roots])
+    topology = await parts.registry.get(call.topology)
+    ended = 0
+
+    async def is_over() -> bool:
+        nonlocal ended
+        ended += await parts.expiry.expire(topology)
+        return ended == len(roots)
+
+    await eventually(is_over)
+
+
+async def test_a_root_that_failed_is_listed_with_all_that_is_known_of_it(call: Caller) -> None:
+    await call.post(init(R, E, message_id="42"))
+    await call.post(fail(R, reason="no such product", component="price"))
+    (done,) = (await call.completions())["completions"]
+    wanted = {"reason": "no such product", "component": "price", "at_ms": done["at_ms"]}
+    failure = {"root_id": format_id(R), "message_id": "42", "spout_task": "orders", "outcome": "failed"} | wanted
+    assert await page(call) == {"failures": [failure], "cursor": None}
+    assert await call.root(R) == {"root_id": format_id(R), "state": "finished", "outcome": "failed"} | wanted
+
+
+async def test_a_root_without_message_id_reason_and_component_is_listed_with_nulls(call: Caller) -> None:
+    await call.words(init(R, E), fail(R))
+    (failure,) = (await page(call))["failures"]
+    assert [failure[name] for name in ("message_id", "reason", "component")] == [None] * 3
+
+
+@pytest.mark.parametrize("fields", [{}, {"progress_timeout_ms": 100}, {"message_id": "m" * 100}])
+async def test_a_root_that_timed_out_is_listed(call: Caller, parts: Components, fields: Document) -> None:
+    await time_out(parts, call, [R], **fields)
+    (failure,) = (await page(call))["failures"]
+    assert (failure["root_id"], failure["outcome"], failure["reason"]) == (format_id(R), "timed_out", None)
+    assert failure["message_id"] == fields.get("message_id")
+    assert (await call.root(R))["at_ms"] == failure["at_ms"]
+
+
+async def test_a_fail_by_hand_and_an_early_fail_are_listed_with_their_reasons(call: Caller) -> None:
+    await call.post(init(1, E))
+    await call.force_fail(1, reason="stuck")
+    await call.post(fail(2, reason="before its init", component="price"))
+    assert [failure["reason"] for failure in (await page(call))["failures"]] == ["forced: stuck"]
+    await call.post(init(2, E))
+    early = (await page(call))["failures"][0]
+    assert (early["reason"], early["component"]) == ("before its init", "price")
+
+
+async def test_a_root_that_was_acked_is_not_listed_and_shows_nulls(call: Caller) -> None:
+    await call.words(init(R, E), ack(R, E))
+    assert await page(call) == {"failures": [], "cursor": None}
+    root = await call.root(R)
+    assert [root[name] for name in ("outcome", "reason", "component", "at_ms")] == ["acked", None, None, None]
+
+
+async def test_a_repeated_fail_is_listed_once(call: Caller) -> None:
+    for _ in range(2):
+        await call.words(init(R, E), fail(R, reason="once"), key="k")
+    await call.post(fail(R, reason="twice"))
+    assert await listed(call) == [(R, "failed")]
+
+
+async def test_a_root_id_that_is_used_again_shows_its_newest_failure(call: Caller, parts: Components) -> None:
+    await call.words(init(R, E), fail(R, reason="first"))
+    topology = await parts.registry.get("default")
+    layout = topology.layout
+    bucket = layout.bucket_of(R).to_bytes(4, "big").decode(errors="surrogateescape")
+    key = f"{topology.shards[layout.shard_of(R)]}:{topology.incarnation}:r{bucket}"
+    await at(parts, "HDEL", key.encode(errors="surrogateescape"), R.to_bytes(8, "big"))
+    await call.words(init(R, E), fail(R, reason="second"))
+    assert (await call.root(R))["reason"] == "second"
+
+
+async def test_pages_list_every_failure_once_newest_first(call: Caller) -> None:
+    await call.put(ackers=4)
+    for first in range(1, 201, 10):
+        await call.words(*[op for root in range(first, first + 10) for op in (init(root, E), fail(root))])
+    whole = (await page(call, limit=1_000))["failures"]
+    times = [failure["at_ms"] for failure in whole]
+    assert times == sorted(times, reverse=True)
+    assert sorted(await listed(call, limit=7)) == [(root, "failed") for root in range(1, 201)]
+    assert await listed(call, limit=7) == await listed(call, limit=1_000)
+
+
+async def test_failures_that_are_written_between_two_pages_do_not_move_the_next_page(call: Caller) -> None:
+    await call.words(*[op for root in range(1, 21) for op in (init(root, E), fail(root))])
+    first = await page(call, limit=5)
+    await call.words(*[op for root in range(21, 41) for op in (init(root, E), fail(root))])
+    second = await page(call, limit=1_000, after=first["cursor"])
+    roots = [int(failure["root_id"], 16) for failure in (*first["failures"], *second["failures"])]
+    assert sorted(roots) == list(range(1, 21))
+
+
+async def test_filters_leave_out_all_others(call: Caller, parts: Components) -> None:
+    await call.words(init(1, E), fail(1, component="price"), init(2, E, spout_task="late"), fail(2, component="count"))
+    await time_out(parts, call, [3], spout_task="late")
+    assert await listed(call, outcome="timed_out") == [(3, "timed_out")]
+    assert sorted(await listed(call, outcome="failed", limit=1)) == [(1, "failed"), (2, "failed")]
+    assert await listed(call, component="price") == [(1, "failed")]
+    assert sorted(await listed(call, spout_task="late")) == [(2, "failed"), (3, "timed_out")]
+    assert await listed(call, spout_task="unknown") == []
+    assert await listed(call, spout_task="late", component="price") == []
+
+
+@pytest.mark.parametrize("query", [{"outcome": "acked"}, {"limit": 0}, {"after": "!"}, {"since_ms": 1}])
+async def test_what_is_no_filter_is_refused(call: Caller, query: Document) -> None:
+    assert (await page(call, **query))["code"] == "invalid"
+
+
+async def test_the_cursor_of_pending_roots_is_refused(call: Caller) -> None:
+    await call.words(*[init(root, E) for root in range(1, 9)])
+    other = (await call.roots(limit=1))["cursor"]
+    assert "another list" in (await page(call, after=other))["detail"]
+
+
+@pytest.fixture
+async def small(call: Caller, monkeypatch: pytest.MonkeyPatch) -> Caller:
+    """A topology of two shards that lists forty failures."""
+    monkeypatch.setattr(config, "MAX_FAILURES", 40)
+    caller = Caller(call.http, "small")
+    await caller.put(ackers=2)
+    return caller
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 20, 200], ids=lambda number: f"{number} at once")
+async def test_the_list_keeps_the_newest_failures_of_each_shard(small: Caller, parts: Components, at_once: int) -> None:
+    for first in range(1, 201, at_once):
+        ops = [op for root in range(first, min(first + at_once, 201)) for op in (init(root, E), fail(root))]
+        assert {*(await small.words(*ops))} == {"pending", "failed"}
+    topology = await parts.registry.get("small")
+    by_shard: list[list[int]] = [[], []]
+    for root, _ in await listed(small, limit=3):
+        by_shard[topology.layout.shard_of(root)].append(root)
+    assert [len(roots) for roots in by_shard] == [20, 20]
+    if at_once == 1:
+        every = [[root for root in range(1, 201) if topology.layout.shard_of(root) == shard] for shard in (0, 1)]
+        assert [roots[::-1] for roots in by_shard] == [roots[-20:] for roots in every]
+    for root, _ in await listed(small):
+        assert (await small.root(root))["at_ms"] is not None
+
+
+async def test_a_failure_that_left_the_list_shows_only_its_outcome(small: Caller) -> None:
+    for root in range(1, 201):
+        await small.words(init(root, E), fail(root, reason="full"))
+    kept = {root for root, _ in await listed(small)}
+    assert (await small.root(min(kept)))["reason"] == "full"
+    gone = await small.root(1)
+    assert 1 not in kept
+    assert (gone["outcome"], gone["reason"], gone["at_ms"]) == ("failed", None, None)
+
+
+async def test_a_wave_of_timeouts_is_listed_as_far_as_the_list_goes(small: Caller, parts: Components) -> None:
+    await small.words(init(999, E), fail(999))
+    await time_out(parts, small, range(1, 301))
+    found = await listed(small)
+    assert len(found) == 40
+    assert {outcome for _, outcome in found} == {"timed_out"}
+
+
+async def test_the_list_takes_few_keys_which_end_a_day_after_the_last_write(small: Caller, parts: Components) -> None:
+    for root in range(1, 101):
+        await small.words(init(root, E), fail(root))
+    found = await find(parts, "*small*:failures*")
+    assert 9 <= len(found) <= 18
+    for key in found:
+        assert DAY_MS - 60_000 < await at(parts, "PTTL", key) <= DAY_MS
+
+
+async def test_a_list_that_ended_leaves_an_empty_one_and_begins_again(call: Caller, parts: Components) -> None:
+    await call.words(*[op for root in range(1, 9) for op in (init(root, E), fail(root))])
+    for key in await find(parts, "*:failures*"):
+        await at(parts, "DEL", key)
+    assert await page(call) == {"failures": [], "cursor": None}
+    await call.words(init(9, E), fail(9))
+    assert await listed(call) == [(9, "failed")]
+    assert (await call.root(9))["at_ms"] is not None
+
+
+async def test_a_topology_that_is_deleted_takes_its_failures_along(small: Caller, parts: Components) -> None:
+    await small.words(*[op for root in range(1, 101) for op in (init(root, E), fail(root, component="price"))])
+    cursor = (await page(small, limit=1))["cursor"]
+    await small.http.delete("/v1/topologies/small", params={"force": True, "discard": True})
+    assert await find(parts, "*small*:fail*") == []
+    await small.put(ackers=2)
+    assert await page(small, after=cursor) == {"failures": [], "cursor": None}
+
+
+async def test_a_root_of_a_spout_task_that_is_gone_is_listed_without_it(call: Caller) -> None:
+    await call.words(init(R, E), fail(R))
+    await call.http.delete("/v1/topologies/default/spouts/orders", params={"discard": True})
+    (failure,) = (await page(call))["failures"]
+    assert (failure["root_id"], failure["spout_task"]) == (format_id(R), None)
