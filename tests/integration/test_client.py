@@ -103,10 +103,18 @@ async def test_a_stop_leaves_the_other_pages_unread(acker):
 
 async def test_topologies_and_roots_of_a_real_service_are_read_and_changed(acker):
     made = await acker.topologies.create(
-        "fresh", ackers=2, message_timeout=90, max_spout_pending=5, dedupe_window=600.5, retention=700
+        "fresh",
+        ackers=2,
+        message_timeout=90,
+        max_spout_pending=5,
+        dedupe_window=600.5,
+        retention=700,
+        root_details=False,
+        trace=0.01,
     )
     assert (made.name, made.ackers, made.message_timeout, made.progress_timeout) == ("fresh", 2, 90.0, None)
     assert (made.max_spout_pending, made.dedupe_window, made.retention) == (5, 600.5, 700.0)
+    assert (made.root_details, made.trace) == (False, 0.01)
     changed = await acker.topologies.create("fresh", message_timeout=100)
     assert (changed.ackers, changed.message_timeout, changed.dedupe_window) == (2, 100.0, 600.5)
     assert await acker.topologies.get("fresh") == changed

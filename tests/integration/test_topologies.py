@@ -16,6 +16,8 @@ DEFAULTS = {
     "max_spout_pending": None,
     "dedupe_window_ms": 0,
     "retention_ms": 60_000,
+    "root_details": True,
+    "trace": 0,
 }
 OTHERS = {
     "ackers": 2,
@@ -24,6 +26,8 @@ OTHERS = {
     "max_spout_pending": 10,
     "dedupe_window_ms": 10_000,
     "retention_ms": 2_000,
+    "root_details": False,
+    "trace": 0.001,
 }
 NEW = "/v1/topologies/new"
 

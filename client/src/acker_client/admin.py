@@ -26,7 +26,8 @@ class Topology:
     """A topology as the service has it; times in seconds.
 
     ``progress_timeout``, ``max_spout_pending`` are None, ``dedupe_window`` is 0 where there is none. ``pending`` roots
-    have not ended, ``unread`` completions are not released, ``counts`` are those since it was created.
+    have not ended, ``unread`` completions are not released, ``counts`` are those since it was created. ``trace`` is the
+    share of its roots that are traced.
     """
 
     name: str
@@ -40,6 +41,8 @@ class Topology:
     pending: int
     unread: int
     counts: Mapping[str, int]
+    root_details: bool = True
+    trace: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,8 @@ def topology_document(
     max_spout_pending: int | None,
     dedupe_window: float | None,
     retention: float | None,
+    root_details: bool | None,
+    trace: float | None,
 ) -> dict[str, Any]:
     """Write a topology's configuration; None is left out. Raises `UsageError` for what is no number in its range."""
     for name, value in (("ackers", ackers), ("max_spout_pending", max_spout_pending)):
@@ -79,7 +84,12 @@ def topology_document(
         "dedupe_window": (dedupe_window, _DAYS_MS),
         "retention": (retention, fields.RETENTION_MS),
     }
-    document: dict[str, Any] = {"ackers": ackers, "max_spout_pending": max_spout_pending}
+    document: dict[str, Any] = {
+        "ackers": ackers,
+        "max_spout_pending": max_spout_pending,
+        "root_details": _validate.checked("root_details", fields.boolean, root_details),
+        "trace": _validate.checked("trace", fields.share, trace),
+    }
     for name, (seconds, allowed) in milliseconds.items():
         document[f"{name}_ms"] = _validate.milliseconds(name, seconds, allowed)
     return {name: value for name, value in document.items() if value is not None}
@@ -153,11 +163,13 @@ class Topologies:
         max_spout_pending: int | None = None,
         dedupe_window: float | None = None,
         retention: float | None = None,
+        root_details: bool | None = None,
+        trace: float | None = None,
     ) -> Topology:
         """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
 
         What is None keeps its value, and has the service's default in a new topology: 4 ackers, a message timeout of
-        30, a retention of 60, nothing else. Raises `AckersFixed` for another number of ackers than it has.
+        30, a retention of 60, the details of roots, nothing else. Raises `AckersFixed` for another number of ackers.
         """
         document = topology_document(
             ackers=ackers,
@@ -166,6 +178,8 @@ class Topologies:
             max_spout_pending=max_spout_pending,
             dedupe_window=dedupe_window,
             retention=retention,
+            root_details=root_details,
+            trace=trace,
         )
         return self._run(put_topology(self._session, name, document))
 
@@ -198,6 +212,8 @@ class AsyncTopologies:
         max_spout_pending: int | None = None,
         dedupe_window: float | None = None,
         retention: float | None = None,
+        root_details: bool | None = None,
+        trace: float | None = None,
     ) -> Topology:
         """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
 
@@ -210,6 +226,8 @@ class AsyncTopologies:
             max_spout_pending=max_spout_pending,
             dedupe_window=dedupe_window,
             retention=retention,
+            root_details=root_details,
+            trace=trace,
         )
         return await self._run(put_topology(self._session, name, document))
 
@@ -262,6 +280,8 @@ def _read_topology(response: responses.Response) -> Topology:
             pending=found.get("pending", 0),
             unread=found.get("unread", 0),
             counts=found.get("counts", {}),
+            root_details=found.get("root_details", True),
+            trace=found.get("trace", 0),
         )
     except (KeyError, TypeError) as error:
         raise InvalidResponse(f"the answer holds no topology: {error!r}") from None

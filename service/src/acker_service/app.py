@@ -8,12 +8,12 @@ from fastapi import APIRouter
 from acker_service import VERSION
 from acker_service.components import Components
 from acker_service.delivery.webhook_tester import WebhookTester
-from acker_service.http import auth, errors, fast_path, http_metrics, load_shedding, openapi
+from acker_service.http import auth, errors, fast_path, http_metrics, load_shedding, openapi, ui
 from acker_service.http.fast_path import Application
 from acker_service.http.keys import configured_keys
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
-from acker_service.http.routes import callbacks, completions, health, operations, roots, spouts, topologies
+from acker_service.http.routes import callbacks, completions, events, health, operations, roots, spouts, topologies
 from acker_service.settings import Role, Settings
 from acker_service.worker import egress_policy, webhook_client
 
@@ -39,6 +39,7 @@ def make_app(
     auth.install(app, configured_keys(settings.keys_file))
     if settings.role is not Role.WORKER:
         openapi.install(app, max_batch=settings.max_batch)
+        ui.install(app)
     load = load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)
     errors.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
@@ -122,6 +123,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
         completions.make_dead_letter_router(
             registry=parts.registry, spouts=parts.spouts, dead_letters=parts.dead_letters
         ),
+        events.make_router(monitor=parts.monitor, metrics=parts.metrics.http, stopping=stopping),
     ]
 
 

@@ -69,6 +69,7 @@ class MemoryAcker:
         self.topology = topology
         self.clock = clock or Clock()
         self.exists = True
+        self._shown: Document = {"root_details": True, "trace": 0}
         self.idempotency_window_ms: Any = 600_000
         self.requests: list[httpx.Request] = []
         self.faults: deque[Any] = deque()
@@ -192,13 +193,14 @@ class MemoryAcker:
             "progress_timeout_ms": rules.progress_timeout_ms or None,
             "retention_ms": rules.retention_ms,
             "max_spout_pending": self.store.max_spout_pending,
-        }
+        } | self._shown
 
     def _put_topology(self, document: Document) -> Document:
         rules = self.store.rules
         known = {name: value for name, value in document.items() if name in TopologyRules.__dataclass_fields__}
         self.store.rules = replace(rules, **known)
         self.store.max_spout_pending = document.get("max_spout_pending", self.store.max_spout_pending)
+        self._shown |= {name: value for name, value in document.items() if name in self._shown}
         return self._topology_document()
 
     def _batch(self, request: httpx.Request) -> list[Operation]:

@@ -122,6 +122,20 @@ def allow_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
     return checked
 
 
+def boolean(value: Any) -> bool:
+    """Check true or false."""
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004
+    return value
+
+
+def share(value: Any) -> float:
+    """Check a share: a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError("must be a number from 0 to 1")
+    return int(value) if value in {0, 1} else value
+
+
 def abbreviate(value: str) -> str:
     """Shorten a caller's text for an error."""
     return repr(value if len(value) <= 40 else value[:40] + "…")

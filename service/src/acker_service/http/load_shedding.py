@@ -22,6 +22,9 @@ FLOW = "acker.flow"
 DISCARDED_BODIES = 16
 """How many of the largest bodies are received after an early answer, and discarded."""
 
+EVENTS_PATH = "/v1/events"
+"""The live events, which are always a stream."""
+
 _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
 
 
@@ -207,6 +210,8 @@ class BoundedBody:
 
 def waits(scope: Scope) -> bool:
     """Whether a request is a long poll or a stream of events."""
+    if scope["method"] == "GET" and scope["path"] == EVENTS_PATH:
+        return True
     if scope["method"] != "GET" or not _MAY_WAIT.search(scope["path"]):
         return False
     query = dict(parse_qsl(scope["query_string"].decode("latin-1")))

@@ -23,10 +23,10 @@ RETRY_MS = 1_000
 CHUNK = 100
 """Maximum number of events read and sent at once: other tasks run in between, and a slow reader holds no more."""
 
-_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _REFUSED = re.compile(r";q=0(\.0*)?(;|$)")
 _COMMENT = b":\n\n"
-_RETRY = f"retry: {RETRY_MS}\n\n".encode()
+RETRY = f"retry: {RETRY_MS}\n\n".encode()
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class EventStreams:
         """Stream completions, reading ``limit`` at a time, at most 100. Raises the errors of the first read."""
         chunks = self._stream(topology, spout_task, after, min(limit, CHUNK))
         first = await anext(chunks)
-        return StreamingResponse(_prepend(first, chunks), media_type=MEDIA_TYPE, headers=_HEADERS)
+        return StreamingResponse(_prepend(first, chunks), media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def _stream(self, topology: Topology, spout_task: str, after: str | None, limit: int) -> AsyncIterator[bytes]:
         """Give present and future completions as events, in chunks.
@@ -72,7 +72,7 @@ class EventStreams:
                         yield chunk
                 except ServiceError as error:
                     _log.debug("a stream of %s ends: %s", topology.name, error.detail)
-                yield _RETRY
+                yield RETRY
 
     async def _follow(self, follower: MailboxFollower, reading: ReadResult, limit: int) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()

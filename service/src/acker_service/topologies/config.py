@@ -18,6 +18,8 @@ _CHECKS = {
     "max_spout_pending": checks.integer(MAX_SPOUT_PENDING),
     "dedupe_window_ms": checks.allow_zero(_timeout),
     "retention_ms": checks.integer(checks.RETENTION_MS),
+    "root_details": checks.boolean,
+    "trace": checks.share,
 }
 
 
@@ -33,7 +35,8 @@ class TopologyConfig:
     """How a topology behaves; durations in milliseconds. ``ackers`` and ``buckets`` are fixed when it is created.
 
     ``buckets`` is the number of small hashes over which a shard spreads its roots; about 32 roots in each, pending
-    and finished ones together, take the least memory.
+    and finished ones together, take the least memory. ``root_details``: whether a root keeps what its last ack says of
+    it. ``trace`` is the share of the roots that are traced, from 0 to 1.
     """
 
     ackers: int = 4
@@ -42,6 +45,8 @@ class TopologyConfig:
     max_spout_pending: int | None = None
     dedupe_window_ms: int = 0
     retention_ms: int = 60_000
+    root_details: bool = True
+    trace: float = 0
     buckets: int = BUCKETS
 
     @property
@@ -60,7 +65,7 @@ class TopologyConfig:
             tracked=self.ackers > 0,
         )
 
-    def public(self) -> dict[str, int | None]:
+    def public(self) -> dict[str, float | None]:
         """Write what callers see and may change."""
         return {name: value for name, value in asdict(self).items() if name in _CHECKS}
 

@@ -32,6 +32,13 @@ TAKEN: list[tuple[Check, Any, Any]] = [
     (timeout, 604_800_000, 604_800_000),
     (fields.allow_zero(timeout), 0, 0),
     (fields.allow_zero(timeout), 100, 100),
+    (fields.boolean, True, True),
+    (fields.boolean, False, False),
+    (fields.share, 0, 0),
+    (fields.share, 0.0, 0),
+    (fields.share, -0.0, 0),
+    (fields.share, 0.001, 0.001),
+    (fields.share, 1, 1),
 ]
 REFUSED: list[tuple[Check, Any, str]] = [
     *((fields.text, value, "must be a string") for value in NOT_STRINGS),
@@ -69,6 +76,11 @@ REFUSED: list[tuple[Check, Any, str]] = [
     *(
         (fields.allow_zero(timeout), value, "must be an integer from 100 to 604800000, or 0")
         for value in (99, 0.0, False, "0")
+    ),
+    *((fields.boolean, value, "must be true or false") for value in (0, 1, "true", [])),
+    *(
+        (fields.share, value, "must be a number from 0 to 1")
+        for value in (True, "0", [1], -0.001, 1.001, 2, float("nan"), float("inf"))
     ),
 ]
 RANGES = [

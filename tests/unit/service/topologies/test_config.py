@@ -13,6 +13,8 @@ OTHER = TopologyConfig(
     max_spout_pending=100,
     dedupe_window_ms=120_000,
     retention_ms=10_000,
+    root_details=False,
+    trace=0.25,
     buckets=64,
 )
 
@@ -25,6 +27,8 @@ def test_a_topology_is_by_default_as_the_contract_says() -> None:
         "max_spout_pending": None,
         "dedupe_window_ms": 0,
         "retention_ms": 60_000,
+        "root_details": True,
+        "trace": 0,
     }
 
 
@@ -72,7 +76,9 @@ def test_what_a_change_leaves_out_stays_and_the_buckets_always_do() -> None:
     assert asdict(changed) == asdict(OTHER) | {"max_spout_pending": 7}
 
 
-@pytest.mark.parametrize("field", ["message_timeout_ms", "progress_timeout_ms", "max_spout_pending", "retention_ms"])
+@pytest.mark.parametrize(
+    "field", ["message_timeout_ms", "progress_timeout_ms", "max_spout_pending", "retention_ms", "root_details", "trace"]
+)
 def test_null_is_the_default(field: str) -> None:
     merged = merge(OTHER, {field: None}, buckets=4_096)
     assert asdict(merged) == asdict(OTHER) | {field: asdict(TopologyConfig())[field]}
@@ -109,6 +115,12 @@ def test_another_number_of_ackers_is_refused(ackers: int | None) -> None:
         ({"max_spout_pending": 0}, "max_spout_pending must be an integer from 1 to 2147483647"),
         ({"retention_ms": 999}, "retention_ms must be an integer from 1000 to 86400000"),
         ({"retention_ms": 86_400_001}, "retention_ms must be an integer from 1000 to 86400000"),
+        ({"root_details": 1}, "root_details must be true or false"),
+        ({"trace": True}, "trace must be a number from 0 to 1"),
+        ({"trace": "1"}, "trace must be a number from 0 to 1"),
+        ({"trace": 1.01}, "trace must be a number from 0 to 1"),
+        ({"trace": -0.01}, "trace must be a number from 0 to 1"),
+        ({"trace": float("nan")}, "trace must be a number from 0 to 1"),
         ({"dedupe_window_ms": 99}, "dedupe_window_ms must be an integer from 100 to 604800000, or 0"),
         ({"dedupe_window_ms": 604_800_001}, "dedupe_window_ms must be an integer from 100 to 604800000, or 0"),
         ({"dedupe_window_ms": 29_999}, "dedupe_window_ms must be 0 or at least message_timeout_ms"),

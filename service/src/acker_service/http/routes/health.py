@@ -24,7 +24,7 @@ CHECK_TIMEOUT_S = 1.0
 
 LINKS = {"ready": "/readyz", "live": "/livez", "metrics": "/metrics"}
 """The addresses that every process has; those of the contract, a worker has not."""
-CONTRACT_LINKS = {"openapi": "/openapi.json", "topologies": "/v1/topologies"}
+CONTRACT_LINKS = {"openapi": "/openapi.json", "topologies": "/v1/topologies", "page": "/ui/"}
 
 
 def make_index_router(*, serves_contract: bool) -> APIRouter:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from acker_protocol.signature import make_secret
+from acker_protocol.wire.fields import boolean
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
@@ -72,7 +73,7 @@ def make_router(
     ) -> dict[str, Any]:
         """Make a spout task (201), or change it (200): fields left out keep their value."""
         document = await read_json_if_any(request, max_bytes=max_body_bytes)
-        values = check(document, {"callback": as_callback, "ephemeral": _flag})
+        values = check(document, {"callback": as_callback, "ephemeral": boolean})
         ephemeral = values.get("ephemeral", False if "ephemeral" in document else None)
         spout, is_new = await spouts.create_or_update(await registry.get(topology), spout_task, ephemeral=ephemeral)
         response.status_code = 201 if is_new else 200
@@ -121,12 +122,6 @@ def _callback(value: Any, *, pubsub_allowed: bool, host_denial: HostDenial) -> C
             "ACKER_CALLBACK_ALLOW_HOSTS allows it"
         )
     return callback
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")  # noqa: TRY004 - every check raises one kind of error
-    return value
 
 
 def _show(spout: Spout, counts: SpoutCounts, secret: str | None = None) -> dict[str, Any]:

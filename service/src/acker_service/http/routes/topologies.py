@@ -27,7 +27,7 @@ def make_router(
     router = APIRouter(prefix="/v1/topologies", tags=["topologies"])
 
     async def show(topology: Topology) -> dict[str, Any]:
-        return _show(topology, await stats.read(topology))
+        return show_topology(topology, await stats.read(topology))
 
     @router.get("", dependencies=[needs("ack")])
     async def list_topologies(request: Request) -> dict[str, Any]:
@@ -70,7 +70,8 @@ def make_router(
     return router
 
 
-def _show(topology: Topology, counts: SpoutCounts) -> dict[str, Any]:
+def show_topology(topology: Topology, counts: SpoutCounts) -> dict[str, Any]:
+    """Make the document of a topology."""
     return {
         "topology": topology.name,
         **topology.config.public(),

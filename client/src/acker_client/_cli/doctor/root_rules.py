@@ -1,0 +1,95 @@
+"""Rules about roots: they do not end, or end badly."""
+
+from collections.abc import Iterator, Sequence
+
+from acker_client._cli.doctor.evidence import SILENT_MS, UNREAD_MS, Document, Evidence, Finding
+
+SLOWER_THAN_P99 = 10
+"""So many times the 99th percentile may pass without an ack: fewer would report what is merely slow."""
+
+TIMED_OUT_SHARE, FAILED_SHARE, MOST = 0.05, 0.2, 0.5
+
+
+def nothing_ends(seen: Evidence) -> Iterator[Finding]:
+    """Find topologies with silent roots in which no other root ends."""
+    for topology, silent, others_end in _silent(seen):
+        if others_end:
+            continue
+        name, since = topology["topology"], min(_silent_since_ms(seen, root) for root in silent)
+        last = _most_common([root["last_component"] for root in silent if root.get("last_component")])
+        where = f"the last acks came from {last}" if last else "no component has acked them"
+        yield Finding(
+            rule="nothing-ends",
+            level="trouble" if seen.now_ms - since >= UNREAD_MS else "warning",
+            what=f"no root of {name} ends; {topology['pending']} are pending, {where}",
+            do=f"look at the components that come next; acker roots {name} --no-ack-for 60",
+            since_at_ms=since,
+            topology=name,
+        )
+
+
+def roots_time_out(seen: Evidence) -> Iterator[Finding]:
+    """Find topologies of whose ended roots too many timed out or failed."""
+    for topology in seen.topologies:
+        name = topology["topology"]
+        points = seen.points(name)
+        ended = sum(map(_ended, points))
+        for outcome, says, allowed in (("timed_out", "timed out", TIMED_OUT_SHARE), ("failed", "failed", FAILED_SHARE)):
+            hit = sum(point[outcome] for point in points)
+            if hit > allowed * ended:
+                yield Finding(
+                    rule="roots-time-out",
+                    level="trouble" if outcome == "timed_out" and hit > MOST * ended else "warning",
+                    what=f"{hit} of {ended} roots of {name} {says} in the last 10 min",
+                    do=f"acker failures {name} --outcome {outcome}",
+                    since_at_ms=next(point["at_ms"] for point in points if point[outcome]),
+                    topology=name,
+                )
+
+
+def one_message_is_missing(seen: Evidence) -> Iterator[Finding]:
+    """Find topologies with silent roots in which others end."""
+    for topology, silent, others_end in _silent(seen):
+        known = [root for root in silent if root.get("acks") is not None]  # without details the last ack is unknown
+        if not others_end or not known:
+            continue
+        name, first = topology["topology"], min(known, key=lambda root: _silent_since_ms(seen, root))
+        last = first.get("last_component")
+        came_from = f"its last ack came from {last}" if last else "no component has acked it"
+        yield Finding(
+            rule="one-message-is-missing",
+            level="warning",
+            what=f"{len(known)} of {topology['pending']} pending roots of {name} get no ack while others end; "
+            f"the first is {first['root_id']}, {came_from}",
+            do=f"acker tree {name} {first['root_id']}",
+            since_at_ms=_silent_since_ms(seen, first),
+            topology=name,
+        )
+
+
+def _silent(seen: Evidence) -> Iterator[tuple[Document, list[Document], bool]]:
+    """Give each topology with silent roots, these roots, and whether others end meanwhile."""
+    for topology in seen.topologies:
+        name = topology["topology"]
+        patience_ms = _patience_ms(seen, topology)
+        roots = seen.silent_roots.get(name, ())
+        if silent := [root for root in roots if seen.now_ms - _silent_since_ms(seen, root) >= patience_ms]:
+            yield topology, silent, any(map(_ended, seen.points(name, within_ms=patience_ms)))
+
+
+def _patience_ms(seen: Evidence, topology: Document) -> int:
+    slowest = max((point["p99_ms"] or 0 for point in seen.points(topology["topology"])), default=0)
+    return max(SILENT_MS, int(min(SLOWER_THAN_P99 * slowest, topology["message_timeout_ms"] // 2)))
+
+
+def _silent_since_ms(seen: Evidence, root: Document) -> int:
+    since: int = root.get("last_ack_at_ms") or seen.now_ms - root["age_ms"]
+    return since
+
+
+def _ended(point: Document) -> int:
+    return int(point["acked"] + point["failed"] + point["timed_out"])
+
+
+def _most_common(names: Sequence[str]) -> str | None:
+    return max(sorted(set(names)), key=names.count, default=None)

@@ -1,0 +1,101 @@
+"""Rules about the acker itself: its store, load, worker and keys."""
+
+from collections.abc import Iterator
+
+from acker_client._cli.doctor.evidence import MINUTE_MS, NEARLY_FULL, RECENT_MS, Evidence, Finding
+from acker_client._cli.spans import span
+
+FILLS = 0.75
+
+
+def store_full(seen: Evidence) -> Iterator[Finding]:
+    """Find a store that refuses new roots, or soon will."""
+    store = seen.part("store")
+    used, most = store.get("used_bytes") or 0, store.get("max_bytes") or 0
+    share = f"Redis uses {100 * used // most} % of its memory" if most else "Redis has no memory left, or may evict"
+    if store.get("full"):
+        yield Finding(
+            rule="store-full",
+            level="trouble",
+            what=f"new roots are refused with store_full: {share}",
+            do="give Redis more memory, or release and discard unread completions; acker topologies shows which",
+        )
+    elif most and used > FILLS * most:
+        yield Finding(
+            rule="store-full",
+            level="warning",
+            what=f"{share}; from 90 % on new roots are refused",
+            do="acker topologies shows what is pending and unread",
+        )
+
+
+def redis_away(seen: Evidence) -> Iterator[Finding]:
+    """Find a store that cannot be reached, or that may forget."""
+    store = seen.part("store")
+    if store.get("up") is False:
+        yield Finding(
+            rule="redis-away",
+            level="trouble",
+            what=f"the acker cannot reach its Redis at {store['url']}; callers get 503 store_unavailable",
+            do="look at Redis, its address, its password and the network between; acker doctor --store URL asks it",
+        )
+    for warning in store.get("warnings") or ():
+        yield Finding(rule="redis-away", level="warning", what=warning, do="change the configuration of Redis")
+
+
+def overloaded(seen: Evidence) -> Iterator[Finding]:
+    """Find refused requests, and limits that are near."""
+    load = seen.part("load")
+    refused_at = load.get("overloaded_recently_at_ms")
+    if refused_at is not None and seen.now_ms - refused_at < RECENT_MS:
+        yield Finding(
+            rule="overloaded",
+            level="trouble" if seen.now_ms - refused_at < MINUTE_MS else "warning",
+            what=f"the acker refused requests with 503 overloaded {span(seen.now_ms - refused_at)} ago",
+            do="acker status shows which limit is near; add acker processes or raise the limit",
+            since_at_ms=refused_at,
+        )
+    for name in ("in_flight", "body_bytes", "waiting", "connections"):
+        limit = load.get(f"{name}_limit") or 0
+        if limit and load[name] > NEARLY_FULL * limit:
+            yield Finding(
+                rule="overloaded",
+                level="warning",
+                what=f"{name} is {load[name]} of at most {limit}",
+                do="add acker processes or raise the limit",
+            )
+
+
+def time_stands_still(seen: Evidence) -> Iterator[Finding]:
+    """Find that no worker ends overdue roots."""
+    store = seen.part("store")
+    if store.get("up") and store.get("ticked") is False:
+        processes = (seen.status or {}).get("processes") or ()
+        workers = any(process["role"] != "api" for process in processes)
+        yield Finding(
+            rule="time-stands-still",
+            level="trouble",
+            what="nothing times out and nothing is delivered: "
+            + ("a worker runs, but ends no roots" if workers else "no worker runs"),
+            do="read the log of the worker" if workers else "start a worker: acker serve --role worker",
+        )
+
+
+def keys(seen: Evidence) -> Iterator[Finding]:
+    """Find a file of keys that cannot be read, and a key that is refused."""
+    keys = seen.part("keys")
+    if keys.get("error"):
+        yield Finding(
+            rule="keys",
+            level="trouble",
+            what=f"the file of keys cannot be read: {keys['error']}; the {keys['count']} keys read before are in force",
+            do="correct the file that ACKER_KEYS_FILE names; it is read again by itself",
+            since_at_ms=keys.get("loaded_at_ms"),
+        )
+    if seen.refused is not None:
+        yield Finding(
+            rule="keys",
+            level="trouble",
+            what=f"the acker refuses the key: {seen.refused['detail']}",
+            do="give a key of scope admin by --api-key or ACKER_API_KEY",
+        )

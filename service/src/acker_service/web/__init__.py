@@ -1,0 +1,1 @@
+"""The page `/ui/`: plain files, which `acker_service.http.ui` serves."""

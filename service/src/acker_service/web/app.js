@@ -1,0 +1,77 @@
+// The page: its head, the key, and the view that the address names.
+
+import { keepKey, readKey } from "./api.js";
+import { restart, useLive } from "./live.js";
+import { sayProblem } from "./ui.js";
+import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
+import { Overview } from "./views/overview.js";
+
+const ROUTES = [[/^$/, Overview]];
+
+function useAddress() {
+  const [address, setAddress] = useState(location.hash);
+  useEffect(() => {
+    const moved = () => setAddress(location.hash);
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  const [path, query] = address.replace(/^#\/?/, "").split("?");
+  return { path: path.replace(/\/$/, ""), query: Object.fromEntries(new URLSearchParams(query || "")) };
+}
+
+function Key({ problem }) {
+  const [typed, setTyped] = useState("");
+  const show = (event) => {
+    event.preventDefault();
+    keepKey(typed.trim());
+    restart();
+  };
+  return html`<form class="key" onSubmit=${show}>
+    <h1>A key is needed</h1>
+    <p>This acker has keys. The one that you show is kept in this tab, and forgotten with it.</p>
+    ${readKey() && html`<p class="problem" role="alert">${sayProblem(problem)}</p>`}
+    <label>Key <input type="password" autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label>
+    <button type="submit">Show it</button>
+  </form>`;
+}
+
+function forgetKey() {
+  keepKey("");
+  restart();
+}
+
+const State = ({ live }) =>
+  html`<p id="state" role="status" class=${live.problem ? "away" : ""}>
+    ${live.problem ? sayProblem(live.problem) : live.at_ms ? "live" : "connecting…"}
+  </p>`;
+
+function View({ address }) {
+  for (const [pattern, Component] of ROUTES) {
+    const found = pattern.exec(address.path);
+    if (found) {
+      const names = found.slice(1).map(decodeURIComponent);
+      return html`<${Component} key=${address.path} names=${names} query=${address.query} />`;
+    }
+  }
+  return html`<h1>No such view</h1><p><a href="#/">All topologies</a></p>`;
+}
+
+function Page() {
+  const live = useLive();
+  const address = useAddress();
+  useEffect(() => document.querySelector("main")?.scrollTo?.(0, 0), [address.path]);
+  const asks = live.problem?.needsKey;
+  return html`
+    <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.querySelector("main").focus(); }}>To the content</a>
+    <header>
+      <a class="name" href="#/">Acker</a>
+      <nav aria-label="Views"><a href="#/">Topologies</a></nav>
+      <${State} live=${live} />
+      ${readKey() && html`<button type="button" onClick=${forgetKey}>Forget the key</button>`}
+    </header>
+    <main id="main" tabindex="-1">
+      ${asks ? html`<${Key} problem=${live.problem} />` : html`<${View} address=${address} />`}
+    </main>`;
+}
+
+render(html`<${Page} />`, document.getElementById("app"));

@@ -1,0 +1,85 @@
+// The live state of all topologies: the latest event, and a ring buffer of the last ten minutes for rates and charts.
+
+import { Problem, follow } from "./api.js";
+import { useEffect, useState } from "./vendor/preact-htm.js";
+
+const KEPT = 600;
+const RETRY_MS = 1_000;
+const RATE_MS = 10_000;
+
+const state = { at_ms: 0, topologies: undefined, problem: null, rings: new Map(), started: false };
+const listeners = new Set();
+let abort = new AbortController();
+
+function publish() {
+  for (const listener of listeners) listener();
+}
+
+// A point of the ring buffer: the time, and what a chart or a rate is drawn from.
+const pointOf = (at_ms, { pending, unread, counts }) => ({
+  at_ms, pending, unread, acked: counts.acked, failed: counts.failed, timed_out: counts.timed_out,
+});
+
+function take(event) {
+  Object.assign(state, { at_ms: event.at_ms, problem: null });
+  if (event.topologies === null) {
+    state.problem = new Problem({ code: "store_unavailable", detail: "the store does not answer" }, 503);
+  } else {
+    state.topologies = event.topologies;
+    for (const topology of event.topologies) {
+      const ring = state.rings.get(topology.topology) || [];
+      ring.push(pointOf(event.at_ms, topology));
+      state.rings.set(topology.topology, ring.slice(-KEPT));
+    }
+  }
+  publish();
+}
+
+async function run(signal) {
+  while (!signal.aborted) {
+    try {
+      await follow(take, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      state.problem = error;
+      publish();
+      if (error.needsKey || error.code === "forbidden") return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+// Start again, with the key that is kept now.
+export function restart() {
+  abort.abort();
+  abort = new AbortController();
+  state.problem = null;
+  run(abort.signal);
+}
+
+// Let a component be drawn again at each event; gives the state.
+export function useLive() {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const listener = () => draw((n) => n + 1);
+    listeners.add(listener);
+    if (!state.started) {
+      state.started = true;
+      restart();
+    }
+    return () => listeners.delete(listener);
+  }, []);
+  return state;
+}
+
+export const ringOf = (topology) => state.rings.get(topology) || [];
+
+// How many a second, over the last ten seconds; null until there are two points.
+export function rateOf(topology, ...names) {
+  const ring = ringOf(topology);
+  const last = ring.at(-1);
+  const first = last && ring.find((point) => point.at_ms >= last.at_ms - RATE_MS);
+  if (!last || first === last) return null;
+  const sum = (point) => names.reduce((total, name) => total + point[name], 0);
+  return Math.max(0, ((sum(last) - sum(first)) * 1000) / (last.at_ms - first.at_ms));
+}

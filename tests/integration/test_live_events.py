@@ -1,0 +1,99 @@
+"""The live events: the state of all topologies, once a second, of those that the key is for."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from acker_service.app import make_app
+from acker_service.components import Components
+from acker_service.http.load_shedding import waits
+from acker_service.http.routes import events
+from acker_service.settings import Settings
+
+from tests.support.caller import Caller, init
+from tests.support.keys import bearer, keys_file
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+Document = dict[str, Any]
+
+
+def read(answer: httpx.Response) -> list[Document]:
+    """Read the events of a stream that has ended."""
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    blocks = [block.split("\n") for block in answer.text.split("\n\n") if block]
+    assert {name for name, *_ in blocks} == {"event: topologies"}
+    return [json.loads(data.removeprefix("data: ")) for _, data in blocks]
+
+
+async def test_an_event_shows_each_topology_as_its_own_address_does(call: Caller) -> None:
+    await call.put_spout()
+    await call.post(init(1, 9))
+    (event,) = read(await call.http.get("/v1/events?limit=1"))
+    (shown,) = event["topologies"]
+    assert {name: shown[name] for name in shown if not name.startswith("oldest_")} == await call.show()
+    assert shown.keys() >= {"oldest_pending_at_ms", "oldest_unread_at_ms"}
+
+
+async def test_the_next_event_shows_what_happened_meanwhile(call: Caller) -> None:
+    await call.put_spout()
+    reading = asyncio.create_task(call.http.get("/v1/events?limit=3"))
+    await call.post(init(1, 9))
+    found = read(await reading)
+    assert found[-1]["topologies"][0]["pending"] == 1
+    assert [event["at_ms"] for event in found] == sorted(event["at_ms"] for event in found)
+
+
+async def test_a_stream_has_only_the_topologies_of_the_key(
+    parts: Components, api: httpx.AsyncClient, stopping: asyncio.Event, tmp_path: Path
+) -> None:
+    for name in ("orders", "payments"):
+        await api.put(f"/v1/topologies/{name}")
+    app = make_app(parts, Settings(keys_file=keys_file(tmp_path, "ack", topologies=["orders"])), stopping)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+        (event,) = read(await http.get("/v1/events?limit=1", headers=bearer("ack")))
+        assert [topology["topology"] for topology in event["topologies"]] == ["orders"]
+        assert (await http.get("/v1/events?limit=1")).status_code == 401
+
+
+async def test_without_a_store_an_event_says_so(stopping: asyncio.Event) -> None:
+    parts = Components("redis://127.0.0.1:1", window_ms=600_000)
+    app = make_app(parts, Settings(), stopping)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+        (event,) = read(await http.get("/v1/events?limit=1"))
+    assert event["topologies"] is None
+    await parts.close()
+
+
+async def test_a_stop_of_the_acker_ends_the_streams(api: httpx.AsyncClient, stopping: asyncio.Event) -> None:
+    reading = asyncio.create_task(api.get("/v1/events"))
+    asyncio.get_running_loop().call_soon(stopping.set)
+    async with asyncio.timeout(10):
+        assert (await reading).text.endswith("retry: 1000\n\n")
+
+
+async def test_a_stream_is_counted_and_waits(api: httpx.AsyncClient, parts: Components) -> None:
+    scope = {"method": "GET", "path": "/v1/events", "query_string": b"", "headers": []}
+    assert waits(scope)
+    reading = asyncio.create_task(api.get("/v1/events?limit=2"))
+
+    async def is_counted() -> bool:
+        return parts.metrics.http.event_streams._value.get() == 1
+
+    await eventually(is_counted)
+    await reading
+    assert parts.metrics.http.event_streams._value.get() == 0
+
+
+@pytest.mark.parametrize("limit", ["0", "10001", "x"])
+async def test_a_limit_out_of_bounds_is_refused(api: httpx.AsyncClient, limit: str) -> None:
+    answer = await api.get("/v1/events", params={"limit": limit})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+
+
+def test_an_event_comes_each_second() -> None:
+    assert events.INTERVAL_S == 1.0
