@@ -22,7 +22,18 @@ from tests.support.redis_side import call as ask_key
 pytestmark = pytest.mark.anyio
 
 E, F = 0xE1, 0xE2
-OF_A_SHARD = ("failed", *(f"failures{n}" for n in range(9)), "sweep", "pending", "unread", "heads", "tips", "counts", "gone", "used")
+OF_A_SHARD = (
+    "failed",
+    *(f"failures{n}" for n in range(9)),
+    "sweep",
+    "pending",
+    "unread",
+    "heads",
+    "tips",
+    "counts",
+    "gone",
+    "used",
+)
 OF_A_BUCKET = ("r", "x")
 OF_A_SET = ("s0:", "s1:", "n0:", "n1:")
 OF_A_SPOUT_TASK = ("m", "retry", "tries", "d")

@@ -12,6 +12,7 @@ COMPLETIONS = "tests/integration/test_completions.py::"
 CODEC = "tests/unit/service/topologies/test_cursors.py::"
 CURSORS = "tests/integration/test_cursors.py::"
 DELIVERIES = "tests/integration/test_deliveries.py::"
+FAILURES = "tests/integration/test_failures.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
@@ -420,6 +421,23 @@ IN_DEAD: list[Rule] = [
     ("a page of dead letters skips what was taken", "taken = tonumber(args[4])", "taken = 0", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
 ]
 
+IN_FAILURES: list[Rule] = [
+    ("a chunk of failures ends a day after its last write", "      redis.call('PEXPIREAT', key, call.now + DAY_MS)\n", "      redis.call('PERSIST', key)\n", FAILURES + "test_the_list_takes_few_keys_which_end_a_day_after_the_last_write"),
+    ("a chunk of failures is begun empty", "begins or number % size == 0)", "begins)", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
+    ("what would be replaced at once is not written", "math.max(total - call.max_failures, 0)", "0", FAILURES + "test_failures_beyond_the_list_are_not_written"),
+    ("what replaces all of the list begins a chunk", "local begins = skipped > 0", "local begins = false", FAILURES + "test_a_wave_of_timeouts_is_listed_as_far_as_the_list_goes"),
+    ("the component of a failure stands behind its reason", "return failure:sub(6 + high * 256 + low)", "return failure:sub(4)", FAILURES + "test_a_root_that_failed_is_listed_with_all_that_is_known_of_it"),
+    ("the component of a failure needs no reason", "return failure:sub(4) end", "return '' end", FAILURES + "test_filters_leave_out_all_others"),
+    ("components are counted by name up to a bound", "known < MAX_COMPONENTS", "true", FAILURES + "test_components_beyond_the_first_fifty_are_counted_together"),
+    ("a component is admitted once", "    if redis.call('HGET', key, '+' .. component) then return end\n", "", FAILURES + "test_a_component_is_admitted_once_for_both_outcomes"),
+]
+
+IN_FAILURE_LIST: list[Rule] = [
+    ("the list holds so many failures", "math.max(listed - call.max_failures, 0)", "0", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
+    ("a root's newest failure is found", "        if packed:sub(body, body + 7) == root_id then", "        if not found and packed:sub(body, body + 7) == root_id then", FAILURES + "test_a_root_id_that_is_used_again_shows_its_newest_failure"),
+    ("an id within a text is no root", "        if packed:sub(body, body + 7) == root_id then", "        if true then", FAILURES + "test_an_id_within_a_text_is_no_root"),
+]
+
 IN_PYTHON: list[tuple[str, *Rule]] = [
     ("topologies/deletion.py", "a topology is counted again behind its mark", "        if use := await self._in_use(marked, mode):", '        if use := "":', REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
     ("topologies/deletion.py", "a busy topology is unmarked", "            await self._mark(marked, None)\n", "", REMOVAL + "test_a_busy_topology_stays_and_goes_on"),
@@ -432,7 +450,7 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("topologies/cursors.py", "a cursor is its list's", "if (kind, name_hash) != (self.kind, _hash(self.spout_task)):", "if False:", CURSORS + "test_dead_letters_are_not_read_from_the_cursor_of_another_list"),
     ("topologies/cursors.py", "a cursor is its spout task's", "if (kind, name_hash) != (self.kind, _hash(self.spout_task)):", "if kind != self.kind:", CURSORS + "test_reading_from_or_up_to_the_cursor_of_another_list_is_refused"),
     ("topologies/cursors.py", "a cursor is that of one life of a spout task", "(cursor.incarnation, index) == (self.incarnation, self.spout_index)", "cursor.incarnation == self.incarnation", CODEC + "test_a_cursor_of_a_spout_task_that_was_made_again_is_the_beginning"),
-    ("topologies/cursors.py", "a cursor of pending roots is no other list's", "        if cursor.format == CursorFormat.PENDING_ROOTS:\n            self._refuse()\n", "", CODEC + "test_the_cursor_of_another_list_is_refused"),
+    ("topologies/cursors.py", "a cursor of pending roots is no other list's", "if cursor.format in (CursorFormat.PENDING_ROOTS, CursorFormat.FAILURES):", "if cursor.format == CursorFormat.FAILURES:", CODEC + "test_the_cursor_of_another_list_is_refused"),
     ("mailboxes/paging.py", "a shard is asked for its share", "min(missing, -(-missing // shards) * 2 + OVERFETCH)", "missing", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("mailboxes/paging.py", "a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("mailboxes/paging.py", "a shard that has more is asked again", "if not (given.more and given.items):", "if True:", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from acker_protocol.errors import InvalidRequest
-from acker_service.topologies.cursors import ListKind, PendingRootList, SpoutList
+from acker_service.topologies.cursors import FailureList, ListKind, PendingRootList, SpoutList
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,8 @@ INCARNATION, OTHER = "00000000000000a1", "00000000000000a2"
 COMPLETIONS = SpoutList(kind=ListKind.COMPLETIONS, incarnation=INCARNATION, spout_task="orders", spout_index=7)
 DEAD_LETTERS = replace(COMPLETIONS, kind=ListKind.DEAD_LETTERS)
 ROOTS = PendingRootList(incarnation=INCARNATION)
-AnyList = SpoutList | PendingRootList
+FAILURES = FailureList(incarnation=INCARNATION)
+AnyList = SpoutList | PendingRootList | FailureList
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 spout_rows = st.lists(st.tuples(st.integers(0, 255), U64, U64, U32), max_size=5)
@@ -46,6 +47,12 @@ def test_what_the_list_of_pending_roots_gives_it_takes(rows: list[tuple[int, ...
     assert ROOTS.decode(ROOTS.encode(rows)) == rows
 
 
+@given(rows=st.lists(st.tuples(st.integers(0, 255), U64), max_size=5))
+def test_what_the_list_of_failures_gives_it_takes(rows: list[tuple[int, ...]]) -> None:
+    assert FAILURES.decode(FAILURES.encode(rows)) == rows
+    assert replace(FAILURES, incarnation=OTHER).decode(FAILURES.encode(rows)) is None
+
+
 OTHERS: list[tuple[AnyList, AnyList, str]] = [
     (replace(COMPLETIONS, spout_task="order"), COMPLETIONS, "the completions of spout task orders"),
     (replace(COMPLETIONS, spout_task="order", incarnation=OTHER), COMPLETIONS, "the completions of spout task orders"),
@@ -56,6 +63,10 @@ OTHERS: list[tuple[AnyList, AnyList, str]] = [
     (ROOTS, DEAD_LETTERS, "the dead letters of spout task orders"),
     (COMPLETIONS, ROOTS, "the pending roots"),
     (DEAD_LETTERS, ROOTS, "the pending roots"),
+    (FAILURES, ROOTS, "the pending roots"),
+    (FAILURES, COMPLETIONS, "the completions of spout task orders"),
+    (ROOTS, FAILURES, "the failures"),
+    (COMPLETIONS, FAILURES, "the failures"),
 ]
 
 
