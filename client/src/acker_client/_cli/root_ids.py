@@ -2,7 +2,6 @@
 
 import argparse
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from acker_protocol import routes
@@ -41,28 +40,26 @@ def full_root_id(service: Service, topology: str, prefix: str) -> str:
     """Give the id of the one pending or failed root that begins so. Raises `NotFound`, `AmbiguousRoot`."""
     if len(prefix) == DIGITS:
         return prefix
-    found = list(dict.fromkeys(_beginning_with(service, topology, prefix)))
+    found = _beginning_with(prefix, service, routes.roots(topology), "roots", "cursor") or _beginning_with(
+        prefix, service, f"{routes.topology(topology)}/failures", "failures", "after"
+    )
     if not found:
         raise NotFound(
-            f"no pending, failed or timed-out root of {topology} begins with {prefix}; of another give all digits"
+            f"no pending, failed or timed-out root of {topology} begins with {prefix}; give all digits of another one"
         )
     if len(found) > 1:
-        raise AmbiguousRoot(
-            f"{len(found)} roots of {topology} begin with {prefix}: {', '.join(found[:SHOWN])}; give more digits"
-        )
+        shown = ", ".join(found[:SHOWN])
+        raise AmbiguousRoot(f"{len(found)} roots of {topology} begin with {prefix}: {shown}; give more digits")
     return found[0]
 
 
-def _beginning_with(service: Service, topology: str, prefix: str) -> Iterator[str]:
-    """Read both lists whole: they are ordered by time."""
-    for path, key, cursor in (
-        (routes.roots(topology), "roots", "cursor"),
-        (f"{routes.topology(topology)}/failures", "failures", "after"),
-    ):
-        query: dict[str, Any] = {}
-        while True:
-            page = service.get(path, limit=PAGE, **query)
-            yield from (one["root_id"] for one in page[key] if one["root_id"].startswith(prefix))
-            if page.get("cursor") is None:
-                break
-            query[cursor] = page["cursor"]
+def _beginning_with(prefix: str, service: Service, path: str, key: str, cursor: str) -> list[str]:
+    """Read a list whole, since it is ordered by time, and give the ids that begin so, each once."""
+    found: dict[str, None] = {}
+    query: dict[str, Any] = {}
+    while True:
+        page = service.get(path, limit=PAGE, **query)
+        found |= dict.fromkeys(one["root_id"] for one in page[key] if one["root_id"].startswith(prefix))
+        if page.get("cursor") is None:
+            return list(found)
+        query[cursor] = page["cursor"]

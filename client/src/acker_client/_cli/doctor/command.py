@@ -14,7 +14,7 @@ from acker_client._cli.output import Result, printable
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser
 from acker_client._cli.spans import clock_time
-from acker_client.errors import AckerError, Forbidden, ServiceError, Unauthorized, UsageError
+from acker_client.errors import AckerError, Forbidden, ServiceError, StoreUnavailable, Unauthorized, UsageError
 
 EXIT_CODES = {"warning": 10, "trouble": 11}
 SAMPLE = 100
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
 
 
 def gather(service: Service) -> tuple[Evidence, list[str]]:
-    """Read what is judged, and say what could not be read. Raises `AckerError` if no acker answers."""
+    """Read what is judged, and say what could not be read, which counts as a warning. Raises `AckerError` if no acker answers."""
     reader = _Reader(service)
     status = reader.read("/v1/status", missing="its store, load, keys and processes are not checked")
     listed = reader.read(routes.topologies(), missing="its topologies are not checked")
@@ -59,6 +59,8 @@ def gather(service: Service) -> tuple[Evidence, list[str]]:
         silent_roots=silent,
         refused=reader.refused,
     )
+    if reader.away is not None and evidence.part("store").get("up") is not False:  # else a rule says it
+        reader.notes.append(reader.away)
     return evidence, list(dict.fromkeys(reader.notes))
 
 
@@ -69,6 +71,7 @@ class _Reader:
         self._service = service
         self.notes: list[str] = []
         self.refused: dict[str, Any] | None = None
+        self.away: str | None = None
 
     def read(self, path: str, *, missing: str, **query: Any) -> dict[str, Any] | None:
         """Read a document; None if the acker gives a problem instead."""
@@ -78,6 +81,8 @@ class _Reader:
             self.refused = error.document()
         except Forbidden:
             self.notes.append(f"the key lacks a scope: {missing}")
+        except StoreUnavailable as error:
+            self.away = f"{error}: {missing}"
         except ServiceError as error:
             self.notes.append(f"{error}: {missing}")
         return None
@@ -92,7 +97,7 @@ def _doctor(service: Service, found: argparse.Namespace) -> Result:
 
 def _result(findings: Sequence[Finding], notes: Sequence[str]) -> Result:
     documents = [finding.document() for finding in findings]
-    code = max((EXIT_CODES[finding.level] for finding in findings), default=0)
+    code = max((EXIT_CODES[finding.level] for finding in findings), default=EXIT_CODES["warning"] if notes else 0)
     lines = [line for finding in findings for line in _lines(finding)]
     return Result(document={"findings": documents}, items=documents, lines=lines, notes=notes, exit_code=code)
 
