@@ -19,14 +19,6 @@ def version(arguments: Sequence[str]) -> int:
     return 0
 
 
-def completion(arguments: Sequence[str]) -> int:
-    """Print a script that completes this command in a shell."""
-    from acker_client._cli.completion import main  # noqa: PLC0415 - as said above
-    from acker_client._cli.main import all_commands, run  # noqa: PLC0415 - which imports this module
-
-    return main(arguments, description=completion.__doc__, commands=all_commands(), run=run)
-
-
 def _in(module: str, function: str, sentence: str) -> Command:
     """Make a command of a function that takes the arguments and its description."""
 
@@ -43,7 +35,7 @@ OWN: dict[str, Command] = {
     "anchor": _in("anchor", "main", "Anchor a child to the run that this process belongs to, and print its header."),
     "audit": _in("overview", "audit", "List what was forced or discarded, by which key."),
     "callback": _in("callback", "main", "Show, set, pause, resume, test or rotate the callback of a spout task."),
-    "completion": completion,
+    "completion": _in("completion", "main", "Print a script that completes this command in a shell."),
     "completions": _in("mailboxes", "completions", "Show the unread completions of a spout task, and release none."),
     "dead-letters": _in("mailboxes", "dead_letters", "Show, replay or discard what could not be delivered."),
     "doctor": _in("doctor.command", "main", "Say what is wrong; exit 0 if nothing is, 10 on a warning, 11 on trouble."),

@@ -3,10 +3,11 @@
 import contextlib
 import io
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 
 from acker_protocol import routes
 
+from acker_client._cli.main import all_commands, run
 from acker_client._cli.parsing import Parser, print_line
 from acker_client._cli.service import Service
 from acker_client.config import address_from
@@ -36,13 +37,11 @@ TOPOLOGY_AT = dict.fromkeys(
 
 WITH_SPOUT_TASK = frozenset({"callback", "completions", "dead-letters"})
 
-Run = Callable[[Sequence[str]], int]
 
-
-def main(arguments: Sequence[str], *, description: str | None, commands: Collection[str], run: Run) -> int:
-    """Print the script of a shell, or the words that may come next; ``run`` runs a command line."""
+def main(arguments: Sequence[str], *, description: str | None) -> int:
+    """Print the script of a shell, or the words that may come next."""
     if arguments[:1] == [WORDS]:
-        for word in words(arguments[1:], commands=commands, run=run):
+        for word in words(arguments[1:]):
             print_line(word)
         return 0
     parser = Parser("completion", description, arguments="SHELL")
@@ -51,21 +50,21 @@ def main(arguments: Sequence[str], *, description: str | None, commands: Collect
     return 0
 
 
-def words(typed: Sequence[str], *, commands: Collection[str], run: Run) -> list[str]:
+def words(typed: Sequence[str]) -> list[str]:
     """Give the words that may stand in place of the last one typed."""
     *before, last = typed or [""]
     offered: list[str] = []
     if not before:
-        offered = [*sorted(commands), "--help", "--version"]
+        offered = [*all_commands(), "--help", "--version"]
     elif last.startswith("-"):
-        offered = _options(before[0], run)
+        offered = _options(before[0])
     else:
         with contextlib.suppress(AckerError):
             offered = _names(before)
     return [word for word in offered if word.startswith(last)]
 
 
-def _options(command: str, run: Run) -> list[str]:
+def _options(command: str) -> list[str]:
     """Read the options of a command from its help."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):

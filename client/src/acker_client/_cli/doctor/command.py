@@ -35,7 +35,7 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
 
 
 def gather(service: Service) -> tuple[Evidence, list[str]]:
-    """Read what is judged, and say what could not be read, which counts as a warning. Raises `AckerError` if no acker answers."""
+    """Read what is judged; what could not be read is said, as a warning. Raises `AckerError` if no acker answers."""
     reader = _Reader(service)
     status = reader.read("/v1/status", missing="its store, load, keys and processes are not checked")
     listed = reader.read(routes.topologies(), missing="its topologies are not checked")
