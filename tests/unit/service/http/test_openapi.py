@@ -9,7 +9,7 @@ import pytest
 from acker_protocol import errors
 from acker_protocol.operations import REFUSED, OperationState, Outcome
 from acker_protocol.routes import IDEMPOTENCY_KEY
-from acker_protocol.signature import COMPLETION_BATCH, ID, SIGNATURE, TIMESTAMP
+from acker_protocol.signature import COMPLETION_BATCH, COMPLETION_TEST, ID, SIGNATURE, TIMESTAMP
 from acker_protocol.wire import fields
 from acker_service.app import make_app
 from acker_service.components import Components
@@ -44,6 +44,7 @@ OWN_ERRORS = {
     "delete_spout": {"spout_busy"},
     "rotate_secret": {"spout_busy"},
     "resume_callback": {"spout_busy"},
+    "pause_callback": {"spout_busy"},
     "get_root": {"unknown_root"},
     "fail_root": {"unknown_root"},
     "release_completions": {"mailbox_owned"},
@@ -192,7 +193,7 @@ def test_its_words_are_those_of_the_code() -> None:
     assert set(SCHEMAS["Outcome"]["enum"]) == {one.value for one in Outcome}
     assert SCHEMAS["Callback"]["properties"]["state"]["enum"] == [one.value for one in CallbackStatus]
     assert list(SCHEMAS["Topology"]["properties"]["counts"]["properties"]) == list(TOTALS)
-    assert SCHEMAS["CompletionBatch"]["properties"]["type"]["const"] == COMPLETION_BATCH
+    assert SCHEMAS["CompletionBatch"]["properties"]["type"]["enum"] == [COMPLETION_BATCH, COMPLETION_TEST]
     callbacks = OPERATIONS["put /v1/topologies/{topology}/spouts/{spout_task}"]["callbacks"]["completions"]
     (posted,) = (item["post"] for item in callbacks.values())
     assert [header["name"] for header in posted["parameters"]] == [ID, TIMESTAMP, SIGNATURE]
