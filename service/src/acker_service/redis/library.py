@@ -15,6 +15,7 @@ FILES = (
     "buckets",
     "record",
     "completions",
+    "delays",
     "transitions",
     "operations",
     "fast_path",
@@ -25,6 +26,7 @@ FILES = (
     "delivery",
     "dead",
     "roots",
+    "oldest",
     "topologies",
     "removal",
 )

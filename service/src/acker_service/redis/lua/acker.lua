@@ -1,8 +1,8 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, completions,
-  transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots, topologies, removal.
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, completions, delays,
+  transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots, oldest, topologies, removal.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -48,6 +48,8 @@
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
                       timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms =
                       the sum of their latencies
+    delays    hash    NAME:e and NAME_ms, as in counts, of late (timeouts after their deadline) and release (completions
+                      from their end to their release)
 
     barrier   string  the last write before a wait for replicas; K's own, without the incarnation
     hints     channel INCARNATION and spout index of a mailbox with new completions; a shard channel, K's own likewise
@@ -63,7 +65,7 @@
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
-local VERSION = 11
+local VERSION = 12
 local LAYOUT = 3
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000

@@ -72,7 +72,7 @@ do
     if tonumber(args[2]) > 0 then return { 'ok' } end
     redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'sweep', base .. 'pending', base .. 'unread', base .. 'heads',
       base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
-      base .. 'failing', base .. 'dead', base .. 'early')
+      base .. 'failing', base .. 'dead', base .. 'early', base .. 'delays')
     return { 'ok' }
   end
 
