@@ -10,6 +10,7 @@ from acker_service.components import Components
 from tests.support.caller import Caller, ack, init
 from tests.support.exposition import scrape
 from tests.support.tasks import root_expiry
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -55,10 +56,15 @@ async def everything_happens(call: Caller, parts: Components) -> None:
     await call.release(read["cursor"])
     await call.http.delete("/v1/topologies/default/spouts/others?discard=true")
     await call.words(init(4, 9, message_timeout_ms=100))
-    await root_expiry(parts, interval=1)._run_measured("default")
+    await eventually(lambda: a_root_timed_out(call, parts))
     await call.put_spout("hooked", callback={"kind": "webhook", "url": "https://orders.example"})
     metrics = parts.metrics.delivery
     metrics.posts["default", "done"].inc()
     metrics.messages["default"].inc()
     metrics.post_seconds["default"].observe(0.1)
     await parts.expiry._scan_bucket(await parts.registry.get("default"), 0, 1)
+
+
+async def a_root_timed_out(call: Caller, parts: Components) -> bool:
+    await root_expiry(parts, interval=1)._run_measured("default")
+    return bool((await call.show())["counts"]["timed_out"])

@@ -26,7 +26,7 @@ ANSWERS = ("json", "text")
 ANY = "…"
 """Stands in a shown answer for any text."""
 
-VARYING = frozenset({"at_ms", "deadline_at_ms", "age_ms", "complete_latency_ms"})
+VARYING = frozenset({"at_ms", "deadline_at_ms", "age_ms", "complete_latency_ms", "took_ms"})
 """Fields of an answer whose number is another each time."""
 
 

@@ -14,10 +14,12 @@ from acker_service.mailboxes.dead_letters import DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers, ReadCoalescer
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.reading import MailboxReader
+from acker_service.metrics.instruments import EARLY, MAILBOX, SPOUTS
 from acker_service.metrics.registry import Metrics
+from acker_service.monitoring.ages import AgeReader
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.readiness import Readiness
-from acker_service.monitoring.snapshot import BacklogReader, StoreMonitor
+from acker_service.monitoring.snapshot import StoreMonitor
 from acker_service.operations.applier import Applier
 from acker_service.operations.single import SingleApplier
 from acker_service.redis.client import RedisClient
@@ -81,7 +83,7 @@ class Components:
         self.spout_deleter = SpoutDeleter(
             self.registry, self.shards, self.spouts, self.stats, counted, idle_ms=spout_idle_ms
         )
-        self.monitor = StoreMonitor(self.redis, self.registry, self.stats, BacklogReader(self.shards, self.spouts))
+        self.monitor = StoreMonitor(self.redis, self.registry, self.stats, AgeReader(self.shards, self.spouts))
         self.readiness = Readiness(self.redis, self.registry)
         self.backpressure = Backpressure(
             self.monitor, self.registry, self.stats, self._requirements, mailbox_max=mailbox_max
@@ -104,6 +106,8 @@ class Components:
         )
         self.dead_letters = DeadLetters(self.shards, counted)
         self.leases = LeaseStore(self.redis, self.shards)
+        for name, limit in ((MAILBOX, mailbox_max), (SPOUTS, max_spouts), (EARLY, max_early)):
+            self.metrics.http.limits[name].set(limit)
         self._wake_task: asyncio.Task[None] | None = None
 
     async def open(self, *, is_checked: bool = False) -> None:

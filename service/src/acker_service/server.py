@@ -134,7 +134,7 @@ async def opened(
             worker.start()
         app = make_app(parts, settings, stopping, gather)
         gc.freeze()  # what the start has made lives as long as the process: the garbage collector need not visit it
-        async with _watch_keys(app, settings.keys_file):
+        async with _watch_keys(app, settings.keys_file, parts.metrics.http):
             yield _uvicorn_config(app, settings, parts.metrics.http, stopping)
     finally:
         await worker.stop()
@@ -142,12 +142,14 @@ async def opened(
 
 
 @contextlib.asynccontextmanager
-async def _watch_keys(app: FastAPI, path: Path | None) -> AsyncIterator[None]:
+async def _watch_keys(app: FastAPI, path: Path | None, metrics: HttpMetrics) -> AsyncIterator[None]:
     """Install the keys again whenever their file changes."""
     if path is None:
         yield
         return
-    async with running(KeysFile(path).watch(lambda keys: auth.install(app, keys))):
+    file = KeysFile(path)
+    metrics.keys_file_valid.set_function(lambda: file.is_valid)
+    async with running(file.watch(lambda keys: auth.install(app, keys))):
         yield
 
 

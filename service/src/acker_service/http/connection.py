@@ -292,4 +292,6 @@ def limited(given_limits: LoadLimits, given_metrics: HttpMetrics, given_stopping
     class Limited(Connection):
         limits, metrics, stopping = given_limits, given_metrics, given_stopping
 
+    given_metrics.limits[CONNECTIONS].set(given_limits.max_connections)
+
     return Limited

@@ -110,10 +110,11 @@ class _Document(BaseModel):
 
 
 class KeysFile:
-    """A file of keys that may change while it is used."""
+    """A file of keys that may change while it is used; ``is_valid`` is whether its last change could be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.is_valid = True
         self._seen: object = None
 
     def read(self) -> Keys:
@@ -133,8 +134,10 @@ class KeysFile:
         try:
             keys = self.read()
         except ValueError as error:
+            self.is_valid = False
             _log.error("the keys stay as they are: %s", error)
         else:
+            self.is_valid = True
             install(keys)
             _log.info("%d keys read from %s", len(keys), self.path)
 

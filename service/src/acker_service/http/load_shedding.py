@@ -118,6 +118,8 @@ class Load:
         metrics.in_flight.set_function(lambda: self.in_flight.used)
         metrics.waiting.set_function(lambda: self.waiting.used)
         metrics.body_bytes.set_function(lambda: self.bytes.used)
+        for name, capacity in ((IN_FLIGHT, self.in_flight), (WAITING, self.waiting), (BODY_BYTES, self.bytes)):
+            metrics.limits[name].set(capacity.limit)
 
 
 def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> Load:

@@ -8,14 +8,28 @@ from typing import Final, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.metrics import MetricWrapperBase
 
-LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""The bounds of the buckets of a latency histogram, in seconds."""
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.025, 0.1, 0.5, 2.5, 30.0)
+"""The bounds of the buckets of requests and posts, in seconds: few, because each bound is a series of every label."""
+
+INTERNAL_BUCKETS = (0.001, 0.005, 0.025, 0.1, 1.0, 10.0)
+"""Those of round trips, periodic tasks and the event loop, of which an idle process has series too."""
+
+FUNCTION_PREFIX: Final = "acker_"
+COMMAND: Final = "command"
+"""The label of the round trips of all plain commands of Redis; those of the library's functions have their names."""
 
 IN_FLIGHT: Final = "in_flight"
 WAITING: Final = "waiting"
 BODY_BYTES: Final = "body_bytes"
 ANSWER_BYTES: Final = "answer_bytes"
 CONNECTIONS: Final = "connections"
+MAILBOX: Final = "mailbox"
+SPOUTS: Final = "spouts"
+EARLY: Final = "early"
+STORE_BYTES: Final = "store_bytes"
+
+LIMITS_OF_A_TOPOLOGY = frozenset({MAILBOX, SPOUTS, EARLY})
+"""Limits that all processes share; the others are of one process, and those of several processes add up."""
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -51,6 +65,9 @@ class _Definitions:
     def gauge(self, name: str, help_: str) -> Gauge:
         return Gauge(name, help_, registry=self._registry)
 
+    def gauges(self, name: str, help_: str, *labels: str) -> LabelledMetric[Gauge]:
+        return LabelledMetric(Gauge(name, help_, labels, registry=self._registry))
+
     def counter(self, name: str, help_: str) -> Counter:
         return Counter(name, help_, registry=self._registry)
 
@@ -58,10 +75,12 @@ class _Definitions:
         return LabelledMetric(Counter(name, help_, labels, registry=self._registry), *preset)
 
     def latency(self, name: str, help_: str) -> Histogram:
-        return Histogram(name, help_, buckets=LATENCY_BUCKETS, registry=self._registry)
+        return Histogram(name, help_, buckets=INTERNAL_BUCKETS, registry=self._registry)
 
-    def latencies(self, name: str, help_: str, *labels: str) -> LabelledMetric[Histogram]:
-        return LabelledMetric(Histogram(name, help_, labels, buckets=LATENCY_BUCKETS, registry=self._registry))
+    def latencies(
+        self, name: str, help_: str, *labels: str, buckets: tuple[float, ...] = LATENCY_BUCKETS
+    ) -> LabelledMetric[Histogram]:
+        return LabelledMetric(Histogram(name, help_, labels, buckets=buckets, registry=self._registry))
 
 
 class HttpMetrics:
@@ -84,6 +103,15 @@ class HttpMetrics:
         self.body_bytes = define.gauge("acker_body_bytes", "Bytes of bodies of requests in flight.")
         self.event_streams = define.gauge("acker_event_streams", "Streams of events open now.")
         self.connections = define.gauge("acker_connections", "Connections open now.")
+        self.limits = define.gauges(
+            "acker_limit",
+            "Limits: of this process, of a topology (mailbox: of each spout task), and of the store's memory.",
+            "limit",
+        )
+        self.keys_file_valid = define.gauge(
+            "acker_keys_file_valid", "1, or 0 while the keys file cannot be read and the keys read before stay valid."
+        )
+        self.keys_file_valid.set(1)
         self.overloaded = define.counters(
             "acker_overloaded",
             "Requests and connections refused over a limit, by the limit.",
@@ -163,7 +191,10 @@ class RedisMetrics:
             "acker_store_calls", "Functions and commands sent to Redis; several may share a round trip.", "call"
         )
         self.round_trip_seconds = define.latencies(
-            "acker_store_round_trip_seconds", "Time of a round trip to Redis, with the wait for a connection.", "call"
+            "acker_store_round_trip_seconds",
+            "Time of a round trip to Redis, with the wait for a connection; those of plain commands are one.",
+            "call",
+            buckets=INTERNAL_BUCKETS,
         )
         self.faults = define.counters(
             "acker_store_faults",
@@ -189,7 +220,8 @@ class RedisMetrics:
             yield
         finally:
             self.calls[call].inc(count)
-            self.round_trip_seconds[call].observe(time.perf_counter() - started)
+            is_function = call.startswith(FUNCTION_PREFIX)
+            self.round_trip_seconds[call if is_function else COMMAND].observe(time.perf_counter() - started)
 
 
 class PeriodicMetrics:
@@ -203,7 +235,9 @@ class PeriodicMetrics:
             "waiting for something that is away, or failed.",
             *("rounds", "result"),
         )
-        self.run_seconds = define.latencies("acker_visit_seconds", "Time of a visit.", "rounds")
+        self.run_seconds = define.latencies(
+            "acker_visit_seconds", "Time of a visit.", "rounds", buckets=INTERNAL_BUCKETS
+        )
         self.loop_lag = define.latency(
             "acker_event_loop_lag_seconds",
             "How much later than scheduled the event loop woke a periodic task.",

@@ -5,6 +5,7 @@ registry of its own, so that two ackers in one process count apart. What Redis i
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
@@ -12,6 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from acker_service.metrics.instruments import (
+    STORE_BYTES,
     DeliveryMetrics,
     HttpMetrics,
     OperationMetrics,
@@ -20,6 +22,8 @@ from acker_service.metrics.instruments import (
 )
 from acker_service.metrics.snapshots import encode_snapshot, merge_snapshots
 from acker_service.metrics.store_collector import StoreStats, families
+
+LIMIT: Final = "acker_limit"
 
 
 class Metrics:
@@ -69,5 +73,8 @@ class _Scrape(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Give what the processes counted, then the metrics of the store."""
-        yield from self._counted
+        for metric in self._counted:
+            if metric.name == LIMIT and self._stats is not None:
+                metric.add_sample(LIMIT, {"limit": STORE_BYTES}, self._stats.max_bytes)
+            yield metric
         yield from families(self._stats)

@@ -11,12 +11,17 @@ import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 
+from acker_service.metrics.instruments import LIMITS_OF_A_TOPOLOGY
+
 Labels = dict[str, str]
 Series = tuple[str, tuple[tuple[str, str], ...]]
 Merge = Callable[[float, float], float]
 
 COUNTED = frozenset({"counter", "histogram"})
 """The types whose values outlive the process that counted them."""
+
+LEAST = frozenset({"process_start_time_seconds", "acker_keys_file_valid"})
+"""The metrics of which the least value of all processes counts."""
 
 
 class Family(msgspec.Struct, frozen=True, array_like=True):
@@ -56,9 +61,9 @@ def merge_snapshots(snapshots: Iterable[bytes]) -> list[Metric]:
     for snapshot in snapshots:
         for family in _decoder.decode(snapshot):
             metrics.setdefault(family.name, Metric(family.name, family.documentation, family.kind))
-            merged, merge = values.setdefault(family.name, {}), _merge_of(family)
+            merged = values.setdefault(family.name, {})
             for name, labels, value in family.samples:
-                series = (name, tuple(labels.items()))
+                series, merge = (name, tuple(labels.items())), _merge_of(family, labels)
                 merged[series] = merge(merged[series], value) if series in merged else value
     for family_name, metric in metrics.items():
         for (name, items), value in values[family_name].items():
@@ -87,7 +92,9 @@ def _add(one: float, other: float) -> float:
     return one + other
 
 
-def _merge_of(family: Family) -> Merge:
+def _merge_of(family: Family, labels: Labels) -> Merge:
     if family.kind == "info" or family.name == "python_info":
         return max
-    return min if family.name == "process_start_time_seconds" else _add
+    if family.name == "acker_limit" and labels["limit"] in LIMITS_OF_A_TOPOLOGY:
+        return max
+    return min if family.name in LEAST else _add

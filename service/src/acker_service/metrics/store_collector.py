@@ -32,11 +32,34 @@ class CallbackBacklog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyAges:
+    """The times of the oldest in a topology, in Unix milliseconds (None: there is none), by Redis's clock ``now_ms``.
+
+    ``pending_ms`` is the start of the oldest pending root, ``unread_ms`` when the oldest unread completion was written,
+    ``unread_pull_ms`` that of spout tasks without a callback. ``delays`` are histograms: late, of timeouts after
+    their deadline, and release, of completions from their end to their release. ``backlogs`` are by spout task with a
+    callback.
+    """
+
+    now_ms: int
+    pending_ms: int | None = None
+    unread_ms: int | None = None
+    unread_pull_ms: int | None = None
+    delays: Mapping[str, LatencyHistogram] = field(default_factory=dict)
+    backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
+
+    def age_s(self, moment_ms: int | None) -> float:
+        """Give the age of a moment in seconds; 0 if there is none."""
+        return 0.0 if moment_ms is None else max(0, self.now_ms - moment_ms) / 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyStats:
     """Statistics of a topology over all replicas, since it was created.
 
     ``early`` are roots without their init yet, ``totals`` by name, ``deliveries`` by what became of the
-    completions, ``latencies`` by outcome, ``backlogs`` by spout task with a callback.
+    completions, ``latencies`` by outcome; ``fullest_mailbox`` is the number of completions and dead letters of the
+    spout task that has most.
     """
 
     pending: int
@@ -45,8 +68,9 @@ class TopologyStats:
     totals: Mapping[str, int]
     deliveries: Mapping[str, int]
     latencies: Mapping[str, LatencyHistogram]
-    backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
+    ages: TopologyAges | None = None
     early: int = 0
+    fullest_mailbox: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +94,7 @@ def families(stats: StoreStats | None) -> Iterator[Metric]:
     if stats is not None:
         yield from _memory(stats)
         yield from _remaining(stats)
+        yield from _ages(stats)
         yield from _ended(stats)
         yield from _backlogs(stats)
 
@@ -102,6 +127,24 @@ def _remaining(stats: StoreStats) -> Iterator[Metric]:
     yield dead
 
 
+def _ages(stats: StoreStats) -> Iterator[Metric]:
+    help_ = "Age of the oldest pending root, from its first message; 0 without any."
+    pending = GaugeMetricFamily("acker_oldest_pending_seconds", help_, labels=["topology"])
+    help_ = "Age of the oldest unread completion, of all spout tasks; 0 without any."
+    unread = GaugeMetricFamily("acker_oldest_unread_seconds", help_, labels=["topology"])
+    help_ = "Age of the oldest unread completion of the spout tasks without a callback; 0 without any."
+    pulled = GaugeMetricFamily("acker_oldest_unread_pull_seconds", help_, labels=["topology"])
+    help_ = "Completions and dead letters of the spout task that has most: inits are refused at the limit mailbox."
+    fullest = GaugeMetricFamily("acker_fullest_mailbox", help_, labels=["topology"])
+    for name, topology in stats.topologies.items():
+        fullest.add_metric([name], topology.fullest_mailbox)
+        if ages := topology.ages:
+            pending.add_metric([name], ages.age_s(ages.pending_ms))
+            unread.add_metric([name], ages.age_s(ages.unread_ms))
+            pulled.add_metric([name], ages.age_s(ages.unread_pull_ms))
+    yield from (pending, unread, pulled, fullest)
+
+
 def _ended(stats: StoreStats) -> Iterator[Metric]:
     help_ = "Completions since the topology was created, by outcome; counted when the root ends, over all replicas."
     ended = CounterMetricFamily("acker_completions", help_, labels=["topology", "outcome"])
@@ -111,6 +154,10 @@ def _ended(stats: StoreStats) -> Iterator[Metric]:
     yield ended
     yield _deliveries(stats)
     yield _latencies(stats)
+    late = "How long after its deadline a root timed out, as a worker's tick found it."
+    yield _delays(stats, "acker_timeout_lateness_seconds", "late", late)
+    release = "Time from a root's end to the release or delivery of its completion."
+    yield _delays(stats, "acker_release_delay_seconds", "release", release)
     yield _total(stats, "acker_early_roots_dropped", "dropped", "Early roots dropped because no init came.")
     unbalanced = "Times an ack val was zero with edges outstanding: a client uses ids that are not random."
     yield _total(stats, "acker_unbalanced", "unbalanced", unbalanced)
@@ -123,7 +170,7 @@ def _backlogs(stats: StoreStats) -> Iterator[Metric]:
     age = GaugeMetricFamily("acker_callback_age_seconds", "How long the oldest of them has waited.", labels=labels)
     on = GaugeMetricFamily("acker_callback_on", "Whether the callback is on: neither paused nor off.", labels=labels)
     for name, topology in stats.topologies.items():
-        for spout_task, backlog in topology.backlogs.items():
+        for spout_task, backlog in topology.ages.backlogs.items() if topology.ages else ():
             waiting.add_metric([name, spout_task], backlog.unread)
             age.add_metric([name, spout_task], backlog.age_ms / 1_000)
             on.add_metric([name, spout_task], int(backlog.is_on))
@@ -149,15 +196,26 @@ def _latencies(stats: StoreStats) -> Metric:
     family = HistogramMetricFamily("acker_complete_latency_seconds", help_, labels=["topology", "outcome"])
     for name, topology in stats.topologies.items():
         for outcome, latencies in topology.latencies.items():
-            family.add_metric([name, outcome], _buckets(latencies), latencies.sum_ms / 1_000)
+            if latencies.counts:
+                family.add_metric([name, outcome], _buckets(latencies), latencies.sum_ms / 1_000)
     return family
 
 
-def _buckets(latencies: LatencyHistogram) -> list[tuple[str, float]]:
+def _delays(stats: StoreStats, name: str, delay: str, help_: str) -> Metric:
+    """Show a delay with every second bound that Redis counts."""
+    family = HistogramMetricFamily(name, help_, labels=["topology"])
+    for topology, values in stats.topologies.items():
+        found = values.ages.delays.get(delay) if values.ages else None
+        if found is not None and found.counts:
+            family.add_metric([topology], _buckets(found, step=2), found.sum_ms / 1_000)
+    return family
+
+
+def _buckets(latencies: LatencyHistogram, *, step: int = 1) -> list[tuple[str, float]]:
     """Accumulate the counts, as Prometheus expects: each bucket includes those below it."""
     counts = list(accumulate(latencies.counts.get(exponent, 0) for exponent in EXPONENTS))
     bounds = [str(2**exponent / 1_000) for exponent in EXPONENTS]
-    return [*zip(bounds, counts, strict=True), ("+Inf", sum(latencies.counts.values()))]
+    return [*zip(bounds[::step], counts[::step], strict=True), ("+Inf", sum(latencies.counts.values()))]
 
 
 def _total(stats: StoreStats, name: str, total: str, help_: str) -> Metric:

@@ -12,15 +12,11 @@ from typing import Any
 from acker_protocol.errors import ServiceError
 
 from acker_service.background import cancel_and_wait
-from acker_service.metrics.store_collector import CallbackBacklog
-from acker_service.redis import config_functions, mailbox_functions
+from acker_service.monitoring.ages import AgeReader
+from acker_service.redis import config_functions
 from acker_service.redis.client import RedisClient
-from acker_service.redis.mailbox_functions import OldestEntries
-from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.config import ROOTS_PER_BUCKET
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.shards import Shards
-from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.stats import SpoutCounts, StatsReader
 from acker_service.topologies.topology import Topology
 
@@ -32,9 +28,6 @@ MAX_AGE_S = 10.0
 
 WAIT_S = 1.0
 """Seconds that a caller waits for a snapshot at most."""
-
-MAX_SPOUT_TASKS = 1_000
-"""Spout tasks of a topology whose backlogs are read at most."""
 
 MAX_ROOTS_PER_BUCKET = 128
 """Pending roots in each bucket, on average, from which on a warning says that a topology has too few buckets.
@@ -61,32 +54,11 @@ class StoreSnapshot:
     worker_seen: bool = True
 
 
-class BacklogReader:
-    """Reads the backlogs of spout tasks with a callback."""
-
-    def __init__(self, shards: Shards, spouts: SpoutRegistry) -> None:
-        self._shards, self._spouts = shards, spouts
-
-    async def read(self, topology: Topology, counts: SpoutCounts) -> Mapping[str, CallbackBacklog]:
-        """Give the backlogs by spout task; asks Redis only if a spout task has a callback."""
-        spouts = (await self._spouts.with_callback(topology))[:MAX_SPOUT_TASKS]
-        if not spouts:
-            return {}
-        call = mailbox_functions.oldest([spout.index for spout in spouts])
-        _, shards = await self._shards.call_all(topology, call)
-        by_spout = zip(*map(_ages_ms, shards), strict=True)
-        return {
-            spout.name: _backlog(spout, counts, max(ages_ms)) for spout, ages_ms in zip(spouts, by_spout, strict=True)
-        }
-
-
 class StoreMonitor:
     """Takes snapshots of the store, one for all callers."""
 
-    def __init__(
-        self, redis: RedisClient, registry: TopologyRegistry, stats: StatsReader, backlogs: BacklogReader
-    ) -> None:
-        self._redis, self._registry, self._stats, self._backlogs = redis, registry, stats, backlogs
+    def __init__(self, redis: RedisClient, registry: TopologyRegistry, stats: StatsReader, ages: AgeReader) -> None:
+        self._redis, self._registry, self._stats, self._ages = redis, registry, stats, ages
         self._latest: tuple[float, StoreSnapshot] | None = None
         self._task: asyncio.Task[None] | None = None
         self._crowded: set[str] = set()
@@ -136,7 +108,7 @@ class StoreMonitor:
             topology = await self._registry.get(name)
             counts = await self._stats.read(topology)
             self._warn_of_few_buckets(topology, counts.pending.total())
-            return topology, replace(counts, backlogs=await self._backlogs.read(topology, counts))
+            return topology, replace(counts, ages=await self._ages.read(topology, counts))
         return None
 
     def _warn_of_few_buckets(self, topology: Topology, pending: int) -> None:
@@ -173,13 +145,3 @@ def memory_ratio(memory: Memory) -> float:
     """Give the share of its memory limit that a server uses; 0 without a limit."""
     used_bytes, max_bytes = memory
     return used_bytes / max_bytes if max_bytes else 0.0
-
-
-def _ages_ms(oldest: OldestEntries) -> list[int]:
-    """Give the age of the oldest entry of each mailbox; 0 for an empty one."""
-    return [0 if ms is None else max(0, oldest.now_ms - ms) for ms in oldest.written_ms]
-
-
-def _backlog(spout: Spout, counts: SpoutCounts, age_ms: int) -> CallbackBacklog:
-    is_on = spout.callback is not None and spout.callback.state is CallbackStatus.ON
-    return CallbackBacklog(unread=counts.unread[spout.index], age_ms=age_ms, is_on=is_on)

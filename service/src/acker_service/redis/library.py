@@ -16,6 +16,7 @@ FILES = (
     "record",
     "failures",
     "completions",
+    "delays",
     "transitions",
     "operations",
     "fast_path",
@@ -27,6 +28,7 @@ FILES = (
     "dead",
     "roots",
     "failure_list",
+    "oldest",
     "topologies",
     "removal",
 )

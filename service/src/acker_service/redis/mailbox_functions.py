@@ -96,14 +96,6 @@ ClaimReply = CallbackOutdated | LeaseHeld | Claimed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OldestEntries:
-    """When the oldest entry of each mailbox was written (None: the mailbox is empty), and the time now."""
-
-    now_ms: int
-    written_ms: list[int | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LastUsed:
     """When spout tasks were last emitted under or read, by spout index, and the time now."""
 
@@ -136,11 +128,6 @@ def discard(*, spout_index: int) -> ShardCall[int]:
 def last_entries(spout_indexes: Sequence[int]) -> ShardCall[list[bytes | None]]:
     """Read the id of the newest entry of each mailbox; None where there never was one."""
     return ShardCall(function="acker_tips_v1", args=tuple(spout_indexes), decode=list, confirm=False)
-
-
-def oldest(spout_indexes: Sequence[int]) -> ShardCall[OldestEntries]:
-    """Read when the oldest entry of each mailbox was written."""
-    return ShardCall(function="acker_oldest_v1", args=tuple(spout_indexes), decode=_oldest, confirm=False)
 
 
 def claim(
@@ -276,11 +263,6 @@ def _step(reply: list[Any]) -> StepResult:
 def _count(reply: list[Any]) -> int:
     [count] = reply
     return int(count)
-
-
-def _oldest(reply: list[Any]) -> OldestEntries:
-    now_ms, *entries = reply
-    return OldestEntries(now_ms=now_ms, written_ms=[_entry_id(entry)[0] if entry else None for entry in entries])
 
 
 def _used(reply: list[Any]) -> LastUsed:

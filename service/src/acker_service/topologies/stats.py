@@ -7,7 +7,7 @@ from itertools import chain
 
 from acker_protocol.operations import Outcome
 
-from acker_service.metrics.store_collector import CallbackBacklog, LatencyHistogram, TopologyStats
+from acker_service.metrics.store_collector import LatencyHistogram, TopologyAges, TopologyStats
 from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.functions import StoredCounts
@@ -24,8 +24,7 @@ class SpoutCounts:
 
     ``early`` are roots whose init has not come yet, ``dropped`` those whose init did not come in time,
     ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count completions by result,
-    ``latencies`` are complete latencies by outcome, ``backlogs`` are of spout tasks with a callback, where they
-    were read.
+    ``latencies`` are complete latencies by outcome, ``ages`` is what is oldest, where that was read.
     """
 
     pending: Counter[int] = field(default_factory=Counter)
@@ -34,7 +33,7 @@ class SpoutCounts:
     totals: dict[str, int] = field(default_factory=dict)
     deliveries: dict[str, int] = field(default_factory=dict)
     latencies: dict[str, LatencyHistogram] = field(default_factory=dict)
-    backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
+    ages: TopologyAges | None = None
     early: int = 0
 
     @property
@@ -61,7 +60,8 @@ class SpoutCounts:
             totals=self.totals,
             deliveries=self.deliveries,
             latencies=self.latencies,
-            backlogs=self.backlogs,
+            ages=self.ages,
+            fullest_mailbox=max((self.unread + self.dead).values(), default=0),
             early=self.early,
         )
 
@@ -110,7 +110,7 @@ class StatsReader:
             unread.update(shard.unread)
             dead.update(shard.dead)
             fields.update(shard.totals)
-        latencies = {outcome.value: _latencies(fields, outcome) for outcome in Outcome}
+        latencies = {outcome.value: read_latencies(fields, outcome.value) for outcome in Outcome}
         totals = {name: fields[name] + sum(_by_exponent(fields, name).values()) for name in TOTALS}
         deliveries = {name: fields[name] for name in DELIVERY}
         return SpoutCounts(
@@ -134,8 +134,9 @@ def _describe_remaining(pending: int, unread: int, dead: int) -> str:
     return f"{pending} pending roots and {unread} unread completions{letters}" if pending or unread or dead else ""
 
 
-def _latencies(fields: Mapping[str, int], outcome: Outcome) -> LatencyHistogram:
-    return LatencyHistogram(counts=_by_exponent(fields, outcome.value), sum_ms=fields.get(f"{outcome.value}_ms", 0))
+def read_latencies(fields: Mapping[str, int], name: str) -> LatencyHistogram:
+    """Read a histogram out of the fields that Redis stores for it."""
+    return LatencyHistogram(counts=_by_exponent(fields, name), sum_ms=fields.get(f"{name}_ms", 0))
 
 
 def _by_exponent(fields: Mapping[str, int], name: str) -> dict[int, int]:

@@ -233,9 +233,11 @@ class TestChanges:
         file.reload_if_changed(taken.append)
         assert taken == []
         assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert not file.is_valid
         write(path, text(WATCHER))
         file.reload_if_changed(taken.append)
         assert len(taken) == 1
+        assert file.is_valid
 
     @pytest.mark.anyio
     async def test_a_watched_file_is_read_again_whenever_it_changes(self, path: Path, monkeypatch):

@@ -61,6 +61,21 @@ def test_what_is_no_amount_is_not_added() -> None:
     assert sums.value("process_start_time_seconds") == alone
 
 
+def test_limits_of_processes_are_added_and_those_of_a_topology_are_not() -> None:
+    for metrics in (ONE, OTHER):
+        metrics.http.limits["in_flight"].set(10)
+        metrics.http.limits["mailbox"].set(20)
+    sums = merged(ONE.snapshot(), OTHER.snapshot(), process_snapshot())
+    assert (sums.value("acker_limit", limit="in_flight"), sums.value("acker_limit", limit="mailbox")) == (20, 20)
+
+
+def test_one_process_with_an_invalid_keys_file_is_enough_to_show_it() -> None:
+    assert merged(ONE.snapshot(), OTHER.snapshot()).value("acker_keys_file_valid") == 1
+    invalid = Metrics()
+    invalid.http.keys_file_valid.set(0)
+    assert merged(ONE.snapshot(), invalid.snapshot()).value("acker_keys_file_valid") == 0
+
+
 def test_what_an_ended_process_counted_stays_and_what_it_held_does_not() -> None:
     retained = retain_counts(retain_counts(ONE.snapshot()), OTHER.snapshot())
     sums = merged(ONE.snapshot(), retained)

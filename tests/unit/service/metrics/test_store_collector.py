@@ -5,6 +5,7 @@ from acker_service.metrics.store_collector import (
     CallbackBacklog,
     LatencyHistogram,
     StoreStats,
+    TopologyAges,
     TopologyStats,
     families,
 )
@@ -17,6 +18,21 @@ def samples(stats: StoreStats | None) -> Samples:
     return {
         (sample.name, *sample.labels.values()): sample.value for family in families(stats) for sample in family.samples
     }
+
+
+def test_a_histogram_that_counted_nothing_has_no_series() -> None:
+    empty = LatencyHistogram(counts={}, sum_ms=0)
+    topology = TopologyStats(
+        pending=0,
+        unread=0,
+        dead_letters=0,
+        totals=dict.fromkeys(("acked", "failed", "timed_out", "dropped", "unbalanced"), 0),
+        deliveries={},
+        latencies={"acked": empty},
+        ages=TopologyAges(now_ms=1, delays={"late": empty}),
+    )
+    store = StoreStats(used_bytes=1, max_bytes=0, is_full=False, worker_seen=True, topologies={"orders": topology})
+    assert not [name for name, *_ in samples(store) if "bucket" in name]
 
 
 def test_latencies_are_told_apart_from_a_millisecond_to_more_than_an_hour() -> None:
@@ -33,7 +49,7 @@ def test_how_things_stand_is_a_value() -> None:
     told = {"totals": {"acked": 2}, "deliveries": {"delivered": 5}}
     standing = TopologyStats(**counts, **told, latencies={"acked": latencies})  # type: ignore[arg-type]
     assert standing == TopologyStats(**counts, **told, latencies={"acked": LatencyHistogram(counts={3: 2}, sum_ms=15)})  # type: ignore[arg-type]
-    assert standing.backlogs == {}
+    assert (standing.ages, standing.fullest_mailbox) == (None, 0)
 
 
 def test_a_store_that_does_not_answer_is_down_and_shows_nothing_else() -> None:
@@ -59,8 +75,16 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
         totals=totals,
         deliveries={"delivered": 9},
         latencies={"acked": LatencyHistogram(counts={0: 1, 22: 1, 23: 1}, sum_ms=1_500)},
-        backlogs={"invoices": CallbackBacklog(unread=10, age_ms=2_500, is_on=True)},
+        ages=TopologyAges(
+            now_ms=20_000,
+            pending_ms=17_500,
+            unread_ms=12_000,
+            unread_pull_ms=None,
+            delays={"late": LatencyHistogram(counts={0: 1, 3: 2, 23: 1}, sum_ms=2_000)},
+            backlogs={"invoices": CallbackBacklog(unread=10, age_ms=2_500, is_on=True)},
+        ),
         early=11,
+        fullest_mailbox=12,
     )
     store = StoreStats(used_bytes=1, max_bytes=0, is_full=False, worker_seen=True, topologies={"orders": topology})
     shown = samples(store)
@@ -81,6 +105,15 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
             ("acker_callback_unread", "orders", "invoices"): 10,
             ("acker_callback_age_seconds", "orders", "invoices"): 2.5,
             ("acker_callback_on", "orders", "invoices"): 1,
+            ("acker_oldest_pending_seconds", "orders"): 2.5,
+            ("acker_oldest_unread_seconds", "orders"): 8,
+            ("acker_oldest_unread_pull_seconds", "orders"): 0,
+            ("acker_fullest_mailbox", "orders"): 12,
+            ("acker_timeout_lateness_seconds_bucket", "orders", "0.001"): 1,
+            ("acker_timeout_lateness_seconds_bucket", "orders", "0.004"): 1,
+            ("acker_timeout_lateness_seconds_bucket", "orders", "0.016"): 3,
+            ("acker_timeout_lateness_seconds_bucket", "orders", "+Inf"): 4,
+            ("acker_timeout_lateness_seconds_sum", "orders"): 2,
             (f"{latency}_bucket", "orders", "acked", "0.001"): 1,
             (f"{latency}_bucket", "orders", "acked", "2097.152"): 1,
             (f"{latency}_bucket", "orders", "acked", "4194.304"): 2,

@@ -1,5 +1,5 @@
 import pytest
-from acker_service.redis import functions, mailbox_functions
+from acker_service.redis import age_functions, functions, mailbox_functions
 from acker_service.redis.calls import (
     Call,
     ShardCall,
@@ -55,7 +55,7 @@ def test_calls_that_only_report_wait_for_no_replica() -> None:
         functions.ended([]),
         mailbox_functions.read_used(),
         mailbox_functions.last_entries([1]),
-        mailbox_functions.oldest([1]),
+        age_functions.read_ages([1]),
         mailbox_functions.release_lease(spout_index=1, worker="w", rest_ms=0),
     ]
     assert not any(call.confirm for call in reports)

@@ -15,6 +15,7 @@ from acker_service.http.auth import needs, visible
 from acker_service.http.routes.topologies import show_topology
 from acker_service.http.sse import HEADERS, MEDIA_TYPE, RETRY
 from acker_service.metrics.instruments import HttpMetrics
+from acker_service.metrics.store_collector import TopologyAges
 from acker_service.monitoring.snapshot import StoreMonitor, StoreSnapshot
 
 INTERVAL_S = 1.0
@@ -53,10 +54,16 @@ def show(snapshot: StoreSnapshot | None, request: Request) -> dict[str, Any]:
         return {"at_ms": at_ms, "topologies": None}
     counted = {topology.name: (topology, counts) for topology, counts in snapshot.topologies}
     shown = [
-        show_topology(*counted[name]) | {"oldest_pending_at_ms": None, "oldest_unread_at_ms": None}
-        for name in visible(request, sorted(counted))
+        show_topology(*counted[name]) | _oldest(counted[name][1].ages) for name in visible(request, sorted(counted))
     ]
     return {"at_ms": at_ms, "topologies": shown}
+
+
+def _oldest(ages: TopologyAges | None) -> dict[str, int | None]:
+    return {
+        "oldest_pending_at_ms": None if ages is None else ages.pending_ms,
+        "oldest_unread_at_ms": None if ages is None else ages.unread_ms,
+    }
 
 
 def encode(document: dict[str, Any]) -> bytes:

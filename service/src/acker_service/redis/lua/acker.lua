@@ -2,8 +2,8 @@
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
   test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, failures,
-  completions, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots, failure_list,
-  topologies, removal.
+  completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots,
+  failure_list, oldest, topologies, removal.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -51,6 +51,8 @@
                       the sum of their latencies; listed = failures that were ever listed (failures.lua)
     failures0 to failures8  string  the last failures (failures.lua); TTL 1 day
     failed    hash    failures by outcome and component (count_kind)
+                          delays    hash    NAME:e and NAME_ms, as in counts, of late (timeouts after their deadline) and release (completions
+                      from their end to their release)
 
     barrier   string  the last write before a wait for replicas; K's own, without the incarnation
     hints     channel INCARNATION and spout index of a mailbox with new completions; a shard channel, K's own likewise
@@ -66,7 +68,7 @@
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
-local VERSION = 12
+local VERSION = 13
 local LAYOUT = 3
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000

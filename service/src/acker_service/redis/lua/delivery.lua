@@ -248,7 +248,7 @@ do
     Output  {'ok'}
   ]]
   local function settle_delivery(base, args, read_result)
-    local spout, totals, unread = args[2], {}, 0
+    local spout, totals, unread, delays, now = args[2], {}, 0, {}, clock()
     local current = check_callback_epoch(base, spout, args[3])
     local head, released_of_head = read_head(base, spout)
     for i = 6, #args, 5 do
@@ -259,12 +259,14 @@ do
         local changes, read = settle_entry(base, spout, n, read_result(args, i, stored, released), args[5])
         for name, change in pairs(changes) do totals[name] = (totals[name] or 0) + math.max(change, 0) end
         unread = unread - read
+        add_release(delays, stored[2][4], now, changes.delivered or 0)
       end
     end
     for name, change in pairs(totals) do
       if change > 0 then redis.call('HINCRBY', base .. 'counts', name, change) end
     end
     if unread ~= 0 then redis.call('HINCRBY', base .. 'unread', spout, unread) end
+    write_delays(base, 'release', delays)
     if current then note_success(base, spout, args[4]) end
     return { 'ok' }
   end

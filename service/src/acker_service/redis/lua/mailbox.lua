@@ -127,7 +127,7 @@ do
     local key = base .. 'm' .. spout
     if is_beyond_end(key, to) then return { 'ok', 0, 0 } end
     local head, head_released = read_head(base, spout)
-    local released, gone = 0, {}
+    local released, gone, delays, now = 0, {}, {}, clock()
     local entries = redis.call('XRANGE', key, '-', to, 'COUNT', limit)
     for _, entry in ipairs(entries) do
       local n, before = tonumber(entry[2][2]), entry[1] == head and head_released or 0
@@ -138,9 +138,11 @@ do
         redis.call('HSET', base .. 'heads', spout, entry[1] .. ' ' .. after)
       end
       released = released + math.max(after - before, 0)
+      add_release(delays, entry[2][4], now, after - before)
     end
     if #gone > 0 then redis.call('XDEL', key, unpack(gone)) end
     if released > 0 then redis.call('HINCRBY', base .. 'unread', spout, -released) end
+    write_delays(base, 'release', delays)
     return { 'ok', released, #entries == limit and 1 or 0 }
   end
 

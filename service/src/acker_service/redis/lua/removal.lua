@@ -72,7 +72,7 @@ do
     if tonumber(args[2]) > 0 then return { 'ok' } end
     redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'sweep', base .. 'pending', base .. 'unread', base .. 'heads',
       base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
-      base .. 'failing', base .. 'dead', base .. 'early', base .. 'failed')
+      base .. 'failing', base .. 'dead', base .. 'early', base .. 'failed', base .. 'delays')
     for n = 0, FAILURE_CHUNKS - 1 do redis.call('UNLINK', base .. 'failures' .. n) end
     return { 'ok' }
   end

@@ -19,7 +19,7 @@ do
   }
 
   -- The fast path of `expire`: times out an overdue root that has a plain record, as `finish` and `save_root` do.
-  local function time_out(call, bucket, root_id, raw, flags, started)
+  local function time_out(call, bucket, root_id, raw, flags, started, due)
     local spout, latency = struct.unpack('>I2', raw, 21), call.now - EPOCH - started
     local completion = struct.pack('>c8I5I5B', root_id, started, call.now - EPOCH, PLAIN_FLAGS[flags])
     if flags >= SHORT_MESSAGE_ID then
@@ -33,6 +33,7 @@ do
     call.pending[spout] = (call.pending[spout] or 0) - 1
     call.finished_count = call.finished_count + 1
     count_completion(call, 'T', latency, 1)
+    add_delay(call.delays, call.now - due, 1)
     local marker, expiry = pack_outcome(call, 'T')
     redis.call('HSET', call.base .. 'r' .. bucket, root_id, marker)
     return expiry
@@ -47,6 +48,7 @@ do
     call.finished_count = call.finished_count + 1
     if root.state == 'E' then return drop_record(call, root) end
     finish(call, root, 'T')
+    add_delay(call.delays, call.now - due_ms(root), 1)
     save_root(call, root)
     return nil, call.marker_expiry
   end
@@ -63,7 +65,7 @@ do
         local flags, started, span = unpack('>BI5I4', raw, 11)
         deadline = started + span + EPOCH
         if now > deadline and FAST_PATH and PLAIN_FLAGS[flags] then
-          deadline, expiry = nil, time_out(call, bucket, fields[i - 1], raw, flags, started)
+          deadline, expiry = nil, time_out(call, bucket, fields[i - 1], raw, flags, started, deadline)
         elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then
           deadline, expiry = expire(call, call.root, bucket, fields[i - 1], raw)
         end
@@ -83,7 +85,7 @@ do
   -- Begins a call that expires roots and outcomes.
   local function begin_expiry(key, base, args)
     local call = begin_call(key, base, args)
-    call.finished_count, call.removed, call.expiries, call.empty, call.scored = 0, 0, {}, {}, {}
+    call.finished_count, call.removed, call.expiries, call.empty, call.scored, call.delays = 0, 0, {}, {}, {}, {}
     return call
   end
 
@@ -135,6 +137,7 @@ do
     local is_sweeping = is_sweep_due and budget > 0 and sweep(call)
     note_removed(call)
     commit(call)
+    write_delays(base, 'late', call.delays)
     local overfull = #reply - 3
     local more = is_sweeping or budget <= 0 or #due_now == MAX_BUCKETS and overfull < MAX_BUCKETS
     reply[2], reply[3] = call.finished_count, more and 1 or 0
@@ -164,6 +167,7 @@ do
     end
     note_removed(call)
     commit(call)
+    write_delays(base, 'late', call.delays)
     return { 'ok', call.finished_count, scan[1], earliest and string.format('%.0f', earliest) or '' }
   end
 
