@@ -50,6 +50,8 @@ CONTRACT = {
     f"DELETE {SPOUT}": "spout",
     f"POST {SPOUT}/secret/rotate": "spout",
     f"POST {SPOUT}/resume": "spout",
+    f"POST {SPOUT}/pause": "spout",
+    f"POST {SPOUT}/test": "spout",
     f"GET {SPOUT}/completions": "spout",
     f"POST {SPOUT}/completions/release": "spout",
     f"POST {SPOUT}/completions/discard": "admin",

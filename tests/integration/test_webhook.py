@@ -52,7 +52,7 @@ class Hooks:
         self.store, self.call, self.webhook_client = parts, call, webhook_client
         self._supervisors: list[DeliverySupervisor] = []
 
-    async def register(self, port: int, spout_task: str = SPOUT) -> None:
+    async def register(self, port: int, spout_task: str = SPOUT, topology: str = "default") -> None:
         url = f"http://127.0.0.1:{port}/hook"
 
         def change(present: Any, now_ms: int) -> Any:
@@ -60,8 +60,8 @@ class Hooks:
                 Webhook(url=url, secret=SECRET), present, now_ms=now_ms, make_secret=lambda: SECRET
             )
 
-        await self.call.put_spout(spout_task)
-        await self.store.callbacks.change("default", spout_task, change)
+        await Caller(self.call.http, topology).put_spout(spout_task)
+        await self.store.callbacks.change(topology, spout_task, change)
 
     def deliver(self, **config: Any) -> DeliverySupervisor:
         supervisor = delivery_supervisor(
@@ -362,7 +362,7 @@ async def test_a_topology_that_is_deleted_by_force_goes_when_all_was_delivered(
 ) -> None:
     brief = Caller(hooks.call.http, "brief")
     await brief.put()
-    await brief.put_spout(SPOUT, callback={"kind": "webhook", "url": f"http://127.0.0.1:{port}/"})
+    await hooks.register(port, topology="brief")
     await brief.words(init(1), init(2, 9))
     assert (await brief.http.delete("/v1/topologies/brief?force=true")).status_code == 202
     tick = root_expiry(hooks.store, interval=0.05)

@@ -155,7 +155,7 @@ def test_a_topology_that_is_not_there_is_reported(options: dict[str, str]) -> No
 
 def test_a_webhook_that_owns_the_mailbox_is_reported(mailbox: Mailbox, reader: CompletionsStreamReader) -> None:
     mailbox.complete(1)
-    callback = {"kind": "webhook", "url": "http://127.0.0.1:9/"}
+    callback = {"kind": "webhook", "url": "https://hooks.example/"}
     path = routes.spout(mailbox.topology, SPOUT)
     mailbox.acker.http.put(path, json={"callback": callback})
     _, end = reader.read(reader.initialOffset())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.operations import Outcome
+from acker_protocol.signature import COMPLETION_BATCH, COMPLETION_TEST
 
 from acker_client._core import responses
 from acker_client.errors import InvalidResponse
@@ -13,7 +14,6 @@ from acker_client.errors import InvalidResponse
 if TYPE_CHECKING:
     from acker_client._core.responses import Response
 
-BATCH = "completion.batch"
 
 Handler = Callable[[str], Any]
 """A handler of a message id: Storm's ack(msgId) and fail(msgId)."""
@@ -76,8 +76,8 @@ def parse_webhook(body: bytes) -> tuple[Completion, ...]:
     """Read the body of a webhook; fields that this version does not know are ignored. Raises ``ValueError``."""
     try:
         found = json.loads(body)
-        if found["type"] != BATCH:
-            raise ValueError(f"the body is no {BATCH}")
+        if found["type"] not in (COMPLETION_BATCH, COMPLETION_TEST):
+            raise ValueError(f"the body is no {COMPLETION_BATCH}")
         return tuple(_completion(item) for item in found["data"]["completions"])
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"the body holds no completions: {error!r}") from None

@@ -65,6 +65,16 @@ def resume(name: str, spout_task: str) -> str:
     return f"{spout(name, spout_task)}/resume"
 
 
+def pause(name: str, spout_task: str) -> str:
+    """The path that pauses a callback."""
+    return f"{spout(name, spout_task)}/pause"
+
+
+def webhook_test(name: str, spout_task: str) -> str:
+    """The path that posts a test message to a webhook."""
+    return f"{spout(name, spout_task)}/test"
+
+
 def dead_letters(name: str, spout_task: str) -> str:
     """The dead letters of a spout task."""
     return f"{spout(name, spout_task)}/dead-letters"

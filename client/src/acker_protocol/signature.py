@@ -17,7 +17,9 @@ ID = "webhook-id"
 TIMESTAMP = "webhook-timestamp"
 SIGNATURE = "webhook-signature"
 COMPLETION_BATCH = "completion.batch"
-"""The type of every webhook document."""
+"""The type of a webhook document with completions."""
+COMPLETION_TEST = "completion.test"
+"""The type of a webhook document without any, which tries the webhook."""
 
 TOLERANCE_S = 300
 """Maximum distance of a timestamp from now: it limits for how long a recorded request can be replayed."""

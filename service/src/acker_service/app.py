@@ -1,18 +1,21 @@
 """Builds the HTTP application: hands every router the parts that it uses."""
 
 import asyncio
+from functools import partial
 
 from fastapi import APIRouter
 
 from acker_service import VERSION
 from acker_service.components import Components
+from acker_service.delivery.webhook_tester import WebhookTester
 from acker_service.http import auth, errors, fast_path, http_metrics, load_shedding, openapi, ui
 from acker_service.http.fast_path import Application
 from acker_service.http.keys import configured_keys
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
-from acker_service.http.routes import completions, events, health, operations, roots, spouts, topologies
+from acker_service.http.routes import callbacks, completions, events, health, operations, roots, spouts, topologies
 from acker_service.settings import Role, Settings
+from acker_service.worker import egress_policy, webhook_client
 
 
 def make_app(
@@ -74,6 +77,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
         return []
     max_body_bytes = settings.max_body_bytes
     max_document_bytes = min(max_body_bytes, MAX_DOCUMENT_BYTES)
+    tester = WebhookTester(parts.registry, parts.spouts, partial(webhook_client, settings))
     return [
         operations.make_router(
             registry=parts.registry,
@@ -96,7 +100,9 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             deleter=parts.spout_deleter,
             max_body_bytes=max_document_bytes,
             pubsub_allowed=settings.publishes,
+            host_denial=egress_policy(settings).literal_denial,
         ),
+        callbacks.make_router(callbacks=parts.callbacks, test_webhook=tester.test),
         roots.make_router(
             registry=parts.registry,
             roots=parts.roots,

@@ -39,7 +39,7 @@ class Worker:
                 leases=parts.leases,
                 notifier=parts.mailbox_notifier,
                 metrics=parts.metrics,
-                webhook_client=_webhook_client(settings),
+                webhook_client=webhook_client(settings),
                 config=_delivery_config(settings),
             ),
         ]
@@ -55,12 +55,18 @@ class Worker:
             await task.stop()
 
 
-def _webhook_client(settings: Settings) -> WebhookClient:
+def egress_policy(settings: Settings) -> EgressPolicy:
+    """Give what the settings allow webhooks besides public addresses."""
     networks, hosts = read_networks(settings.callback_allow_cidrs), read_hosts(settings.callback_allow_hosts)
+    return EgressPolicy(networks=networks, hosts=hosts)
+
+
+def webhook_client(settings: Settings) -> WebhookClient:
+    """Create the client of webhooks; it reads the trusted certificates, which takes 200 ms."""
     limits = RequestLimits(
         request_timeout_s=settings.callback_timeout_s, retry_after_max_s=settings.callback_retry_after_max_s
     )
-    return WebhookClient(egress_policy=EgressPolicy(networks=networks, hosts=hosts), limits=limits)
+    return WebhookClient(egress_policy=egress_policy(settings), limits=limits)
 
 
 def _delivery_config(settings: Settings) -> DeliveryConfig:

@@ -16,6 +16,8 @@ ADDRESSES = [
     (routes.release("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/completions/release"),
     (routes.rotate("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/secret/rotate"),
     (routes.resume("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/resume"),
+    (routes.pause("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/pause"),
+    (routes.webhook_test("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/test"),
     (routes.dead_letters("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/dead-letters"),
     (routes.replay("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1/dead-letters/replay"),
     (routes.channel("orders", "reader-1"), "acker:orders:reader-1"),

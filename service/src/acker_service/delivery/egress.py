@@ -5,6 +5,7 @@ Every address that is not public is denied, unless the operator allows it.
 """
 
 import re
+import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -62,6 +63,17 @@ class EgressPolicy:
             return None
         return _kind(ip)
 
+    def literal_denial(self, host: str) -> str | None:
+        """Return the kind of address that a URL's host spells out, if it is denied; None for an allowed one.
+
+        An address counts in any spelling that resolvers take, and ``localhost`` as its two addresses.
+        None for every other name, too: its addresses are known only when it is resolved.
+        """
+        if self.allows_host(host):
+            return None
+        denials = [self.denial(address) for address in _literal_addresses(host)]
+        return denials[0] if denials and None not in denials else None
+
 
 def read_networks(text: str) -> tuple[Network, ...]:
     """Parse networks in CIDR form, separated by commas. Raises ``ValueError``."""
@@ -75,6 +87,19 @@ def read_hosts(text: str) -> frozenset[str]:
         if not (_HOST.fullmatch(host) or _SUFFIX.fullmatch(host)):
             raise ValueError(f"{host!r} is neither a host name nor an ending of host names, such as .internal")
     return hosts
+
+
+def _literal_addresses(host: str) -> tuple[str, ...]:
+    """Give the addresses that a host spells out: an IPv6 address, IPv4 as `inet_aton` reads it (2130706433, 0x7f.1)."""
+    host = host.lower().removesuffix(".")
+    if host == "localhost":
+        return "127.0.0.1", "::1"
+    if ":" in host:
+        return (host,)
+    try:
+        return (socket.inet_ntoa(socket.inet_aton(host)),)
+    except OSError:
+        return ()
 
 
 def _entries(text: str) -> list[str]:

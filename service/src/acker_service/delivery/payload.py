@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from acker_protocol.signature import COMPLETION_BATCH
+from acker_protocol.signature import COMPLETION_BATCH, COMPLETION_TEST
 
 from acker_service.redis.completion_codec import UNICODE, CompletionDocuments
 
@@ -37,6 +37,15 @@ def make_message(*, topology: str, spout_task: str, completions: CompletionDocum
     )
     ids = tuple(completions.ids)
     return WebhookMessage(message_id=message_id(ids), ids=ids, body=body.encode())
+
+
+def make_test_message(*, topology: str, spout_task: str, now_ms: int, message_id: str) -> WebhookMessage:
+    """Build a message without completions, which tries whether a receiver answers."""
+    body = (
+        f'{{"type":"{COMPLETION_TEST}","timestamp":"{_iso(now_ms)}"'
+        f',"data":{{"topology":{UNICODE(topology)},"spout_task":{UNICODE(spout_task)},"completions":[]}}}}'
+    )
+    return WebhookMessage(message_id=message_id, ids=(), body=body.encode())
 
 
 def message_id(ids: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ no response, or an incomplete one
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -47,6 +47,8 @@ class DeliveryResult:
     """The least time until the next request; the delays of the schedule apply as well."""
     error: str | None = None
     """Why something failed, for the operator of the webhook; never quotes the response. None if all were taken."""
+    status: int | None = None
+    """The status of the response; None without a complete one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +68,17 @@ def classify(response: ReceiverResponse, ids: Sequence[str], *, now: float, wait
     if 200 <= response.status < 300:
         return _classify_success(response, tuple(ids))
     error = f"answered {response.status}"
+    result = no_response(ids, error, status=response.status)
     if response.status == GONE:
-        return DeliveryResult(kind=ResultKind.OFF, retry_ids=tuple(ids), error=error)
+        return replace(result, kind=ResultKind.OFF)
     if response.status in BUSY and (wait_s := retry_after_s(response.retry_after, now=now)) is not None:
-        wait_s = min(wait_s, wait_max_s)
-        return DeliveryResult(kind=ResultKind.WAIT, retry_ids=tuple(ids), wait_s=wait_s, error=error)
-    return no_response(ids, error)
+        return replace(result, kind=ResultKind.WAIT, wait_s=min(wait_s, wait_max_s))
+    return result
 
 
-def no_response(ids: Sequence[str], error: str) -> DeliveryResult:
-    """Return the result of a request without a complete response: retry all."""
-    return DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids), error=error)
+def no_response(ids: Sequence[str], error: str, *, status: int | None = None) -> DeliveryResult:
+    """Return the result of a request without a complete or clear response: retry all."""
+    return DeliveryResult(kind=ResultKind.RETRY, retry_ids=tuple(ids), error=error, status=status)
 
 
 def retry_after_s(text: str, *, now: float) -> float | None:
@@ -101,9 +103,9 @@ def _classify_success(response: ReceiverResponse, ids: tuple[str, ...]) -> Deliv
     requested = _retry_list(document)
     retry_ids = tuple(name for name in ids if name in requested)
     if not retry_ids:
-        return DeliveryResult(kind=ResultKind.DONE)
+        return DeliveryResult(kind=ResultKind.DONE, status=response.status)
     error = f"answered {response.status} and asked for these again"
-    return DeliveryResult(kind=ResultKind.PART, retry_ids=retry_ids, error=error)
+    return DeliveryResult(kind=ResultKind.PART, retry_ids=retry_ids, error=error, status=response.status)
 
 
 def _retry_list(document: Any) -> frozenset[str]:

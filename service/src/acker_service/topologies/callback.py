@@ -213,6 +213,11 @@ def resume(present: RegisteredCallback, *, now_ms: int) -> RegisteredCallback:
     return _restarted(replace(present, state=CallbackStatus.ON, error=None), present, now_ms)
 
 
+def pause(present: RegisteredCallback) -> RegisteredCallback:
+    """Deliver nothing until it is resumed; one that is not on delivers nothing already, and stays as it is."""
+    return replace(present, state=CallbackStatus.PAUSED) if present.state is CallbackStatus.ON else present
+
+
 def deactivate(present: RegisteredCallback, state: CallbackStatus, error: str) -> RegisteredCallback:
     """Stop delivering."""
     return replace(present, state=state, error=error)

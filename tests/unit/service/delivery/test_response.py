@@ -25,12 +25,12 @@ def classified(status: int, body: bytes = b"", **fields) -> DeliveryResult:
     "body", [b"", b"{}", b"ok", b"<html>", b"null", b"[]", b"7", b'"retry"', b"\xff\xfe\x00", b"{"]
 )
 def test_a_success_is_done_whatever_was_said_with_it(status, body):
-    assert classified(status, body) == DeliveryResult(kind=ResultKind.DONE)
+    assert classified(status, body) == DeliveryResult(kind=ResultKind.DONE, status=status)
 
 
 @pytest.mark.parametrize("found", ["null", '"a"', "7", '{"a": 1}', "[]", "[1, null, {}]", '["z"]', '["A"]'])
 def test_a_list_that_names_none_of_them_is_done(found):
-    assert classified(200, f'{{"retry": {found}}}'.encode()) == DeliveryResult(kind=ResultKind.DONE)
+    assert classified(200, f'{{"retry": {found}}}'.encode()) == DeliveryResult(kind=ResultKind.DONE, status=200)
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b"9" * 10_000], ids=["deep", "long"])
@@ -64,7 +64,9 @@ def test_a_whole_list_that_ends_with_the_connection_counts():
 
 
 def test_gone_switches_the_webhook_off():
-    assert classified(410, retry_after="5") == DeliveryResult(kind=ResultKind.OFF, retry_ids=IDS, error="answered 410")
+    assert classified(410, retry_after="5") == DeliveryResult(
+        kind=ResultKind.OFF, retry_ids=IDS, error="answered 410", status=410
+    )
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -86,12 +88,14 @@ def test_gone_switches_the_webhook_off():
 )
 def test_a_busy_receiver_is_left_alone_for_as_long_as_it_asks_up_to_a_bound(status, header, wait_s):
     result = classified(status, retry_after=header)
-    assert result == DeliveryResult(kind=ResultKind.WAIT, retry_ids=IDS, wait_s=wait_s, error=f"answered {status}")
+    assert result == DeliveryResult(
+        kind=ResultKind.WAIT, retry_ids=IDS, wait_s=wait_s, error=f"answered {status}", status=status
+    )
 
 
 @pytest.mark.parametrize("header", ["", "soon", "-5", "1.5", "1e3", "٣", "9" * 13, "Sun, 99 Nov 1994 08:49:37 GMT"])
 def test_a_busy_receiver_that_does_not_say_how_long_is_tried_again_by_the_schedule(header):
-    assert classified(429, retry_after=header) == no_response(IDS, "answered 429")
+    assert classified(429, retry_after=header) == no_response(IDS, "answered 429", status=429)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,9 @@ def test_a_busy_receiver_that_does_not_say_how_long_is_tried_again_by_the_schedu
 )
 def test_everything_else_is_tried_again(status):
     result = classified(status, b'{"retry": []}', retry_after="5")
-    assert result == DeliveryResult(kind=ResultKind.RETRY, retry_ids=IDS, wait_s=0, error=f"answered {status}")
+    assert result == DeliveryResult(
+        kind=ResultKind.RETRY, retry_ids=IDS, wait_s=0, error=f"answered {status}", status=status
+    )
 
 
 def test_a_failure_leaves_all_to_be_delivered():

@@ -1,9 +1,9 @@
-"""Routes of the spout tasks and of their callbacks."""
+"""Routes of the spout tasks."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from acker_protocol.errors import InvalidRequest
 from acker_protocol.signature import make_secret
 from acker_protocol.wire.fields import boolean
 from acker_protocol.wire.operations import check
@@ -16,17 +16,20 @@ from acker_service.topologies.callback import (
     Callback,
     PubSub,
     RegisteredCallback,
+    Webhook,
     generated_secret,
+    read_address,
     read_callback,
     register_callback,
-    resume,
-    rotate,
 )
 from acker_service.topologies.deletion import DeleteMode, SpoutDeleter
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
 from acker_service.topologies.stats import SpoutCounts, StatsReader
 from acker_service.topologies.topology import Topology
+
+HostDenial = Callable[[str], str | None]
+"""Gives the kind of the address that the host of a webhook spells out, if the acker sends nothing there; else None."""
 
 
 def make_router(
@@ -38,8 +41,10 @@ def make_router(
     deleter: SpoutDeleter,
     max_body_bytes: int,
     pubsub_allowed: bool,
+    host_denial: HostDenial,
 ) -> APIRouter:
     """Build the routes of the spout tasks; ``pubsub_allowed`` is whether a subscriber can reach this store."""
+    as_callback = partial(_callback, pubsub_allowed=pubsub_allowed, host_denial=host_denial)
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts", tags=["spout tasks"])
 
     @router.get("", dependencies=[needs("spout")])
@@ -68,7 +73,7 @@ def make_router(
     ) -> dict[str, Any]:
         """Make a spout task (201), or change it (200): fields left out keep their value."""
         document = await read_json_if_any(request, max_bytes=max_body_bytes)
-        values = check(document, {"callback": partial(_callback, pubsub_allowed=pubsub_allowed), "ephemeral": boolean})
+        values = check(document, {"callback": as_callback, "ephemeral": boolean})
         ephemeral = values.get("ephemeral", False if "ephemeral" in document else None)
         spout, is_new = await spouts.create_or_update(await registry.get(topology), spout_task, ephemeral=ephemeral)
         response.status_code = 201 if is_new else 200
@@ -87,38 +92,7 @@ def make_router(
         mode = DeleteMode.DISCARD if discard else DeleteMode.IF_IDLE
         await deleter.delete(await registry.get(topology), spout_task, mode)
 
-    _add_callback_routes(router, callbacks)
     return router
-
-
-def _add_callback_routes(router: APIRouter, callbacks: Callbacks) -> None:
-    """Add the routes that rotate the secret of a webhook and resume a callback."""
-
-    @router.post("/{spout_task}/secret/rotate", dependencies=[needs("spout")])
-    async def rotate_secret(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
-        """Make a new secret for a webhook; for a day the one before it signs too."""
-        secret = make_secret()
-
-        def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback:
-            if present is None or not present.owns_mailbox:
-                raise InvalidRequest(f"spout task {spout_task} has no webhook, and so no secret")
-            return rotate(present, now_ms=now_ms, secret=secret)
-
-        await callbacks.change(topology, spout_task, change)
-        return {"secret": secret}
-
-    @router.post("/{spout_task}/resume", dependencies=[needs("spout")])
-    async def resume_callback(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
-        """Deliver again after a pause, or after the receiver said that it was gone."""
-
-        def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback:
-            if present is None:
-                raise InvalidRequest(f"spout task {spout_task} has no callback that could be resumed")
-            return resume(present, now_ms=now_ms)
-
-        _, after = await callbacks.change(topology, spout_task, change)
-        assert after.callback is not None
-        return {"state": after.callback.state.value}
 
 
 async def _set_callback(
@@ -135,12 +109,17 @@ async def _set_callback(
     return after, generated_secret(callback, before.callback, after.callback)
 
 
-def _callback(value: Any, *, pubsub_allowed: bool) -> Callback:
+def _callback(value: Any, *, pubsub_allowed: bool, host_denial: HostDenial) -> Callback:
     callback = read_callback(value)
     if isinstance(callback, PubSub) and not pubsub_allowed:
         raise ValueError(
             "cannot be pubsub: the embedded store has a private socket, where no subscriber can connect; "
             "start the acker with --store-port"
+        )
+    if isinstance(callback, Webhook) and (kind := host_denial(host := read_address(callback.url).host)):
+        raise ValueError(
+            f"url must not name {host} ({kind}): the acker sends nothing there, unless ACKER_CALLBACK_ALLOW_CIDRS or "
+            "ACKER_CALLBACK_ALLOW_HOSTS allows it"
         )
     return callback
 
