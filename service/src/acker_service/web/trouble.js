@@ -11,6 +11,9 @@ const MOST_TOPOLOGIES = 30;
 const SILENT_ROOTS = 100;
 const RUNBOOK = "docs/runbook.md";
 
+// What is known of the store without a key for the status.
+const AWAY = { store: { up: false, url: "the address in its settings" } };
+
 // What cannot be read is missing, and its rules find nothing: a key may not be for it.
 const orNothing = (asked) => asked.catch(() => null);
 
@@ -32,7 +35,8 @@ async function evidence(live) {
     away ? {} : byTopology(names, (name) => get(withQuery(topologyPath(name, "history"), { window: "10m" }))),
     away ? {} : byTopology(pending, async (name) => (await get(withQuery(topologyPath(name, "roots"), silent))).roots),
   ]);
-  return { now_ms: status?.now_ms ?? live.at_ms, status, topologies: away ? [] : topologies, spouts, history, silent_roots };
+  const known = status ?? (live.problem?.code === "store_unavailable" ? AWAY : null);
+  return { now_ms: status?.now_ms ?? live.at_ms, status: known, topologies: away ? [] : topologies, spouts, history, silent_roots };
 }
 
 // The findings, or undefined until the first look has ended.
