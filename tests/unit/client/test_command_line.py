@@ -24,7 +24,7 @@ def test_the_help_describes_each_command_in_a_sentence(capsys: pytest.CaptureFix
     assert run(["--help"]) == 0
     options, _, commands = capsys.readouterr().out.partition("\nCommands:\n")
     assert options.startswith("Usage: acker [OPTIONS] COMMAND [ARGS]...\n")
-    described = dict(re.findall(r"^  (\w+) +(\S.*\.)$", commands, re.MULTILINE))
+    described = dict(re.findall(r"^  ([\w-]+) +(\S.*\.)$", commands, re.MULTILINE))
     assert described.keys() == {*OWN, *BROUGHT_BY}
     assert described["health"] == "Ask an acker whether it is ready; exit 0 if it is, 1 if not."
 
@@ -90,8 +90,8 @@ def test_an_added_command_gets_what_stands_behind_its_name(
     returned: int | None, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     added = Added(returned)
-    monkeypatch.setattr(main, "_entry_points", lambda: {"audit": added})
-    assert run(["audit", "--all", "orders"]) == code
+    monkeypatch.setattr(main, "_entry_points", lambda: {"ledger": added})
+    assert run(["ledger", "--all", "orders"]) == code
     assert added.calls == [["--all", "orders"]]
 
 

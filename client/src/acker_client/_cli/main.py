@@ -55,6 +55,11 @@ def run(arguments: Sequence[str]) -> int:
     return usage_error(_not_found(arguments[0]))
 
 
+def all_commands() -> list[str]:
+    """Give the names of all commands that are installed."""
+    return sorted({*OWN, *_entry_points()})
+
+
 def _find(name: str) -> Command | None:
     if own := OWN.get(name):
         return own

@@ -1,5 +1,7 @@
-"""``acker emit`` and ``acker join``: begins a root, and waits for its end."""
+"""``acker emit``, ``acker ack`` and ``acker join``: begins a root, acks its edges, waits for its end."""
 
+import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,10 +11,13 @@ from acker_protocol.ids import format_id
 from acker_protocol.operations import Outcome
 from acker_protocol.routes import ANCHORS
 
-from acker_client._cli.parsing import Parser, print_line
-from acker_client.config import address_from
+from acker_client._cli.parsing import Parser, print_line, usage_error
+from acker_client._cli.session import add_address, address_of, count, name
 from acker_client.errors import AckerError, NotFound, UsageError
+from acker_client.integrations.process import ANCHORS_VARIABLE
 from acker_client.sync.client import Acker
+
+COMPONENT = "acker-ack"
 
 EXIT_CODES = {Outcome.ACKED: 0, Outcome.FAILED: 10, Outcome.TIMED_OUT: 11}
 STILL_OPEN = 12
@@ -21,13 +26,29 @@ UNKNOWN = 13
 
 def emit(arguments: Sequence[str], *, description: str | None) -> int:
     """Send an init with one edge, and print the header of that edge."""
-    parser = Parser("emit", description)
+    parser = Parser("emit", description, arguments="[TOPOLOGY]")
+    parser.add_argument("topology", metavar="TOPOLOGY", nargs="?", type=name, help="The topology [ACKER_TOPOLOGY].")
     add = parser.options.add_argument
     add("--message-id", required=True, metavar="ID", help="Your own id of the message.")
     add("--spout", metavar="NAME", help="The spout task that reads the completion [none reads it].")
     add("--message-timeout", type=float, metavar="SECONDS", help="By default that of the topology.")
+    add_address(parser)
     found = parser.parse_args(arguments)
-    return _report(partial(_emit, found.message_id, spout=found.spout, message_timeout=found.message_timeout))
+    return _report(partial(_emit, found))
+
+
+def ack(arguments: Sequence[str], *, description: str | None) -> int:
+    """Ack the edges of a header, with children that are drawn here and whose headers are printed, a line each."""
+    parser = Parser("ack", description, arguments="[HEADER]")
+    parser.add_argument("header", metavar="HEADER", nargs="?", help="As acker emit printed it [ACKER_ANCHORS].")
+    add = parser.options.add_argument
+    add("--component", default=COMPONENT, type=name, metavar="NAME", help=f"The name of the bolt [{COMPONENT}].")
+    add("--children", type=count, default=0, metavar="N", help="Anchor so many children [0].")
+    add("--fail", action="store_true", help="Fail the roots instead.")
+    add("--reason", metavar="TEXT", help="Why they fail.")
+    add_address(parser)
+    found = parser.parse_args(arguments)
+    return _report(partial(_ack, found))
 
 
 def join(arguments: Sequence[str], *, description: str | None) -> int:
@@ -35,39 +56,60 @@ def join(arguments: Sequence[str], *, description: str | None) -> int:
     parser = Parser("join", description, arguments="ROOT")
     parser.add_argument("root", metavar="ROOT", help="A root id, or the header of one of its messages.")
     parser.options.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="How long to wait [0].")
+    add_address(parser)
     found = parser.parse_args(arguments)
-    return _report(partial(_join, found.root, wait=found.wait))
+    return _report(partial(_join, found))
 
 
 def _report(command: Callable[[], int]) -> int:
     try:
         return command()
+    except UsageError as error:
+        return usage_error(str(error))
     except AckerError as error:
         print_line(f"acker: {error}", file=sys.stderr)
         return 1
 
 
-def _emit(message_id: str, *, spout: str | None, message_timeout: float | None) -> int:
-    address = address_from()
+def _emit(found: argparse.Namespace) -> int:
+    address = address_of(found)
     with Acker(address.url, address.topology, address.api_key) as acker:
-        task = acker.spout("acker-emit") if spout is None else acker.shared_spout(spout)
-        with task.emit(message_id=message_id, message_timeout=message_timeout) as root:
+        task = acker.spout("acker-emit") if found.spout is None else acker.shared_spout(found.spout)
+        with task.emit(message_id=found.message_id, message_timeout=found.message_timeout) as root:
             header = root.headers()[ANCHORS]
     print_line(header)
     return 0
 
 
-def _join(root: str, *, wait: float) -> int:
-    address = address_from()
-    topology, root_id = _named(root, topology=address.topology)
+def _ack(found: argparse.Namespace) -> int:
+    header = found.header or os.environ.get(ANCHORS_VARIABLE)
+    if not header:
+        raise UsageError("give the header that acker emit printed, or set ACKER_ANCHORS to it")
+    if found.fail and found.children:
+        raise UsageError("a tuple that fails has no children: leave --children out")
+    address, anchors = address_of(found), parse_anchors(header)
+    with Acker(address.url, anchors.topology, address.api_key, linger=0) as acker:
+        tup = acker.receive(anchors.headers(), component=found.component)
+        children = [tup.headers()[ANCHORS] for _ in range(found.children)]
+        states = tup.fail(found.reason) if found.fail else acker.ack(tup)
+    for child in children:
+        print_line(child)
+    for state in states:
+        print_line(f"acker: {state}", file=sys.stderr)
+    return 0
+
+
+def _join(found: argparse.Namespace) -> int:
+    address = address_of(found)
+    topology, root_id = _named(found.root, topology=address.topology)
     with Acker(address.url, topology, address.api_key) as acker:
         try:
-            found = acker.roots.get(root_id, wait=wait)
+            answer = acker.roots.get(root_id, wait=found.wait)
         except NotFound:
             print_line("unknown")
             return UNKNOWN
-    print_line(found.outcome or found.state)
-    return STILL_OPEN if found.outcome is None else EXIT_CODES[found.outcome]
+    print_line(answer.outcome or answer.state)
+    return STILL_OPEN if answer.outcome is None else EXIT_CODES[answer.outcome]
 
 
 def _named(root: str, *, topology: str) -> tuple[str, str]:

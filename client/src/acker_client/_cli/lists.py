@@ -1,0 +1,148 @@
+"""``acker spouts``, ``roots`` and ``failures``: what a topology has."""
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from acker_protocol import routes
+
+from acker_client._cli.output import Result, table
+from acker_client._cli.service import Service
+from acker_client._cli.session import ServiceParser, add_limit, add_topology, name
+from acker_client._cli.spans import ago, clock_time, read_span, span
+
+
+def spouts(arguments: Sequence[str], *, description: str | None) -> int:
+    """List the spout tasks of a topology."""
+    parser = ServiceParser("spouts", description, arguments="TOPOLOGY")
+    add_topology(parser)
+    parser.watchable()
+    return parser.run(arguments, _spouts)
+
+
+def roots(arguments: Sequence[str], *, description: str | None) -> int:
+    """List pending roots, those with the nearest deadlines first."""
+    parser = ServiceParser("roots", description, arguments="TOPOLOGY")
+    add_topology(parser)
+    add = parser.options.add_argument
+    add("--older-than", type=read_span, metavar="TIME", help="Only roots of at least this age, as 90s, 5m or 2h.")
+    add("--no-ack-for", type=read_span, metavar="TIME", help="Only roots that got no ack for so long.")
+    add("--message-id", metavar="ID", help="Only roots of this message.")
+    add("--spout", type=name, metavar="NAME", help="Only roots of this spout task.")
+    add_limit(parser)
+    parser.watchable()
+    return parser.run(arguments, _roots)
+
+
+def failures(arguments: Sequence[str], *, description: str | None) -> int:
+    """List the roots that failed or timed out, the newest first."""
+    parser = ServiceParser("failures", description, arguments="TOPOLOGY")
+    add_topology(parser)
+    add = parser.options.add_argument
+    add("--outcome", choices=("failed", "timed_out"), help="Only roots that ended so.")
+    add("--spout", type=name, metavar="NAME", help="Only roots of this spout task.")
+    add("--component", type=name, metavar="NAME", help="Only roots that this component failed, or acked last.")
+    add("--group", action="store_true", help="Count them by outcome, component and reason.")
+    add_limit(parser)
+    parser.watchable()
+    return parser.run(arguments, _failures)
+
+
+def root_rows(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lay out roots."""
+    now = time.time() * 1000
+    columns = ("ROOT", "STATE", "SPOUT_TASK", "MESSAGE_ID", "OPEN", "AGE", "LAST_ACK", "COMPONENT", "TIMES_OUT")
+    rows = (
+        (
+            root["root_id"],
+            root["state"],
+            root["spout_task"],
+            root["message_id"],
+            root["outstanding"],
+            span(root["age_ms"]),
+            ago(root.get("last_ack_at_ms"), now),
+            root.get("last_component"),
+            f"in {span(root['deadline_at_ms'] - now)}",
+        )
+        for root in found
+    )
+    return table(columns, rows, none="no root is pending that fits")
+
+
+def failure_rows(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lay out failures."""
+    names = ("root_id", "outcome", "spout_task", "message_id", "component", "reason")
+    rows = ((clock_time(one["at_ms"]), *(one[each] for each in names)) for one in found)
+    return table(("AT", "ROOT", *(each.upper() for each in names[1:])), rows, none="no root failed that fits")
+
+
+def _spouts(service: Service, found: argparse.Namespace) -> Result:
+    document = service.get(routes.spouts(found.topology))
+    now = time.time() * 1000
+    columns = ("SPOUT_TASK", "CALLBACK", "PENDING", "UNREAD", "DEAD", "OLDEST_UNREAD", "LAST_READ", "LAST_EMIT")
+    rows = (
+        (
+            one["spout_task"],
+            _callback(one["callback"]),
+            one["pending"],
+            one["unread"],
+            one["dead_letters"],
+            *tuple(ago(one.get(each), now) for each in ("oldest_unread_at_ms", "last_read_at_ms", "last_emit_at_ms")),
+        )
+        for one in document["spouts"]
+    )
+    return Result(document=document, items=document["spouts"], lines=table(columns, rows))
+
+
+def _callback(callback: Mapping[str, Any] | None) -> str | None:
+    return None if callback is None else f"{callback['kind']} {callback['state']}"
+
+
+def _roots(service: Service, found: argparse.Namespace) -> Result:
+    document = service.collect(
+        routes.roots(found.topology),
+        "roots",
+        limit=found.limit,
+        cursor_name="cursor",
+        older_than_ms=found.older_than,
+        no_ack_for_ms=found.no_ack_for,
+        message_id=found.message_id,
+        spout_task=found.spout,
+    )
+    return Result(
+        document=document,
+        items=document["roots"],
+        lines=root_rows(document["roots"]),
+        notes=_more(document, found.limit),
+    )
+
+
+def _failures(service: Service, found: argparse.Namespace) -> Result:
+    document = service.collect(
+        f"{routes.topology(found.topology)}/failures",
+        "failures",
+        limit=found.limit,
+        cursor_name="after",
+        outcome=found.outcome,
+        spout_task=found.spout,
+        component=found.component,
+    )
+    listed = document["failures"]
+    lines = _groups(listed) if found.group else failure_rows(listed)
+    return Result(document=document, items=listed, lines=lines, notes=_more(document, found.limit))
+
+
+def _groups(listed: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = ("outcome", "component", "reason")
+    counts: dict[tuple[Any, ...], int] = {}
+    for one in listed:
+        key = tuple(one[each] for each in names)
+        counts[key] = counts.get(key, 0) + 1
+    rows = ((count, *key) for key, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return table(("COUNT", *(each.upper() for each in names)), rows, none="no root failed that fits")
+
+
+def _more(document: Mapping[str, Any], limit: int) -> list[str]:
+    """Say that a list was cut: else its length is taken for the number of all."""
+    return [] if document.get("cursor") is None else [f"there may be more than these {limit}: --limit shows more"]

@@ -1,0 +1,103 @@
+"""``acker completions`` and ``dead-letters``: what waits for the reader of a spout task."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from acker_protocol import routes
+
+from acker_client._cli.one_root import confirm
+from acker_client._cli.output import Form, Result, table
+from acker_client._cli.service import PAGE, Service
+from acker_client._cli.session import ServiceParser, add_limit, add_spout_task
+from acker_client._cli.spans import clock_time, read_time, span
+
+WAIT_S = 20
+
+
+def completions(arguments: Sequence[str], *, description: str | None) -> int:
+    """Show the unread completions of a spout task; nothing is released, and its reader does not notice."""
+    parser = ServiceParser("completions", description, arguments="TOPOLOGY SPOUT_TASK")
+    add_spout_task(parser)
+    parser.options.add_argument("--follow", action="store_true", help="Show further ones as they come, until Ctrl-C.")
+    add_limit(parser)
+    return parser.run(arguments, _completions)
+
+
+def dead_letters(arguments: Sequence[str], *, description: str | None) -> int:
+    """Show, replay or discard the completions that could not be delivered."""
+    parser = ServiceParser("dead-letters", description, arguments="TOPOLOGY SPOUT_TASK [ACT]")
+    add_spout_task(parser)
+    acts = ("list", "replay", "discard")
+    parser.add_argument(
+        "act", metavar="ACT", nargs="?", choices=acts, default="list", help="list, replay or discard [list]."
+    )
+    add = parser.options.add_argument
+    add("--error", metavar="TEXT", help="Only those whose error contains this.")
+    add(
+        "--since", type=read_time, metavar="TIME", help="Only those whose last try was not before; 2h is two hours ago."
+    )
+    add("--until", type=read_time, metavar="TIME", help="Only those whose last try was not after.")
+    add("--yes", action="store_true", help="Do not ask before a discard.")
+    add_limit(parser)
+    return parser.run(arguments, _dead_letters)
+
+
+def completion_rows(found: Sequence[Mapping[str, Any]], *, dead: bool = False) -> list[str]:
+    """Lay out completions, or dead letters."""
+    more = ("attempts", "error") if dead else ()
+    columns = ("AT", "ROOT", "OUTCOME", "MESSAGE_ID", "TOOK", "COMPONENT", "REASON", *(each.upper() for each in more))
+    rows = (
+        (
+            clock_time(one["at_ms"]),
+            one["root_id"],
+            one["outcome"],
+            one["message_id"],
+            span(one["complete_latency_ms"]),
+            one["component"],
+            one["reason"],
+            *(one[each] for each in more),
+        )
+        for one in found
+    )
+    return table(columns, rows, none="no dead letter fits" if dead else "no completion is unread")
+
+
+def _completions(service: Service, found: argparse.Namespace) -> Result:
+    path = routes.completions(found.topology, found.spout_task)
+    page = _page(service, path, limit=found.limit)
+    result = _shown(page, page["completions"])
+    while found.follow:
+        if page["completions"]:
+            result.print(Form(found.output))
+        page = service.get(path, peek="true", after=page["cursor"], limit=PAGE, wait_ms=WAIT_S * 1000, wait_s=WAIT_S)
+        result = _shown(page, page["completions"])
+    return result
+
+
+def _page(service: Service, path: str, *, limit: int) -> dict[str, Any]:
+    """Read up to ``limit`` completions: a page ends early where they are large."""
+    page = service.get(path, peek="true", limit=min(PAGE, limit))
+    found = page["completions"]
+    while page["completions"] and len(found) < limit:
+        page = service.get(path, peek="true", after=page["cursor"], limit=min(PAGE, limit - len(found)))
+        found += page["completions"]
+    return page | {"completions": found}
+
+
+def _shown(page: dict[str, Any], found: list[dict[str, Any]]) -> Result:
+    return Result(document=page, items=found, lines=completion_rows(found))
+
+
+def _dead_letters(service: Service, found: argparse.Namespace) -> Result:
+    path = routes.dead_letters(found.topology, found.spout_task)
+    filters = {"error": found.error, "from_ms": found.since, "to_ms": found.until}
+    if found.act == "list":
+        page = service.get(path, limit=found.limit, **filters)
+        listed = page["dead_letters"]
+        return Result(document=page, items=listed, lines=completion_rows(listed, dead=True))
+    if found.act == "discard":
+        confirm(f"Discard dead letters of {found.topology}/{found.spout_task}?", yes=found.yes)
+    given = {name: value for name, value in filters.items() if value is not None}
+    document = service.send("POST", f"{path}/{found.act}", given or None)
+    return Result(document=document, lines=[f"{value} {name}" for name, value in document.items()])

@@ -1,0 +1,176 @@
+"""Asks an acker over HTTP, for the commands of operators.
+
+The standard library alone: httpx takes a fifth of a second to import. Nothing is sent again but a read, on a new
+connection where the server had closed the idle one, so the answer is what the acker says now.
+"""
+
+import http.client
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+from urllib.parse import SplitResult, urlencode, urlsplit
+from uuid import uuid4
+
+from acker_protocol.errors import AckerError, Forbidden, ServiceError, Unauthorized, UsageError, from_document
+from acker_protocol.routes import IDEMPOTENCY_KEY
+
+from acker_client.config import Address
+from acker_client.errors import InvalidResponse
+
+TIMEOUT_S = 10.0
+REUSE_S = 1.0
+"""For how long an idle connection is used again; a server closes it after some seconds."""
+
+PAGE = 1_000
+
+
+class NoAnswer(AckerError):
+    """No acker answers at the address."""
+
+    code = "no_answer"
+
+
+class Service:
+    """The acker at an address; not for several threads at once. No proxy is used."""
+
+    def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Raises `UsageError` for an address that is none."""
+        self.url = address.url.rstrip("/")
+        self._key, self._timeout_s = address.api_key, timeout_s
+        self._parts = _split(self.url)
+        self._connection: http.client.HTTPConnection | None = None
+        self._used_at = 0.0
+
+    def get(self, path: str, /, *, wait_s: float = 0.0, **query: Any) -> dict[str, Any]:
+        """Read a document; None in the query is left out. Raises `AckerError`."""
+        return self._call("GET", _with_query(path, query), None, wait_s)
+
+    def send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a change, with a new idempotency key. Raises `AckerError`."""
+        return self._call(method, path, document, 0.0)
+
+    def collect(self, path: str, key: str, /, *, limit: int, cursor_name: str, **query: Any) -> dict[str, Any]:
+        """Read pages of a list until ``limit`` items are read or none are left; give them as one document.
+
+        ``scanned`` is added up, and ``cursor`` is that of the last page.
+        """
+        found: dict[str, Any] = {key: []}
+        while True:
+            page = self.get(path, limit=min(PAGE, limit - len(found[key])), **query)
+            scanned = page.get("scanned")
+            found = {**page, key: found[key] + page[key]} | (
+                {} if scanned is None else {"scanned": found.get("scanned", 0) + scanned}
+            )
+            query[cursor_name] = page.get("cursor")
+            if query[cursor_name] is None or len(found[key]) >= limit:
+                return found
+
+    def events(self, path: str) -> Iterator[dict[str, Any]]:
+        """Read server-sent events, until the server ends the stream. Raises `AckerError`."""
+        with closing(self._connect()) as connection:
+            try:
+                connection.request("GET", self._parts.path + path, headers=self._headers("text/event-stream"))
+                response = connection.getresponse()
+                if response.status != 200:
+                    _document(response.status, response.read(), path)
+                for line in response:
+                    if line.startswith(b"data:"):
+                        yield json.loads(line[5:])
+            except (OSError, http.client.HTTPException) as error:
+                raise self._no_answer(error) from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _call(self, method: str, path: str, document: Mapping[str, Any] | None, wait_s: float) -> dict[str, Any]:
+        body = None if document is None else json.dumps(document).encode()
+        headers = self._headers("application/json")
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if method == "POST":
+            headers[IDEMPOTENCY_KEY] = uuid4().hex
+        try:
+            status, answer = self._exchange(method, self._parts.path + path, body, headers, wait_s)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise self._no_answer(error) from None
+        return _document(status, answer, path)
+
+    def _exchange(
+        self, method: str, target: str, body: bytes | None, headers: dict[str, str], wait_s: float
+    ) -> tuple[int, bytes]:
+        if time.monotonic() - self._used_at > REUSE_S:
+            self.close()
+        reused = self._connection is not None
+        connection = self._connection = self._connection or self._connect()
+        connection.timeout = self._timeout_s + wait_s
+        if connection.sock is not None:
+            connection.sock.settimeout(connection.timeout)
+        try:
+            connection.request(method, target, body, headers)
+            response = connection.getresponse()
+            answer = response.status, response.read()
+        except (ConnectionError, http.client.RemoteDisconnected):
+            self.close()
+            if not reused or method != "GET":
+                raise
+            return self._exchange(method, target, body, headers, wait_s)
+        self._used_at = time.monotonic()
+        return answer
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=self._timeout_s)
+        return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"Accept": accept}
+        return headers if self._key is None else headers | {"Authorization": f"Bearer {self._key}"}
+
+    def _no_answer(self, error: Exception) -> NoAnswer:
+        said = str(error) or type(error).__name__
+        return NoAnswer(
+            f"no acker answers at {self.url}: {said}. Start one (acker serve), or name another by --url or ACKER_URL"
+        )
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"the acker's address {url!r} is not a URL: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise UsageError(f"the acker's address must be an http or https URL, not {url!r}")
+    return parts
+
+
+def _with_query(path: str, query: Mapping[str, Any]) -> str:
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _document(status: int, body: bytes, path: str) -> dict[str, Any]:
+    """Read the document of an answer. Raises `ServiceError` for a problem, `InvalidResponse` for what is neither."""
+    try:
+        found = json.loads(body) if body else {}
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and status < 300:
+        return found
+    if isinstance(found, dict) and "code" in found:
+        raise _advised(from_document(found))
+    raise InvalidResponse(f"{path} was answered {status}, and not as the contract has it: is this an acker?")
+
+
+def _advised(error: ServiceError) -> ServiceError:
+    """Say which option gives a key, where a key is what lacks."""
+    if isinstance(error, Unauthorized | Forbidden):
+        return type(error)(f"{error.detail} (give a key by --api-key or ACKER_API_KEY)")
+    return error
