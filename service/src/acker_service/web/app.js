@@ -4,9 +4,32 @@ import { keepKey, readKey } from "./api.js";
 import { restart, useLive } from "./live.js";
 import { sayProblem } from "./ui.js";
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
+import { Audit } from "./views/audit.js";
+import { Failures } from "./views/failures.js";
+import { Find } from "./views/find.js";
 import { Overview } from "./views/overview.js";
+import { Root } from "./views/root.js";
+import { Roots } from "./views/roots.js";
+import { Spout } from "./views/spout.js";
+import { Spouts } from "./views/spouts.js";
+import { System } from "./views/system.js";
+import { Topology } from "./views/topology.js";
+import { TryIt } from "./views/tryit.js";
 
-const ROUTES = [[/^$/, Overview]];
+const ROUTES = [
+  [/^$/, Overview],
+  [/^t\/([^/]+)$/, Topology],
+  [/^t\/([^/]+)\/roots$/, Roots],
+  [/^t\/([^/]+)\/roots\/([0-9a-f]{16})$/, Root],
+  [/^t\/([^/]+)\/failures$/, Failures],
+  [/^t\/([^/]+)\/spouts$/, Spouts],
+  [/^t\/([^/]+)\/spouts\/([^/]+)$/, Spout],
+  [/^find$/, Find],
+  [/^system$/, System],
+  [/^audit$/, Audit],
+  [/^try$/, TryIt],
+];
+const PLACES = [["", "Topologies"], ["try", "Try it"], ["system", "Store and processes"], ["audit", "Audit"]];
 
 function useAddress() {
   const [address, setAddress] = useState(location.hash);
@@ -40,6 +63,18 @@ function forgetKey() {
   restart();
 }
 
+function Search() {
+  const search = (event) => {
+    event.preventDefault();
+    const id = new FormData(event.target).get("id").trim();
+    if (id) location.hash = `#/find?${new URLSearchParams({ id })}`;
+  };
+  return html`<form role="search" aria-label="Find" class="search" onSubmit=${search}>
+    <input name="id" type="search" aria-label="Root id or message id" placeholder="Root id or message id" />
+    <button type="submit">Find</button>
+  </form>`;
+}
+
 const State = ({ live }) =>
   html`<p id="state" role="status" class=${live.problem ? "away" : ""}>
     ${live.problem ? sayProblem(live.problem) : live.at_ms ? "live" : "connecting…"}
@@ -65,7 +100,9 @@ function Page() {
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.querySelector("main").focus(); }}>To the content</a>
     <header>
       <a class="name" href="#/">Acker</a>
-      <nav aria-label="Views"><a href="#/">Topologies</a></nav>
+      <nav aria-label="Views">${PLACES.map(([path, name]) =>
+        html`<a key=${path} href=${`#/${path}`} aria-current=${path === address.path ? "page" : null}>${name}</a>`)}</nav>
+      <${Search} />
       <${State} live=${live} />
       ${readKey() && html`<button type="button" onClick=${forgetKey}>Forget the key</button>`}
     </header>

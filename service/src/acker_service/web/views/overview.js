@@ -3,6 +3,7 @@
 import { Sparkline } from "../chart.js";
 import { age, count, rate } from "../format.js";
 import { rateOf, ringOf, useLive } from "../live.js";
+import { Trouble } from "../trouble.js";
 import { Table, link } from "../ui.js";
 import { html } from "../vendor/preact-htm.js";
 
@@ -17,7 +18,8 @@ function endedEach(topology) {
 
 export function Overview() {
   const live = useLive();
-  if (live.topologies === undefined) return html`<h1>Topologies</h1><p class="muted">Waiting for the first second…</p>`;
+  const trouble = html`<${Trouble} live=${live} />`;
+  if (live.topologies === undefined) return html`<h1>Topologies</h1><p class="muted">Waiting for the first second…</p>${live.problem && trouble}`;
   const columns = [
     ["Topology", (row) => html`<a href=${link("t", row.topology)}>${row.topology}</a>`],
     ["Acked/s", (row) => rate(rateOf(row.topology, "acked")), "number"],
@@ -31,6 +33,7 @@ export function Overview() {
   ];
   return html`
     <h1>Topologies</h1>
+    ${trouble}
     <${Table} caption="Topologies" columns=${columns} rows=${live.topologies} keyOf=${(row) => row.topology}
       empty="No topology that this key is for." />`;
 }

@@ -1,0 +1,81 @@
+// Trouble first: reads what the rules of doctor judge, and shows what they find.
+
+import { get, topologyPath, withQuery } from "./api.js";
+import { SILENT_MS, judge } from "./doctor.js";
+import { age } from "./format.js";
+import { link, useLoaded } from "./ui.js";
+import { html } from "./vendor/preact-htm.js";
+
+const EVERY_MS = 5_000;
+const MOST_TOPOLOGIES = 30;
+const SILENT_ROOTS = 100;
+const RUNBOOK = "docs/runbook.md";
+
+// What is known of the store without a key for the status.
+const AWAY = { store: { up: false, url: "the address in its settings" } };
+
+// What cannot be read is missing, and its rules find nothing: a key may not be for it.
+const orNothing = (asked) => asked.catch(() => null);
+
+async function byTopology(names, load) {
+  const documents = await Promise.all(names.map((name) => orNothing(load(name))));
+  return Object.fromEntries(names.map((name, n) => [name, documents[n]]).filter(([, document]) => document));
+}
+
+async function evidence(live) {
+  const topologies = live.topologies || [];
+  const busy = topologies.filter(({ pending, unread }) => pending || unread);
+  const names = [...new Set([...busy, ...topologies])].slice(0, MOST_TOPOLOGIES).map(({ topology }) => topology);
+  const silent = { no_ack_for_ms: SILENT_MS, limit: SILENT_ROOTS };
+  const pending = busy.filter((each) => each.pending).map(({ topology }) => topology).slice(0, MOST_TOPOLOGIES);
+  const away = live.problem !== null;
+  const [status, spouts, history, silent_roots] = await Promise.all([
+    orNothing(get("/v1/status")),
+    away ? {} : byTopology(names, async (name) => (await get(topologyPath(name, "spouts"))).spouts),
+    away ? {} : byTopology(names, (name) => get(withQuery(topologyPath(name, "history"), { window: "10m" }))),
+    away ? {} : byTopology(pending, async (name) => (await get(withQuery(topologyPath(name, "roots"), silent))).roots),
+  ]);
+  const known = status ?? (live.problem?.code === "store_unavailable" ? AWAY : null);
+  return { now_ms: status?.now_ms ?? live.at_ms, status: known, topologies: away ? [] : topologies, spouts, history, silent_roots };
+}
+
+// The findings, or undefined until the first look has ended.
+export function useFindings(live) {
+  const key = `${live.problem?.code || "live"} ${live.topologies === undefined ? "" : "known"}`;
+  const { document } = useLoaded(async () => {
+    const seen = await evidence(live);
+    return { findings: judge(seen), now_ms: seen.now_ms, has_status: seen.status !== null };
+  }, key, EVERY_MS);
+  return document;
+}
+
+// Where a finding leads to on this page.
+function placeOf({ rule, topology, spout_task: task, do: does }) {
+  if (task) return link("t", topology, "spouts", task);
+  const root = /\b[0-9a-f]{16}\b/.exec(does);
+  if (topology && root) return link("t", topology, "roots", root[0]);
+  if (rule === "nothing-ends") return `${link("t", topology, "roots")}?no_ack_for_ms=${SILENT_MS}`;
+  if (rule === "roots-time-out") return `${link("t", topology, "failures")}?outcome=${/outcome (\w+)/.exec(does)?.[1] || ""}`;
+  return link("system");
+}
+
+export function Trouble({ live }) {
+  const looked = useFindings(live);
+  if (!looked) return html`<p class="muted">Looking for trouble…</p>`;
+  if (!looked.findings.length) {
+    const unseen = looked.has_status ? "" : " A key of scope admin also shows the store and the processes.";
+    return html`<p class="well" id="trouble">No trouble found.${unseen}</p>`;
+  }
+  return html`<section id="trouble" aria-label="Trouble">
+    <h2>Trouble first</h2>
+    <ul class="findings">
+      ${looked.findings.map((found) => html`<li key=${found.rule + found.what} class=${found.level}>
+        <strong>${found.level === "trouble" ? "Trouble" : "Warning"}</strong>${" "}
+        <a href=${placeOf(found)}>${found.what}</a>
+        ${found.since_at_ms && html` <span class="muted">for ${age(found.since_at_ms, looked.now_ms)}</span>`}
+        <br />${found.do}${" "}
+        <span class="muted">(${RUNBOOK}#${found.rule})</span>
+      </li>`)}
+    </ul>
+  </section>`;
+}

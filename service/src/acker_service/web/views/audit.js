@@ -1,0 +1,27 @@
+// What operators did: each forced or discarding act. Needs a key of scope admin.
+
+import { get, withQuery } from "../api.js";
+import { count, time } from "../format.js";
+import { Failure, Table, useLoaded } from "../ui.js";
+import { html, useState } from "../vendor/preact-htm.js";
+
+const PAGE = 100;
+
+export function Audit() {
+  const [after, setAfter] = useState(undefined);
+  const { document, problem, reload } = useLoaded(() => get(withQuery("/v1/audit", { limit: PAGE, after })), `${after}`);
+  return html`
+    <h1>Audit</h1>
+    <p class="muted">Forced and discarding acts of the last 30 days, newest first.</p>
+    <${Failure} problem=${problem} />
+    ${document && html`<${Table} caption="Acts" rows=${document.acts} keyOf=${(row) => `${row.at_ms} ${row.request_id} ${row.act}`} columns=${[
+      ["At", (row) => time(row.at_ms)], ["Act", (row) => row.act], ["Key", (row) => row.key ?? "–"], ["Topology", (row) => row.topology ?? "–"],
+      ["Spout task", (row) => row.spout_task ?? "–"], ["Root", (row) => html`<span class="id">${row.root_id ?? "–"}</span>`],
+      ["Count", (row) => count(row.count), "number"], ["Request", (row) => html`<span class="id">${row.request_id ?? "–"}</span>`],
+    ]} />
+    <div class="row">
+      ${after && html`<button type="button" onClick=${() => setAfter(undefined)}>Newest</button>`}
+      ${document.cursor && document.acts.length === PAGE && html`<button type="button" onClick=${() => setAfter(document.cursor)}>Older</button>`}
+      <button type="button" onClick=${reload}>Look again</button>
+    </div>`}`;
+}

@@ -1,0 +1,77 @@
+// Find one by its id, in all topologies: pending roots, then failures, unread completions and dead letters.
+
+import { get, topologyPath, withQuery } from "../api.js";
+import { duration, time } from "../format.js";
+import { useLive } from "../live.js";
+import { Failure, Table, link, useLoaded } from "../ui.js";
+import { html } from "../vendor/preact-htm.js";
+
+const MOST_PAGES = 20;
+const PAGE = 1_000;
+const ROOT_ID = /^[0-9a-f]{16}$/;
+
+// A page after the other, until the list ends or enough is read; what the key does not show is left out.
+async function readAll(path, query, items, cursorName) {
+  const found = [];
+  let cursor;
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const document = await get(withQuery(path, { limit: PAGE, ...query, [cursorName]: cursor })).catch(() => null);
+    if (!document) break;
+    found.push(...document[items]);
+    if (!document.cursor || document.cursor === cursor || (!document[items].length && document.scanned === undefined)) break;
+    cursor = document.cursor;
+  }
+  return found;
+}
+
+async function pending(topology, id) {
+  const path = topologyPath(topology, "roots");
+  const byMessage = (await readAll(path, { message_id: id }, "roots", "cursor")).map((root) => ({ ...root, where: root.state }));
+  if (byMessage.length || !ROOT_ID.test(id)) return byMessage;
+  const root = await get(topologyPath(topology, "roots", id)).catch(() => null);
+  return root ? [{ ...root, where: root.outcome || root.state }] : [];
+}
+
+async function ofSpout(topology, { spout_task, unread, dead_letters }, fits) {
+  const path = (kind) => topologyPath(topology, "spouts", spout_task, kind);
+  const lists = [
+    unread ? readAll(path("completions"), { peek: true }, "completions", "after") : [],
+    dead_letters ? readAll(path("dead-letters"), {}, "dead_letters", "after") : [],
+  ];
+  const [completions, letters] = await Promise.all(lists);
+  const marked = (items, where) => items.filter(fits).map((item) => ({ ...item, spout_task, where }));
+  return [...marked(completions, "unread completion"), ...marked(letters, "dead letter")];
+}
+
+async function findIn(topology, id) {
+  const fits = (item) => item.message_id === id || item.root_id === id;
+  const spouts = await get(topologyPath(topology, "spouts")).catch(() => ({ spouts: [] }));
+  const found = await Promise.all([
+    pending(topology, id),
+    readAll(topologyPath(topology, "failures"), {}, "failures", "after").then((items) =>
+      items.filter(fits).map((item) => ({ ...item, where: item.outcome }))),
+    ...spouts.spouts.map((spout) => ofSpout(topology, spout, fits)),
+  ]);
+  return found.flat().map((item) => ({ ...item, topology }));
+}
+
+export function Find({ query: { id = "" } }) {
+  const live = useLive();
+  const names = live.topologies?.map(({ topology }) => topology);
+  const { document: found, problem } = useLoaded(
+    async () => (names ? (await Promise.all(names.map((name) => findIn(name, id)))).flat() : undefined), `${id} ${names?.join()}`);
+  return html`
+    <h1>Find ${id}</h1>
+    <p class="muted">Among pending roots, failures, unread completions and dead letters. Roots that were acked and read are not kept.</p>
+    <${Failure} problem=${problem} />
+    ${found ? html`<${Table} caption="Found" rows=${found} keyOf=${(row) => row.topology + row.root_id + row.where} empty="Not found."
+      columns=${[
+        ["Root", (row) => html`<a class="id" href=${link("t", row.topology, "roots", row.root_id)}>${row.root_id}</a>`],
+        ["Message", (row) => row.message_id ?? "–"],
+        ["Topology", (row) => row.topology],
+        ["Spout task", (row) => row.spout_task ?? "–"],
+        ["Where", (row) => row.where],
+        ["Component", (row) => row.last_component ?? row.component ?? "–"],
+        ["Age", (row) => (row.age_ms === undefined ? time(row.at_ms) : duration(row.age_ms))],
+      ]} />` : !problem && html`<p class="muted">Looking…</p>`}`;
+}

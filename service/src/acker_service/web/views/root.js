@@ -1,0 +1,90 @@
+// One root: its number as 64 squares, its times, its tree where it is traced, and how to ask for it elsewhere.
+
+import { get, topologyPath } from "../api.js";
+import { age, count, duration, time } from "../format.js";
+import { useLive } from "../live.js";
+import { Facts, Failure, useLoaded } from "../ui.js";
+import { html } from "../vendor/preact-htm.js";
+import { FailByHand } from "./roots.js";
+import { Tabs } from "./topology.js";
+import { Tree } from "./tree.js";
+
+const EVERY_MS = 1_000;
+
+// Each bit of a number of 16 hex digits is a square; XOR lights it and puts it out.
+export function Squares({ hex }) {
+  const bits = BigInt(`0x${hex}`).toString(2).padStart(64, "0");
+  const lit = [...bits].filter((bit) => bit === "1").length;
+  return html`<svg class="squares" viewBox="0 0 8 8" role="img" aria-label=${`${lit} of 64 squares are lit`} data-lit=${lit}>
+    ${[...bits].map((bit, n) => html`<rect key=${n} class=${bit === "1" ? "lit" : ""}
+      x=${(n % 8) + 0.06} y=${Math.floor(n / 8) + 0.06} width="0.88" height="0.88" rx="0.15" />`)}
+  </svg>`;
+}
+
+function Timeline({ root, now_ms }) {
+  const began = now_ms - root.age_ms;
+  const whole = Math.max(1, root.deadline_at_ms - began);
+  const share = (at_ms) => Math.min(100, Math.max(0, (100 * (at_ms - began)) / whole));
+  const said = `Began ${duration(root.age_ms)} ago; the deadline is in ${duration(root.deadline_at_ms - now_ms)}`;
+  return html`<svg class="timeline" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label=${said}>
+      <rect class="whole" width="100" height="6" /><rect class="passed" width=${share(now_ms)} height="6" />
+      ${root.last_ack_at_ms && html`<rect class="last" x=${Math.max(0, share(root.last_ack_at_ms) - 0.3)} width="0.6" height="6" />`}
+    </svg>
+    <p class="muted">${said}${root.last_ack_at_ms ? `; the mark is the last ack, ${age(root.last_ack_at_ms, now_ms)} ago` : ""}.</p>`;
+}
+
+function Pending({ root, now_ms, topology, reload }) {
+  return html`
+    <div class="beside">
+      <${Squares} hex=${root.ack_val} />
+      <${Facts} facts=${[
+        ["Message", root.message_id],
+        ["Spout task", root.spout_task && html`<a href=${`#/t/${encodeURIComponent(topology)}/spouts/${encodeURIComponent(root.spout_task)}`}>${root.spout_task}</a>`],
+        ["Last component", root.last_component],
+        ["Last ack", root.last_ack_at_ms ? `${age(root.last_ack_at_ms, now_ms)} ago` : root.acks === 0 ? "none yet" : "–"],
+        ["Acks", count(root.acks)],
+        ["Open edges", count(root.outstanding)],
+        ["Number", html`<span class="id">${root.ack_val}</span>`],
+        ["Deadline", time(root.deadline_at_ms)],
+      ]} />
+    </div>
+    <p class="muted">The number is the XOR of all edges that were named once. Each edge is named when its tuple is sent and again when it
+      is acked: at zero, every square is out and the root is done.</p>
+    <${Timeline} root=${root} now_ms=${now_ms} />
+    <${FailByHand} topology=${topology} ids=${[root.root_id]} onDone=${reload} />`;
+}
+
+const Ended = ({ root }) => html`<${Facts} facts=${[
+  ["Outcome", root.outcome], ["Component", root.component], ["Reason", root.reason], ["Ended", time(root.at_ms)],
+]} />
+<p class="muted">Reason and component are shown for a day after a root failed or timed out, while its topology lists them.</p>`;
+
+function Elsewhere({ topology, id }) {
+  const path = topologyPath(topology, "roots", id);
+  const curl = `curl -H "Authorization: Bearer $ACKER_API_KEY" ${location.origin}${path}`;
+  const python = `import os, httpx\n\nkey = os.environ.get("ACKER_API_KEY", "")\nroot = httpx.get("${location.origin}${path}", ` +
+    `headers={"Authorization": f"Bearer {key}"})\nprint(root.json())`;
+  return html`<section aria-label="Elsewhere">
+    <h2>The same elsewhere</h2>
+    <pre tabindex="0">acker root ${topology} ${id}</pre><pre tabindex="0">${curl}</pre><pre tabindex="0">${python}</pre>
+  </section>`;
+}
+
+export function Root({ names: [topology, id] }) {
+  const live = useLive();
+  const path = topologyPath(topology, "roots", id);
+  const { document: root, problem, reload } = useLoaded(() => get(path), path, EVERY_MS);
+  const now_ms = live.at_ms || Date.now();
+  const isOver = root?.state === "finished";
+  return html`
+    <h1>Root <span class="id">${id}</span></h1>
+    <${Tabs} topology=${topology} at="Roots" />
+    <${Failure} problem=${problem} />
+    ${problem?.code === "unknown_root" && html`<p class="muted">A root that was acked is remembered for the retention time of its
+      topology only.</p>`}
+    ${root && html`<p id="root-state" role="status"><strong>${isOver ? root.outcome : root.state}</strong></p>`}
+    ${root && (isOver ? html`<${Ended} root=${root} />`
+      : html`<${Pending} root=${root} now_ms=${now_ms} topology=${topology} reload=${reload} />`)}
+    <${Tree} topology=${topology} id=${id} />
+    <${Elsewhere} topology=${topology} id=${id} />`;
+}

@@ -1,0 +1,56 @@
+// The store, the processes, the limits and the settings in force. Needs a key of scope admin.
+
+import { get } from "../api.js";
+import { age, bytes, count, time } from "../format.js";
+import { Facts, Failure, Table, useLoaded } from "../ui.js";
+import { html } from "../vendor/preact-htm.js";
+
+const EVERY_MS = 3_000;
+const LIMITS = ["in_flight", "body_bytes", "waiting", "connections"];
+
+const yesNo = (value) => (value ? "yes" : "no");
+
+function Store({ store }) {
+  return html`<section aria-label="Store">
+    <h2>Store</h2>
+    ${!store.up && html`<p class="problem" role="alert">The store does not answer.</p>`}
+    <${Facts} facts=${[
+      ["Address", store.url], ["Answers", yesNo(store.up)], ["Server", store.server], ["Full", yesNo(store.full)],
+      ["Memory", bytes(store.used_bytes)], ["Limit", store.max_bytes ? bytes(store.max_bytes) : "none"],
+      ["Durability", store.durability], ["Overdue roots are ended", yesNo(store.ticked)],
+    ]} />
+    ${(store.warnings || []).map((warning) => html`<p class="problem" key=${warning}>${warning}</p>`)}
+  </section>`;
+}
+
+export function System() {
+  const { document: status, problem } = useLoaded(() => get("/v1/status"), "status", EVERY_MS);
+  if (!status) return html`<h1>Store and processes</h1><${Failure} problem=${problem} />`;
+  const { load, keys, now_ms } = status;
+  const settings = Object.entries(status.settings).map(([name, { value, source }]) => ({ name, value, source }));
+  return html`
+    <h1>Store and processes</h1>
+    <${Failure} problem=${problem} />
+    <${Facts} facts=${[
+      ["Version", status.version], ["Role", status.role], ["Started", `${age(status.started_at_ms, now_ms)} ago`],
+      ["Keys", keys.file ? count(keys.count) : "none: every request is allowed"], ["Fault of the keys' file", keys.error],
+    ]} />
+    <${Store} store=${status.store} />
+    <h2>Processes</h2>
+    <${Table} caption="Processes seen in the last ten seconds" rows=${status.processes} keyOf=${(row) => row.id} columns=${[
+      ["Host", (row) => row.host], ["Process", (row) => row.pid, "number"], ["Role", (row) => row.role], ["Version", (row) => row.version],
+      ["Started", (row) => `${age(row.started_at_ms, now_ms)} ago`], ["Seen", (row) => `${age(row.seen_at_ms, now_ms)} ago`],
+    ]} />
+    <h2>Limits of this process</h2>
+    <${Table} caption="Limits" rows=${LIMITS} keyOf=${(name) => name} columns=${[
+      ["What", (name) => name.replace("_", " ")],
+      ["Now", (name) => count(load[name]), "number"],
+      ["At most", (name) => count(load[`${name}_limit`]), "number"],
+      ["", (name) => html`<meter min="0" max=${load[`${name}_limit`] || 1} value=${load[name]} aria-label=${name}></meter>`],
+    ]} />
+    ${load.overloaded_recently_at_ms && html`<p>Last refused as overloaded: ${time(load.overloaded_recently_at_ms)}</p>`}
+    <h2>Settings in force</h2>
+    <${Table} caption="Settings" rows=${settings} keyOf=${(row) => row.name} columns=${[
+      ["Setting", (row) => html`<code>${row.name}</code>`], ["Value", (row) => String(row.value ?? "–")], ["From", (row) => row.source],
+    ]} />`;
+}

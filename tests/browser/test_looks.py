@@ -1,0 +1,122 @@
+"""The page for everybody: by keyboard, on a phone, in the dark, read aloud; and what it loads."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ColorScheme, Page, expect
+
+from tests.browser.conftest import PATIENCE_MS, Watch
+from tests.browser.scene import Scene
+from tests.support.servers import AckerProcess
+
+VENDOR = Path(__file__).with_name("vendor")
+AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+"""axe-core 4.14.1, axe.min.js."""
+SERIOUS = {"serious", "critical"}
+VIEWS = {
+    "overview": "",
+    "topology": "t/{topology}",
+    "roots": "t/{topology}/roots",
+    "root": "t/{topology}/roots/{root}",
+    "failures": "t/{topology}/failures",
+    "spout-tasks": "t/{topology}/spouts",
+    "spout-task": "t/{topology}/spouts/shop",
+    "find": "find?id=order-1",
+    "system": "system",
+    "audit": "audit",
+    "try-it": "try",
+}
+
+
+@pytest.fixture(scope="module")
+def staged(acker: AckerProcess) -> Scene:
+    """A topology with roots in each state."""
+    scene = Scene(acker.http, "orders").create(message_timeout_ms=600_000)
+    roots = scene.emit(60)
+    scene.ack(roots[20:50])
+    scene.fail(roots[50:])
+    scene.split(roots[0], component="reserve")
+    return scene
+
+
+def show(page: Page, scene: Scene, view: str) -> None:
+    """Show a view, and wait until it has drawn what it loads."""
+    root = next(iter(scene.edges))
+    page.goto(f"/ui/#/{VIEWS[view].format(topology=scene.topology, root=root)}")
+    expect(page.locator("#state")).to_have_text("live", timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_load_state("load")
+    if view in ("overview", "roots", "failures", "spout-tasks", "find", "system"):
+        page.get_by_role("table").first.wait_for()
+
+
+def test_what_others_wrote_is_as_it_was_published() -> None:
+    assert hashlib.sha256((VENDOR / "axe.js").read_bytes()).hexdigest() == AXE_SHA256
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault(page: Page, staged: Scene, view: str, scheme: ColorScheme) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    show(page, staged, view)
+    page.evaluate((VENDOR / "axe.js").read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    told = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found if each["impact"] in SERIOUS]
+    assert told == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_each_view_fits_its_window(
+    browser: Browser, acker: AckerProcess, staged: Scene, shots: Path, watch: Watch, width: int, scheme: ColorScheme
+) -> None:
+    size = {"width": width, "height": 800}
+    with browser.new_context(base_url=acker.url, viewport=size, color_scheme=scheme) as context:  # type: ignore[arg-type]
+        page = context.new_page()
+        watch.follow(page)
+        for view in VIEWS:
+            show(page, staged, view)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+            page.screenshot(path=shots / f"{view}-{width}-{scheme}.png")
+    assert watch.faults == []
+
+
+def press_until(page: Page, key: str, name: str) -> None:
+    """Press a key until what has the focus bears this name."""
+    for _ in range(60):
+        page.keyboard.press(key)
+        focused = "(document.activeElement.ariaLabel || document.activeElement.innerText || '').trim()"
+        if page.evaluate(focused) == name:
+            return
+    raise AssertionError(f"{key} never leads to {name}")
+
+
+def test_a_root_is_found_and_failed_with_the_keyboard_alone(page: Page, scene: Scene) -> None:
+    root = scene.emit(3)[1]
+    page.goto("/ui/")
+    expect(page.get_by_role("link", name=scene.topology).first).to_be_visible()
+    press_until(page, "Tab", "To the content")
+    page.keyboard.press("Enter")
+    press_until(page, "Tab", scene.topology)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(scene.topology)
+    press_until(page, "Tab", "Roots")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name=root)).to_be_visible()
+    press_until(page, "Tab", root)
+    page.keyboard.press("Enter")
+    expect(page.locator("#root-state")).to_have_text("pending")
+    press_until(page, "Tab", f"Fail root {root}")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("fail")
+    page.keyboard.press("Enter")
+    expect(page.locator("#root-state")).to_have_text("failed")
+    assert [each["root_id"] for each in scene.completions()] == [root]
+
+
+def test_the_page_asks_no_other_host(page: Page, staged: Scene, watch: Watch) -> None:
+    for view in VIEWS:
+        show(page, staged, view)
+    assert len(watch.hosts) == 1

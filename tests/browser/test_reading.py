@@ -1,0 +1,92 @@
+"""What the page shows is what was sent; a root is found and explained."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.scene import Scene
+
+
+def cells(page: Page, topology: str) -> list[str]:
+    """The cells of a topology's row in the overview, but for its name, its rate and its small line."""
+    row = page.get_by_role("table", name="Topologies").get_by_role("row").filter(has_text=topology)
+    return [text.strip() for text in row.get_by_role("cell").all_inner_texts()][3:]
+
+
+def test_counts_shown_equal_counts_sent(page: Page, scene: Scene) -> None:
+    roots = scene.emit(1_200)
+    scene.ack(roots[:1_000])
+    scene.fail(roots[1_000:1_030])
+    page.goto("/ui/")
+    row = page.get_by_role("table", name="Topologies").get_by_role("row").filter(has_text=scene.topology)
+    expect(row.get_by_role("cell").nth(3)).to_have_text("170")
+    pending, _, unread, acked, failed, timed_out = cells(page, scene.topology)
+    assert (pending, unread, acked, failed, timed_out) == ("170", "1,030", "1,000", "30", "0")
+    scene.ack(roots[1_030:])
+    expect(row.get_by_role("cell").nth(6)).to_have_text("1,170")
+
+
+def test_a_chart_moves(page: Page, scene: Scene) -> None:
+    page.goto(f"/ui/#/t/{scene.topology}")
+    chart = page.get_by_role("img", name=re.compile("Pending and unread"))
+    expect(chart).to_have_attribute("data-last", "pending 0, unread 0")
+    scene.emit(7)
+    expect(chart).to_have_attribute("data-last", "pending 7, unread 0")
+    before = page.locator(".chart canvas").nth(1).screenshot()
+    scene.ack(scene.emit(40))
+    expect(chart).to_have_attribute("data-last", "pending 7, unread 40")
+    assert page.locator(".chart canvas").nth(1).screenshot() != before
+
+
+def test_a_stuck_root_is_found_by_its_message_id_and_explained_in_three_clicks(page: Page, scene: Scene) -> None:
+    stuck = scene.emit(59)[42]
+    scene.split(stuck, component="reserve")
+    page.goto("/ui/")
+    page.get_by_role("searchbox", name="Root id or message id").fill("order-42")
+    page.get_by_role("search", name="Find").get_by_role("button", name="Find").click()
+    page.get_by_role("row").filter(has_text=scene.topology).get_by_role("link", name=stuck).click()
+    expect(page.locator("#root-state")).to_have_text("pending")
+    facts = page.locator(".facts").first
+    expect(facts).to_contain_text("order-42")
+    expect(facts).to_contain_text("reserve")
+    lit = scene.edges[stuck]
+    expect(page.locator(".squares")).to_have_attribute("data-lit", str(int(lit, 16).bit_count()))
+
+
+def test_the_squares_of_a_root_go_out_as_it_is_acked(page: Page, scene: Scene) -> None:
+    (root,) = scene.emit(1)
+    page.goto(f"/ui/#/t/{scene.topology}/roots/{root}")
+    expect(page.locator("#root-state")).to_have_text("pending")
+    child = scene.split(root)
+    expect(page.locator(".squares")).to_have_attribute("data-lit", str(int(child, 16).bit_count()))
+    scene.ack([root])
+    expect(page.locator("#root-state")).to_have_text("acked")
+
+
+def test_filters_find_roots_and_pages_go_on_among_ten_thousand(page: Page, scene: Scene) -> None:
+    roots = scene.emit(10_000)
+    late = scene.emit(1, spout_task="other", prefix="late-")[0]
+    page.goto(f"/ui/#/t/{scene.topology}/roots")
+    rows = page.get_by_role("table", name="Pending roots").get_by_role("row")
+    expect(rows).to_have_count(101)
+    first = set(page.locator("td .id").all_inner_texts())
+    page.get_by_role("button", name="Next page").click()
+    page.wait_for_function("first => !first.includes(document.querySelector('td .id')?.innerText)", arg=list(first))
+    assert first < {*roots, late}
+    page.get_by_label("Spout task", exact=True).fill("other")
+    page.get_by_role("search", name="Filter").get_by_role("button", name="Find").click()
+    expect(page.get_by_role("link", name=late)).to_be_visible()
+    expect(rows).to_have_count(2)
+
+
+def test_a_topology_groups_its_failures_by_component_and_reason(page: Page, scene: Scene) -> None:
+    roots = scene.emit(9)
+    scene.fail(roots[:6], reason="card declined", component="charge")
+    scene.fail(roots[6:], reason="no stock", component="reserve")
+    page.goto(f"/ui/#/t/{scene.topology}")
+    rows = page.get_by_role("table", name="Failures by component and reason").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("card declined")
+    assert [text.split("\t")[:4] for text in rows.all_inner_texts()[1:]] == [
+        ["6", "failed", "charge", "card declined"],
+        ["3", "failed", "reserve", "no stock"],
+    ]
