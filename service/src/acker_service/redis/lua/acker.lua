@@ -51,7 +51,7 @@
                       the sum of their latencies; listed = failures that were ever listed (failures.lua)
     failures0 to failures8  string  the last failures (failures.lua); TTL 1 day
     failed    hash    failures by outcome and component (count_kind)
-                          delays    hash    NAME:e and NAME_ms, as in counts, of late (timeouts after their deadline) and release (completions
+    delays    hash    NAME:e and NAME_ms, as in counts, of late (timeouts after their deadline) and release (completions
                       from their end to their release)
 
     barrier   string  the last write before a wait for replicas; K's own, without the incarnation
