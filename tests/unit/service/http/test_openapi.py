@@ -30,7 +30,7 @@ CONTRACT = read_contract()
 SCHEMAS, RESPONSES = CONTRACT["components"]["schemas"], CONTRACT["components"]["responses"]
 DECLARED = make_app(Components("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event()).openapi()
 
-STATED_MORE_EXACTLY = {"topology", "spout_task", "root_id", IDEMPOTENCY_KEY}
+STATED_MORE_EXACTLY = {"topology", "spout_task", "component", "root_id", IDEMPOTENCY_KEY}
 """Parameters whose schemas the contract shares with bodies."""
 
 OWN_ERRORS = {

@@ -1,7 +1,6 @@
 """The route that lists failed and timed-out roots."""
 
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from acker_protocol.ids import format_id
 from acker_protocol.operations import Outcome
@@ -14,15 +13,8 @@ from acker_service.roots.failures import FailureFilter, FailureReader, decode_po
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Topology
 
-
-class FailureOutcome(StrEnum):
-    """The outcomes that are failures."""
-
-    FAILED = Outcome.FAILED.value
-    TIMED_OUT = Outcome.TIMED_OUT.value
-
-
-FailureOutcomeParameter = Annotated[FailureOutcome | None, Query()]
+FailureOutcome = Annotated[Literal["failed", "timed_out"] | None, Query()]
+"""The outcomes that are failures."""
 
 
 def make_router(*, registry: TopologyRegistry, failures: FailureReader) -> APIRouter:
@@ -34,7 +26,7 @@ def make_router(*, registry: TopologyRegistry, failures: FailureReader) -> APIRo
         topology: TopologyName,
         after: After = None,
         limit: Limit = 100,
-        outcome: FailureOutcomeParameter = None,
+        outcome: FailureOutcome = None,
         spout_task: Name = None,
         component: Name = None,
     ) -> dict[str, Any]:
