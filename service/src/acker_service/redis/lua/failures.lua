@@ -49,7 +49,7 @@ do
     local run = struct.pack(FAILURE_RUN, group.spout, last - first + 1, #packed, #group.kind) .. group.kind .. packed
     local key = call.base .. 'failures' .. math.floor(number / chunk_size_of(call)) % FAILURE_CHUNKS
     if begins then
-      redis.call('SET', key, run, 'PX', DAY_MS)
+      redis.call('SET', key, run, 'PXAT', call.now + DAY_MS)
     else
       redis.call('APPEND', key, run)
       redis.call('PEXPIREAT', key, call.now + DAY_MS)
