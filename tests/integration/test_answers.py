@@ -113,7 +113,15 @@ async def test_a_root_shows_how_it_stands(call: Caller) -> None:
         "outstanding": None,
     }
     await call.post(fail(R))
-    assert await call.root(R) == {"root_id": "00000000000000a1", "state": "finished", "outcome": "failed"}
+    ended = await call.root(R)
+    assert ended.pop("at_ms") > 1_700_000_000_000
+    assert ended == {
+        "root_id": "00000000000000a1",
+        "state": "finished",
+        "outcome": "failed",
+        "reason": None,
+        "component": None,
+    }
 
 
 @pytest.mark.parametrize("op", [reset_timeout(R), compact_ack(R, 0)], ids=["reset timeout", "ack of zero"])
