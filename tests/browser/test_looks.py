@@ -2,13 +2,16 @@
 
 import hashlib
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, ColorScheme, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, Watch
 from tests.browser.scene import Scene
 from tests.support.servers import AckerProcess
+
+Scheme = Literal["dark", "light"]
 
 VENDOR = Path(__file__).with_name("vendor")
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
@@ -57,7 +60,7 @@ def test_what_others_wrote_is_as_it_was_published() -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_fault(page: Page, staged: Scene, view: str, scheme: ColorScheme) -> None:
+def test_axe_finds_no_serious_fault(page: Page, staged: Scene, view: str, scheme: Scheme) -> None:
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     show(page, staged, view)
     page.evaluate((VENDOR / "axe.js").read_text())
@@ -69,7 +72,7 @@ def test_axe_finds_no_serious_fault(page: Page, staged: Scene, view: str, scheme
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_each_view_fits_its_window(
-    browser: Browser, acker: AckerProcess, staged: Scene, shots: Path, watch: Watch, width: int, scheme: ColorScheme
+    browser: Browser, acker: AckerProcess, staged: Scene, shots: Path, watch: Watch, width: int, scheme: Scheme
 ) -> None:
     size = {"width": width, "height": 800}
     with browser.new_context(base_url=acker.url, viewport=size, color_scheme=scheme) as context:  # type: ignore[arg-type]

@@ -123,3 +123,31 @@ def test_any_of_several_entries_allows_a_host():
 def test_what_is_no_host_nor_ending_is_refused(text):
     with pytest.raises(ValueError, match="neither a host name nor an ending"):
         read_hosts(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "kind"),
+    [
+        ("localhost", "loopback"),
+        ("LOCALHOST.", "loopback"),
+        ("2130706433", "loopback"),
+        ("0x7f.1", "loopback"),
+        ("0177.0.0.1", "loopback"),
+        ("10.1", "private"),
+        ("::1", "loopback"),
+        ("::ffff:127.0.0.1", "mapped IPv4"),
+    ],
+)
+def test_an_address_that_a_host_spells_out_is_judged_in_every_spelling(host, kind):
+    assert PUBLIC_ONLY.literal_denial(host) == kind
+
+
+@pytest.mark.parametrize("host", ["8.8.8.8", "0x08080808", "2001:4860:4860::8888", "shop.example", "1.2.3.4.5"])
+def test_a_public_address_and_a_name_are_not_denied_by_how_they_are_spelt(host):
+    assert PUBLIC_ONLY.literal_denial(host) is None
+
+
+def test_a_spelt_address_is_allowed_by_its_host_or_one_of_its_networks():
+    assert EgressPolicy(hosts=read_hosts("localhost")).literal_denial("localhost") is None
+    assert EgressPolicy(networks=read_networks("127.0.0.0/8")).literal_denial("localhost") is None
+    assert EgressPolicy(networks=read_networks("127.0.0.0/8")).literal_denial("10.0.0.1") == "private"

@@ -4,7 +4,7 @@ import json
 
 from acker_protocol.operations import CompletionRecord, Outcome
 from acker_service.delivery.leases import PubSubMessage, round_trips
-from acker_service.delivery.payload import make_message, message_id
+from acker_service.delivery.payload import make_message, make_test_message, message_id
 from acker_service.mailboxes.cursor import Position
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +81,13 @@ def test_messages_are_published_in_groups_without_a_loss(sizes: list[int], most:
     counts = [sum(len(message.documents) for message in group) for group in groups]
     assert all(count >= most for count in counts[:-1])
     assert all(count < most + max(sizes) for count in counts)
+
+
+def test_a_test_message_has_the_form_of_the_others_and_no_completions():
+    message = make_test_message(topology="t", spout_task="s-1", now_ms=1_790_000_000_007, message_id="msg_1")
+    assert (message.message_id, message.ids) == ("msg_1", ())
+    assert json.loads(message.body) == {
+        "type": "completion.test",
+        "timestamp": "2026-09-21T14:13:20.007Z",
+        "data": {"topology": "t", "spout_task": "s-1", "completions": []},
+    }

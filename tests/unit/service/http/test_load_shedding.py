@@ -298,3 +298,9 @@ def test_only_what_can_wait_and_asks_to_counts_as_waiting(method, target, accept
     headers = [] if accept is None else [(b"accept", accept.encode())]
     scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": headers}
     assert waits(scope) is expected
+
+
+@pytest.mark.parametrize(("method", "waiting"), [("GET", True), ("POST", False)])
+async def test_the_stream_of_live_events_waits(method: str, *, waiting: bool) -> None:
+    scope = {"type": "http", "method": method, "path": "/v1/events", "query_string": b"", "headers": []}
+    assert waits(scope) is waiting

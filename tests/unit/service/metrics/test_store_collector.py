@@ -121,3 +121,12 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
             (f"{latency}_sum", "orders", "acked"): 1.5,
         }.items()
     )
+
+
+def test_a_topology_whose_ages_are_not_known_shows_none() -> None:
+    totals = dict.fromkeys(("acked", "failed", "timed_out", "dropped", "unbalanced"), 0)
+    topology = TopologyStats(pending=6, unread=0, dead_letters=0, totals=totals, deliveries={}, latencies={})
+    store = StoreStats(used_bytes=1, max_bytes=0, is_full=False, worker_seen=True, topologies={"orders": topology})
+    shown = samples(store)
+    assert shown["acker_roots_pending", "orders"] == 6
+    assert not [name for name, *_ in shown if name.startswith("acker_oldest")]

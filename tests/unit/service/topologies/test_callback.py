@@ -18,6 +18,7 @@ from acker_service.topologies.callback import (
     deactivate,
     decode_registered,
     generated_secret,
+    pause,
     read_address,
     read_callback,
     register_callback,
@@ -243,3 +244,10 @@ def test_only_a_webhook_owns_its_completions() -> None:
 def test_what_is_kept_is_read_again_and_what_a_later_release_adds_is_passed_over(callback: RegisteredCallback) -> None:
     assert decode_registered(callback.document()) == callback
     assert decode_registered(callback.document() | {"colour": "green"}) == callback
+
+
+def test_a_callback_that_is_on_can_be_paused_and_one_that_is_off_stays_off():
+    assert pause(HOOK) == replace(HOOK, state=CallbackStatus.PAUSED)
+    off = deactivate(HOOK, CallbackStatus.OFF, "gone")
+    assert pause(off) == off
+    assert pause(pause(HOOK)) == pause(HOOK)

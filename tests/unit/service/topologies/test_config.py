@@ -154,3 +154,8 @@ def test_a_change_may_not_take_the_message_timeout_past_the_dedupe_window(docume
 def test_a_dedupe_window_of_zero_or_as_long_as_the_message_timeout_is_allowed(document: dict[str, Any]) -> None:
     merged = merge(OTHER, document, buckets=16)
     assert merged.public() == OTHER.public() | {name: value or 0 for name, value in document.items()}
+
+
+@pytest.mark.parametrize(("ackers", "failures"), [(0, 10_000), (1, 10_000), (4, 2_500), (128, 78)])
+def test_the_failures_of_a_topology_are_shared_out_among_its_shards(ackers: int, failures: int) -> None:
+    assert TopologyConfig(ackers=ackers).max_failures == failures
