@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FILES = (
     "acker",
     "buckets",
+    "trace",
     "record",
     "completions",
     "transitions",

@@ -106,7 +106,7 @@ def test_a_body_of_another_layout_is_refused(body, says):
 RECORDS = {
     "op 0": (but(ACK, op=0), "op must be from 1 to 4"),
     "op 5": (but(ACK, op=5), "op must be from 1 to 4"),
-    "an unknown flag": (but(INIT, flags=4), "flags"),
+    "an unknown flag": (but(INIT, flags=16), "flags"),
     "all flags": (but(INIT, flags=0xFFFF), "flags"),
     "a progress flag on an ack": (but(ACK, flags=2), "'progress_timeout_ms' is not a field"),
     "a flag on a fail": (but(FAIL, flags=1), "'outstanding' is not a field"),

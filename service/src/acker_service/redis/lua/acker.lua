@@ -1,7 +1,7 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, completions,
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, trace, record, completions,
   transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots, topologies, removal.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
@@ -43,6 +43,10 @@
     dead      hash    spout index -> completions in d<i>
     used      hash    spout index -> time of the last emit or read
     early     string  number of early roots, none if it is missing; TTL 28 days
+    traces    zset    root id -> time of the last entry of its trace (trace.lua); TTL: that of a trace
+    acked     zset    root id of a traced root that was acked -> when; likewise
+    traced    hash    root id -> bytes of its trace; likewise
+    trace:<r> hash    trace of the root r (8 raw bytes); likewise
     gone      set     indexes of removed spout tasks: roots that end under them give no completion
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
@@ -67,6 +71,7 @@ local VERSION = 11
 local LAYOUT = 3
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
+local SETTINGS_BYTES = 21
 
 local function clock()
   local time = redis.call('TIME')
@@ -116,11 +121,13 @@ end
 
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
 -- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 0 without
--- ackers.
+-- ackers; then, unless the release before calls, what trace.lua needs.
 local function begin_call(key, base, args)
   local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
   call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window,
     call.tracked = struct.unpack('>I4I4I4I4I4B', args[2])
+  call.settings, call.trace_threshold = args[2], 0
+  if #args[2] > SETTINGS_BYTES then call.trace_threshold = struct.unpack('>I5', args[2], SETTINGS_BYTES + 1) end
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
   call.sliced, call.emitted, call.early_change, call.scores, call.acked_latencies = {}, {}, 0, {}, {}

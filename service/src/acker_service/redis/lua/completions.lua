@@ -90,6 +90,7 @@ local function finish(call, root, outcome)
   if free and free ~= MAILBOX_FULL then call.free_slots[root.spout] = free + 1 end
   root.state, root.outcome, root.dirty = 'F', outcome, true
   count_completion(call, outcome, call.now - root.started, 1)
+  if root.traced then note_end(call, root, outcome) end
 end
 
 -- Whether a spout task was removed while roots of it were pending: those give no completion.

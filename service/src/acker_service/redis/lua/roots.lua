@@ -29,6 +29,18 @@ do
     return append_root(call, root, { 'ok', call.now, root.state })
   end
 
+  --[[
+    Reads the trace of a root, and the root.
+
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] root id
+    Output  {'ok', {number of a chunk, entries of the trace (trace.lua) ...}, 1 if some are missing, then the values of read_root}
+  ]]
+  local function read_traced_root(key, base, args)
+    local reply = read_root(key, base, args)
+    local entries, is_cut = read_trace(begin_call(key, base, args), args[4])
+    return { 'ok', entries, is_cut, unpack(reply, 2) }
+  end
+
   -- Tells for each root whether it has ended: it is neither early nor pending.
   -- Input: KEYS[1] shard; ARGV[1] stamp  [2] per root its bucket c4 and id c8.
   -- Output: {'ok', per root '1' (ended) or '0'}
@@ -136,6 +148,7 @@ do
   end
 
   register_on_shard('acker_read_root_v1', read_root)
+  register_on_shard('acker_read_trace_v1', read_traced_root)
   register_on_shard('acker_ended_v1', ended)
   register_on_shard('acker_force_fail_v1', force_fail)
   register_on_shard('acker_list_roots_v1', list_roots)
