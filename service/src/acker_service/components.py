@@ -15,6 +15,7 @@ from acker_service.mailboxes.follower import MailboxFollowers, ReadCoalescer
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.reading import MailboxReader
 from acker_service.metrics.registry import Metrics
+from acker_service.monitoring.audit import AuditTrail
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.snapshot import BacklogReader, StoreMonitor
@@ -104,6 +105,7 @@ class Components:
         )
         self.dead_letters = DeadLetters(self.shards, counted)
         self.leases = LeaseStore(self.redis, self.shards)
+        self.audit = AuditTrail(self.redis, self.metrics.audit)
         self._wake_task: asyncio.Task[None] | None = None
 
     async def open(self, *, is_checked: bool = False) -> None:

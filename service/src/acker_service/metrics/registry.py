@@ -12,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from acker_service.metrics.instruments import (
+    AuditMetrics,
     DeliveryMetrics,
     HttpMetrics,
     OperationMetrics,
@@ -29,6 +30,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self.http = HttpMetrics(self._registry)
         self.operations = OperationMetrics(self._registry)
+        self.audit = AuditMetrics(self._registry)
         self.redis = RedisMetrics(self._registry)
         self.periodic = PeriodicMetrics(self._registry)
         self.delivery = DeliveryMetrics(self._registry)

@@ -7,6 +7,12 @@ TOPOLOGIES = "acker:{topologies}"
 TICKED = f"{TOPOLOGIES}::ticked"
 """Exists while a worker expires roots; no topology has such a name."""
 
+ACTS = f"{TOPOLOGIES}::acts"
+"""What operators forced or discarded."""
+
+PROCESSES = f"{TOPOLOGIES}::processes"
+"""The processes that run."""
+
 LAYOUT = f"{TOPOLOGIES}::layout"
 """The number of the layout of all keys and records; written with each topology."""
 

@@ -29,6 +29,7 @@ FILES = (
     "failure_list",
     "topologies",
     "removal",
+    "monitoring",
 )
 
 

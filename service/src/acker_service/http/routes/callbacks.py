@@ -5,23 +5,25 @@ from typing import Any
 
 from acker_protocol.errors import InvalidRequest
 from acker_protocol.signature import make_secret
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
+from acker_service.http.audit import note
 from acker_service.http.auth import needs
 from acker_service.http.parameters import SpoutTask, TopologyName
+from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.topologies.callback import RegisteredCallback, pause, resume, rotate
-from acker_service.topologies.spouts import Callbacks
+from acker_service.topologies.spouts import Callbacks, Spout
 
 TestWebhook = Callable[[str, str], Awaitable[dict[str, Any]]]
 """Posts a test message to the webhook of a topology's spout task, and gives the answer's document."""
 
 
-def make_router(*, callbacks: Callbacks, test_webhook: TestWebhook) -> APIRouter:
+def make_router(*, callbacks: Callbacks, test_webhook: TestWebhook, trail: AuditTrail) -> APIRouter:
     """Build the routes that act on callbacks."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}", tags=["spout tasks"])
 
     @router.post("/secret/rotate", dependencies=[needs("spout")])
-    async def rotate_secret(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
+    async def rotate_secret(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, str]:
         """Make a new secret for a webhook; for a day the one before it signs too."""
         secret = make_secret()
 
@@ -31,6 +33,7 @@ def make_router(*, callbacks: Callbacks, test_webhook: TestWebhook) -> APIRouter
             return rotate(present, now_ms=now_ms, secret=secret)
 
         await callbacks.change(topology, spout_task, change)
+        await note(trail, request, Act.SECRET_ROTATED, topology=topology, spout_task=spout_task)
         return {"secret": secret}
 
     @router.post("/test", dependencies=[needs("spout")])
@@ -38,15 +41,15 @@ def make_router(*, callbacks: Callbacks, test_webhook: TestWebhook) -> APIRouter
         """Post one signed message without completions to the webhook."""
         return await test_webhook(topology, spout_task)
 
-    _add_state_routes(router, callbacks)
+    _add_state_routes(router, callbacks, trail)
     return router
 
 
-def _add_state_routes(router: APIRouter, callbacks: Callbacks) -> None:
+def _add_state_routes(router: APIRouter, callbacks: Callbacks, trail: AuditTrail) -> None:
     """Add the routes that pause and resume a callback."""
 
     @router.post("/resume", dependencies=[needs("spout")])
-    async def resume_callback(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
+    async def resume_callback(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, str]:
         """Deliver again after a pause, or after the receiver said that it was gone."""
 
         def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback:
@@ -54,10 +57,13 @@ def _add_state_routes(router: APIRouter, callbacks: Callbacks) -> None:
                 raise InvalidRequest(f"spout task {spout_task} has no callback that could be resumed")
             return resume(present, now_ms=now_ms)
 
-        return await _change_state(callbacks, topology, spout_task, change)
+        before, after = await callbacks.change(topology, spout_task, change)
+        if after != before:
+            await note(trail, request, Act.CALLBACK_RESUMED, topology=topology, spout_task=spout_task)
+        return _state(after)
 
     @router.post("/pause", dependencies=[needs("spout")])
-    async def pause_callback(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
+    async def pause_callback(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, str]:
         """Deliver nothing until the callback is resumed."""
 
         def change(present: RegisteredCallback | None, _now_ms: int) -> RegisteredCallback:
@@ -65,16 +71,12 @@ def _add_state_routes(router: APIRouter, callbacks: Callbacks) -> None:
                 raise InvalidRequest(f"spout task {spout_task} has no callback that could be paused")
             return pause(present)
 
-        return await _change_state(callbacks, topology, spout_task, change)
+        before, after = await callbacks.change(topology, spout_task, change)
+        if after != before:
+            await note(trail, request, Act.CALLBACK_PAUSED, topology=topology, spout_task=spout_task)
+        return _state(after)
 
 
-async def _change_state(
-    callbacks: Callbacks,
-    topology: str,
-    spout_task: str,
-    change: Callable[[RegisteredCallback | None, int], RegisteredCallback],
-) -> dict[str, str]:
-    """Change a callback; gives the state that it has then."""
-    _, after = await callbacks.change(topology, spout_task, change)
-    assert after.callback is not None
-    return {"state": after.callback.state.value}
+def _state(spout: Spout) -> dict[str, str]:
+    assert spout.callback is not None
+    return {"state": spout.callback.state.value}

@@ -5,14 +5,17 @@ from typing import Annotated, Any
 
 from acker_protocol.errors import InvalidRequest, UnknownRoot
 from acker_protocol.ids import format_id, parse_id
+from acker_protocol.operations import OperationState
 from acker_protocol.wire.fields import reason
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Query, Request
 
+from acker_service.http.audit import note
 from acker_service.http.auth import needs
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs, read_json_if_any
 from acker_service.http.routes.operations import show_result
+from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.failure_functions import FailureRecord
 from acker_service.redis.functions import RootState
 from acker_service.roots.notifier import RootNotifier
@@ -36,6 +39,7 @@ def make_router(
     roots: RootReader,
     pending_roots: PendingRoots,
     notifier: RootNotifier,
+    trail: AuditTrail,
     stopping: asyncio.Event,
     max_body_bytes: int,
 ) -> APIRouter:
@@ -71,11 +75,13 @@ def make_router(
             wait = LongPoll(request=request, stopping=stopping, seconds=wait_ms / 1000)
             return _show(await wait.until(_is_over, read, waiter))
 
-    _add_fail(router, registry=registry, roots=roots, max_body_bytes=max_body_bytes)
+    _add_fail(router, registry=registry, roots=roots, trail=trail, max_body_bytes=max_body_bytes)
     return router
 
 
-def _add_fail(router: APIRouter, *, registry: TopologyRegistry, roots: RootReader, max_body_bytes: int) -> None:
+def _add_fail(
+    router: APIRouter, *, registry: TopologyRegistry, roots: RootReader, trail: AuditTrail, max_body_bytes: int
+) -> None:
     """Add the route by which an operator fails a root."""
 
     @router.post("/{root_id}/fail", dependencies=[needs("admin")])
@@ -87,6 +93,8 @@ def _add_fail(router: APIRouter, *, registry: TopologyRegistry, roots: RootReade
         result = await registry.with_current(topology, lambda found: roots.force_fail(found, number, full_reason))
         if result is None:
             raise _unknown(number)
+        if result.state is not OperationState.FINISHED:
+            await note(trail, request, Act.ROOT_FAILED, topology=topology, root_id=root_id, count=1)
         return show_result(number, result)
 
 

@@ -3,7 +3,7 @@
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
   test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, failures,
   completions, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots, failure_list,
-  topologies, removal.
+  topologies, removal, monitoring.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -62,11 +62,13 @@
     T:TOPOLOGY                    hash    pair (the stamp), config (JSON), next (the next spout index), mark
                                           (see removal.lua)
     T::ticked                     string  exists while a worker ticks
+    T::acts                       zset    number and act (JSON), by number (monitoring.lua); TTL 30 days
+    T::processes                  hash    id of a process -> when it was noted and what it is (JSON); TTL 10 seconds
     T::layout                     string  number of this layout of keys and records; a store of another one is refused
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
-local VERSION = 12
+local VERSION = 13
 local LAYOUT = 3
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
