@@ -52,11 +52,11 @@ def fail(arguments: Sequence[str], *, description: str | None) -> int:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before what cannot be undone. Raises `UsageError` for any answer but yes, and where nobody can be asked."""
+    """Ask before what cannot be undone. Raises `UsageError` for any answer but yes, and without a terminal."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} Nobody can be asked here: confirm with --yes")
+        raise UsageError(f"{question} There is no terminal to ask on: confirm with --yes")
     print(f"{question} Type yes: ", end="", file=sys.stderr, flush=True)  # noqa: T201 - a question has no line end
     if sys.stdin.readline().strip() != "yes":
         raise UsageError("nothing was done: it was not confirmed")

@@ -12,7 +12,7 @@ LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.025, 0.1, 0.5, 2.5, 30.0)
 """The bounds of the buckets of requests and posts, in seconds: few, because each bound is a series of every label."""
 
 INTERNAL_BUCKETS = (0.001, 0.005, 0.025, 0.1, 1.0, 10.0)
-"""Those of round trips, periodic tasks and the event loop, of which an idle process has series too."""
+"""Those of round trips, periodic tasks and the event loop: an idle process has series of them too."""
 
 FUNCTION_PREFIX: Final = "acker_"
 COMMAND: Final = "command"

@@ -21,7 +21,7 @@ COUNTED = frozenset({"counter", "histogram"})
 """The types whose values outlive the process that counted them."""
 
 LEAST = frozenset({"process_start_time_seconds", "acker_keys_file_valid"})
-"""The metrics of which the least value of all processes counts."""
+"""The metrics that show the least value of all processes."""
 
 
 class Family(msgspec.Struct, frozen=True, array_like=True):

@@ -97,7 +97,7 @@ class FailureReader:
         return found
 
     async def _fill(self, topology: Topology, lists: dict[int, _ShardList]) -> Topology:
-        """Read the next chunk of every shard of which nothing is left to take."""
+        """Read the next chunk of every shard whose last chunk is used up."""
         empty = [shard for shard, it in lists.items() if not it.read and not it.is_complete]
         if not empty:
             return topology
