@@ -10,7 +10,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 WORKDIR /src
 COPY requirements.lock ./
 RUN python -m venv --without-pip /app \
- && python -m pip --python /app/bin/python install --quiet --require-hashes --only-binary :all: --requirement requirements.lock \
+ && python -m pip --python /app/bin/python install --quiet --no-deps --require-hashes --only-binary :all: --requirement requirements.lock \
  # Their tests, and what is for compilers alone: 17 of 139 MB.
  && find /app/lib -type d -name tests -prune -exec rm -r {} + \
  && find /app/lib -type f -regex '.*\.\([ach]\|pxd\|pyx\)' -delete

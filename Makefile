@@ -148,12 +148,12 @@ $(BIN)/python:
 # Editable, built by the uv_build of the lock (it looks for its program on the PATH), so nothing unhashed is fetched.
 $(VENV)/.runtime: requirements.lock client/pyproject.toml service/pyproject.toml | $(BIN)/python
 	@echo "Installing the acker and its packages into $(VENV): about a minute, once"
-	@$(PIP) --require-hashes --requirement requirements.lock
+	@$(PIP) --no-deps --require-hashes --requirement requirements.lock
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable client --editable service
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock spark_connector/pyproject.toml $(VENV)/.runtime
 	@echo "Installing PySpark, RabbitMQ's client and the tools of developers into $(VENV): some minutes, once"
-	@$(PIP) --require-hashes --requirement requirements-dev.lock
+	@$(PIP) --no-deps --require-hashes --requirement requirements-dev.lock
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable spark_connector
 	@touch $@

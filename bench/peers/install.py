@@ -22,7 +22,7 @@ def python() -> Path:
     if not done.exists() or done.read_bytes() != lock.read_bytes():
         _run([sys.executable, "-m", "venv", "--clear", str(folder)])
         pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, "--require-hashes", "--requirement", str(lock)])
+        _run([*pip, "--no-deps", "--require-hashes", "--requirement", str(lock)])
         shutil.copy(lock, done)
     return program
 

@@ -64,7 +64,7 @@ def _install(tools: Tools) -> None:
     environment = tools.folder / "venv"
     shutil.rmtree(environment, ignore_errors=True)
     tools.run(sys.executable, "-m", "venv", environment, cwd=tools.folder)
-    locked = ("--require-hashes", "--requirement", HERE / "python/requirements.lock")
+    locked = ("--no-deps", "--require-hashes", "--requirement", HERE / "python/requirements.lock")
     tools.run(environment / "bin/python", "-m", "pip", "install", "--quiet", *locked, cwd=tools.folder)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / "node" / name, tools.folder)
