@@ -30,6 +30,7 @@ TOPOLOGY = "/v1/topologies/{topology}"
 SPOUT = TOPOLOGY + "/spouts/{spout_task}"
 ROOT = TOPOLOGY + "/roots/{root_id}"
 CONTRACT = {
+    "GET /v1/audit": "admin",
     "GET /v1/events": "ack",
     "GET /v1/topologies": "ack",
     f"GET {TOPOLOGY}": "ack",

@@ -104,6 +104,7 @@ async def test_a_root_shows_how_it_stands(call: Caller) -> None:
     age = shown.pop("age_ms")
     assert 0 <= age < 60_000
     assert shown.pop("deadline_at_ms") > 1_700_000_000_000
+    assert shown.pop("last_ack_at_ms") > 1_700_000_000_000
     assert shown == {
         "root_id": "00000000000000a1",
         "state": "pending",
@@ -111,6 +112,8 @@ async def test_a_root_shows_how_it_stands(call: Caller) -> None:
         "message_id": "42",
         "ack_val": "0000000000000003",
         "outstanding": None,
+        "last_component": None,
+        "acks": 1,
     }
     await call.post(fail(R))
     ended = await call.root(R)

@@ -23,7 +23,8 @@ AT = routes.spout("default", SPOUT)
 URL = "https://orders.example/acker"
 SECRET = "whsec_" + "A" * 32
 WEBHOOK = {"kind": "webhook", "url": URL}
-ON = {"kind": "webhook", "url": URL, "state": "on"}
+UNTRIED = {"error": None, "attempt": 0, "next_attempt_at_ms": None, "last_delivered_at_ms": None}
+ON = {"kind": "webhook", "url": URL, "state": "on", **UNTRIED}
 
 
 async def put(call: Caller, callback: Any) -> dict[str, Any]:
@@ -117,7 +118,7 @@ async def test_pubsub_is_refused_where_nobody_could_subscribe(call: Caller, part
     assert "--store-port" in refused.json()["detail"]
     async with reachable(parts, stopping) as http:
         shown = (await http.put(AT, json={"callback": {"kind": "pubsub"}})).json()
-        assert shown["callback"] == {"kind": "pubsub", "state": "on"}
+        assert shown["callback"] == {"kind": "pubsub", "state": "on", **UNTRIED, "attempt": None}
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from acker_protocol.wire.packed import CONTENT_TYPE as PACKED
 from acker_protocol.wire.packed import encode_packed
 from acker_service.app import make_app
 from acker_service.components import Components
+from acker_service.http.application import Application
 from acker_service.http.exchange import CYCLE
-from acker_service.http.fast_path import MAX_PATHS, Application, FastPath
+from acker_service.http.fast_path import MAX_PATHS, FastPath
 from acker_service.settings import Role, Settings
 from acker_service.topologies.topology import Deletion
 from fastapi import FastAPI
@@ -154,6 +155,7 @@ async def test_a_store_that_does_not_answer_is_told_as_fastapi_tells_it(
         return future
 
     monkeypatch.setattr(parts.applier.batcher, "apply", lost)
+    ready.http.headers["X-Request-Id"] = "r1"
     fast = await ready.post(ack(R, E), key=key)
     assert passed_on == []
     monkeypatch.setattr(FastPath, "enabled", False)

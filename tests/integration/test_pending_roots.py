@@ -13,6 +13,8 @@ from tests.support.redis_side import ask
 pytestmark = pytest.mark.anyio
 
 E = 0xE1
+VALUES = 10
+"""The values of a root in a reply of the library."""
 
 
 def ids(page: Document) -> list[int]:
@@ -58,7 +60,7 @@ async def test_only_pending_roots_are_listed(call: Caller) -> None:
 
 
 async def test_nothing_is_pending_in_an_empty_topology(call: Caller) -> None:
-    assert await call.roots() == {"roots": [], "cursor": None}
+    assert await call.roots() == {"roots": [], "cursor": None, "scanned": 0}
 
 
 async def test_a_long_message_id_is_shown(call: Caller) -> None:
@@ -116,9 +118,9 @@ async def test_an_overfull_hash_is_listed_piece_by_piece(parts: Components, call
     call = await small_topology(parts, call, ackers=1, buckets=1)
     await emit(call, range(1, 3_501))
     topology = await parts.registry.get("small")
-    start = (topology.settings, 0, 0, 0, 0, 1, RECORDS)
-    _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v1", *start)
-    assert sum(len(shown) // 7 for shown in pieces[3::4]) < 1_500
+    start = (topology.settings, 0, 0, 0, 1, RECORDS, 0, 0, "")
+    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v2", *start)
+    assert sum(len(shown) // VALUES for shown in pieces[3::4]) < 1_500
     assert set().union(*await pages(call, limit=100)) == set(range(1, 3_501))
 
 
@@ -126,9 +128,9 @@ async def test_a_call_looks_at_a_bounded_number_of_records(parts: Components, ca
     call = await small_topology(parts, call, ackers=1, buckets=64)
     await emit(call, range(1, 6_001))
     topology = await parts.registry.get("small")
-    start = (topology.settings, 0, 0, 0, 0, 10_000, RECORDS)
-    _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v1", *start)
-    assert RECORDS / 2 <= sum(len(shown) // 7 for shown in pieces[3::4]) <= RECORDS + 100
+    start = (topology.settings, 0, 0, 0, 10_000, RECORDS, 0, 0, "")
+    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v2", *start)
+    assert RECORDS / 2 <= sum(len(shown) // VALUES for shown in pieces[3::4]) <= RECORDS + 100
     assert await pages(call, older_than_ms=2**52) == [[]]
     assert len(ids(await call.roots(limit=10_000))) == 6_000
 
@@ -137,9 +139,9 @@ async def test_a_call_looks_no_further_when_there_are_enough(parts: Components, 
     call = await small_topology(parts, call, ackers=1, buckets=64)
     await emit(call, range(1, 65))
     topology = await parts.registry.get("small")
-    start = (topology.settings, 0, 0, 0, 0, 10, RECORDS)
-    _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v1", *start)
-    assert sum(len(shown) // 7 for shown in pieces[3::4]) == 10
+    start = (topology.settings, 0, 0, 0, 10, RECORDS, 0, 0, "")
+    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v2", *start)
+    assert sum(len(shown) // VALUES for shown in pieces[3::4]) == 10
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "!!!!", "é"])

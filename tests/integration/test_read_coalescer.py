@@ -12,7 +12,7 @@ from acker_service.background import Wakeup
 from acker_service.components import Components
 from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.mailboxes.follower import CALLS_PER_ROUND_TRIP, ReadCoalescer
-from acker_service.mailboxes.reading import MailboxReader, ReadResult
+from acker_service.mailboxes.reading import MailboxReader, ReadRequest, ReadResult
 from acker_service.redis import keys
 from acker_service.topologies.topology import Topology
 
@@ -54,7 +54,8 @@ def readers(mailboxes: Counted) -> ReadCoalescer:
 async def read(readers: ReadCoalescer, parts: Components, spout_task: str = "s1", limit: int = 10) -> ReadResult:
     topology = await parts.registry.get("default")
     spout = await parts.spouts.get(topology, spout_task)
-    return await readers.read(topology, spout, decode_cursor(None, completion_list(topology, spout)), limit)
+    cursor = decode_cursor(None, completion_list(topology, spout))
+    return await readers.read(topology, ReadRequest(spout=spout, cursor=cursor, limit=limit))
 
 
 async def emit(call: Caller, count: int) -> None:

@@ -10,7 +10,17 @@ from tests.support.redis_side import everywhere, flush
 pytestmark = pytest.mark.anyio
 
 SPOUTS = "/v1/topologies/default/spouts"
-PLAIN = {"spout_task": "orders", "callback": None, "ephemeral": False, "pending": 0, "unread": 0, "dead_letters": 0}
+PLAIN = {
+    "spout_task": "orders",
+    "callback": None,
+    "ephemeral": False,
+    "pending": 0,
+    "unread": 0,
+    "dead_letters": 0,
+    "oldest_unread_at_ms": None,
+    "last_read_at_ms": None,
+    "last_emit_at_ms": None,
+}
 
 
 async def test_a_spout_task_is_made_with_201_and_left_as_it_is_with_200(api: httpx.AsyncClient) -> None:
@@ -31,17 +41,27 @@ async def test_a_spout_task_may_be_made_without_a_body(api: httpx.AsyncClient) -
 async def test_an_init_registers_its_spout_task(call: Caller) -> None:
     assert (await call.spout())["code"] == "unknown_spout"
     await call.post(init(1, 9))
-    assert await call.spout() == PLAIN | {"pending": 1}
+    shown = await call.spout()
+    assert shown["last_emit_at_ms"] > 1_700_000_000_000
+    assert shown == PLAIN | {"pending": 1, "last_emit_at_ms": shown["last_emit_at_ms"]}
     assert (await call.http.put(f"{SPOUTS}/orders")).status_code == 200
 
 
 async def test_a_spout_task_is_shown_with_what_is_pending_and_unread(call: Caller) -> None:
     await call.words(*[init(root, 9) for root in range(1, 11)], *[ack(root, 9) for root in range(1, 8)])
-    assert await call.spout() == PLAIN | {"pending": 3, "unread": 7}
+    shown = await call.spout()
+    assert min(shown["last_emit_at_ms"], shown["oldest_unread_at_ms"]) > 1_700_000_000_000
+    times = {name: shown[name] for name in ("oldest_unread_at_ms", "last_emit_at_ms")}
+    assert shown == PLAIN | {"pending": 3, "unread": 7} | times
     read = await call.completions(limit=5)
-    assert await call.spout() == PLAIN | {"pending": 3, "unread": 7}, "reading is not releasing"
+    shown = await call.spout()
+    assert shown["last_read_at_ms"] >= times["oldest_unread_at_ms"]
+    times["last_read_at_ms"] = shown["last_read_at_ms"]
+    assert shown == PLAIN | {"pending": 3, "unread": 7} | times, "reading is not releasing"
     await call.release(read["cursor"])
-    assert await call.spout() == PLAIN | {"pending": 3, "unread": 2}
+    shown = await call.spout()
+    assert shown | times == PLAIN | {"pending": 3, "unread": 2} | times
+    assert shown["oldest_unread_at_ms"] >= times["oldest_unread_at_ms"]
 
 
 async def test_all_spout_tasks_are_listed_by_name(call: Caller) -> None:

@@ -8,7 +8,7 @@ from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
-from acker_service.redis import config_functions, keys, mailbox_functions
+from acker_service.redis import config_functions, keys, spout_functions
 from acker_service.settings import Settings
 from acker_service.topologies.topology import Deletion
 
@@ -219,7 +219,7 @@ async def test_an_ephemeral_spout_task_stays_while_roots_of_it_are_pending(
     await state(api, "init", INIT)
 
     async def time_has_passed() -> bool:
-        _, used = await idle.shards.call_all(await idle.registry.refresh("orders"), mailbox_functions.read_used())
+        _, used = await idle.shards.call_all(await idle.registry.refresh("orders"), spout_functions.read_used())
         return any(ms < shard.now_ms for shard in used for ms in shard.used_ms.values())
 
     await eventually(time_has_passed)

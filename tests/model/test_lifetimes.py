@@ -84,7 +84,7 @@ def test_a_visit_of_the_tick_renews_what_is_kept_of_pending_roots(store: DrivenS
 
 
 def test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second(store: DrivenStore) -> None:
-    used: list[int] = []
+    used: list[tuple[int, ...]] = []
     for step in (
         lambda: store.apply([emit(1)], None),
         store.mailbox,
@@ -92,13 +92,14 @@ def test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second(stor
         lambda: store.apply([emit(2)], None),
     ):
         step()
-        used.append(store.now_ms - int(store.command("HGET", store.base + "used", 0)))
+        found = (store.command("HGET", store.base + name, 0) for name in ("used", "read"))
+        used.append(tuple(store.now_ms - int(time) for time in found if time))
         store.advance(500)
-    assert used == [0, 500, 0, 0]
+    assert used == [(0,), (500, 0), (1_000, 500), (0, 1_000)]
 
 
 def test_reading_uses_a_spout_task_under_which_nothing_was_emitted(store: DrivenStore) -> None:
     store.apply([emit(1)], None)
     store.command("DEL", store.base + "used")
     store.mailbox()
-    assert int(store.command("HGET", store.base + "used", 0)) == store.now_ms
+    assert int(store.command("HGET", store.base + "read", 0)) == store.now_ms

@@ -13,6 +13,7 @@ from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.redis import library
 from acker_service.redis.calls import Argument
+from acker_service.redis.functions import RootFilter
 from acker_service.roots.pending import decode_positions
 from acker_service.roots.reading import RootView
 from acker_service.topologies.config import TopologyConfig
@@ -181,7 +182,9 @@ class DrivenStore:
     async def _list(self, older_than_ms: int) -> list[int]:
         topology = await self._current()
         places = decode_positions(None, topology)
-        page = await self._store.pending_roots.page(topology, places, older_than_ms=older_than_ms, limit=10_000)
+        page = await self._store.pending_roots.page(
+            topology, places, RootFilter(older_than_ms=older_than_ms), limit=10_000
+        )
         return [root.root_id for root in page.roots]
 
     async def _ask(self, function: str, args: Sequence[Argument]) -> list[Any]:

@@ -26,7 +26,10 @@ ANSWERS = ("json", "text")
 ANY = "…"
 """Stands in a shown answer for any text."""
 
-VARYING = frozenset({"at_ms", "deadline_at_ms", "age_ms", "complete_latency_ms", "took_ms"})
+VARYING = frozenset(
+    {"at_ms", "deadline_at_ms", "age_ms", "complete_latency_ms", "took_ms", "last_ack_at_ms", "scanned"}
+    | {"oldest_unread_at_ms", "last_read_at_ms", "last_emit_at_ms"}
+)
 """Fields of an answer whose number is another each time."""
 
 

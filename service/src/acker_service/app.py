@@ -8,12 +8,13 @@ from fastapi import APIRouter
 from acker_service import VERSION
 from acker_service.components import Components
 from acker_service.delivery.webhook_tester import WebhookTester
-from acker_service.http import auth, errors, fast_path, http_metrics, load_shedding, openapi, ui
-from acker_service.http.fast_path import Application
+from acker_service.http import application, auth, errors, http_metrics, load_shedding, openapi, ui
+from acker_service.http.application import Application
 from acker_service.http.keys import configured_keys
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
 from acker_service.http.routes import (
+    audit,
     callbacks,
     completions,
     events,
@@ -25,6 +26,7 @@ from acker_service.http.routes import (
     topologies,
 )
 from acker_service.settings import Role, Settings
+from acker_service.topologies.spout_status import SpoutStatusReader
 from acker_service.worker import egress_policy, webhook_client
 
 
@@ -60,7 +62,7 @@ def make_app(
             max_body_bytes=settings.max_body_bytes,
             max_batch=settings.max_batch,
         )
-        fast_path.install(app, routes, registry=parts.registry, load=load)
+        application.install(app, routes, registry=parts.registry, load=load)
     parts.metrics.set_version(VERSION)
     return app
 
@@ -99,6 +101,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             registry=parts.registry,
             stats=parts.stats,
             deleter=parts.topology_deleter,
+            trail=parts.audit,
             max_body_bytes=max_document_bytes,
             buckets=settings.buckets,
         ),
@@ -106,18 +109,22 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             registry=parts.registry,
             spouts=parts.spouts,
             stats=parts.stats,
+            status_reader=SpoutStatusReader(parts.shards),
             callbacks=parts.callbacks,
             deleter=parts.spout_deleter,
+            trail=parts.audit,
             max_body_bytes=max_document_bytes,
             pubsub_allowed=settings.publishes,
             host_denial=egress_policy(settings).literal_denial,
         ),
-        callbacks.make_router(callbacks=parts.callbacks, test_webhook=tester.test),
+        callbacks.make_router(callbacks=parts.callbacks, trail=parts.audit, test_webhook=tester.test),
         roots.make_router(
             registry=parts.registry,
             roots=parts.roots,
             pending_roots=parts.pending_roots,
+            spouts=parts.spouts,
             notifier=parts.root_notifier,
+            trail=parts.audit,
             stopping=stopping,
             max_body_bytes=max_document_bytes,
         ),
@@ -128,12 +135,14 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             mailboxes=parts.mailboxes,
             followers=parts.followers,
             metrics=parts.metrics.http,
+            trail=parts.audit,
             stopping=stopping,
             max_body_bytes=max_document_bytes,
         ),
         completions.make_dead_letter_router(
-            registry=parts.registry, spouts=parts.spouts, dead_letters=parts.dead_letters
+            registry=parts.registry, spouts=parts.spouts, dead_letters=parts.dead_letters, trail=parts.audit
         ),
+        audit.make_router(parts.audit),
         events.make_router(monitor=parts.monitor, metrics=parts.metrics.http, stopping=stopping),
     ]
 

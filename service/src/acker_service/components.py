@@ -17,6 +17,7 @@ from acker_service.mailboxes.reading import MailboxReader
 from acker_service.metrics.instruments import EARLY, MAILBOX, SPOUTS
 from acker_service.metrics.registry import Metrics
 from acker_service.monitoring.ages import AgeReader
+from acker_service.monitoring.audit import AuditTrail
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.snapshot import StoreMonitor
@@ -108,6 +109,7 @@ class Components:
         self.leases = LeaseStore(self.redis, self.shards)
         for name, limit in ((MAILBOX, mailbox_max), (SPOUTS, max_spouts), (EARLY, max_early)):
             self.metrics.http.limits[name].set(limit)
+        self.audit = AuditTrail(self.redis, self.metrics.audit)
         self._wake_task: asyncio.Task[None] | None = None
 
     async def open(self, *, is_checked: bool = False) -> None:

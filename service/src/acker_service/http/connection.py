@@ -11,6 +11,7 @@ from acker_service.http.client_transport import ClientTransport, PipelineFlowCon
 from acker_service.http.errors import encode_refusal, respond
 from acker_service.http.exchange import CYCLE
 from acker_service.http.load_shedding import FLOW, UNLIMITED_PATHS, LoadLimits
+from acker_service.http.request_id import HEADER, REQUEST_ID_KEY, identify
 from acker_service.metrics.instruments import CONNECTIONS, HttpMetrics
 
 MAX_HEADERS = 100
@@ -168,6 +169,8 @@ class Connection(HttpToolsProtocol):
         self._running = cycle
         cycle.scope[FLOW] = self.flow  # type: ignore[literal-required]
         cycle.scope[CYCLE] = cycle  # type: ignore[literal-required]
+        request_id = cycle.scope[REQUEST_ID_KEY] = identify(cycle.scope["headers"])  # type: ignore[literal-required]
+        cycle.default_headers = [*cycle.default_headers, (HEADER, request_id)]
         super()._start_asgi_task(cycle, app)
 
     def _parse_pending(self) -> None:

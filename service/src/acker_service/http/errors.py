@@ -16,6 +16,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from acker_service.http.request_id import HEADER, make_id
+
 RETRY_AFTER_MS = {
     "max_spout_pending": 200,
     "mailbox_full": 1_000,
@@ -48,8 +50,8 @@ def encode_refusal(error: ServiceError) -> bytes:
     """Encode the answer to a request that has no route: 431, or 400."""
     status = 431 if isinstance(error, TooLarge) else 400
     body = json.dumps(error.document() | {"status": status}).encode()
-    head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-    return STATUS_LINE[status] + head.encode() + body
+    head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
+    return b"".join([STATUS_LINE[status], head.encode(), HEADER, b": ", make_id(), b"\r\n\r\n", body])
 
 
 class ProblemResponse(JSONResponse):

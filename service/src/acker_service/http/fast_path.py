@@ -14,7 +14,6 @@ from typing import ClassVar
 from acker_protocol.errors import ServiceError
 from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_protocol.wire.fields import idempotency_key
-from fastapi import FastAPI
 from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,7 +22,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from acker_service.http import errors
 from acker_service.http.auth import key_of
-from acker_service.http.exchange import CYCLE, whole_body, write_answer
+from acker_service.http.exchange import whole_body, write_answer
 from acker_service.http.http_metrics import count_answer
 from acker_service.http.keys import Key, authorize
 from acker_service.http.keys import Scope as KeyScope
@@ -275,23 +274,3 @@ class _Received:
     async def replay(self) -> Message:
         """Receive the next of the messages that were received, then those that follow."""
         return self._messages.pop(0) if self._messages else await self._receive()
-
-
-class Application(FastAPI):
-    """FastAPI with a fast path in front of all its layers."""
-
-    fast_path: FastPath | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request by the fast path if that takes it, else by its route."""
-        remaining: Receive | None = receive
-        cycle = scope.pop(CYCLE, None)  # it refers to the scope: both would wait for the garbage collector
-        if scope["type"] == "http" and scope["method"] == "POST" and self.fast_path is not None:
-            remaining = await self.fast_path.serve(scope, receive, send, cycle)
-        if remaining is not None:
-            await super().__call__(scope, remaining, send)
-
-
-def install(app: Application, routes: Mapping[str, FastRoute], *, registry: TopologyRegistry, load: Load) -> None:
-    """Let a fast path answer some routes of an app."""
-    app.fast_path = FastPath(routes, registry=registry, load=load, state=app.state)

@@ -10,16 +10,17 @@ from fastapi import Path, Query, Request
 JSON = CONTENT_TYPE
 MAX_DOCUMENT_BYTES = 65_536
 """The largest body that is no operation: configurations, callbacks and cursors are far smaller."""
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
-TopologyName = Annotated[str, Path(pattern=_NAME)]
-SpoutTask = Annotated[str, Path(pattern=_NAME)]
+TopologyName = Annotated[str, Path(pattern=NAME)]
+SpoutTask = Annotated[str, Path(pattern=NAME)]
 RootId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 Limit = Annotated[int, Query(ge=LIMIT.start, le=LIMIT.stop - 1)]
 WaitMs = Annotated[int, Query(ge=WAIT_MS.start, le=WAIT_MS.stop - 1)]
 After = Annotated[str | None, Query()]
-Name = Annotated[str | None, Query(pattern=_NAME)]
+Name = Annotated[str | None, Query(pattern=NAME)]
 Until = Annotated[str | None, Query()]
+Peek = Annotated[bool, Query()]
 Force = Annotated[bool, Query()]
 Discard = Annotated[bool, Query()]
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from itertools import chain
 
 from acker_protocol.errors import ServiceError
@@ -51,19 +52,24 @@ class EventStreams:
         self._followers, self._metrics, self._stopping = followers, metrics, stopping
         self._heartbeat_s = heartbeat_s
 
-    async def respond(self, topology: Topology, spout_task: str, after: str | None, limit: int) -> StreamingResponse:
+    async def respond(
+        self, topology: Topology, spout_task: str, after: str | None, limit: int, *, peek: bool = False
+    ) -> StreamingResponse:
         """Stream completions, reading ``limit`` at a time, at most 100. Raises the errors of the first read."""
-        chunks = self._stream(topology, spout_task, after, min(limit, CHUNK))
+        following = self._followers.following(topology, spout_task, after, peek=peek)
+        chunks = self._stream(topology.name, following, min(limit, CHUNK))
         first = await anext(chunks)
         return StreamingResponse(_prepend(first, chunks), media_type=MEDIA_TYPE, headers=HEADERS)
 
-    async def _stream(self, topology: Topology, spout_task: str, after: str | None, limit: int) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, topology: str, following: AbstractAsyncContextManager[MailboxFollower], limit: int
+    ) -> AsyncIterator[bytes]:
         """Give present and future completions as events, in chunks.
 
         An error after the start ends the stream as a stop does: the client reconnects, with its last id.
         """
         open_streams = self._metrics.event_streams
-        async with self._followers.following(topology, spout_task, after) as follower:
+        async with following as follower:
             reading = await follower.read(limit)
             with open_streams.track_inprogress():
                 yield _COMMENT
@@ -71,7 +77,7 @@ class EventStreams:
                     async for chunk in self._follow(follower, reading, limit):
                         yield chunk
                 except ServiceError as error:
-                    _log.debug("a stream of %s ends: %s", topology.name, error.detail)
+                    _log.debug("a stream of %s ends: %s", topology, error.detail)
                 yield RETRY
 
     async def _follow(self, follower: MailboxFollower, reading: ReadResult, limit: int) -> AsyncIterator[bytes]:

@@ -40,18 +40,16 @@ class ReadCoalescer:
 
     def __init__(self, mailboxes: MailboxReader) -> None:
         self._mailboxes = mailboxes
-        self._pending: dict[tuple[Stamp, int, str, int, str], _PendingRead] = {}
+        self._pending: dict[tuple[Stamp, int, str, int, str, bool], _PendingRead] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def read(
-        self, topology: Topology, spout: Spout, cursor: Cursor, limit: int, until: Cursor | None = None
-    ) -> ReadResult:
-        """Read the completions after a cursor, as `MailboxReader.read` does; with ``until``, up to that cursor."""
+    async def read(self, topology: Topology, request: ReadRequest) -> ReadResult:
+        """Read completions, as `MailboxReader.read_each` does."""
         loop = asyncio.get_running_loop()
         if not self._pending:
             loop.call_soon(self._send)
-        key = (topology.stamp, spout.index, cursor.encode(), limit, until.encode() if until else "")
-        request = ReadRequest(spout=spout, cursor=cursor, limit=limit, until=until)
+        until = request.until.encode() if request.until else ""
+        key = (topology.stamp, request.spout.index, request.cursor.encode(), request.limit, until, request.peek)
         pending = self._pending.setdefault(key, _PendingRead(topology, request))
         result: asyncio.Future[ReadResult] = loop.create_future()
         pending.results.append(result)
@@ -99,9 +97,15 @@ class MailboxFollower:
     """Reads one mailbox from a cursor on. ``waiter`` wakes at new completions."""
 
     def __init__(
-        self, followers: "MailboxFollowers", mailbox: tuple[Topology, Spout], cursor: Cursor, waiter: Wakeup
+        self,
+        followers: "MailboxFollowers",
+        mailbox: tuple[Topology, Spout],
+        cursor: Cursor,
+        waiter: Wakeup,
+        *,
+        peek: bool,
     ) -> None:
-        self._followers, self._mailbox, self._cursor = followers, mailbox, cursor
+        self._followers, self._mailbox, self._cursor, self._peek = followers, mailbox, cursor, peek
         self.waiter = waiter
 
     async def read(self, limit: int, until: str | None = None) -> ReadResult:
@@ -115,9 +119,11 @@ class MailboxFollower:
         if (present[0].incarnation, present[1].index) != (topology.incarnation, spout.index):
             raise UnknownSpout(f"spout task {spout.name} was removed and made again meanwhile")
         last = None if until is None else decode_cursor(until, completion_list(*present))
-        result = await self._followers.coalescer.read(*present, self._cursor, limit, last)
+        request = ReadRequest(spout=present[1], cursor=self._cursor, limit=limit, until=last, peek=self._peek)
+        result = await self._followers.coalescer.read(present[0], request)
         self._cursor = result.cursor
-        self._followers.metrics.completions_read[topology.name].inc(result.count)
+        if not self._peek:
+            self._followers.metrics.completions_read[topology.name].inc(result.count)
         return result
 
 
@@ -136,12 +142,14 @@ class MailboxFollowers:
         self.coalescer, self.metrics = coalescer, metrics
 
     @contextlib.asynccontextmanager
-    async def following(self, topology: Topology, spout_task: str, after: str | None) -> AsyncIterator[MailboxFollower]:
-        """Follow a mailbox from a cursor on. Raises `UnknownSpout`, `InvalidRequest`."""
+    async def following(
+        self, topology: Topology, spout_task: str, after: str | None, *, peek: bool = False
+    ) -> AsyncIterator[MailboxFollower]:
+        """Follow a mailbox from a cursor on; with ``peek``, unnoted. Raises `UnknownSpout`, `InvalidRequest`."""
         spout = await self._spouts.get(topology, spout_task)
         cursor = decode_cursor(after, completion_list(topology, spout))
         with self._notifier.waiting(topology, spout) as waiter:
-            yield MailboxFollower(self, (topology, spout), cursor, waiter)
+            yield MailboxFollower(self, (topology, spout), cursor, waiter, peek=peek)
 
     async def find(self, topology: str, spout_task: str) -> tuple[Topology, Spout]:
         """Find a mailbox by the names of its topology and spout task."""

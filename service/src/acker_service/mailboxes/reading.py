@@ -33,6 +33,8 @@ class ReadRequest:
     cursor: Cursor
     limit: int
     until: Cursor | None = None
+    peek: bool = False
+    """Whether the read is not noted as one, so that the spout task counts as unread all the same."""
 
     def shards(self, count: int) -> Iterable[int]:
         """The shards that may have completions of the read, of so many."""
@@ -104,6 +106,7 @@ class _Reading:
             offset=share.offset,
             max_completions=share.max_completions,
             max_bytes=share.max_bytes,
+            peek=self._request.peek,
         )
 
 

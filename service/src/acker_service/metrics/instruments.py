@@ -182,6 +182,15 @@ class OperationMetrics:
         self.sweeps = define.counter("acker_hint_sweeps", "Polls of all mailboxes that a reader waits for.")
 
 
+class AuditMetrics:
+    """Counts what operators force or discard."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.acts = _Definitions(registry).counters(
+            "acker_audit", "Requests that forced or discarded something, by what they did.", "act"
+        )
+
+
 class RedisMetrics:
     """Counts calls to Redis: library functions by their names, plain commands by theirs."""
 

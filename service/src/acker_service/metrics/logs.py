@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Hashable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,43 @@ SETTLE_S = 1.0
 
 _ONCE = {"once": True}
 """Marks the records of a `ProblemLog`, which repeats none: no filter drops them."""
-_TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_TEXT_OF_PROCESS = "%(asctime)s %(levelname)-7s [{process}] %(name)s: %(message)s"
+_NO_REQUEST = {"request": ""}
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s%(request)s"
+_TEXT_OF_PROCESS = "%(asctime)s %(levelname)-7s [{process}] %(name)s: %(message)s%(request)s"
+
+
+class LoggedRequest:
+    """The request whose lines are logged; ``id`` is None once it is answered.
+
+    A task that a request starts keeps its context, and may run on for others.
+    """
+
+    __slots__ = ("id",)
+
+    def __init__(self, id_: bytes) -> None:
+        self.id: bytes | None = id_
+
+
+_current: ContextVar[LoggedRequest | None] = ContextVar("acker_request", default=None)
+
+
+def log_request(id_: bytes) -> LoggedRequest:
+    """Let the lines that this context logs name a request, until its ``id`` is set to None."""
+    request = LoggedRequest(id_)
+    _current.set(request)
+    return request
+
+
+class RequestFilter(logging.Filter):
+    """Adds to each record the id of the request that logs it, if there is one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Set ``request_id`` of the record, and ``request``, the end of its line of text; pass every record."""
+        request = _current.get()
+        if request is not None and request.id is not None:
+            named = request.id.decode("ascii")
+            record.__dict__ |= {"request_id": named, "request": f" request_id={named}"}
+        return True
 
 
 class JsonFormatter(logging.Formatter):
@@ -25,7 +61,7 @@ class JsonFormatter(logging.Formatter):
         self._process = {} if process is None else {"process": process}
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write the record's time, level, logger and message, and the traceback if there is one."""
+        """Write the record's time, level, logger and message, and the request's id and the traceback if it has them."""
         line: dict[str, Any] = {
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
@@ -33,6 +69,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if (request_id := getattr(record, "request_id", None)) is not None:
+            line["request_id"] = request_id
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
@@ -158,8 +196,9 @@ def start_logging(*, level: str, style: str, process: str | None = None) -> None
     """Log to standard error, as text or as lines of JSON; ``process`` names this process in every line."""
     handler = logging.StreamHandler()
     text = _TEXT if process is None else _TEXT_OF_PROCESS.format(process=process)
-    handler.setFormatter(JsonFormatter(process) if style == "json" else logging.Formatter(text))
+    handler.setFormatter(JsonFormatter(process) if style == "json" else logging.Formatter(text, defaults=_NO_REQUEST))
     handler.addFilter(RateLimitFilter())
+    handler.addFilter(RequestFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     server = logging.getLogger("uvicorn.error")
     server.filters = [_ServerLog()]

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from acker_service.metrics.instruments import (
     STORE_BYTES,
+    AuditMetrics,
     DeliveryMetrics,
     HttpMetrics,
     OperationMetrics,
@@ -33,6 +34,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self.http = HttpMetrics(self._registry)
         self.operations = OperationMetrics(self._registry)
+        self.audit = AuditMetrics(self._registry)
         self.redis = RedisMetrics(self._registry)
         self.periodic = PeriodicMetrics(self._registry)
         self.delivery = DeliveryMetrics(self._registry)

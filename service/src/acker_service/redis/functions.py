@@ -1,4 +1,4 @@
-"""The functions of the library that read roots and counts, and expire roots of one shard.
+"""The functions of the library that read roots and counts of one shard.
 
 Each function describes a call of one Lua function (see lua/) and names what its reply holds.
 ``settings`` are the packed rules of a topology (`pack_settings`), ``bucket`` is the number of a root's bucket.
@@ -19,7 +19,7 @@ from acker_service.redis.stamp import Stamp
 
 _BUCKET_AND_ROOT = struct.Struct(">IQ")
 _SETTINGS = struct.Struct(">IIIIIBH")
-_ROOT_FIELDS = 7
+_ROOT_FIELDS = 10
 _OUTCOMES = {b"A": Outcome.ACKED, b"F": Outcome.FAILED, b"T": Outcome.TIMED_OUT}
 _OVER = ord("1")
 
@@ -37,7 +37,8 @@ class RootState(Enum):
 class RootRecord:
     """An early or pending root as Redis keeps it; times in Unix milliseconds.
 
-    ``outstanding`` is None while it is unknown; ``spout_index`` counts for a pending root only.
+    ``outstanding`` is None while it is unknown; ``spout_index`` counts for a pending root only. ``last_ack_ms``,
+    ``last_component`` and ``acks`` are its details; ``acks`` is None for a root without details.
     """
 
     root_id: int
@@ -47,6 +48,19 @@ class RootRecord:
     due_ms: int
     spout_index: int
     message_id: str | None
+    last_ack_ms: int | None = None
+    last_component: str | None = None
+    acks: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootFilter:
+    """The pending roots that a list asks for: of at least an age, without an ack for so long; None is any."""
+
+    older_than_ms: int = 0
+    no_ack_for_ms: int = 0
+    spout_index: int | None = None
+    message_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,29 +84,15 @@ class BucketPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRoots:
-    """Pending roots by the position of their bucket at ``now_ms``, and the next position (None: the list ends)."""
+    """Pending roots by the position of their bucket at ``now_ms``, and the next position (None: the list ends).
+
+    ``scanned`` is the number of records and outcomes that were read.
+    """
 
     now_ms: int
+    scanned: int
     next: BucketPosition | None
     parts: list[tuple[BucketPosition, list[RootRecord]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticked:
-    """How many roots a tick ended, whether more are due, and the due buckets that are too large for one call."""
-
-    ended: int
-    more: bool
-    overfull_buckets: list[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketScan:
-    """How many roots a scan ended, the cursor of the next scan (0: the end), and the earliest deadline found so far."""
-
-    ended: int
-    cursor: int
-    earliest_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class StoredCounts:
 
 def read_root(*, settings: bytes, bucket: int, root_id: int) -> ShardCall[RootReply]:
     """Read one root."""
-    return ShardCall(function="acker_read_root_v1", args=(settings, bucket, _id_bytes(root_id)), decode=_root)
+    return ShardCall(function="acker_read_root_v2", args=(settings, bucket, _id_bytes(root_id)), decode=_root)
 
 
 def force_fail(*, settings: bytes, bucket: int, root_id: int, reason: str) -> ShardCall[str | None]:
@@ -135,30 +135,18 @@ def ended(roots: Iterable[tuple[int, int]]) -> ShardCall[list[bool]]:
 
 
 def list_roots(
-    *, settings: bytes, start: BucketPosition, older_than_ms: int, max_roots: int, max_records: int
+    *, settings: bytes, start: BucketPosition, wanted: RootFilter, max_roots: int, max_records: int
 ) -> ShardCall[ListedRoots]:
-    """List pending roots of at least an age, bucket by bucket, the nearest deadline first.
+    """List pending roots, bucket by bucket, the nearest deadline first.
 
     The reply holds whole parts of buckets, so ``max_roots`` and ``max_records`` (records read) are exceeded a little.
     """
-    args = (settings, start.score, start.bucket, start.hscan_cursor, older_than_ms, max_roots, max_records)
-    return ShardCall(function="acker_list_roots_v1", args=args, decode=_listed, confirm=False)
-
-
-def tick(*, settings: bytes, max_records: int) -> ShardCall[Ticked]:
-    """Time out overdue roots and drop early ones without an init, reading about ``max_records`` records."""
-    return ShardCall(function="acker_tick_v1", args=(settings, max_records), decode=_ticked)
-
-
-def scan_bucket(*, settings: bytes, bucket: int, cursor: int, earliest_ms: int | None) -> ShardCall[BucketScan]:
-    """Expire one part of an overfull bucket; begin with cursor 0 and pass on what the scan before returned."""
-    args = (settings, bucket, cursor, "" if earliest_ms is None else earliest_ms)
-    return ShardCall(function="acker_walk_v1", args=args, decode=_bucket_scan)
-
-
-def fail_all(*, settings: bytes, max_roots: int) -> ShardCall[bool]:
-    """Fail about ``max_roots`` roots of a topology that is deleted and drop early ones; says whether more are left."""
-    return ShardCall(function="acker_fail_all_v1", args=(settings, max_roots), decode=lambda reply: bool(_only(reply)))
+    place = (start.score, start.bucket, start.hscan_cursor)
+    spout_index = "" if wanted.spout_index is None else wanted.spout_index
+    filters = (wanted.older_than_ms, wanted.no_ack_for_ms, spout_index)
+    message_id = () if wanted.message_id is None else (wanted.message_id,)
+    args = (settings, *place, max_roots, max_records, *filters, *message_id)
+    return ShardCall(function="acker_list_roots_v2", args=args, decode=_listed, confirm=False)
 
 
 def read_counts() -> ShardCall[ShardCounts]:
@@ -189,15 +177,18 @@ def read_pending(spout_indexes: Sequence[int]) -> ShardCall[list[int]]:
     return ShardCall(function="acker_pending_v1", args=tuple(spout_indexes), decode=list, confirm=False)
 
 
-def pack_settings(rules: TopologyRules, window_ms: int, max_failures: int) -> bytes:
-    """Pack the rules of a topology for a call, the idempotency window in milliseconds, and the failures of a shard."""
+def pack_settings(rules: TopologyRules, window_ms: int, max_failures: int, *, root_details: bool) -> bytes:
+    """Pack the rules of a topology for a call, the idempotency window in milliseconds, and the failures of a shard.
+
+    ``root_details`` says whether roots that begin get details.
+    """
     return _SETTINGS.pack(
         rules.message_timeout_ms,
         rules.progress_timeout_ms,
         rules.dedupe_window_ms,
         rules.retention_ms,
         window_ms,
-        rules.tracked,
+        rules.tracked | root_details << 1,
         max_failures,
     )
 
@@ -221,7 +212,7 @@ def _root(reply: list[Any]) -> RootReply:
 
 
 def _record(values: Sequence[Any]) -> RootRecord:
-    root_id, ack_val, outstanding, started, due, spout, message_id = values
+    root_id, ack_val, outstanding, started, due, spout, message_id, last_ack, component, acks = values
     return RootRecord(
         root_id=int.from_bytes(root_id, "big"),
         ack_val=int.from_bytes(ack_val, "big"),
@@ -230,6 +221,9 @@ def _record(values: Sequence[Any]) -> RootRecord:
         due_ms=due,
         spout_index=spout,
         message_id=None if message_id is None else message_id.decode(),
+        last_ack_ms=None if last_ack == b"" else last_ack,
+        last_component=component.decode() or None,
+        acks=None if acks == b"" else acks,
     )
 
 
@@ -243,26 +237,17 @@ def _flags(reply: list[bytes]) -> list[bool]:
 
 
 def _listed(reply: list[Any]) -> ListedRoots:
-    now_ms, score, bucket, hscan_cursor, *rest = reply
+    now_ms, scanned, score, bucket, hscan_cursor, *rest = reply
     parts = [
         (_position(*rest[i : i + 3]), [_record(values) for values in _chunks(rest[i + 3], _ROOT_FIELDS)])
         for i in range(0, len(rest), 4)
     ]
-    return ListedRoots(now_ms=now_ms, next=_position(score, bucket, hscan_cursor) if score else None, parts=parts)
+    following = _position(score, bucket, hscan_cursor) if score else None
+    return ListedRoots(now_ms=now_ms, scanned=scanned, next=following, parts=parts)
 
 
 def _position(score: bytes, bucket: bytes, hscan_cursor: bytes) -> BucketPosition:
     return BucketPosition(score=int(score), bucket=int(bucket), hscan_cursor=int(hscan_cursor))
-
-
-def _ticked(reply: list[Any]) -> Ticked:
-    count, more, *overfull = reply
-    return Ticked(ended=count, more=bool(more), overfull_buckets=[int(bucket) for bucket in overfull])
-
-
-def _bucket_scan(reply: list[Any]) -> BucketScan:
-    count, cursor, earliest = reply
-    return BucketScan(ended=int(count), cursor=int(cursor), earliest_ms=int(earliest) if earliest else None)
 
 
 def _counts(reply: list[Any]) -> ShardCounts:

@@ -7,6 +7,12 @@ TOPOLOGIES = "acker:{topologies}"
 TICKED = f"{TOPOLOGIES}::ticked"
 """Exists while a worker expires roots; no topology has such a name."""
 
+ACTS = f"{TOPOLOGIES}::acts"
+"""What operators forced or discarded."""
+
+PROCESSES = f"{TOPOLOGIES}::processes"
+"""The processes that run."""
+
 LAYOUT = f"{TOPOLOGIES}::layout"
 """The number of the layout of all keys and records; written with each topology."""
 
@@ -17,7 +23,19 @@ def shard(topology: str, number: int) -> str:
 
 
 _FOR_ROOTS = ("due", "counts", "pending", "used", "early")
-WITHOUT_NUMBER = (*_FOR_ROOTS, "unread", "heads", "tips", "begun", "sent", "leases", "dead")
+WITHOUT_NUMBER = (
+    *_FOR_ROOTS,
+    "unread",
+    "heads",
+    "tips",
+    "begun",
+    "sent",
+    "leases",
+    "dead",
+    "read",
+    "delivered",
+    "errors",
+)
 """The last parts of keys that a shard has once something was written there; ``counts`` never expires."""
 
 

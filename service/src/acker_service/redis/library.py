@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FILES = (
     "acker",
     "buckets",
+    "details",
     "record",
     "failures",
     "completions",
@@ -26,11 +27,13 @@ FILES = (
     "mailbox",
     "delivery",
     "dead",
+    "spouts",
     "roots",
     "failure_list",
     "oldest",
     "topologies",
     "removal",
+    "monitoring",
 )
 
 

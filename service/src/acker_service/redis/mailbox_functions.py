@@ -11,7 +11,6 @@ from typing import Any, Generic, TypeVar
 
 from acker_service.redis.calls import Argument, ShardCall, nothing
 from acker_service.redis.completion_codec import PackedCompletions
-from acker_service.redis.functions import by_index
 
 E = TypeVar("E")
 
@@ -95,23 +94,15 @@ class Claimed:
 ClaimReply = CallbackOutdated | LeaseHeld | Claimed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastUsed:
-    """When spout tasks were last emitted under or read, by spout index, and the time now."""
-
-    now_ms: int
-    used_ms: dict[int, int]
-
-
 def read(
-    *, spout_index: int, entry: str, offset: int, max_completions: int, max_bytes: int
+    *, spout_index: int, entry: str, offset: int, max_completions: int, max_bytes: int, peek: bool = False
 ) -> ShardCall[Entries[ReadEntry]]:
-    """Read completions after a position ("" is the beginning), oldest first.
+    """Read completions after a position ("" is the beginning), oldest first; with ``peek`` it is not noted as a read.
 
     Reading ends with the completion that reaches ``max_completions`` or ``max_bytes``.
     """
     args = (spout_index, entry, offset, max_completions, max_bytes)
-    return ShardCall(function="acker_read_v2", args=args, decode=_entries)
+    return ShardCall(function="acker_peek_v1" if peek else "acker_read_v2", args=args, decode=_entries)
 
 
 def release(*, spout_index: int, entry: str, offset: int, max_entries: int) -> ShardCall[StepResult]:
@@ -201,11 +192,6 @@ def remove_spout(*, spout_index: int) -> ShardCall[int]:
     return ShardCall(function="acker_remove_spout_v1", args=(spout_index,), decode=_count)
 
 
-def read_used() -> ShardCall[LastUsed]:
-    """Read when each spout task was last used."""
-    return ShardCall(function="acker_read_used_v1", decode=_used, confirm=False)
-
-
 def _entries(reply: list[Any]) -> Entries[ReadEntry]:
     more, *rest = reply
     entries = [
@@ -263,11 +249,6 @@ def _step(reply: list[Any]) -> StepResult:
 def _count(reply: list[Any]) -> int:
     [count] = reply
     return int(count)
-
-
-def _used(reply: list[Any]) -> LastUsed:
-    now_ms, used = reply
-    return LastUsed(now_ms=now_ms, used_ms=by_index(used))
 
 
 def _entry_id(entry: bytes) -> EntryId:

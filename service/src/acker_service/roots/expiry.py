@@ -12,7 +12,7 @@ from acker_protocol.errors import ServiceError
 
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.metrics.registry import Metrics
-from acker_service.redis import config_functions, functions
+from acker_service.redis import config_functions, expiry_functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
 from acker_service.redis.config_functions import ShardName
@@ -96,7 +96,7 @@ class RootExpiry:
         ended = 0
         while due:
             shard = due.popleft()
-            call = functions.tick(settings=topology.settings, max_records=RECORDS)
+            call = expiry_functions.tick(settings=topology.settings, max_records=RECORDS)
             topology, ticked = await self._shards.call(topology, shard, call)
             self._metrics.tick_ended[topology.name].inc(ticked.ended)
             ended += ticked.ended
@@ -110,7 +110,7 @@ class RootExpiry:
         """Expire the roots of a bucket that is too large for one call, a piece at a time."""
         ended, cursor, earliest_ms = 0, 0, None
         while True:
-            call = functions.scan_bucket(
+            call = expiry_functions.scan_bucket(
                 settings=topology.settings, bucket=bucket, cursor=cursor, earliest_ms=earliest_ms
             )
             topology, scanned = await self._shards.call(topology, shard, call)

@@ -3,17 +3,21 @@
 Each shard lists its small hashes in the order of its deadline index, so the nearest deadlines come first, about. A page
 takes the nearest roots of all shards. A root that is pending all the while is listed, maybe twice; except if its small
 hash, before the list reached it, received a root whose deadline the list has passed.
+
+There is no index: a list of few roots of many, such as the one with a message id, reads all records. A page ends at
+bounds of records and of time, so that no list holds up an acker.
 """
 
 import heapq
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from acker_service.redis import functions
 from acker_service.redis.calls import ShardCall
-from acker_service.redis.functions import BucketPosition, ListedRoots, RootRecord, RootState
+from acker_service.redis.functions import BucketPosition, ListedRoots, RootFilter, RootRecord, RootState
 from acker_service.roots.reading import RootView, view_record
 from acker_service.topologies.cursors import PendingRootList
 from acker_service.topologies.shards import Shards
@@ -23,8 +27,11 @@ from acker_service.topologies.topology import Topology
 RECORDS = 2_000
 """Records that one call reads, about: some milliseconds of Redis's time."""
 
-MAX_CALLS = 16
-"""Round trips that a page takes at most; a page may stay short, or empty, without being the last."""
+PAGE_RECORDS = 100_000
+"""Records that a page reads, about; it may stay short, or empty, without being the last."""
+
+PAGE_S = 1.0
+"""Seconds after which a page asks the shards for no more."""
 
 OVERFETCH = 16
 """Each shard is asked for twice its share of a page and so many more: the nearest roots are seldom spread evenly."""
@@ -43,10 +50,14 @@ ScanPositions = dict[int, ScanPosition]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootPage:
-    """Some pending roots, and the positions behind them (empty: the list ends)."""
+    """Some pending roots, and the positions behind them (empty: the list ends).
+
+    ``scanned`` is the number of records and outcomes that were read for it.
+    """
 
     roots: Sequence[RootView]
     positions: ScanPositions
+    scanned: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,29 +69,26 @@ class _ListedRoot:
 
 
 class PendingRoots:
-    """Lists pending roots."""
+    """Lists pending roots. ``clock`` gives seconds."""
 
-    def __init__(self, shards: Shards, spouts: SpoutRegistry) -> None:
-        self._shards, self._spouts = shards, spouts
+    def __init__(self, shards: Shards, spouts: SpoutRegistry, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shards, self._spouts, self._clock = shards, spouts, clock
 
-    async def page(self, topology: Topology, positions: ScanPositions, *, older_than_ms: int, limit: int) -> RootPage:
-        """Give pending roots of at least this age, ``limit`` at most, about nearest deadline first."""
+    async def page(self, topology: Topology, positions: ScanPositions, wanted: RootFilter, *, limit: int) -> RootPage:
+        """Give pending roots, ``limit`` at most, about nearest deadline first."""
         found: list[_ListedRoot] = []
-        for _ in range(MAX_CALLS):
-            if not positions or len(found) == limit:
-                break
+        scanned, until_s = 0, self._clock() + PAGE_S
+        while positions and len(found) < limit and scanned < PAGE_RECORDS and self._clock() < until_s:
             missing = limit - len(found)
-            share = min(missing, -(-missing // len(positions)) * 2 + OVERFETCH)
-            calls = [
-                _call(topology, positions.get(shard), older_than_ms, share) for shard in range(len(topology.shards))
-            ]
+            calls = _calls(topology, positions, wanted, missing)
             topology, replies = await self._shards.call_each(topology, calls)
             listed = {shard: _listed(shard, position, replies[shard]) for shard, position in positions.items()}
+            scanned += sum(reply.scanned for reply in replies)
             taken, positions = _take_nearest(listed, positions, missing)
             found += taken
         names = await self._spouts.names(topology, {root.record.spout_index for root in found})
         roots = [view_record(root.record, RootState.PENDING, root.now_ms, names) for root in found]
-        return RootPage(roots=sorted(roots, key=lambda root: root.due_ms), positions=positions)
+        return RootPage(roots=sorted(roots, key=lambda root: root.due_ms), positions=positions, scanned=scanned)
 
 
 def first_positions(topology: Topology) -> ScanPositions:
@@ -111,17 +119,22 @@ def decode_positions(text: str | None, topology: Topology) -> ScanPositions:
     }
 
 
-def _call(
-    topology: Topology, position: ScanPosition | None, older_than_ms: int, max_roots: int
-) -> ShardCall[ListedRoots]:
-    """Ask a shard for roots behind a position; none of a shard whose list is at its end."""
-    return functions.list_roots(
-        settings=topology.settings,
-        start=position or BucketPosition(),
-        older_than_ms=older_than_ms,
-        max_roots=max_roots if position else 0,
-        max_records=RECORDS,
-    )
+def _calls(
+    topology: Topology, positions: ScanPositions, wanted: RootFilter, missing: int
+) -> list[ShardCall[ListedRoots]]:
+    """Ask each shard for roots behind its position; none of a shard whose list is at its end."""
+    share = min(missing, -(-missing // len(positions)) * 2 + OVERFETCH)
+    records = min(RECORDS, -(-PAGE_RECORDS // len(positions)))
+    return [
+        functions.list_roots(
+            settings=topology.settings,
+            start=positions.get(shard) or BucketPosition(),
+            wanted=wanted,
+            max_roots=share if shard in positions else 0,
+            max_records=records,
+        )
+        for shard in range(len(topology.shards))
+    ]
 
 
 def _listed(shard: int, start: ScanPosition, reply: ListedRoots) -> tuple[list[_ListedRoot], ScanPosition | None]:

@@ -22,7 +22,8 @@ class RootView:
     """One root at ``now_ms``; times in Unix milliseconds. A finished root has an outcome.
 
     ``spout_task`` is None for an early root, and for a root whose spout task was deleted; ``outstanding`` is None while
-    it is unknown. ``failure`` is how a finished root failed or timed out, while the list of failures has it.
+    it is unknown. ``acks`` is None for a root without details. ``failure`` is how a finished root failed or timed out,
+    while the list of failures has it.
     """
 
     root_id: int
@@ -36,6 +37,9 @@ class RootView:
     spout_task: str | None = None
     message_id: str | None = None
     failure: FailureRecord | None = None
+    last_ack_ms: int | None = None
+    last_component: str | None = None
+    acks: int | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -95,4 +99,7 @@ def view_record(record: RootRecord, state: RootState, now_ms: int, names: dict[i
         due_ms=record.due_ms,
         spout_task=names.get(record.spout_index) or None,
         message_id=record.message_id,
+        last_ack_ms=record.last_ack_ms,
+        last_component=record.last_component,
+        acks=record.acks,
     )

@@ -107,10 +107,9 @@ class RegisteredCallback:
         return [secret.text for secret in self.secrets if secret.until_ms is None or now_ms < secret.until_ms]
 
     def public(self) -> dict[str, Any]:
-        """Write what callers see of it: no secret."""
+        """Write what callers see of it, but for how the delivery goes: no secret."""
         address = {"url": self.url} if self.url is not None else {}
-        error = {"error": self.error} if self.error is not None else {}
-        return {"kind": self.kind, **address, "state": self.state.value, **error}
+        return {"kind": self.kind, **address, "state": self.state.value}
 
     def document(self) -> dict[str, Any]:
         """Write it as Redis keeps it."""

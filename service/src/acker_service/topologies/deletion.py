@@ -14,7 +14,7 @@ from acker_protocol.errors import ServiceError, SpoutBusy, TopologyBusy, Unknown
 
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.metrics.registry import Metrics
-from acker_service.redis import config_functions, functions, mailbox_functions
+from acker_service.redis import config_functions, expiry_functions, mailbox_functions, spout_functions
 from acker_service.redis.client import RedisClient
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import DEFAULT, DELETION_TIMEOUT_MS, TopologyRegistry
@@ -65,19 +65,19 @@ class _Deleter(ABC, Generic[T]):
         """Describe what keeps the target from being deleted; empty if nothing does."""
 
     @abstractmethod
-    async def _remove(self, target: T, reason: str) -> None:
-        """Remove the target, which is marked as being deleted. Idempotent."""
+    async def _remove(self, target: T, reason: str) -> int:
+        """Remove the target, which is marked as being deleted; gives how many completions it had. Idempotent."""
 
     @abstractmethod
     def _busy(self, target: T, use: str) -> ServiceError:
         """Give the error for a target in use."""
 
-    async def _delete_unless_used(self, target: T, mode: DeleteMode) -> None:
+    async def _delete_unless_used(self, target: T, mode: DeleteMode) -> int:
         marked = await self._mark(target, Deletion.CHECKING)
         if use := await self._in_use(marked, mode):
             await self._mark(marked, None)
             raise self._busy(marked, use)
-        await self._remove(await self._mark(marked, Deletion.DELETING), mode.value)
+        return await self._remove(await self._mark(marked, Deletion.DELETING), mode.value)
 
     async def _take_over(self, target: T, deletion: Deletion, age_ms: int) -> None:
         """Finish a deletion, or remove the mark, if the replica that set the mark must have died."""
@@ -102,10 +102,11 @@ class TopologyDeleter(_Deleter[Topology]):
         self._redis, self._registry, self._shards = redis, registry, shards
         self._stats, self._metrics = stats, metrics
 
-    async def delete(self, name: str, mode: DeleteMode) -> None:
-        """Delete a topology. Raises `TopologyBusy`, `UnknownTopology`.
+    async def delete(self, name: str, mode: DeleteMode) -> int:
+        """Delete a topology; gives how many completions were discarded. Raises `TopologyBusy`, `UnknownTopology`.
 
-        `DeleteMode.DRAIN` fails what is pending; `resume` deletes the topology once all completions are released.
+        `DeleteMode.DRAIN` fails what is pending, and gives how many roots were; `resume` deletes the topology once all
+        completions are released.
         """
         if name == DEFAULT:
             raise TopologyBusy("the topology default always exists", retryable=False)
@@ -114,13 +115,14 @@ class TopologyDeleter(_Deleter[Topology]):
             topology = await self._registry.wait_for_deletion(topology)
         if mode is DeleteMode.DISCARD:
             discarded = (await self._stats.read(topology)).stored_total
-            await self._finish(await self._mark(topology, Deletion.DELETING), discarded)
-        elif mode is DeleteMode.DRAIN:
+            return await self._finish(await self._mark(topology, Deletion.DELETING), discarded)
+        if mode is DeleteMode.DRAIN:
+            pending = (await self._stats.read(topology)).pending.total()
             await self.resume(topology if topology.deletion else await self._mark(topology, Deletion.DRAINING))
-        elif topology.deletion:
+            return pending
+        if topology.deletion:
             raise TopologyBusy(f"topology {name} is being deleted already")
-        else:
-            await self._delete_unless_used(topology, mode)
+        return await self._delete_unless_used(topology, mode)
 
     async def resume(self, topology: Topology) -> None:
         """Continue to drain a topology, or take a deletion over from a replica that died. Idempotent."""
@@ -133,7 +135,7 @@ class TopologyDeleter(_Deleter[Topology]):
     async def _drain(self, topology: Topology) -> None:
         for shard in range(len(topology.shards)):
             for _ in range(MAX_CALLS):
-                call = functions.fail_all(settings=topology.settings, max_roots=RECORDS)
+                call = expiry_functions.fail_all(settings=topology.settings, max_roots=RECORDS)
                 topology, more = await self._shards.call(topology, shard, call)
                 if not more:
                     break
@@ -149,10 +151,10 @@ class TopologyDeleter(_Deleter[Topology]):
     def _busy(self, target: Topology, use: str) -> ServiceError:
         return TopologyBusy(f"topology {target.name} has {use}; ?force=true ends them")
 
-    async def _remove(self, target: Topology, reason: str) -> None:  # noqa: ARG002 - the metric has no reason
-        await self._finish(target, discarded=0)
+    async def _remove(self, target: Topology, reason: str) -> int:  # noqa: ARG002 - the metric has no reason
+        return await self._finish(target, discarded=0)
 
-    async def _finish(self, topology: Topology, discarded: int) -> None:
+    async def _finish(self, topology: Topology, discarded: int) -> int:
         """Bury all shards, so that no call writes there again; sweep them; remove the configuration."""
         stamp = topology.stamp
         for key in topology.shards:
@@ -163,6 +165,7 @@ class TopologyDeleter(_Deleter[Topology]):
         self._metrics.topologies_removed.inc()
         self._metrics.completions_discarded[topology.name, "topology"].inc(discarded)
         _log.info("topology %s was removed; %d unread completions were discarded", topology.name, discarded)
+        return discarded
 
     async def _sweep(self, topology: Topology) -> None:
         """Remove all keys of the shards. Edges that were remembered before a dedupe window was taken away expire."""
@@ -206,15 +209,18 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
         self._registry, self._shards = registry, shards
         self._spouts, self._stats, self._metrics, self._idle_ms = spouts, stats, metrics, idle_ms
 
-    async def delete(self, topology: Topology, name: str, mode: DeleteMode) -> None:
-        """Delete a spout task; it does not drain. Raises `SpoutBusy`, `UnknownSpout`."""
+    async def delete(self, topology: Topology, name: str, mode: DeleteMode) -> int:
+        """Delete a spout task; gives how many completions it had. It does not drain.
+
+        Raises `SpoutBusy`, `UnknownSpout`.
+        """
         topology = await self._registry.refresh(topology.name)
         spout = (await self._spouts.read_all(topology)).get(name)
         if spout is None:
             raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
         if spout.deletion:
             raise SpoutBusy(f"spout task {name} is being removed already")
-        await self._delete_unless_used(_SpoutTarget(topology=topology, spout=spout), mode)
+        return await self._delete_unless_used(_SpoutTarget(topology=topology, spout=spout), mode)
 
     async def expire_unused(self, topology: Topology) -> None:
         """Delete the ephemeral spout tasks that are unused, and take deletions over from replicas that died."""
@@ -256,7 +262,7 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
         return f"{pending} pending roots" if pending else await self._recently_used(target)
 
     async def _recently_used(self, target: _SpoutTarget) -> str:
-        _, shards = await self._shards.call_all(target.topology, mailbox_functions.read_used())
+        _, shards = await self._shards.call_all(target.topology, spout_functions.read_used())
         used_ms = (shard.used_ms.get(target.spout.index, 0) for shard in shards)
         last_ms = max(target.spout.created_ms, *used_ms)
         return "been used lately" if max(shard.now_ms for shard in shards) - last_ms <= self._idle_ms else ""
@@ -264,7 +270,7 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
     def _busy(self, target: _SpoutTarget, use: str) -> ServiceError:
         return SpoutBusy(f"spout task {target.spout.name} has {use}")
 
-    async def _remove(self, target: _SpoutTarget, reason: str) -> None:
+    async def _remove(self, target: _SpoutTarget, reason: str) -> int:
         call = mailbox_functions.remove_spout(spout_index=target.spout.index)
         topology, counts = await self._shards.call_all(target.topology, call)
         discarded = sum(counts)
@@ -272,6 +278,7 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
         await self._write(replace(target, topology=topology), None)
         self._metrics.spouts_removed[topology.name, reason].inc()
         _log.info("spout task %s was removed; %d unread completions were discarded", target.spout.name, discarded)
+        return discarded
 
 
 class SpoutExpiry(PeriodicTask):

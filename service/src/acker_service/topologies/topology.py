@@ -65,4 +65,5 @@ class Topology:
     @cached_property
     def settings(self) -> bytes:
         """The rules that every call on a shard passes to Lua."""
-        return pack_settings(self.config.rules, self.window_ms, self.config.max_failures)
+        config = self.config
+        return pack_settings(config.rules, self.window_ms, config.max_failures, root_details=config.root_details)

@@ -10,7 +10,7 @@ from tests.support.connections import Held
 pytestmark = pytest.mark.anyio
 
 HEADERS = [(b"content-length", b"2"), (b"content-type", b"application/json")]
-POST = b"POST /ack HTTP/1.1\r\nHost: acker\r\nContent-Length: 4\r\n\r\n"
+POST = b"POST /ack HTTP/1.1\r\nHost: acker\r\nX-Request-Id: r1\r\nContent-Length: 4\r\n\r\n"
 BODY = b"body"
 
 

@@ -44,6 +44,7 @@ OWN_ERRORS = {
     "delete_spout": {"spout_busy"},
     "rotate_secret": {"spout_busy"},
     "resume_callback": {"spout_busy"},
+    "list_roots": {"unknown_spout"},
     "pause_callback": {"spout_busy"},
     "get_root": {"unknown_root"},
     "fail_root": {"unknown_root"},

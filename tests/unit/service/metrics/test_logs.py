@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from acker_service.metrics.logs import JsonFormatter, ProblemLog, RateLimitFilter, start_logging
+from acker_service.metrics.logs import JsonFormatter, ProblemLog, RateLimitFilter, log_request, start_logging
 
 
 def record(message: str, *args: object) -> logging.LogRecord:
@@ -247,3 +247,16 @@ def test_what_the_server_logs_has_a_name_of_ours_and_its_start_is_not_logged(
     logging.getLogger("uvicorn.error").info("Started server process")
     logging.getLogger("uvicorn.error").error("it failed")
     assert [json.loads(line)["logger"] for line in capsys.readouterr().err.splitlines()] == ["acker_service.http"]
+
+
+def test_a_line_of_text_ends_with_the_id_of_its_request(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start_logging(level="info", style="text")
+    request = log_request(b"mine")
+    root.info("within")
+    request.id = None
+    root.info("afterwards")
+    within, afterwards = capsys.readouterr().err.splitlines()
+    assert within.endswith("root: within request_id=mine")
+    assert afterwards.endswith("root: afterwards")

@@ -1,5 +1,5 @@
 import pytest
-from acker_service.redis import age_functions, functions, mailbox_functions
+from acker_service.redis import age_functions, functions, mailbox_functions, spout_functions
 from acker_service.redis.calls import (
     Call,
     ShardCall,
@@ -53,7 +53,8 @@ def test_calls_that_only_report_wait_for_no_replica() -> None:
     reports = [
         functions.read_counts(),
         functions.ended([]),
-        mailbox_functions.read_used(),
+        spout_functions.read_used(),
+        spout_functions.read_spouts([1]),
         mailbox_functions.last_entries([1]),
         age_functions.read_ages([1]),
         mailbox_functions.release_lease(spout_index=1, worker="w", rest_ms=0),

@@ -5,23 +5,28 @@ from typing import Any
 
 from acker_protocol.errors import InvalidRequest
 from acker_protocol.signature import make_secret
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
+from acker_service.http.audit import note
 from acker_service.http.auth import needs
 from acker_service.http.parameters import SpoutTask, TopologyName
+from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.topologies.callback import RegisteredCallback, pause, resume, rotate
 from acker_service.topologies.spouts import Callbacks
 
 TestWebhook = Callable[[str, str], Awaitable[dict[str, Any]]]
 """Posts a test message to the webhook of a topology's spout task, and gives the answer's document."""
 
+CallbackChange = Callable[[RegisteredCallback | None, int], RegisteredCallback]
+"""Gives what a callback becomes at a time in Unix milliseconds."""
 
-def make_router(*, callbacks: Callbacks, test_webhook: TestWebhook) -> APIRouter:
+
+def make_router(*, callbacks: Callbacks, trail: AuditTrail, test_webhook: TestWebhook) -> APIRouter:
     """Build the routes that act on callbacks."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}", tags=["spout tasks"])
 
     @router.post("/secret/rotate", dependencies=[needs("spout")])
-    async def rotate_secret(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
+    async def rotate_secret(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, str]:
         """Make a new secret for a webhook; for a day the one before it signs too."""
         secret = make_secret()
 
@@ -31,6 +36,7 @@ def make_router(*, callbacks: Callbacks, test_webhook: TestWebhook) -> APIRouter
             return rotate(present, now_ms=now_ms, secret=secret)
 
         await callbacks.change(topology, spout_task, change)
+        await note(trail, request, Act.SECRET_ROTATED, topology=topology, spout_task=spout_task)
         return {"secret": secret}
 
     @router.post("/test", dependencies=[needs("spout")])
@@ -38,15 +44,24 @@ def make_router(*, callbacks: Callbacks, test_webhook: TestWebhook) -> APIRouter
         """Post one signed message without completions to the webhook."""
         return await test_webhook(topology, spout_task)
 
-    _add_state_routes(router, callbacks)
+    _add_state_routes(router, callbacks, trail)
     return router
 
 
-def _add_state_routes(router: APIRouter, callbacks: Callbacks) -> None:
+def _add_state_routes(router: APIRouter, callbacks: Callbacks, trail: AuditTrail) -> None:
     """Add the routes that pause and resume a callback."""
 
+    async def change_state(
+        request: Request, act: Act, topology: str, spout_task: str, change: CallbackChange
+    ) -> dict[str, str]:
+        before, after = await callbacks.change(topology, spout_task, change)
+        assert after.callback is not None
+        if after.callback != before.callback:
+            await note(trail, request, act, topology=topology, spout_task=spout_task)
+        return {"state": after.callback.state.value}
+
     @router.post("/resume", dependencies=[needs("spout")])
-    async def resume_callback(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
+    async def resume_callback(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, str]:
         """Deliver again after a pause, or after the receiver said that it was gone."""
 
         def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback:
@@ -54,10 +69,10 @@ def _add_state_routes(router: APIRouter, callbacks: Callbacks) -> None:
                 raise InvalidRequest(f"spout task {spout_task} has no callback that could be resumed")
             return resume(present, now_ms=now_ms)
 
-        return await _change_state(callbacks, topology, spout_task, change)
+        return await change_state(request, Act.CALLBACK_RESUMED, topology, spout_task, change)
 
     @router.post("/pause", dependencies=[needs("spout")])
-    async def pause_callback(topology: TopologyName, spout_task: SpoutTask) -> dict[str, str]:
+    async def pause_callback(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, str]:
         """Deliver nothing until the callback is resumed."""
 
         def change(present: RegisteredCallback | None, _now_ms: int) -> RegisteredCallback:
@@ -65,16 +80,4 @@ def _add_state_routes(router: APIRouter, callbacks: Callbacks) -> None:
                 raise InvalidRequest(f"spout task {spout_task} has no callback that could be paused")
             return pause(present)
 
-        return await _change_state(callbacks, topology, spout_task, change)
-
-
-async def _change_state(
-    callbacks: Callbacks,
-    topology: str,
-    spout_task: str,
-    change: Callable[[RegisteredCallback | None, int], RegisteredCallback],
-) -> dict[str, str]:
-    """Change a callback; gives the state that it has then."""
-    _, after = await callbacks.change(topology, spout_task, change)
-    assert after.callback is not None
-    return {"state": after.callback.state.value}
+        return await change_state(request, Act.CALLBACK_PAUSED, topology, spout_task, change)

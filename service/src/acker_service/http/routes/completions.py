@@ -9,15 +9,17 @@ from acker_protocol.wire.fields import text
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Header, Request, Response
 
+from acker_service.http.audit import note
 from acker_service.http.auth import needs
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.parameters import JSON, After, Limit, SpoutTask, TopologyName, Until, WaitMs, read_json
+from acker_service.http.parameters import JSON, After, Limit, Peek, SpoutTask, TopologyName, Until, WaitMs, read_json
 from acker_service.http.sse import EventStreams, wants_events
 from acker_service.mailboxes.cursor import completion_list, dead_letter_list, decode_cursor
 from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers
 from acker_service.mailboxes.reading import MailboxReader, ReadResult
 from acker_service.metrics.instruments import HttpMetrics
+from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.topology import Topology
@@ -32,13 +34,15 @@ def make_router(
     mailboxes: MailboxReader,
     followers: MailboxFollowers,
     metrics: HttpMetrics,
+    trail: AuditTrail,
     stopping: asyncio.Event,
     max_body_bytes: int,
 ) -> APIRouter:
     """Build the routes of the completions; setting ``stopping`` ends all waits and streams."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/completions", tags=["completions"])
     _add_reading(router, registry=registry, followers=followers, metrics=metrics, stopping=stopping)
-    _add_removal(router, registry=registry, spouts=spouts, mailboxes=mailboxes, max_body_bytes=max_body_bytes)
+    _add_release(router, registry=registry, spouts=spouts, mailboxes=mailboxes, max_body_bytes=max_body_bytes)
+    _add_discard(router, registry=registry, spouts=spouts, mailboxes=mailboxes, trail=trail)
     return router
 
 
@@ -63,21 +67,26 @@ def _add_reading(
         limit: Limit = 1_000,
         wait_ms: WaitMs = 0,
         last_event_id: LastEventId = None,
+        *,
+        peek: Peek = False,
     ) -> Response:
         """Give completions after a cursor; if there are none, wait for some. As events: all, as they come."""
+
+        async def stream(found: Topology) -> Response:
+            return await streams.respond(found, spout_task, last_event_id or after, limit, peek=peek)
+
         if wants_events(request):
-            start = last_event_id or after
-            return await registry.with_current(topology, lambda found: streams.respond(found, spout_task, start, limit))
+            return await registry.with_current(topology, stream)
         wait = LongPoll(request=request, stopping=stopping, seconds=0 if until else wait_ms / 1000)
 
         async def poll(found: Topology) -> ReadResult:
-            async with followers.following(found, spout_task, after) as follower:
+            async with followers.following(found, spout_task, after, peek=peek) as follower:
                 return await wait.until(_has_completions, lambda: follower.read(limit, until), follower.waiter)
 
         return Response(await _show(await registry.with_current(topology, poll)), media_type=JSON)
 
 
-def _add_removal(
+def _add_release(
     router: APIRouter,
     *,
     registry: TopologyRegistry,
@@ -85,7 +94,7 @@ def _add_removal(
     mailboxes: MailboxReader,
     max_body_bytes: int,
 ) -> None:
-    """Add the routes that remove completions: those that were handled, or all."""
+    """Add the route that removes completions that were handled."""
 
     @router.post("/release", dependencies=[needs("spout")])
     async def release_completions(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
@@ -104,18 +113,32 @@ def _add_removal(
 
         return {"released": await registry.with_current(topology, work)}
 
+
+def _add_discard(
+    router: APIRouter,
+    *,
+    registry: TopologyRegistry,
+    spouts: SpoutRegistry,
+    mailboxes: MailboxReader,
+    trail: AuditTrail,
+) -> None:
+    """Add the route that removes all completions."""
+
     @router.post("/discard", dependencies=[needs("admin")])
-    async def discard_completions(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
+    async def discard_completions(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
         """Forget all completions, unread."""
 
         async def work(found: Topology) -> int:
             return await mailboxes.discard(found, await spouts.get(found, spout_task))
 
-        return {"discarded": await registry.with_current(topology, work)}
+        count = await registry.with_current(topology, work)
+        act = Act.COMPLETIONS_DISCARDED
+        await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
+        return {"discarded": count}
 
 
 def make_dead_letter_router(
-    *, registry: TopologyRegistry, spouts: SpoutRegistry, dead_letters: DeadLetters
+    *, registry: TopologyRegistry, spouts: SpoutRegistry, dead_letters: DeadLetters, trail: AuditTrail
 ) -> APIRouter:
     """Build the routes of the dead letters."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/dead-letters", tags=["completions"])
@@ -136,22 +159,28 @@ def make_dead_letter_router(
         return {"dead_letters": documents, "cursor": page.cursor.encode()}
 
     @router.post("/replay", dependencies=[needs("spout")])
-    async def replay_dead_letters(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
+    async def replay_dead_letters(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
         """Put all dead letters back, to be delivered as if they had never been tried."""
 
         async def work(found: Topology) -> int:
             return await dead_letters.replay(found, await spouts.get(found, spout_task))
 
-        return {"replayed": await registry.with_current(topology, work)}
+        count = await registry.with_current(topology, work)
+        act = Act.DEAD_LETTERS_REPLAYED
+        await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
+        return {"replayed": count}
 
     @router.post("/discard", dependencies=[needs("admin")])
-    async def discard_dead_letters(topology: TopologyName, spout_task: SpoutTask) -> dict[str, int]:
+    async def discard_dead_letters(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
         """Throw all dead letters away."""
 
         async def work(found: Topology) -> int:
             return await dead_letters.discard(found, await spouts.get(found, spout_task))
 
-        return {"discarded": await registry.with_current(topology, work)}
+        count = await registry.with_current(topology, work)
+        act = Act.DEAD_LETTERS_DISCARDED
+        await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
+        return {"discarded": count}
 
     return router
 

@@ -5,26 +5,32 @@ from typing import Annotated, Any
 
 from acker_protocol.errors import InvalidRequest, UnknownRoot
 from acker_protocol.ids import format_id, parse_id
-from acker_protocol.wire.fields import reason
+from acker_protocol.operations import OperationState
+from acker_protocol.wire.fields import MESSAGE_ID_BYTES, reason
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Query, Request
 
+from acker_service.http.audit import note
 from acker_service.http.auth import needs
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.parameters import Limit, RootId, TopologyName, WaitMs, read_json_if_any
+from acker_service.http.parameters import NAME, Limit, RootId, TopologyName, WaitMs, read_json_if_any
 from acker_service.http.routes.operations import show_result
+from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.failure_functions import FailureRecord
-from acker_service.redis.functions import RootState
+from acker_service.redis.functions import RootFilter, RootState
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots, decode_positions, encode_positions
 from acker_service.roots.reading import RootReader, RootView
 from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.topology import Topology
 
 FORCED = "forced"
 """The prefix of the reason of a fail by hand."""
 
-OlderThanMs = Annotated[int, Query(ge=0, le=2**53 - 1)]
+Milliseconds = Annotated[int, Query(ge=0, le=2**53 - 1)]
+SpoutTaskFilter = Annotated[str | None, Query(pattern=NAME)]
+MessageIdFilter = Annotated[str | None, Query(max_length=MESSAGE_ID_BYTES)]
 ListCursor = Annotated[str | None, Query()]
 
 _STATES = {RootState.EARLY: "early", RootState.PENDING: "pending", RootState.FINISHED: "finished"}
@@ -35,7 +41,9 @@ def make_router(
     registry: TopologyRegistry,
     roots: RootReader,
     pending_roots: PendingRoots,
+    spouts: SpoutRegistry,
     notifier: RootNotifier,
+    trail: AuditTrail,
     stopping: asyncio.Event,
     max_body_bytes: int,
 ) -> APIRouter:
@@ -44,14 +52,28 @@ def make_router(
 
     @router.get("", dependencies=[needs("ack")])
     async def list_roots(
-        topology: TopologyName, older_than_ms: OlderThanMs = 0, limit: Limit = 100, cursor: ListCursor = None
+        topology: TopologyName,
+        *,
+        older_than_ms: Milliseconds = 0,
+        no_ack_for_ms: Milliseconds = 0,
+        spout_task: SpoutTaskFilter = None,
+        message_id: MessageIdFilter = None,
+        limit: Limit = 100,
+        cursor: ListCursor = None,
     ) -> dict[str, Any]:
         """List pending roots, about nearest deadline first. A page may be short; the last one has no cursor."""
 
         async def work(found: Topology) -> dict[str, Any]:
             positions = decode_positions(cursor, found)
-            page = await pending_roots.page(found, positions, older_than_ms=older_than_ms, limit=limit)
-            return {"roots": [_show(root) for root in page.roots], "cursor": encode_positions(page.positions, found)}
+            wanted = RootFilter(
+                older_than_ms=older_than_ms,
+                no_ack_for_ms=no_ack_for_ms,
+                spout_index=(await spouts.get(found, spout_task)).index if spout_task else None,
+                message_id=message_id,
+            )
+            page = await pending_roots.page(found, positions, wanted, limit=limit)
+            following = encode_positions(page.positions, found)
+            return {"roots": [_show(root) for root in page.roots], "cursor": following, "scanned": page.scanned}
 
         return await registry.with_current(topology, work)
 
@@ -71,11 +93,13 @@ def make_router(
             wait = LongPoll(request=request, stopping=stopping, seconds=wait_ms / 1000)
             return _show(await wait.until(_is_over, read, waiter))
 
-    _add_fail(router, registry=registry, roots=roots, max_body_bytes=max_body_bytes)
+    _add_fail(router, registry=registry, roots=roots, trail=trail, max_body_bytes=max_body_bytes)
     return router
 
 
-def _add_fail(router: APIRouter, *, registry: TopologyRegistry, roots: RootReader, max_body_bytes: int) -> None:
+def _add_fail(
+    router: APIRouter, *, registry: TopologyRegistry, roots: RootReader, trail: AuditTrail, max_body_bytes: int
+) -> None:
     """Add the route by which an operator fails a root."""
 
     @router.post("/{root_id}/fail", dependencies=[needs("admin")])
@@ -87,6 +111,8 @@ def _add_fail(router: APIRouter, *, registry: TopologyRegistry, roots: RootReade
         result = await registry.with_current(topology, lambda found: roots.force_fail(found, number, full_reason))
         if result is None:
             raise _unknown(number)
+        if result.state is not OperationState.FINISHED:
+            await note(trail, request, Act.ROOT_FAILED, topology=topology, root_id=root_id, count=1)
         return show_result(number, result)
 
 
@@ -124,4 +150,7 @@ def _show(root: RootView) -> dict[str, Any]:
         "outstanding": root.outstanding,
         "age_ms": max(0, root.now_ms - root.started_ms),
         "deadline_at_ms": root.due_ms,
+        "last_ack_at_ms": root.last_ack_ms,
+        "last_component": root.last_component,
+        "acks": root.acks,
     }

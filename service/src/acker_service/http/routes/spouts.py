@@ -9,9 +9,11 @@ from acker_protocol.wire.fields import boolean
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
+from acker_service.http.audit import note
 from acker_service.http.auth import needs, require
 from acker_service.http.keys import Scope
 from acker_service.http.parameters import Discard, SpoutTask, TopologyName, read_json_if_any
+from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.topologies.callback import (
     Callback,
     PubSub,
@@ -24,6 +26,7 @@ from acker_service.topologies.callback import (
 )
 from acker_service.topologies.deletion import DeleteMode, SpoutDeleter
 from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.spout_status import SpoutStatus, SpoutStatusReader
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
 from acker_service.topologies.stats import SpoutCounts, StatsReader
 from acker_service.topologies.topology import Topology
@@ -37,8 +40,10 @@ def make_router(
     registry: TopologyRegistry,
     spouts: SpoutRegistry,
     stats: StatsReader,
+    status_reader: SpoutStatusReader,
     callbacks: Callbacks,
     deleter: SpoutDeleter,
+    trail: AuditTrail,
     max_body_bytes: int,
     pubsub_allowed: bool,
     host_denial: HostDenial,
@@ -54,7 +59,8 @@ def make_router(
         async def show(found: Topology) -> dict[str, Any]:
             counts = await stats.read(found)
             listed = sorted((await spouts.read_all(found)).values(), key=lambda spout: spout.name)
-            return {"spouts": [_show(spout, counts) for spout in listed]}
+            statuses = await status_reader.read(found, listed)
+            return {"spouts": [_show(*each, counts) for each in zip(listed, statuses, strict=True)]}
 
         return await registry.with_current(topology, show)
 
@@ -63,7 +69,9 @@ def make_router(
         """Give a spout task."""
 
         async def show(found: Topology) -> dict[str, Any]:
-            return _show(await spouts.read(found, spout_task), await stats.read(found))
+            spout = await spouts.read(found, spout_task)
+            [status] = await status_reader.read(found, [spout])
+            return _show(spout, status, await stats.read(found))
 
         return await registry.with_current(topology, show)
 
@@ -79,8 +87,19 @@ def make_router(
         response.status_code = 201 if is_new else 200
         secret = None
         if "callback" in document:
-            spout, secret = await _set_callback(callbacks, topology, spout_task, values.get("callback"))
-        return _show(spout, await stats.read(await registry.get(topology)), secret)
+            before, spout, secret = await _set_callback(callbacks, topology, spout_task, values.get("callback"))
+            if spout.callback != before.callback:
+                await note(trail, request, Act.CALLBACK_CHANGED, topology=topology, spout_task=spout_task)
+        found = await registry.get(topology)
+        [status] = await status_reader.read(found, [spout])
+        return _show(spout, status, await stats.read(found), secret)
+
+    _add_deletion(router, registry, deleter, trail)
+    return router
+
+
+def _add_deletion(router: APIRouter, registry: TopologyRegistry, deleter: SpoutDeleter, trail: AuditTrail) -> None:
+    """Add the route that deletes a spout task."""
 
     @router.delete("/{spout_task}", status_code=204, response_class=Response, dependencies=[needs("spout")])
     async def delete_spout(
@@ -90,15 +109,16 @@ def make_router(
         if discard:
             require(request, Scope.ADMIN)
         mode = DeleteMode.DISCARD if discard else DeleteMode.IF_IDLE
-        await deleter.delete(await registry.get(topology), spout_task, mode)
-
-    return router
+        count = await deleter.delete(await registry.get(topology), spout_task, mode)
+        if discard:
+            act = Act.SPOUT_TASK_DELETED
+            await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
 
 
 async def _set_callback(
     callbacks: Callbacks, topology: str, spout_task: str, callback: Callback | None
-) -> tuple[Spout, str | None]:
-    """Set or remove (None) the callback of a spout task; gives the secret too, if one was generated."""
+) -> tuple[Spout, Spout, str | None]:
+    """Set or remove (None) the callback of a spout task; gives it before and after, and a secret that was generated."""
 
     def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback | None:
         if callback is None:
@@ -106,7 +126,7 @@ async def _set_callback(
         return register_callback(callback, present, now_ms=now_ms, make_secret=make_secret)
 
     before, after = await callbacks.change(topology, spout_task, change)
-    return after, generated_secret(callback, before.callback, after.callback)
+    return before, after, generated_secret(callback, before.callback, after.callback)
 
 
 def _callback(value: Any, *, pubsub_allowed: bool, host_denial: HostDenial) -> Callback:
@@ -124,13 +144,15 @@ def _callback(value: Any, *, pubsub_allowed: bool, host_denial: HostDenial) -> C
     return callback
 
 
-def _show(spout: Spout, counts: SpoutCounts, secret: str | None = None) -> dict[str, Any]:
+def _show(spout: Spout, status: SpoutStatus, counts: SpoutCounts, secret: str | None = None) -> dict[str, Any]:
     numbers = {
         "pending": counts.pending[spout.index],
         "unread": counts.unread[spout.index],
         "dead_letters": counts.dead[spout.index],
     }
-    document = spout.public() | numbers
+    document = spout.public() | numbers | status.public()
+    if spout.callback is not None:
+        document["callback"] |= status.delivery.public()
     if secret is not None:
         document["callback"] |= {"secret": secret}
     return document

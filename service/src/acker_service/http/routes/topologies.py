@@ -6,8 +6,10 @@ from typing import Any
 from acker_protocol.errors import InvalidRequest, UnknownTopology
 from fastapi import APIRouter, Request, Response
 
+from acker_service.http.audit import note
 from acker_service.http.auth import needs, visible
 from acker_service.http.parameters import Discard, Force, TopologyName, read_json_if_any
+from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.topologies.config import TopologyConfig, merge
 from acker_service.topologies.deletion import DeleteMode, TopologyDeleter
 from acker_service.topologies.registry import TopologyRegistry
@@ -20,6 +22,7 @@ def make_router(
     registry: TopologyRegistry,
     stats: StatsReader,
     deleter: TopologyDeleter,
+    trail: AuditTrail,
     max_body_bytes: int,
     buckets: int,
 ) -> APIRouter:
@@ -54,9 +57,16 @@ def make_router(
 
         return await show(await registry.create_or_update(topology, change))
 
+    _add_deletion(router, deleter, trail)
+    return router
+
+
+def _add_deletion(router: APIRouter, deleter: TopologyDeleter, trail: AuditTrail) -> None:
+    """Add the route that deletes a topology."""
+
     @router.delete("/{topology}", status_code=204, response_class=Response, dependencies=[needs("admin")])
     async def delete_topology(
-        topology: TopologyName, response: Response, *, force: Force = False, discard: Discard = False
+        topology: TopologyName, request: Request, response: Response, *, force: Force = False, discard: Discard = False
     ) -> None:
         """Delete a topology: if it is idle; forced (202), once its completions were released; or at once (204)."""
         if discard and not force:
@@ -65,9 +75,9 @@ def make_router(
         if discard:
             mode = DeleteMode.DISCARD
         response.status_code = 202 if mode is DeleteMode.DRAIN else 204
-        await deleter.delete(topology, mode)
-
-    return router
+        count = await deleter.delete(topology, mode)
+        if force:
+            await note(trail, request, Act.TOPOLOGY_DELETED, topology=topology, count=count)
 
 
 def show_topology(topology: Topology, counts: SpoutCounts) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, record, failures,
-  completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, roots,
-  failure_list, oldest, topologies, removal.
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, record,
+  failures, completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, spouts,
+  roots, failure_list, oldest, topologies, removal, monitoring.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -19,6 +19,7 @@
     r<b>      hash    bucket b (4 raw bytes) of roots: root id (8 raw bytes) -> record (record.lua) or, of a finished root,
                       marker (buckets.lua); TTL 21 days as a backstop
     x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure
+    names     string  names of components and their numbers in records (details.lua)
     due       zset    bucket (4 raw bytes) -> earliest deadline in it, or the time to remove its outcomes; a hint when to
                       look, the record decides. SWEEP (buckets.lua) -> when to look whether to sweep
     slices    string  when outcomes expire (buckets.lua)
@@ -42,7 +43,10 @@
     leases    hash    spout index -> worker that delivers, and the end of its lease
     failing   hash    spout index -> time of the first failure since the last success
     dead      hash    spout index -> completions in d<i>
-    used      hash    spout index -> time of the last emit or read
+    used      hash    spout index -> time of the last emit
+    read      hash    spout index -> time of the last read, noted once a second at most
+    delivered hash    spout index -> time of the last delivery of which the receiver took something
+    errors    hash    spout index -> time and text of the last error of a delivery
     early     string  number of early roots, none if it is missing; TTL 28 days
     gone      set     indexes of removed spout tasks: roots that end under them give no completion
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
@@ -64,11 +68,13 @@
     T:TOPOLOGY                    hash    pair (the stamp), config (JSON), next (the next spout index), mark
                                           (see removal.lua)
     T::ticked                     string  exists while a worker ticks
+    T::acts                       zset    number and act (JSON), by number (monitoring.lua); TTL 30 days
+    T::processes                  hash    id of a process -> when it was noted and what it is (JSON); TTL 10 seconds
     T::layout                     string  number of this layout of keys and records; a store of another one is refused
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
 ]]
 
-local VERSION = 13
+local VERSION = 16
 local LAYOUT = 3
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
@@ -120,12 +126,14 @@ local function register_on_shard(name, callback)
 end
 
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
--- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 0 without
--- ackers; most failures that the shard lists I2.
+-- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 1 with
+-- ackers, 2 where new roots get details; most failures that the shard lists I2.
 local function begin_call(key, base, args)
   local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
-  call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window,
-    call.tracked, call.max_failures = struct.unpack('>I4I4I4I4I4BI2', args[2])
+  local flags
+  call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window, flags,
+    call.max_failures = struct.unpack('>I4I4I4I4I4BI2', args[2])
+  call.tracked, call.has_details, call.numbers = flags % 2, bit.band(flags, 2) ~= 0, {}
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
   call.sliced, call.emitted, call.early_change, call.scores, call.acked_latencies = {}, {}, 0, {}, {}

@@ -83,6 +83,8 @@ local function finish(call, root, outcome)
     local failure = read_failure(call, root) or string.char(0)
     flags, packed = flags + failure:byte(), packed .. failure:sub(2)
     component = component_of_failure(failure)
+  elseif outcome == 'T' then
+    component = last_component(call, root) or ''
   end
   local completions = call.completions_by_spout[root.spout] or {}
   call.completions_by_spout[root.spout] = completions

@@ -19,7 +19,7 @@ do
   -- Forgets all tries of a spout task's completions: everything in the mailbox is sent at once, as if never tried.
   local function reset_delivery(base, spout)
     redis.call('UNLINK', base .. 'retry' .. spout, base .. 'tries' .. spout)
-    for _, name in ipairs({ 'sent', 'leases', 'failing' }) do redis.call('HDEL', base .. name, spout) end
+    for _, name in ipairs({ 'sent', 'leases', 'failing', 'delivered', 'errors' }) do redis.call('HDEL', base .. name, spout) end
   end
 
   -- Fences off an older callback: whether this epoch is the one that the shard delivers to. A later epoch takes over
@@ -200,9 +200,14 @@ do
     return { published = n }, 0
   end
 
-  local function note_success(base, spout, succeeded)
-    if succeeded == '1' then redis.call('HDEL', base .. 'failing', spout) end
-    if succeeded == '0' then redis.call('HSETNX', base .. 'failing', spout, string.format('%.0f', clock())) end
+  local function note_result(base, spout, succeeded, why)
+    local now = string.format('%.0f', clock())
+    if succeeded == '1' then
+      redis.call('HDEL', base .. 'failing', spout)
+      redis.call('HSET', base .. 'delivered', spout, now)
+    end
+    if succeeded == '0' then redis.call('HSETNX', base .. 'failing', spout, now) end
+    if why ~= '' then redis.call('HSET', base .. 'errors', spout, now .. ' ' .. why) end
   end
 
   -- Gives the number of completions at these positions of an entry (I4 each, from 0; '' for all), and the completions;
@@ -267,7 +272,7 @@ do
     end
     if unread ~= 0 then redis.call('HINCRBY', base .. 'unread', spout, unread) end
     write_delays(base, 'release', delays)
-    if current then note_success(base, spout, args[4]) end
+    if current then note_result(base, spout, args[4], args[5]) end
     return { 'ok' }
   end
 

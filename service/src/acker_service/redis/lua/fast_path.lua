@@ -13,16 +13,19 @@ local apply_operations
 
 do
   local INIT, ACK = 1, 2
-  local ACK_VAL = '>i4i4i2'
+  -- What an ack rewrites of a record, without details and with them.
+  local HEAD, HEAD_WITH_DETAILS = '>i4i4i2B', '>i4i4i2BI3BI2'
   local EMITTED, OWN_TIMEOUT, SHORT_MESSAGE_ID, LONG_MESSAGE_ID = 1, 8, 32, 64
   local ACKED, ACKED_WITH_MESSAGE_ID = 0, 4
 
-  -- The flags of records that the fast path works on: emitted, perhaps with a timeout of its own and a message id.
-  local PLAIN_RECORD = {
-    [EMITTED] = true, [EMITTED + SHORT_MESSAGE_ID] = true, [EMITTED + LONG_MESSAGE_ID] = true,
-    [EMITTED + OWN_TIMEOUT] = true, [EMITTED + OWN_TIMEOUT + SHORT_MESSAGE_ID] = true,
-    [EMITTED + OWN_TIMEOUT + LONG_MESSAGE_ID] = true,
-  }
+  -- The flags of records that the fast path works on: emitted, perhaps with a timeout of its own, a message id, details.
+  local PLAIN_RECORD = {}
+  for emitted = EMITTED, EMITTED + OWN_TIMEOUT, OWN_TIMEOUT do
+    for flags = emitted, emitted + DETAILS, DETAILS do
+      PLAIN_RECORD[flags], PLAIN_RECORD[flags + SHORT_MESSAGE_ID] = true, true
+      PLAIN_RECORD[flags + LONG_MESSAGE_ID] = true
+    end
+  end
 
   local function is_narrow(outstanding)
     return outstanding <= 32767 and outstanding >= -32768
@@ -35,36 +38,40 @@ do
     return not call.free_slots or (call.free_slots[spout] or 0) > 0
   end
 
-  -- Gives what a new record holds from its flags on; it is the same for all inits of a spout task, but for message ids.
+  -- Gives what a new record holds behind its details; it is the same for all inits of a spout task, but for message ids.
   local function new_rest(call, spout, text)
-    local flags = text and EMITTED + SHORT_MESSAGE_ID or EMITTED
-    local rests = call.new_rests[flags]
-    local rest = rests[spout]
+    local rest = call.new_rests[spout]
     if not rest then
-      rest = struct.pack('>BI5I4I2', flags, call.now - EPOCH, call.message_timeout, spout)
-      rests[spout] = rest
+      rest = struct.pack('>I5I4I2', call.now - EPOCH, call.message_timeout, spout)
+      call.new_rests[spout] = rest
     end
     return text and rest .. text or rest
   end
 
-  -- Begins a root if it is unknown. Gives its record from the flags on; nil if its bucket has a value of it.
-  local function begin(call, key, root_id, bucket, ack_val, spout, text)
-    local rest = new_rest(call, spout, text)
-    if redis.call('HSETNX', key, root_id, ack_val .. rest) == 0 then return nil end
+  -- Begins a root if it is unknown. Gives its record, its flags and its rest; nil if its bucket has a value of it.
+  local function begin(call, key, root_id, bucket, high, low, outstanding, spout, text)
+    local flags, rest, raw = text and EMITTED + SHORT_MESSAGE_ID or EMITTED, new_rest(call, spout, text), nil
+    if call.has_details then
+      flags = flags + DETAILS
+      raw = struct.pack(HEAD_WITH_DETAILS, high, low, outstanding, flags, 0, 0, 0) .. rest
+    else
+      raw = struct.pack(HEAD, high, low, outstanding, flags) .. rest
+    end
+    if redis.call('HSETNX', key, root_id, raw) == 0 then return nil end
     call.pending[spout], call.emitted[spout], call.changed = (call.pending[spout] or 0) + 1, true, true
     if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end
     score_bucket(call, bucket, call.now + call.message_timeout)
-    return rest
+    return raw, flags, rest
   end
 
   -- Ends a root as acked: collects its completion and counts it. Gives the marker that replaces its record.
-  local function finish_acked(call, root_id, rest)
-    local flags, started, _, spout = struct.unpack('>BI5I4I2', rest)
-    local completion = root_id .. rest:sub(2, 6)
-    if flags < SHORT_MESSAGE_ID then
+  local function finish_acked(call, root_id, flags, rest)
+    local started, _, spout = struct.unpack('>I5I4I2', rest)
+    local completion = root_id .. rest:sub(1, 5)
+    if flags % DETAILS < SHORT_MESSAGE_ID then
       completion = completion .. call.acked
     else
-      local message_id = rest:sub(bit.band(flags, OWN_TIMEOUT) == 0 and 13 or 17)
+      local message_id = rest:sub(bit.band(flags, OWN_TIMEOUT) == 0 and 12 or 16)
       completion = completion .. call.acked_with_message_id .. struct.pack('>I2', #message_id) .. message_id
     end
     local completions = call.completions_by_spout[spout] or {}
@@ -78,11 +85,20 @@ do
 
   local function is_acked_before(call, bucket, rest, ops, edge_at)
     local edge_high, edge_low = struct.unpack('>I4I4', ops, edge_at)
-    return check_and_remember_edge(call, bucket, struct.unpack('>I5', rest, 2) + EPOCH, edge_high, edge_low)
+    return check_and_remember_edge(call, bucket, struct.unpack('>I5', rest) + EPOCH, edge_high, edge_low)
+  end
+
+  -- Gives the record of a root that was acked in this call. Its details are the number of its acks, and of the component
+  -- of the last one.
+  local function pack_acked(call, high, low, outstanding, flags, component, acks, rest)
+    if flags < DETAILS then return struct.pack(HEAD, high, low, outstanding, flags) .. rest end
+    local span = pack_span(call.now - EPOCH - struct.unpack('>I5', rest))
+    if acks > MAX_ACKS then acks = MAX_ACKS end
+    return struct.pack(HEAD_WITH_DETAILS, high, low, outstanding, flags, span, component, acks) .. rest
   end
 
   local function begin_request(call)
-    call.new_rests = call.new_rests or { [EMITTED] = {}, [EMITTED + SHORT_MESSAGE_ID] = {} }
+    call.new_rests = call.new_rests or {}
     call.acked = call.acked or struct.pack('>I5B', call.now - EPOCH, ACKED)
     call.acked_with_message_id = call.acked_with_message_id
       or struct.pack('>I5B', call.now - EPOCH, ACKED_WITH_MESSAGE_ID)
@@ -91,44 +107,52 @@ do
   -- Applies the operations of a request. Gives their codes in a string.
   --
   -- One long function, because local variables cost a fraction of fields and calls: most operations pass here. Of the
-  -- root that is worked on, `high`, `low`, `outstanding` are its ack val and count, and `rest` is its record from the
-  -- flags on: nil once apply_operation works on the root, or it has finished. `raw` is what its bucket holds.
+  -- root that is worked on, `high`, `low`, `outstanding`, `kept` are its ack val, count and flags, and `rest` is its record
+  -- behind the details: nil once apply_operation works on the root, or it has finished. `component` and `acks` are its
+  -- details, where it has them. `raw` is what its bucket holds, but for the acks that `is_changed` tells of.
   function apply_operations(call, ops)
     if not FAST_PATH or call.tracked == 0 then return run(call, apply_operation, ops) end
-    local redis_call, unpack, pack, bxor, byte = redis.call, struct.unpack, struct.pack, bit.bxor, string.byte
+    local redis_call, unpack, bxor, byte = redis.call, struct.unpack, bit.bxor, string.byte
     local root, op, codes, n, pos, size, prefix = call.root, {}, {}, 0, 1, #ops, call.base .. 'r'
     local may_init, dedupes = call.progress_timeout == 0 and not call.store_full, call.dedupe_window > 0
     local kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional
-    local last, key, raw, high, low, outstanding, rest, is_changed
+    local last, key, raw, high, low, outstanding, kept, component, acks, rest, is_changed
+    local numbers, _ = call.numbers, nil
     root.id = nil
     begin_request(call)
     while pos <= size do
       kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional = unpack(OPERATION, ops, pos)
-      local is_plain, code, text, edge_at = kind <= ACK and flags % 8 == 0, nil, nil, nil
+      local is_plain, code, text, component_at, edge_at = kind <= ACK and flags % 8 == 0, nil, nil, nil, nil
       pos = optional
       if flags ~= 0 and is_plain then
         if flags % 16 >= 8 then text, pos = read_text(ops, pos) end
-        if flags % 32 >= 16 then pos = pos + 2 + byte(ops, pos) * 256 + byte(ops, pos + 1) end
+        if flags % 32 >= 16 then component_at, pos = pos, pos + 2 + byte(ops, pos) * 256 + byte(ops, pos + 1) end
         if flags >= 32 then edge_at, pos = pos, pos + 8 end
       end
       if root_id ~= last then
         if is_changed then
-          redis_call('HSET', key, last, pack(ACK_VAL, high, low, outstanding) .. rest)
+          redis_call('HSET', key, last, pack_acked(call, high, low, outstanding, kept, component, acks, rest))
         else
           save_root(call, root)
         end
         last, key, root.id, rest, is_changed = root_id, prefix .. bucket, nil, nil, false
         if kind == INIT and is_plain and may_init and (op_high ~= 0 or op_low ~= 0)
           and may_begin(call, spout, op_outstanding, text) then
-          rest = begin(call, key, root_id, bucket, pack(ACK_VAL, op_high, op_low, op_outstanding), spout, text)
+          raw, kept, rest = begin(call, key, root_id, bucket, op_high, op_low, op_outstanding, spout, text)
         end
         if rest then
-          high, low, outstanding, code = op_high, op_low, op_outstanding, 'p'
+          high, low, outstanding, component, acks, code = op_high, op_low, op_outstanding, 0, 0, 'p'
         else
           raw = redis_call('HGET', key, root_id)
-          if raw and PLAIN_RECORD[byte(raw, 11)] then
-            high, low, outstanding = unpack(ACK_VAL, raw)
-            rest = raw:sub(11)
+          kept = raw and byte(raw, 11)
+          if kept and PLAIN_RECORD[kept] then
+            if kept < DETAILS then
+              high, low, outstanding = unpack(HEAD, raw)
+              rest = raw:sub(12)
+            else
+              high, low, outstanding, _, _, component, acks = unpack(HEAD_WITH_DETAILS, raw)
+              rest = raw:sub(BEHIND_DETAILS)
+            end
           end
         end
       end
@@ -137,21 +161,27 @@ do
         local is_zero = new_high == 0 and new_low == 0
         if op_high == 0 and op_low == 0 then
           code = 'p'
-        elseif not is_narrow(sum) or is_zero and (sum ~= 0 or byte(rest) >= LONG_MESSAGE_ID) then
+        elseif not is_narrow(sum) or is_zero and (sum ~= 0 or kept % DETAILS >= LONG_MESSAGE_ID) then
           code = nil
         elseif dedupes and edge_at and is_acked_before(call, bucket, rest, ops, edge_at) then
           code = 'd'
         elseif is_zero then
-          raw, rest, is_changed, code = finish_acked(call, root_id, rest), nil, false, 'a'
+          raw, rest, is_changed, code = finish_acked(call, root_id, kept, rest), nil, false, 'a'
           redis_call('HSET', key, root_id, raw)
         else
           high, low, outstanding, is_changed, call.changed, code = new_high, new_low, sum, true, true, 'p'
+          if kept >= DETAILS then
+            local name = component_at and read_text(ops, component_at)
+            acks, component = acks + 1, name and (numbers[name] or component_number(call, name)) or 0
+          end
         end
       end
       if not code then
         if rest then
-          raw = pack(ACK_VAL, high, low, outstanding) .. rest
-          if is_changed then redis_call('HSET', key, root_id, raw) end
+          if is_changed then
+            raw = pack_acked(call, high, low, outstanding, kept, component, acks, rest)
+            redis_call('HSET', key, root_id, raw)
+          end
           rest, is_changed = nil, false
         end
         if not root.id then set_root(call, root, root_id, bucket, raw) end
@@ -164,7 +194,7 @@ do
       codes[n] = code
     end
     if is_changed then
-      redis_call('HSET', key, last, pack(ACK_VAL, high, low, outstanding) .. rest)
+      redis_call('HSET', key, last, pack_acked(call, high, low, outstanding, kept, component, acks, rest))
     else
       save_root(call, root)
     end

@@ -75,27 +75,27 @@ do
   -- Notes that a mailbox is read, once a second at most.
   local function touch(base, spout)
     local now = clock()
-    if now - tonumber(redis.call('HGET', base .. 'used', spout) or 0) >= 1000 then
-      redis.call('HSET', base .. 'used', spout, now)
+    if now - tonumber(redis.call('HGET', base .. 'read', spout) or 0) >= 1000 then
+      redis.call('HSET', base .. 'read', spout, now)
     end
   end
 
   local function read(base, args, room, append)
-    touch(base, args[2])
     local head, released = read_head(base, args[2])
     local from = { entry = args[3], taken = tonumber(args[4]), head = head, released = released }
     return read_page(base .. 'm' .. args[2], from, tonumber(args[5]), room, append)
   end
 
   --[[
-    Reads completions after a position, oldest first, and cuts the last entry where there are enough.
+    Reads completions after a position, oldest first, and cuts the last entry where there are enough. It does not count
+    as a read.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry ('' from the beginning)  [4] number of its
             completions that are taken  [5] number of completions wanted  [6] bytes: reading ends with the completion
             that reaches them
     Output  {'ok', 1 if there are more, entry, number of its completions before these, completions, next entry ...}
   ]]
-  local function read_completions(_, base, args)
+  local function peek(_, base, args)
     local reply = { 'ok', 0 }
     reply[2] = read(base, args, tonumber(args[6]), function(entry, skip, packed)
       local n = #reply
@@ -104,9 +104,16 @@ do
     return reply
   end
 
+  -- As peek, and counts as a read.
+  local function read_completions(key, base, args)
+    touch(base, args[2])
+    return peek(key, base, args)
+  end
+
   -- As read_completions, for the release before: without [6], and entries are whole.
   -- Output: {'ok', entry, number of its completions to skip, its completions, next entry ...}
   local function read_entries(_, base, args)
+    touch(base, args[2])
     local reply = { 'ok' }
     read(base, args, MAX_BYTES, function(entry, skip)
       local n = #reply
@@ -168,6 +175,7 @@ do
 
   register_on_shard('acker_read_v1', read_entries)
   register_on_shard('acker_read_v2', read_completions)
+  register_on_shard('acker_peek_v1', peek)
   register_on_shard('acker_release_v1', release)
   register_on_shard('acker_discard_v1', discard)
   register_on_shard('acker_tips_v1', tips)

@@ -16,7 +16,8 @@ do
     for i = 2, #fields, 2 do
       local raw = fields[i]
       if is_record(raw) then
-        local flags, started, span = unpack('>BI5I4', raw, 11)
+        local flags = raw:byte(11)
+        local started, span = unpack('>I5I4', raw, flags < DETAILS and 12 or BEHIND_DETAILS)
         local deadline = started + span + EPOCH
         if band(flags, RARE_FIELDS) ~= 0 then
           read_record(call.root, raw)

@@ -1,30 +1,37 @@
 --[[
-  A record holds one early or pending root: 22 bytes and a tail, big-endian.
+  A record holds one early or pending root: 22 bytes, or 28 with details, and a tail, big-endian.
 
     ack val            2 x i4   two halves: numbers are doubles here, bit operations 32-bit
     outstanding        i2
     flags              B        1 emitted, 2 failed, 4 outstanding unknown, 8 message timeout of its own, 16 rare
-                                fields, 32 message id in the tail, 64 message id in x<b>; 128 is free
+                                fields, 32 message id in the tail, 64 message id in x<b>, 128 details
+    details            6 bytes  if the topology had root_details when the root began:
+                                I3 from the start to the last ack (pack_span), B component of the last ack
+                                (component_number; 0 none), I2 number of acks (65535: or more)
     started            I5       milliseconds since 2020-01-01
     deadline           I4       milliseconds after started
     spout index        I2
     message timeout    I4       if it has its own
     rare fields        B        1 wide: outstanding i4 and spout index I4 follow, instead of those before
                                 2 progress timeout I4 and idle deadline I4 (milliseconds after started) follow
-    message id                  the rest, if the record stays within 58 bytes: one value above 64 would turn the whole
-                                small hash of the bucket into a large one
+    message id                  the rest, if the record stays within 58 bytes without details, and so within 64 with
+                                them: one longer value would turn the whole small hash of the bucket into a large one
 
-  An ack rewrites the first 10 bytes. Flag 128 and 6 bytes are left for what a root's last ack says of it.
+  An ack rewrites the first 10 bytes, and the details.
 
   The table `root` is one root while a call works on it. id is the root id, state N (unknown), E (early), P (pending) or
   F (finished; outcome is A, F or T); high and low are the ack val. failure is the packed failure (completions.lua) of a
   fail of this call; the failure of an earlier call lies in x<b>. message_id_is_long says that the message id lies in
-  x<b>. holds_slot says that the root counts against its spout task's cap of pending roots. The number of early roots
-  (key early) is the number of records of early roots.
+  x<b>. holds_slot says that the root counts against its spout task's cap of pending roots. acks is the number of acks, nil
+  without details; acked_at is the time of the last one, nil if none came, and component the number of its component. The
+  number of early roots (key early) is the number of records of early roots.
 ]]
 
 local MAX_RECORD_BYTES = 58
-local HEAD_BYTES = 22
+local HEAD_BYTES, DETAIL_BYTES = 22, 6
+-- The flag of a record with details, the position behind its flags in it, and that of the number of its component.
+local DETAILS, BEHIND_DETAILS, COMPONENT_AT = 128, 12 + DETAIL_BYTES, 15
+local MAX_ACKS = 65535
 
 local function read_rare_fields(root, raw, pos)
   local fields
@@ -38,10 +45,13 @@ local function read_rare_fields(root, raw, pos)
 end
 
 local function read_record(root, raw)
-  local span, flags, pos
-  root.high, root.low, root.outstanding, flags, root.started, span, root.spout, pos =
-    struct.unpack('>i4i4i2BI5I4I2', raw)
+  local span, acked_after, flags, pos
+  root.high, root.low, root.outstanding, flags, pos = struct.unpack('>i4i4i2B', raw)
+  root.acks, root.acked_at = nil, nil
+  if flags >= DETAILS then acked_after, root.component, root.acks, pos = struct.unpack('>I3BI2', raw, pos) end
+  root.started, span, root.spout, pos = struct.unpack('>I5I4I2', raw, pos)
   root.started = root.started + EPOCH
+  if acked_after and root.acks > 0 then root.acked_at = root.started + unpack_span(acked_after) end
   root.deadline = root.started + span
   root.state = flags % 2 == 1 and 'P' or 'E'
   root.failed = bit.band(flags, 2) ~= 0
@@ -113,6 +123,12 @@ local function write_long_values(call, root, record_bytes)
   end
 end
 
+local function pack_details(root)
+  if not root.acks then return '' end
+  local span = root.acked_at and pack_span(root.acked_at - root.started) or 0
+  return struct.pack('>I3BI2', span, root.component, math.min(root.acks, MAX_ACKS))
+end
+
 local function write_record(call, root)
   local flags, tail, rare = root.state == 'P' and 1 or 0, '', pack_rare_fields(root)
   if root.failed then flags = flags + 2 end
@@ -125,10 +141,12 @@ local function write_record(call, root)
   elseif root.message_id then
     flags, tail = flags + 32, tail .. root.message_id
   end
+  if root.acks then flags = flags + DETAILS end
   local outstanding, spout = root.outstanding or 0, root.spout
   if is_wide(root) then outstanding, spout = 0, 0 end
-  redis.call('HSET', root.key, root.id, struct.pack('>i4i4i2BI5I4I2', root.high, root.low, outstanding, flags,
-    root.started - EPOCH, root.deadline - root.started, spout) .. tail)
+  redis.call('HSET', root.key, root.id, struct.pack('>i4i4i2B', root.high, root.low, outstanding, flags)
+    .. pack_details(root)
+    .. struct.pack('>I5I4I2', root.started - EPOCH, root.deadline - root.started, spout) .. tail)
 end
 
 local function remove_long_values(call, root)

@@ -72,7 +72,8 @@ do
     if tonumber(args[2]) > 0 then return { 'ok' } end
     redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'sweep', base .. 'pending', base .. 'unread', base .. 'heads',
       base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
-      base .. 'failing', base .. 'dead', base .. 'early', base .. 'failed', base .. 'delays')
+      base .. 'failing', base .. 'dead', base .. 'read', base .. 'delivered', base .. 'errors', base .. 'early',
+      base .. 'failed', base .. 'delays', base .. 'names')
     for n = 0, FAILURE_CHUNKS - 1 do redis.call('UNLINK', base .. 'failures' .. n) end
     return { 'ok' }
   end
@@ -153,17 +154,13 @@ do
     local dead = tonumber(redis.call('HGET', base .. 'dead', spout) or 0)
     redis.call('SADD', base .. 'gone', spout)
     redis.call('UNLINK', base .. 'm' .. spout, base .. 'retry' .. spout, base .. 'tries' .. spout, base .. 'd' .. spout)
-    local fields = { 'unread', 'pending', 'heads', 'tips', 'used', 'begun', 'sent', 'leases', 'failing', 'dead' }
+    local fields = { 'unread', 'pending', 'heads', 'tips', 'used', 'begun', 'sent', 'leases', 'failing', 'dead', 'read',
+      'delivered', 'errors' }
     for _, name in ipairs(fields) do
       redis.call('HDEL', base .. name, spout)
     end
     if unread + dead > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', unread + dead) end
     return { 'ok', unread + dead }
-  end
-
-  -- Input: KEYS[1] shard; ARGV[1] stamp. Output: {'ok', now, {spout index, time of its last use ...}}
-  local function read_used(_, base)
-    return { 'ok', clock(), redis.call('HGETALL', base .. 'used') }
   end
 
   register('acker_mark_topology_v1', mark_topology)
@@ -174,5 +171,4 @@ do
   register_on_shard('acker_fail_all_v1', fail_all)
   register('acker_mark_spout_v1', mark_spout)
   register_on_shard('acker_remove_spout_v1', remove_spout)
-  register_on_shard('acker_read_used_v1', read_used)
 end

@@ -3,13 +3,16 @@
 ]]
 
 do
-  -- Appends an early or pending root to a reply as seven values: root id, ack val as 8 raw bytes, outstanding or '',
-  -- started, due, spout index, message id or false.
+  local VALUES = 10
+
+  -- Appends an early or pending root to a reply as ten values: root id, ack val as 8 raw bytes, outstanding or '',
+  -- started, due, spout index, message id or false; time of the last ack or '', its component or '', number of acks or ''.
   local function append_root(call, root, reply)
     local n = #reply
     reply[n + 1], reply[n + 2] = root.id, struct.pack('>i4i4', root.high, root.low)
     reply[n + 3], reply[n + 4], reply[n + 5] = root.outstanding or '', root.started, due_ms(root)
     reply[n + 6], reply[n + 7] = root.spout, read_message_id(call, root) or false
+    reply[n + 8], reply[n + 9], reply[n + 10] = root.acked_at or '', last_component(call, root) or '', root.acks or ''
     return reply
   end
 
@@ -68,13 +71,21 @@ do
     return found[2], found[1]
   end
 
-  local function pending_roots(call, bucket, fields, min_age)
+  -- Whether a root is pending and one of those that a list asks for. A root without details counts as one without an ack.
+  local function is_wanted(call, root, filter)
+    return root.state == 'P' and call.now - root.started >= filter.age
+      and call.now - (root.acked_at or root.started) >= filter.no_ack_for
+      and (not filter.spout or root.spout == filter.spout)
+      and (not filter.message_id or read_message_id(call, root) == filter.message_id)
+  end
+
+  local function pending_roots(call, bucket, fields, filter)
     local reply, root = {}, call.root
     root.bucket = bucket
     for i = 1, #fields, 2 do
       root.id, root.state = fields[i], nil
       if is_record(fields[i + 1]) then read_record(root, fields[i + 1]) end
-      if root.state == 'P' and call.now - root.started >= min_age then append_root(call, root, reply) end
+      if is_wanted(call, root, filter) then append_root(call, root, reply) end
     end
     return reply
   end
@@ -110,33 +121,38 @@ do
     that it names, wherever that bucket is in the index now, and goes on after the place where the bucket was.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] score ('0': begin)  [4] bucket  [5] HSCAN cursor in the
-            bucket  [6] least age in milliseconds  [7] roots wanted  [8] records to read, approximate limit
-    Output  {'ok', now, the part to begin the next call with: score ('' at the end), bucket, cursor, then per part with
-            roots: score, bucket, cursor, {the values of append_root, for each root}}
+            bucket  [6] roots wanted  [7] records to read, approximate limit  [8] least age and [9] least time without an
+            ack, in milliseconds  [10] spout index, '' for any  [11] message id, left out for any
+    Output  {'ok', now, records and outcomes read, the part to begin the next call with: score ('' at the end), bucket,
+            cursor, then per part with roots: score, bucket, cursor, {the values of append_root, for each root}}
   ]]
   local function list_roots(key, base, args)
     local call = begin_call(key, base, args)
     local score, bucket, cursor = args[3], pack_bucket(args[4]), args[5]
-    local min_age, wanted, budget = tonumber(args[6]), tonumber(args[7]), tonumber(args[8])
+    local wanted, budget, scanned = tonumber(args[6]), tonumber(args[7]), 0
+    local filter = { age = tonumber(args[8]), no_ack_for = tonumber(args[9]), spout = tonumber(args[10]),
+      message_id = args[11] }
     local next_bucket = scan_index(call, score == '0' and 0 or rank_after(call, score, bucket))
     if score == '0' then bucket, score = next_bucket() end
-    local reply = { 'ok', call.now, '', '', '' }
+    local reply = { 'ok', call.now, 0, '', '', '' }
     while bucket and wanted > 0 and budget > 0 do
       local fields, next_cursor = read_part(call, bucket, cursor)
-      local roots = pending_roots(call, bucket, fields, min_age)
+      local roots = pending_roots(call, bucket, fields, filter)
       local n = #reply
       if #roots > 0 then
         reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = score, bucket_number(bucket), cursor, roots
       end
-      wanted, budget, cursor = wanted - #roots / 7, budget - #fields / 2 - 1, next_cursor
+      wanted, budget, cursor = wanted - #roots / VALUES, budget - #fields / 2 - 1, next_cursor
+      scanned = scanned + #fields / 2
       if cursor == '0' then bucket, score = next_bucket() end
     end
-    if bucket then reply[3], reply[4], reply[5] = score, bucket_number(bucket), cursor end
+    reply[3] = scanned
+    if bucket then reply[4], reply[5], reply[6] = score, bucket_number(bucket), cursor end
     return reply
   end
 
-  register_on_shard('acker_read_root_v1', read_root)
+  register_on_shard('acker_read_root_v2', read_root)
   register_on_shard('acker_ended_v1', ended)
   register_on_shard('acker_force_fail_v1', force_fail)
-  register_on_shard('acker_list_roots_v1', list_roots)
+  register_on_shard('acker_list_roots_v2', list_roots)
 end

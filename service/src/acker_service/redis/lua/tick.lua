@@ -11,24 +11,26 @@ do
   local TIMED_OUT, TIMED_OUT_WITH_MESSAGE_ID = 2, 6
 
   -- The flags of records that the fast path times out, and of their completions: pending roots with known or unknown
-  -- outstanding, perhaps a timeout of their own, and perhaps a message id in the tail.
-  local PLAIN_FLAGS = {
-    [1] = TIMED_OUT, [1 + 4] = TIMED_OUT, [1 + 8] = TIMED_OUT, [1 + 4 + 8] = TIMED_OUT,
-    [33] = TIMED_OUT_WITH_MESSAGE_ID, [33 + 4] = TIMED_OUT_WITH_MESSAGE_ID, [33 + 8] = TIMED_OUT_WITH_MESSAGE_ID,
-    [33 + 4 + 8] = TIMED_OUT_WITH_MESSAGE_ID,
-  }
+  -- outstanding, perhaps a timeout of their own, a message id in the tail, and details.
+  local PLAIN_FLAGS = {}
+  for flags = 1, 1 + 4 + OWN_TIMEOUT, 4 do
+    PLAIN_FLAGS[flags], PLAIN_FLAGS[flags + DETAILS] = TIMED_OUT, TIMED_OUT
+    PLAIN_FLAGS[flags + SHORT_MESSAGE_ID] = TIMED_OUT_WITH_MESSAGE_ID
+    PLAIN_FLAGS[flags + SHORT_MESSAGE_ID + DETAILS] = TIMED_OUT_WITH_MESSAGE_ID
+  end
 
   -- The fast path of `expire`: times out an overdue root that has a plain record, as `finish` and `save_root` do.
-  local function time_out(call, bucket, root_id, raw, flags, started, due)
-    local spout, latency = struct.unpack('>I2', raw, 21), call.now - EPOCH - started
+  local function time_out(call, bucket, root_id, raw, flags, started, due, after_deadline)
+    local spout, latency = struct.unpack('>I2', raw, after_deadline), call.now - EPOCH - started
     local completion = struct.pack('>c8I5I5B', root_id, started, call.now - EPOCH, PLAIN_FLAGS[flags])
-    if flags >= SHORT_MESSAGE_ID then
-      local message_id = raw:sub(bit.band(flags, OWN_TIMEOUT) == 0 and HEAD_BYTES + 1 or HEAD_BYTES + 5)
+    if flags % DETAILS >= SHORT_MESSAGE_ID then
+      local message_id = raw:sub(after_deadline + (bit.band(flags, OWN_TIMEOUT) == 0 and 2 or 6))
       completion = completion .. struct.pack('>I2', #message_id) .. message_id
     end
     local completions = call.completions_by_spout[spout] or {}
     completions[#completions + 1], call.completions_by_spout[spout] = completion, completions
-    local failures = failures_of(call, spout, 'T')
+    local component = flags >= DETAILS and component_name(call, raw:byte(COMPONENT_AT)) or ''
+    local failures = failures_of(call, spout, 'T' .. component)
     failures[#failures + 1] = completion
     call.pending[spout] = (call.pending[spout] or 0) - 1
     call.finished_count = call.finished_count + 1
@@ -58,14 +60,16 @@ do
   -- from its flags to its deadline, and all of it only if it is overdue.
   local function expire_bucket(call, bucket, fields)
     local earliest, latest, expired, has_long_values = nil, nil, {}, false
-    local now, unpack, band = call.now, struct.unpack, bit.band
+    local now, unpack, band, byte = call.now, struct.unpack, bit.band, string.byte
     for i = 2, #fields, 2 do
       local raw, deadline, expiry = fields[i], nil, nil
       if is_record(raw) then
-        local flags, started, span = unpack('>BI5I4', raw, 11)
+        local flags = byte(raw, 11)
+        local started, span, after_deadline = unpack('>I5I4', raw, flags < DETAILS and 12 or BEHIND_DETAILS)
         deadline = started + span + EPOCH
         if now > deadline and FAST_PATH and PLAIN_FLAGS[flags] then
-          deadline, expiry = nil, time_out(call, bucket, fields[i - 1], raw, flags, started, deadline)
+          deadline, expiry =
+            nil, time_out(call, bucket, fields[i - 1], raw, flags, started, deadline, after_deadline)
         elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then
           deadline, expiry = expire(call, call.root, bucket, fields[i - 1], raw)
         end

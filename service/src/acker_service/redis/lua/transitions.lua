@@ -66,6 +66,7 @@ do
     if call.dedupe_window > 0 and op.edge_high and acked_before(call, root, op) then return 'd' end
     if root.state == 'N' then new_tree(call, root) end
     touch_progress_deadline(call, root)
+    note_ack(call, root, op)
     xor_in(root, op)
     return resolve(call, root)
   end
@@ -108,6 +109,7 @@ do
     root.started, root.deadline, root.failed = call.now, call.now + call.message_timeout, false
     root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
     root.message_id, root.message_id_is_long = nil, false
+    begin_details(call, root)
   end
 
   -- Makes a tree pending with the fields of its init.

@@ -1,0 +1,84 @@
+--[[
+  What operators look up: their own acts that force or discard something, and the processes that run.
+]]
+
+do
+  local MAX_ACTS = 1000
+  local ACTS_MS = 30 * 86400000
+  local PROCESS_MS = 10000
+
+  -- Gives the number of an act at a time: numbers rise, and hold the time in milliseconds times 1000.
+  local function number_at(key, now)
+    local newest = redis.call('ZRANGE', key, -1, -1)[1]
+    local after = newest and tonumber(newest:match('^%d+')) + 1 or 0
+    return math.max(now * 1000, after)
+  end
+
+  --[[
+    Notes an act; keeps the newest 1000 of the last 30 days.
+
+    Input   KEYS[1] acker:{topologies}::acts; ARGV[1] the act (JSON)
+    Output  {'ok'}
+  ]]
+  local function note_act(keys, args)
+    local now = clock()
+    local number = string.format('%d', number_at(keys[1], now))
+    redis.call('ZADD', keys[1], number, number .. ' ' .. args[1])
+    local excess = redis.call('ZRANGE', keys[1], 0, -MAX_ACTS - 1)
+    if #excess > 0 then redis.call('ZREM', keys[1], unpack(excess)) end
+    redis.call('PEXPIREAT', keys[1], now + ACTS_MS)
+    return { 'ok' }
+  end
+
+  --[[
+    Reads acts of the last 30 days, the newest first.
+
+    Input   KEYS[1] acker:{topologies}::acts; ARGV[1] a number: only acts before it, '' for all  [2] how many at most
+    Output  {'ok', per act its number, a space and the act}
+  ]]
+  local function read_acts(keys, args)
+    local below = args[1] == '' and '+inf' or '(' .. args[1]
+    local oldest = string.format('%d', (clock() - ACTS_MS) * 1000)
+    local found = redis.call('ZRANGE', keys[1], below, oldest, 'BYSCORE', 'REV', 'LIMIT', 0, args[2])
+    return { 'ok', unpack(found) }
+  end
+
+  --[[
+    Notes that a process runs, and forgets those that have not been noted for ten seconds.
+
+    Input   KEYS[1] acker:{topologies}::processes; ARGV[1] id  [2] what it is (JSON)
+    Output  {'ok'}
+  ]]
+  local function note_process(keys, args)
+    local now = clock()
+    local processes = redis.call('HGETALL', keys[1])
+    for i = 1, #processes, 2 do
+      if tonumber(processes[i + 1]:match('^%d+')) < now - PROCESS_MS then redis.call('HDEL', keys[1], processes[i]) end
+    end
+    redis.call('HSET', keys[1], args[1], string.format('%d', now) .. ' ' .. args[2])
+    redis.call('PEXPIREAT', keys[1], now + PROCESS_MS)
+    return { 'ok' }
+  end
+
+  --[[
+    Reads the processes that were noted in the last ten seconds.
+
+    Input   KEYS[1] acker:{topologies}::processes
+    Output  {'ok', time, per process its id and when it was noted, a space and what it is}
+  ]]
+  local function read_processes(keys)
+    local now = clock()
+    local reply, processes = { 'ok', now }, redis.call('HGETALL', keys[1])
+    for i = 1, #processes, 2 do
+      if tonumber(processes[i + 1]:match('^%d+')) >= now - PROCESS_MS then
+        reply[#reply + 1], reply[#reply + 2] = processes[i], processes[i + 1]
+      end
+    end
+    return reply
+  end
+
+  register('acker_note_act_v1', note_act)
+  register('acker_read_acts_v1', read_acts, { 'allow-oom', 'no-writes' })
+  register('acker_note_process_v1', note_process)
+  register('acker_read_processes_v1', read_processes, { 'allow-oom', 'no-writes' })
+end

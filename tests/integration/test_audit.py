@@ -1,0 +1,195 @@
+"""Whoever forces or discards something is in the audit trail: a log line, a metric and a list."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from acker_protocol.errors import StoreUnavailable
+from acker_protocol.ids import format_id
+from acker_service.app import make_app
+from acker_service.components import Components
+from acker_service.monitoring.audit import Act, Entry
+from acker_service.redis import keys
+from acker_service.settings import Settings
+
+from tests.support.caller import Caller, ack, fail, init
+from tests.support.exposition import scrape
+from tests.support.keys import SCOPES, bearer, keys_file
+from tests.support.redis_side import at
+
+pytestmark = pytest.mark.anyio
+
+HOOK = {"kind": "webhook", "url": "https://orders.example/"}
+ORDERS = "/v1/topologies/default/spouts/orders"
+
+
+async def acts(call: Caller, **query: Any) -> list[dict[str, Any]]:
+    answer = await call.http.get("/v1/audit", params=query)
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["acts"])
+
+
+def entry(count: int | None = None, topology: str = "default") -> Entry:
+    return Entry(act=Act.COMPLETIONS_DISCARDED, topology=topology, count=count, key="operator", request_id="r")
+
+
+@pytest.fixture
+async def ended(call: Caller) -> Caller:
+    """The spout task `orders` of the topology `default` has two unread completions and a callback."""
+    await call.words(init(1, 9), fail(1), init(2, 9), ack(2, 9), init(3, 9))
+    await call.put_spout("orders", callback=HOOK)
+    return call
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "act", "count"),
+    [
+        ("POST", f"{ORDERS}/completions/discard", "completions_discarded", 2),
+        ("POST", f"{ORDERS}/dead-letters/discard", "dead_letters_discarded", 0),
+        ("POST", f"{ORDERS}/dead-letters/replay", "dead_letters_replayed", 0),
+        ("POST", f"{ORDERS}/secret/rotate", "secret_rotated", None),
+        ("DELETE", f"{ORDERS}?discard=true", "spout_task_deleted", 2),
+    ],
+)
+async def test_an_act_on_a_spout_task_is_noted_with_its_key_and_request(
+    ended: Caller, caplog: pytest.LogCaptureFixture, method: str, address: str, act: str, count: int | None
+) -> None:
+    caplog.set_level(logging.INFO)
+    answer = await ended.http.request(method, address, headers={"X-Request-Id": "mine"})
+    assert answer.is_success, answer.text
+    noted, *_ = await acts(ended)
+    at_ms = noted.pop("at_ms")
+    assert noted == {"act": act, "topology": "default", "spout_task": "orders", "root_id": None, "count": count,
+                     "key": "anybody", "request_id": "mine"}  # fmt: skip
+    assert abs(at_ms - await _now_ms(ended)) < 60_000
+    shown = "-" if count is None else count
+    line = f"audit act={act} topology=default spout_task=orders root_id=- key=anybody count={shown}"
+    assert [record.getMessage() for record in caplog.records if "audit act" in record.getMessage()] == [line]
+    assert (await scrape(ended.http)).value("acker_audit_total", act=act) == 1
+
+
+async def _now_ms(call: Caller) -> int:
+    await call.words(init(77, 9))
+    return int((await call.root(77))["deadline_at_ms"]) - 30_000
+
+
+async def test_a_root_that_is_failed_by_hand_is_noted_once(ended: Caller) -> None:
+    before = await acts(ended)
+    assert (await ended.force_fail(3, reason="by hand"))["state"] == "failed"
+    assert (await ended.force_fail(3))["state"] == "finished"
+    [noted] = (await acts(ended))[: -len(before)]
+    assert (noted["act"], noted["root_id"], noted["count"]) == ("root_failed", format_id(3), 1)
+
+
+async def test_a_callback_is_noted_when_it_changes_and_not_when_it_is_put_again(call: Caller) -> None:
+    for callback in (HOOK, HOOK, None, None):
+        await call.put_spout("orders", callback=callback)
+    assert [noted["act"] for noted in await acts(call)] == ["callback_changed"] * 2
+
+
+async def test_a_callback_that_is_resumed_is_noted_if_it_was_off(ended: Caller, parts: Components) -> None:
+    from acker_service.topologies.callback import CallbackStatus, deactivate  # noqa: PLC0415 - used only here
+
+    await ended.http.post(f"{ORDERS}/resume")
+    assert [noted["act"] for noted in await acts(ended)] == ["callback_changed"]
+    await parts.callbacks.change(
+        "default", "orders", lambda present, _: present and deactivate(present, CallbackStatus.PAUSED, "500")
+    )
+    await ended.http.post(f"{ORDERS}/resume")
+    assert [noted["act"] for noted in await acts(ended)] == ["callback_resumed", "callback_changed"]
+
+
+@pytest.mark.parametrize(
+    ("query", "counts"),
+    [("", []), ("?force=true", [1]), ("?force=true&discard=true", [2])],
+    ids=["idle", "force", "at once"],
+)
+async def test_a_topology_is_noted_if_it_was_deleted_by_force(call: Caller, query: str, counts: list[int]) -> None:
+    orders = Caller(call.http, "orders")
+    await orders.put()
+    if query:
+        await orders.words(init(1, 9), fail(1), init(2, 9), ack(2, 9), init(3, 9))
+    assert (await call.http.delete(f"/v1/topologies/orders{query}")).is_success
+    assert [(noted["act"], noted["count"]) for noted in await acts(call)] == [
+        ("topology_deleted", count) for count in counts
+    ]
+
+
+async def test_what_is_refused_is_not_noted(call: Caller) -> None:
+    assert (await call.http.post(f"{ORDERS}/completions/discard")).status_code == 404
+    assert (await call.http.delete("/v1/topologies/none?force=true")).status_code == 404
+    assert await acts(call) == []
+
+
+async def test_pages_are_read_newest_first(call: Caller, parts: Components) -> None:
+    for count in range(5):
+        await parts.audit.note(entry(count))
+    read, cursor = [], None
+    while True:
+        page = (await call.http.get("/v1/audit", params={"limit": 2} | ({"after": cursor} if cursor else {}))).json()
+        read.append([act["count"] for act in page["acts"]])
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    assert read == [[4, 3], [2, 1], [0]]
+
+
+async def test_the_newest_thousand_are_kept_for_thirty_days(call: Caller, parts: Components) -> None:
+    for count in range(1_002):
+        await parts.audit.note(entry(count))
+    assert [act["count"] for act in await acts(call, limit=10_000)] == list(range(1_001, 1, -1))
+    assert 29.9 < await at(parts, "PTTL", keys.ACTS) / 86_400_000 <= 30
+
+
+async def test_an_act_older_than_thirty_days_is_not_shown(call: Caller, parts: Components) -> None:
+    await parts.audit.note(entry(1))
+    old = 1_000 * (await parts.redis.now_ms() - 31 * 86_400_000)
+    await at(parts, "ZADD", keys.ACTS, old, f'{old} {{"topology": "default"}}')
+    assert [act["count"] for act in await acts(call)] == [1]
+
+
+async def test_a_store_that_is_away_lets_the_act_succeed_and_is_logged(
+    ended: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    execute = parts.redis.execute
+
+    async def without_acts(call: Any) -> Any:
+        if call.name == "acker_note_act_v1":
+            raise StoreUnavailable("no answer")
+        return await execute(call)
+
+    monkeypatch.setattr(parts.redis, "execute", without_acts)
+    answer = await ended.http.post(f"{ORDERS}/completions/discard")
+    assert (answer.status_code, answer.json()) == (200, {"discarded": 2})
+    assert "GET /v1/audit lacks it: no answer" in caplog.text
+
+
+@pytest.fixture
+async def keyed(parts: Components, stopping: Any, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """An application with a key of each scope for the topology `orders`."""
+    settings = Settings(keys_file=keys_file(tmp_path, *SCOPES, topologies=["orders"]))
+    transport = httpx.ASGITransport(app=make_app(parts, settings, stopping))
+    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+        yield client
+
+
+async def test_a_key_is_shown_the_acts_on_its_topologies_by_its_name(
+    keyed: httpx.AsyncClient, call: Caller, parts: Components
+) -> None:
+    for topology in ("orders", "payments", "orders", "payments", "payments"):
+        await parts.audit.note(entry(topology=topology))
+    await Caller(call.http, "orders").put()
+    await keyed.put("/v1/topologies/orders/spouts/orders", json={}, headers=bearer("spout"))
+    await keyed.post("/v1/topologies/orders/spouts/orders/completions/discard", headers=bearer("admin"))
+    page = (await keyed.get("/v1/audit?limit=3", headers=bearer("admin"))).json()
+    assert [act["topology"] for act in page["acts"]] == ["orders"] * 3
+    assert [act["key"] for act in page["acts"]] == ["admin", "operator", "operator"]
+
+
+@pytest.mark.parametrize("after", ["x", "-1", "1" * 17, ""])
+async def test_a_cursor_that_is_none_is_invalid(call: Caller, after: str) -> None:
+    answer = await call.http.get("/v1/audit", params={"after": after})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
