@@ -259,7 +259,7 @@ IN_MAILBOX: list[Rule] = [
     ("a later millisecond is ahead", "return a_ms > b_ms or a_ms", "return a_ms", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a later entry of a millisecond is ahead", "or a_ms == b_ms and a_seq > b_seq", "", COMPLETIONS + "test_a_cursor_ahead_within_the_newest_millisecond_counts_as_the_beginning"),
     ("the newest entry is not ahead", "a_seq > b_seq", "a_seq >= b_seq", COMPLETIONS + "test_a_cursor_leads_on_from_where_reading_ended"),
-    ("reading uses a spout task", "    touch(base, args[2])\n", "", LIFETIMES + "test_reading_uses_a_spout_task_under_which_nothing_was_emitted"),
+    ("reading uses a spout task", "    touch(base, args[2])\n    return peek", "    return peek", LIFETIMES + "test_reading_uses_a_spout_task_under_which_nothing_was_emitted"),
     ("a use is noted once a second", ">= 1000 then", ">= 0 then", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
     ("a reading begins behind its cursor within an entry", "entry[1] == from.entry and from.taken or 0", "0", COMPLETIONS + "test_a_limit_holds_inside_a_batchs_entry_too"),
     ("a reading begins behind what was released within an entry", "entry[1] == from.head and from.released or 0)", "0)", COMPLETIONS + "test_reading_without_a_cursor_begins_at_the_oldest_not_released"),
@@ -409,7 +409,7 @@ IN_DELIVERY: list[Rule] = [
     ("an entry of which all is left stays the same entry", "    if result.kind == 'retry' and result.left == tonumber(stored[2][2]) - released then result.rest = '' end\n", "", DELIVERIES + "test_an_entry_of_which_all_is_asked_for_again_stays_the_same_entry"),
     ("the release before says what is left by its completions", "settle_by(result_of_completions)", "settle_by(result_of_positions)", RELEASES + "test_the_release_before_settles_a_delivery_whole_and_in_part"),
     ("the release before counts a try by settling it", "or stored + 1, stored", "or stored, stored", RELEASES + "test_the_release_before_settles_a_delivery_whole_and_in_part"),
-    ("since when nothing succeeded is remembered", "redis.call('HSETNX', base .. 'failing', spout, string.format('%.0f', clock()))", "", DELIVERIES + "test_since_when_nothing_succeeded_is_remembered_until_something_does"),
+    ("since when nothing succeeded is remembered", "    if succeeded == '0' then redis.call('HSETNX', base .. 'failing', spout, now) end\n", "", DELIVERIES + "test_since_when_nothing_succeeded_is_remembered_until_something_does"),
 ]
 
 IN_DEAD: list[Rule] = [
