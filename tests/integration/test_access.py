@@ -32,6 +32,7 @@ ROOT = TOPOLOGY + "/roots/{root_id}"
 CONTRACT = {
     "GET /v1/audit": "admin",
     "GET /v1/events": "ack",
+    "GET /v1/status": "admin",
     "GET /v1/topologies": "ack",
     f"GET {TOPOLOGY}": "ack",
     f"PUT {TOPOLOGY}": "admin",

@@ -1,7 +1,9 @@
 """Builds the HTTP application: hands every router the parts that it uses."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from fastapi import APIRouter
 
@@ -10,7 +12,7 @@ from acker_service.components import Components
 from acker_service.delivery.webhook_tester import WebhookTester
 from acker_service.http import application, auth, errors, http_metrics, load_shedding, openapi, ui
 from acker_service.http.application import Application
-from acker_service.http.keys import configured_keys
+from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
 from acker_service.http.routes import (
@@ -23,6 +25,7 @@ from acker_service.http.routes import (
     operations,
     roots,
     spouts,
+    status,
     topologies,
 )
 from acker_service.settings import Role, Settings
@@ -31,11 +34,16 @@ from acker_service.worker import egress_policy, webhook_client
 
 
 def make_app(
-    parts: Components, settings: Settings, stopping: asyncio.Event, gather: health.Gather | None = None
+    parts: Components,
+    settings: Settings,
+    stopping: asyncio.Event,
+    gather: health.Gather | None = None,
+    shown: Mapping[str, Any] | None = None,
 ) -> Application:
     """Build the application. Setting ``stopping`` ends long polls and streams, and makes it not ready.
 
-    ``gather`` gives the metrics of all processes that serve this address; None: this one serves alone.
+    ``gather`` gives the metrics of all processes that serve this address; None: this one serves alone. ``shown`` are
+    the settings of the whole acker as answers show them; None: those of this process.
     """
     app = Application(
         title="Acker",
@@ -48,8 +56,12 @@ def make_app(
     monitoring = _monitoring_routers(parts, settings, stopping, gather)
     for router in (*_contract_routers(parts, settings, stopping), *monitoring):
         app.include_router(router)
-    auth.install(app, configured_keys(settings.keys_file))
+    keys_file = None if settings.keys_file is None else KeysFile(settings.keys_file)
+    auth.install(app, None if keys_file is None else keys_file.read())
+    app.state.keys_file = keys_file
     if settings.role is not Role.WORKER:
+        shown = settings.public() if shown is None else shown
+        app.include_router(status.make_router(status=parts.status, settings=shown, keys_file=keys_file))
         openapi.install(app, max_batch=settings.max_batch)
         ui.install(app)
     load = load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)

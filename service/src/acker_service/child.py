@@ -127,8 +127,10 @@ class PassedServer(StoppableServer):
 class Process:
     """Serves as the supervisor's messages say, and answers those that ask for something."""
 
-    def __init__(self, channel: Channel[ToProcess], passed: socket.socket, settings: Settings) -> None:
-        self._channel, self._passed, self._settings = channel, passed, settings
+    def __init__(
+        self, channel: Channel[ToProcess], passed: socket.socket, settings: Settings, shown: dict[str, Any]
+    ) -> None:
+        self._channel, self._passed, self._settings, self._shown = channel, passed, settings, shown
         self._stopping = asyncio.Event()
         self._url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._snapshot: Callable[[], bytes] | None = None
@@ -154,7 +156,9 @@ class Process:
     async def _serve(self) -> None:
         url = await self._url
         parts = make_components(url, self._settings)
-        async with opened(parts, self._settings, self._stopping, is_checked=True, gather=self._gather) as config:
+        async with opened(
+            parts, self._settings, self._stopping, is_checked=True, gather=self._gather, shown=self._shown
+        ) as config:
             self._snapshot = parts.metrics.snapshot
             server = self._server = PassedServer(
                 config,
@@ -230,7 +234,7 @@ async def _run(control: socket.socket, passed: socket.socket) -> int:
                 return 1
             settings = start.plan.apply(Settings(**json.loads(start.settings)))
             start_logging(level=settings.log_level, style=settings.log_format, process=start.plan.name)
-            await Process(channel, passed, settings).run(messages)
+            await Process(channel, passed, settings, start.shown).run(messages)
     except (RuntimeError, ValueError) as error:
         channel.send(Failed(str(error)))
         return 2

@@ -19,8 +19,10 @@ from acker_service.metrics.registry import Metrics
 from acker_service.monitoring.ages import AgeReader
 from acker_service.monitoring.audit import AuditTrail
 from acker_service.monitoring.backpressure import Backpressure
+from acker_service.monitoring.processes import ProcessList
 from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.snapshot import StoreMonitor
+from acker_service.monitoring.status import StatusReader
 from acker_service.operations.applier import Applier
 from acker_service.operations.single import SingleApplier
 from acker_service.redis.client import RedisClient
@@ -53,7 +55,8 @@ class Components:
     from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
     the number of early roots of a topology from which on no more begin, ``buckets`` the number of small hashes of each
     shard of the default topology, ``durability`` when a write counts as done (for ``fsync_asserted`` see
-    `ServerRequirements`), ``supervised`` whether `EmbeddedServer` runs the Redis, and logs when it ends.
+    `ServerRequirements`), ``supervised`` whether `EmbeddedServer` runs the Redis, and logs when it ends, ``role`` what
+    the list of processes says of this one.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Components:
         durability: Durability = RELAXED,
         fsync_asserted: bool = False,
         supervised: bool = False,
+        role: str = "all",
     ) -> None:
         self.metrics = Metrics()
         counted = self.metrics.operations
@@ -110,6 +114,15 @@ class Components:
         for name, limit in ((MAILBOX, mailbox_max), (SPOUTS, max_spouts), (EARLY, max_early)):
             self.metrics.http.limits[name].set(limit)
         self.audit = AuditTrail(self.redis, self.metrics.audit)
+        self.processes = ProcessList(self.redis, self.metrics.http, role=role)
+        self.status = StatusReader(
+            self.redis,
+            self._requirements,
+            self.backpressure,
+            self.processes,
+            self.metrics.http,
+            durability=str(durability),
+        )
         self._wake_task: asyncio.Task[None] | None = None
 
     async def open(self, *, is_checked: bool = False) -> None:
@@ -142,6 +155,7 @@ class Components:
         if self._wake_task is not None:
             self._wake_task.cancel()
         await self.mailbox_notifier.stop()
+        await self.processes.stop()
         await self.backpressure.stop()
         await self.root_notifier.stop()
         await self.monitor.stop()
@@ -167,6 +181,7 @@ def make_components(url: str, settings: Settings) -> Components:
         durability=read_durability(settings.durability),
         fsync_asserted=settings.fsync_asserted,
         supervised=settings.redis_url is None,
+        role=settings.role.value,
     )
 
 

@@ -17,10 +17,14 @@ R = TypeVar("R")
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The first message to a process: what it is, and the settings of the whole acker as JSON."""
+    """The first message to a process: what it is, and the settings of the whole acker as JSON.
+
+    ``shown`` are these settings as answers show them.
+    """
 
     plan: ProcessPlan
     settings: str
+    shown: dict[str, Any]
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):

@@ -8,8 +8,8 @@ import logging
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -119,22 +119,24 @@ async def opened(
     *,
     is_checked: bool = False,
     gather: Gather | None = None,
+    shown: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[uvicorn.Config]:
     """Open the parts, start the worker's tasks and build the application until the block ends; gives what to serve.
 
-    Where several processes serve, ``is_checked`` says that the supervisor has checked the store, and ``gather`` gives
-    the metrics of all of them.
+    Where several processes serve, ``is_checked`` says that the supervisor has checked the store, ``gather`` gives the
+    metrics of all of them, and ``shown`` are the settings of the whole acker as answers show them.
     """
     worker = Worker(parts, settings)
     try:
         await parts.open(is_checked=is_checked)
         parts.start(stopping)
         parts.backpressure.start()
+        parts.processes.start()
         if settings.role is not Role.API:
             worker.start()
-        app = make_app(parts, settings, stopping, gather)
+        app = make_app(parts, settings, stopping, gather, shown)
         gc.freeze()  # what the start has made lives as long as the process: the garbage collector need not visit it
-        async with _watch_keys(app, settings.keys_file, parts.metrics.http):
+        async with _watch_keys(app, parts.metrics.http):
             yield _uvicorn_config(app, settings, parts.metrics.http, stopping)
     finally:
         await worker.stop()
@@ -142,12 +144,12 @@ async def opened(
 
 
 @contextlib.asynccontextmanager
-async def _watch_keys(app: FastAPI, path: Path | None, metrics: HttpMetrics) -> AsyncIterator[None]:
+async def _watch_keys(app: FastAPI, metrics: HttpMetrics) -> AsyncIterator[None]:
     """Install the keys again whenever their file changes."""
-    if path is None:
+    file: KeysFile | None = app.state.keys_file
+    if file is None:
         yield
         return
-    file = KeysFile(path)
     metrics.keys_file_valid.set_function(lambda: file.is_valid)
     async with running(file.watch(lambda keys: auth.install(app, keys))):
         yield

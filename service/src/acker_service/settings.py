@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from acker_protocol.redis_url import read_redis_url
+from acker_protocol.redis_url import read_redis_url, without_login
 from acker_protocol.wire.fields import nearest
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from acker_service.delivery.egress import read_hosts, read_networks
 from acker_service.delivery.retry import read_schedule
 from acker_service.redis.durability import Mode, read_durability
-from acker_service.setting_errors import PREFIX, describe, named
+from acker_service.setting_errors import PREFIX, SECRET, describe, named
 
 DAY_MS = 86_400_000
 CLIENT_VARIABLES = frozenset({"ACKER_URL", "ACKER_API_KEY", "ACKER_TOPOLOGY", "ACKER_ANCHORS", "ACKER_CHILDREN"})
@@ -32,6 +32,14 @@ _LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
 _HOST_OF_LINK = "_SERVICE_HOST"
 
 _log = logging.getLogger(__name__)
+
+
+class Source(StrEnum):
+    """Where the value of a setting comes from."""
+
+    OPTION = "option"
+    ENVIRONMENT = "environment"
+    DEFAULT = "default"
 
 
 class Role(StrEnum):
@@ -145,6 +153,26 @@ class Settings(BaseSettings):
     )
     log_format: Literal["text", "json"] = Field(default="text", description="text or json")
 
+    _options: frozenset[str] = PrivateAttr(default=frozenset())
+    """The names of the settings that were given as options."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._options = frozenset(options)
+
+    def public(self) -> dict[str, dict[str, Any]]:
+        """Give the settings in force as a document, by their variables: their values, without logins, and sources."""
+        values = self.model_dump(mode="json")
+        return {
+            f"{PREFIX}{name.upper()}": {"value": _without_secret(name, value), "source": self._source_of(name).value}
+            for name, value in values.items()
+        }
+
+    def _source_of(self, name: str) -> Source:
+        if name in self._options:
+            return Source.OPTION
+        return Source.ENVIRONMENT if name in self.model_fields_set else Source.DEFAULT
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -207,6 +235,11 @@ class Settings(BaseSettings):
                 f"name a Redis with {setting('redis_url')}"
             )
         return self
+
+
+def _without_secret(name: str, value: Any) -> Any:
+    """Give a value as everybody may see it: of an address that may hold a login, the address alone."""
+    return without_login(value) if name in SECRET and value is not None else value
 
 
 def setting(name: str) -> str:

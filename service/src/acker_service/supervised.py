@@ -42,7 +42,8 @@ class SupervisedProcess:
     def __init__(
         self, plan: ProcessPlan, settings: Settings, on_scrape: "Callable[[SupervisedProcess, int], None]"
     ) -> None:
-        self.plan, self._settings, self._on_scrape = plan, settings.model_dump_json(), on_scrape
+        self.plan, self._on_scrape = plan, on_scrape
+        self._start = Start(plan=plan, settings=settings.model_dump_json(), shown=settings.public())
         self.ready = asyncio.Event()
         self.open_connections = self.passed = 0
         self.metrics: bytes | None = None
@@ -66,7 +67,7 @@ class SupervisedProcess:
         control = self._spawn()
         channel: Channel[ToSupervisor] = await Channel.open(control, ToSupervisor)
         self._channel = channel
-        channel.send(Start(plan=self.plan, settings=self._settings))
+        channel.send(self._start)
         if self._url is not None:
             channel.send(Open(self._url))
         check = asyncio.create_task(self._kill_if_it_hangs())

@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -301,3 +302,29 @@ def test_a_variable_of_another_prefix_is_nothing_to_the_acker(monkeypatch: pytes
     for name in ("ACKERS", "ACKER", "MY_ACKER_TICKMS", "ACKERTICKMS"):
         monkeypatch.setenv(name, "x")
     assert read_settings().port == 8_700
+
+
+def test_each_setting_is_shown_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACKER_TICK_MS", "17")
+    monkeypatch.setenv("ACKER_PORT", "9000")
+    monkeypatch.setenv("ACKER_HOST", "")
+    shown = read_settings(port=9_001, max_batch=None).public()
+    assert list(shown) == [f"ACKER_{name.upper()}" for name in CONTRACT]
+    assert shown["ACKER_TICK_MS"] == {"value": 17, "source": "environment"}
+    assert shown["ACKER_PORT"] == {"value": 9_001, "source": "option"}
+    others = {name: one["source"] for name, one in shown.items() if name not in ("ACKER_TICK_MS", "ACKER_PORT")}
+    assert set(others.values()) == {"default"}
+    json.dumps(shown)
+
+
+@pytest.mark.parametrize(
+    ("url", "value"),
+    [
+        ("redis://operator:hunter2@redis:6379/1?client_name=hunter3", "redis://redis:6379/1"),
+        ("redis+sentinel://:hunter2@a:1,b:2/primary?sentinel_password=hunter3", "redis+sentinel://a:1,b:2/primary"),
+        ("redis+cluster://hunter2@a,b", "redis+cluster://a,b"),
+        ("unix:///run/valkey.sock", "unix:///run/valkey.sock"),
+    ],
+)
+def test_an_address_is_shown_without_its_login(url: str, value: str) -> None:
+    assert read_settings(redis_url=url).public()["ACKER_REDIS_URL"] == {"value": value, "source": "option"}

@@ -64,7 +64,7 @@ class Connection(HttpToolsProtocol):
         self._set_timer(self.limits.body_timeout_s)
         self.metrics.connections.inc()
         if len(self.connections) > self.limits.max_connections + EXTRA_CONNECTIONS:
-            self.metrics.overloaded[CONNECTIONS].inc()
+            self.metrics.count_overloaded(CONNECTIONS)
             transport.close()
         elif len(self.connections) > self.limits.max_connections:
             self.app = self._answer_overloaded
@@ -256,7 +256,7 @@ class Connection(HttpToolsProtocol):
         if scope["path"] in UNLIMITED_PATHS:
             await self.config.loaded_app(scope, receive, send)
             return
-        self.metrics.overloaded[CONNECTIONS].inc()
+        self.metrics.count_overloaded(CONNECTIONS)
         self.metrics.problems[Overloaded.code].inc()
         error = Overloaded(f"the acker has {self.limits.max_connections} connections, and may have no more")
         response = respond(error)

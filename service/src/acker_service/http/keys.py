@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -110,22 +111,33 @@ class _Document(BaseModel):
 
 
 class KeysFile:
-    """A file of keys that may change while it is used; ``is_valid`` is whether its last change could be read."""
+    """A file of keys that may change while it is used.
+
+    ``error`` is why its last change could not be read (None: it could), ``loaded_at_ms`` when it was read last.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.is_valid = True
+        self.error: str | None = None
+        self.loaded_at_ms: int | None = None
         self._seen: object = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether its last change could be read."""
+        return self.error is None
 
     def read(self) -> Keys:
         """Read the keys. Raises ``ValueError`` that names the file and all its errors."""
         self._seen = self._signature()
         try:
-            return parse_keys(self.path.read_bytes())
+            keys = parse_keys(self.path.read_bytes())
         except OSError as error:
             raise ValueError(f"{self.path}: {error.strerror}") from None
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None
+        self.error, self.loaded_at_ms = None, int(time.time() * 1_000)
+        return keys
 
     def reload_if_changed(self, install: Callable[[Keys], None]) -> None:
         """Install the keys if the file has changed; a file that cannot be read is logged once and changes nothing."""
@@ -134,10 +146,9 @@ class KeysFile:
         try:
             keys = self.read()
         except ValueError as error:
-            self.is_valid = False
+            self.error = str(error)
             _log.error("the keys stay as they are: %s", error)
         else:
-            self.is_valid = True
             install(keys)
             _log.info("%d keys read from %s", len(keys), self.path)
 

@@ -101,7 +101,7 @@ class UnreadAnswers:
                 return
             excess -= held[flow]
             del self._waiting[flow]
-            self._metrics.overloaded[ANSWER_BYTES].inc()
+            self._metrics.count_overloaded(ANSWER_BYTES)
             flow.give_up()
 
 
@@ -153,7 +153,7 @@ class LoadShedding:
         try:
             capacity.acquire()
         except Overloaded as error:
-            load.metrics.overloaded[reason].inc()
+            load.metrics.count_overloaded(reason)
             await respond(error)(scope, receive, send)
             return
         body = BoundedBody(receive, load.bytes, load.body_timeout_s, load.metrics)
@@ -204,7 +204,7 @@ class BoundedBody:
         try:
             self._capacity.acquire(size)
         except Overloaded:
-            self._metrics.overloaded[BODY_BYTES].inc()
+            self._metrics.count_overloaded(BODY_BYTES)
             raise
         self.held += size
         return message

@@ -84,10 +84,15 @@ class _Definitions:
 
 
 class HttpMetrics:
-    """Counts requests, connections and refusals. A route is a template, a method one of HTTP's or ``other``."""
+    """Counts requests, connections and refusals. A route is a template, a method one of HTTP's or ``other``.
+
+    ``overloaded_at_ms`` is when a request or connection was refused over a limit last, in Unix milliseconds; None for
+    never.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         define = _Definitions(registry)
+        self.overloaded_at_ms: int | None = None
         self.requests = define.counters(
             "acker_requests",
             "Requests whose answer began. Route is the template of the address, other where there is none.",
@@ -130,6 +135,28 @@ class HttpMetrics:
             "code",
             preset=("too_large", "invalid"),
         )
+
+    def count_overloaded(self, reason: str) -> None:
+        """Count what was refused over a limit, and note when."""
+        self.overloaded[reason].inc()
+        self.overloaded_at_ms = int(time.time() * 1_000)
+
+    def load(self) -> dict[str, int]:
+        """Give what is used now of each limit on the load, and the limits (``NAME_limit``)."""
+        used = {
+            IN_FLIGHT: self.in_flight,
+            BODY_BYTES: self.body_bytes,
+            WAITING: self.waiting,
+            CONNECTIONS: self.connections,
+        }
+        limits = {f"{name}_limit": _value(self.limits[name]) for name in used}
+        return {name: _value(gauge) for name, gauge in used.items()} | limits
+
+
+def _value(gauge: Gauge) -> int:
+    [metric] = gauge.collect()
+    [sample] = metric.samples
+    return int(sample.value)
 
 
 class OperationMetrics:
@@ -192,7 +219,7 @@ class AuditMetrics:
 
 
 class RedisMetrics:
-    """Counts calls to Redis: library functions by their names, plain commands by theirs."""
+    """Counts calls to Redis: library functions by their names but for those of monitoring, plain commands by theirs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         define = _Definitions(registry)
@@ -201,7 +228,8 @@ class RedisMetrics:
         )
         self.round_trip_seconds = define.latencies(
             "acker_store_round_trip_seconds",
-            "Time of a round trip to Redis, with the wait for a connection; those of plain commands are one.",
+            "Time of a round trip to Redis, with the wait for a connection; those of plain commands and of monitoring "
+            "are one.",
             "call",
             buckets=INTERNAL_BUCKETS,
         )

@@ -46,11 +46,16 @@ class ShardCall(Generic[R]):
 
 
 def fcall(
-    function: str, function_keys: tuple[str, ...], *args: Argument, decode: Callable[[Any], R], confirm: bool = True
+    function: str,
+    function_keys: tuple[str, ...],
+    *args: Argument,
+    decode: Callable[[Any], R],
+    confirm: bool = True,
+    name: str | None = None,
 ) -> Call[R]:
-    """Describe a call of a function of the library on keys that are known."""
+    """Describe a call of a function of the library on keys that are known; metrics show ``name``, if it is given."""
     command = ("FCALL", function, len(function_keys), *function_keys, *args)
-    return Call(key=function_keys[0], name=function, command=command, decode=decode, confirm=confirm)
+    return Call(key=function_keys[0], name=name or function, command=command, decode=decode, confirm=confirm)
 
 
 def read(command: str, key: str, *args: Argument, decode: Callable[[Any], R]) -> Call[R]:

@@ -20,6 +20,10 @@ class Durability:
     mode: Mode = Mode.RELAXED
     replicas: int = 0
 
+    def __str__(self) -> str:
+        """Write it as `read_durability` reads it."""
+        return f"{self.mode}:{self.replicas}" if self.mode is Mode.REPLICA else str(self.mode)
+
 
 RELAXED = Durability()
 """As Redis is set up."""

@@ -9,6 +9,9 @@ from typing import Any
 from acker_service.redis import keys
 from acker_service.redis.calls import Call, fcall, nothing
 
+NAME = "monitoring"
+"""What metrics call all of these: they are few, and each name is ten series of an idle process."""
+
 ACTS_PER_NUMBER_MS = 1_000
 """Numbers of acts to a millisecond: the number of an act, divided by this, is its time."""
 
@@ -45,23 +48,23 @@ class NotedProcesses:
 
 def note_act(document: str) -> Call[None]:
     """Note an act; the newest 1,000 of the last 30 days are kept."""
-    return fcall("acker_note_act_v1", (keys.ACTS,), document, decode=nothing, confirm=False)
+    return fcall("acker_note_act_v1", (keys.ACTS,), document, decode=nothing, confirm=False, name=NAME)
 
 
 def read_acts(*, before: int | None, limit: int) -> Call[list[NotedAct]]:
     """Read acts, newest first; with ``before``, only those with a lower number."""
     args = ("" if before is None else before, limit)
-    return fcall("acker_read_acts_v1", (keys.ACTS,), *args, decode=_acts, confirm=False)
+    return fcall("acker_read_acts_v1", (keys.ACTS,), *args, decode=_acts, confirm=False, name=NAME)
 
 
 def note_process(id_: str, document: str) -> Call[None]:
     """Note for ten seconds that a process runs."""
-    return fcall("acker_note_process_v1", (keys.PROCESSES,), id_, document, decode=nothing, confirm=False)
+    return fcall("acker_note_process_v1", (keys.PROCESSES,), id_, document, decode=nothing, confirm=False, name=NAME)
 
 
 def read_processes() -> Call[NotedProcesses]:
     """Read which processes were noted in the last ten seconds."""
-    return fcall("acker_read_processes_v1", (keys.PROCESSES,), decode=_processes, confirm=False)
+    return fcall("acker_read_processes_v1", (keys.PROCESSES,), decode=_processes, confirm=False, name=NAME)
 
 
 def _acts(reply: list[Any]) -> list[NotedAct]:

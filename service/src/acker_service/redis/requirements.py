@@ -1,7 +1,7 @@
 """Checks that servers are configured so that no root is lost."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from acker_protocol.errors import StoreUnavailable
@@ -13,6 +13,8 @@ from acker_service.redis.durability import Durability, Mode
 
 REQUIRED_POLICY = "noeviction"
 """The only policy under which Redis loses no pending root."""
+
+NO_APPEND_ONLY_FILE = "Redis keeps no append-only file: a restart of it forgets what is pending; set appendonly yes"
 
 _log = logging.getLogger(__name__)
 
@@ -61,17 +63,26 @@ class ServerRequirements:
         if needed := set(rights.WAIT) & set(lacking):
             return f"durability replica:n needs the right to wait for replicas: grant {rights.grants(needed)}"
         if lacking:
-            _log.warning(
-                "the login that ACKER_REDIS_URL names lacks rights on channels: readers and webhooks get completions "
-                "up to a second later, by polling, and pub/sub may deliver none; grant %s (docs/redis.md lists all)",
-                rights.grants(lacking),
-            )
+            _log.warning("%s", _without_channels(lacking))
         return None
 
     async def log_warnings(self) -> None:
         """Warn of settings that are allowed, but lose roots."""
         if not all(await self._append_only()):
-            _log.warning("Redis keeps no append-only file: a restart of it forgets what is pending; set appendonly yes")
+            _log.warning("%s", NO_APPEND_ONLY_FILE)
+
+    async def warnings(self, infos: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Describe what should be changed about the servers, which say this of themselves, and about the login.
+
+        Raises `StoreUnavailable`.
+        """
+        violation = await self.violation(infos)
+        found = [] if violation is None else [violation]
+        if not all(info.get("aof_enabled") for info in infos):
+            found.append(NO_APPEND_ONLY_FILE)
+        if lacking := await self._redis.missing_rights():
+            found.append(_without_channels(lacking))
+        return found
 
     async def _fsync_violation(self) -> str | None:
         if not all(await self._append_only()):
@@ -93,6 +104,14 @@ class ServerRequirements:
                 raise
             self._config_readable = False  # many managed services allow no CONFIG; one try is enough
             return await self._fsync_policies()
+
+
+def _without_channels(lacking: Collection[str]) -> str:
+    return (
+        "the login that ACKER_REDIS_URL names lacks rights on channels: readers and webhooks get completions up to a "
+        f"second later, by polling, and pub/sub may deliver none; grant {rights.grants(lacking)} "
+        "(docs/redis.md lists all)"
+    )
 
 
 def _value(reply: Any) -> str:

@@ -234,10 +234,24 @@ class TestChanges:
         assert taken == []
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         assert not file.is_valid
+        assert str(path) in str(file.error)
         write(path, text(WATCHER))
         file.reload_if_changed(taken.append)
         assert len(taken) == 1
-        assert file.is_valid
+        assert (file.is_valid, file.error) == (True, None)
+
+    def test_the_time_of_a_reading_stays_where_a_later_one_fails(self, path: Path, monkeypatch):
+        file = KeysFile(path)
+        assert file.loaded_at_ms is None
+        monkeypatch.setattr(keys.time, "time", lambda: 1_790_000_000.5)
+        file.read()
+        monkeypatch.setattr(keys.time, "time", lambda: 1_790_000_007.5)
+        write(path, b"{")
+        file.reload_if_changed(lambda _: None)
+        assert file.loaded_at_ms == 1_790_000_000_500
+        write(path, text(WATCHER))
+        file.reload_if_changed(lambda _: None)
+        assert file.loaded_at_ms == 1_790_000_007_500
 
     @pytest.mark.anyio
     async def test_a_watched_file_is_read_again_whenever_it_changes(self, path: Path, monkeypatch):

@@ -9,6 +9,11 @@ def test_it_is_relaxed_fsync_or_a_number_of_replicas() -> None:
     assert read_durability("replica:99").replicas == 99
 
 
+@pytest.mark.parametrize("text", ["relaxed", "fsync", "replica:2"])
+def test_it_is_written_as_it_is_read(text: str) -> None:
+    assert str(read_durability(text)) == text
+
+
 @pytest.mark.parametrize(
     "text", ["", "Relaxed", "replica", "replica:", "replica:0", "replica:-1", "replica:100", "replica:1 "]
 )
