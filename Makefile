@@ -115,7 +115,8 @@ check: $(VENV)/.dev ## Lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.dev ## Format the code
+format: $(VENV)/.dev ## Format the code, and copy the runbook into the page
+	cp docs/runbook.md service/src/acker_service/web/runbook.md
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -1,20 +1,26 @@
 """A Chromium, ackers, and pages that note what they ask for and what goes wrong in them."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.browser.scene import Scene
 from tests.support.servers import AckerProcess, acker_serve
 
 PATIENCE_MS = 20_000
 SECURITY = "Content Security Policy"
+WEBHOOKS = ("--callback-allow-cidrs", "127.0.0.0/8")
+"""Webhooks may go to this machine."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,7 +65,7 @@ def browser() -> Iterator[Browser]:
 def acker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
     """An acker without keys, on a store of its own."""
     folder = tmp_path_factory.mktemp("acker")
-    with acker_serve(folder, "--data-dir", str(folder / "data")) as running:
+    with acker_serve(folder, "--data-dir", str(folder / "data"), *WEBHOOKS) as running:
         yield running
 
 
@@ -70,21 +76,25 @@ def scene(acker: AckerProcess, request: pytest.FixtureRequest) -> Scene:
     return Scene(acker.http, name).create()
 
 
-@pytest.fixture
-def watch() -> Watch:
-    return Watch()
-
-
-@pytest.fixture
-def page(browser: Browser, acker: AckerProcess, watch: Watch) -> Iterator[Page]:
-    """A new page of the acker; nothing may go wrong in it, and it may ask no other host."""
-    with browser.new_context(base_url=acker.url, viewport={"width": 1280, "height": 800}) as context:
-        opened = context.new_page()
-        opened.set_default_timeout(PATIENCE_MS)
-        watch.follow(opened)
-        yield opened
+@contextlib.contextmanager
+def opened(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
+    """Open a page of an acker; nothing may go wrong in it, and it may ask no other host."""
+    watch = Watch()
+    options = {"viewport": {"width": 1280, "height": 800}, **options}
+    with browser.new_context(base_url=url, **options) as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        watch.follow(page)
+        yield page
     assert watch.faults == []
-    assert watch.hosts <= {urlsplit(acker.url).netloc}
+    assert watch.hosts == {urlsplit(url).netloc}
+
+
+@pytest.fixture
+def page(browser: Browser, acker: AckerProcess) -> Iterator[Page]:
+    """A new page of the acker."""
+    with opened(browser, acker.url) as page:
+        yield page
 
 
 @pytest.fixture

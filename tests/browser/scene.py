@@ -77,6 +77,11 @@ class Scene:
         """Fail roots."""
         self.batch([{"op": "fail", "root_id": root, "reason": reason, "component": component} for root in roots])
 
+    def register(self, spout_task: str, url: str) -> None:
+        """Give a spout task a webhook."""
+        callback = {"kind": "webhook", "url": url}
+        self.ask("PUT", f"{self.path}/spouts/{spout_task}", {"callback": callback})
+
     def completions(self, spout_task: str = "shop") -> list[Document]:
         """Read the unread completions of a spout task."""
         return list(self.ask("GET", f"{self.path}/spouts/{spout_task}/completions?limit=10000")["completions"])

@@ -1,13 +1,12 @@
-"""What operators do on the page, they do to the acker; a key without the right is refused, and the page says so."""
+"""What operators do on the page, they do to the acker."""
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Watch
+from tests.browser.conftest import WEBHOOKS, opened
 from tests.browser.scene import Scene
-from tests.support.keys import SCOPES, bearer, keys_file
+from tests.support.receivers import Planned, Receiver, served
 from tests.support.servers import acker_serve
 
 
@@ -53,58 +52,73 @@ def test_a_root_of_the_toy_is_split_and_acked_until_it_is_done(page: Page, scene
     assert [each["outcome"] for each in scene.completions("try-it")] == ["acked"]
 
 
-@pytest.fixture
-def guarded(tmp_path: Path) -> Scene:
-    """A topology with one root on an acker with keys."""
-    file = keys_file(tmp_path, *SCOPES)
-    with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), "--keys-file", str(file)) as acker:
-        acker.http.headers.update(bearer("admin"))
+def confirm(page: Page, button: str, word: str) -> None:
+    """Press a button that asks for a word, and type it."""
+    page.get_by_role("button", name=button, exact=True).click()
+    dialog = page.get_by_role("dialog", name=button, exact=True)
+    dialog.get_by_label(f"Type {word} to confirm").fill(word)
+    dialog.get_by_role("button", name=button, exact=True).click()
+
+
+def test_a_webhook_is_tested_paused_and_resumed_and_its_attempts_are_shown(page: Page, scene: Scene) -> None:
+    receiver = Receiver()
+    receiver.plan.extend([Planned(status=500)] * 1_000)
+    with served(receiver) as port:
+        scene.register("shop", f"http://127.0.0.1:{port}/hook")
+        scene.ack(scene.emit(3))
+        page.goto(f"/ui/#/t/{scene.topology}/spouts/shop")
+        callback = page.get_by_role("region", name="Callback")
+        expect(callback).to_contain_text("answered 500")
+        expect(callback.locator("div", has_text="Tries of the oldest completion").last).to_contain_text(r"2")
+        expect(callback.locator("div", has_text="Next try").last).to_contain_text("in ")
+        page.get_by_role("button", name="Send a test message").click()
+        expect(callback).to_contain_text("Not delivered: status 500")
+        page.get_by_role("button", name="Pause").click()
+        expect(callback.locator(".badge")).to_have_text("paused")
+        receiver.plan.clear()
+        page.get_by_role("button", name="Resume").click()
+        expect(callback.locator(".badge")).to_have_text("on")
+        expect(page.locator(".tiles div", has_text="Unread").locator("dd").first).to_have_text("0")
+    assert scene.completions() == []
+
+
+def test_dead_letters_are_replayed_and_discarded(browser: Browser, tmp_path: Path) -> None:
+    receiver = Receiver()
+    receiver.plan.extend([Planned(status=500)] * 2 + [Planned(status=200)] + [Planned(status=502)] * 2)
+    options = ("--data-dir", str(tmp_path / "data"), *WEBHOOKS, "--callback-schedule-s", "0.1")
+    with (
+        served(receiver) as port,
+        acker_serve(tmp_path, *options) as acker,
+        opened(browser, acker.url) as page,
+    ):
         scene = Scene(acker.http, "orders").create()
-        scene.emit(1)
-        yield scene
-
-
-def show_key(page: Page, key: str) -> None:
-    page.get_by_label("Key", exact=True).fill(key)
-    page.get_by_role("button", name="Show it").click()
-
-
-def test_a_key_without_the_scope_is_refused_and_the_page_says_so(
-    browser: Browser, guarded: Scene, watch: Watch
-) -> None:
-    (root,) = guarded.edges
-    with browser.new_context(base_url=str(guarded.http.base_url)) as context:
-        page = context.new_page()
-        watch.follow(page)
-        page.goto("/ui/")
-        show_key(page, "unknown")
-        expect(page.get_by_role("alert")).to_contain_text("A key is needed")
-        show_key(page, "ack")
-        page.get_by_role("link", name="orders").click()
-        page.get_by_role("link", name="Spout tasks").click()
-        expect(page.get_by_role("alert")).to_contain_text("This key does not allow it")
-        page.goto(f"/ui/#/t/orders/roots/{root}")
-        page.get_by_role("button", name=f"Fail root {root}").click()
-        page.get_by_label("Type fail to confirm").fill("fail")
-        page.get_by_role("dialog").get_by_role("button", name=f"Fail root {root}").click()
-        expect(page.get_by_role("alert")).to_contain_text("This key does not allow it")
-        assert guarded.completions() == []
-        page.get_by_role("button", name="Forget the key").click()
-        expect(page.get_by_label("Key", exact=True)).to_be_visible()
-        show_key(page, "admin")
-        page.get_by_role("link", name="Store and processes").click()
-        expect(page.get_by_role("heading", name="Settings in force")).to_be_visible()
-    assert watch.faults == []
-
-
-def test_the_key_is_kept_in_the_tab_only(browser: Browser, guarded: Scene) -> None:
-    with browser.new_context(base_url=str(guarded.http.base_url)) as context:
-        page, other = context.new_page(), context.new_page()
-        page.goto("/ui/")
-        show_key(page, "ack")
-        page.get_by_role("link", name="orders").wait_for()
+        scene.register("shop", f"http://127.0.0.1:{port}/hook")
+        scene.ack(scene.emit(1))
+        page.goto("/ui/#/t/orders/spouts/shop")
+        letters = page.get_by_role("table", name="Dead letters").get_by_role("row")
+        expect(letters.filter(has_text="order-0")).to_contain_text("answered 500")
+        confirm(page, "Replay", "replay")
+        expect(letters).to_have_count(0)
+        scene.ack(scene.emit(1, prefix="late-"))
         page.reload()
-        page.get_by_role("link", name="orders").wait_for()
-        assert page.evaluate("localStorage.length + document.cookie.length") == 0
-        other.goto("/ui/")
-        expect(other.get_by_label("Key", exact=True)).to_be_visible()
+        expect(letters.filter(has_text="late-0")).to_contain_text("answered 502")
+        confirm(page, "Discard", "discard")
+        expect(letters).to_have_count(0)
+        delivered = [
+            entry["message_id"] for each in receiver.received[2:3] for entry in each.document["data"]["completions"]
+        ]
+        assert delivered == ["order-0"]
+        page.goto("/ui/#/audit")
+        acts = page.get_by_role("table", name="Acts").get_by_role("row")
+        expect(acts.nth(1)).to_contain_text("dead letters discarded")
+        expect(acts.nth(2)).to_contain_text("dead letters replayed")
+
+
+def test_unread_completions_are_discarded_by_typing_the_word(page: Page, scene: Scene) -> None:
+    scene.ack(scene.emit(4))
+    page.goto(f"/ui/#/t/{scene.topology}/spouts/shop")
+    expect(page.get_by_role("table", name="Unread completions").get_by_role("row")).to_have_count(5)
+    assert len(scene.completions()) == 4
+    confirm(page, "Discard all unread completions", "discard")
+    expect(page.get_by_role("table", name="Unread completions")).to_have_count(0)
+    assert scene.completions() == []

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import PATIENCE_MS, Watch
+from tests.browser.conftest import opened
 from tests.browser.scene import Scene
 from tests.support.servers import AckerProcess
 
@@ -47,7 +47,7 @@ def show(page: Page, scene: Scene, view: str) -> None:
     """Show a view, and wait until it has drawn what it loads."""
     root = next(iter(scene.edges))
     page.goto(f"/ui/#/{VIEWS[view].format(topology=scene.topology, root=root)}")
-    expect(page.locator("#state")).to_have_text("live", timeout=PATIENCE_MS)
+    expect(page.locator("#state")).to_have_text("live")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.wait_for_load_state("load")
     if view in ("overview", "roots", "failures", "spout-tasks", "find", "system"):
@@ -72,17 +72,14 @@ def test_axe_finds_no_serious_fault(page: Page, staged: Scene, view: str, scheme
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_each_view_fits_its_window(
-    browser: Browser, acker: AckerProcess, staged: Scene, shots: Path, watch: Watch, width: int, scheme: Scheme
+    browser: Browser, acker: AckerProcess, staged: Scene, shots: Path, width: int, scheme: Scheme
 ) -> None:
     size = {"width": width, "height": 800}
-    with browser.new_context(base_url=acker.url, viewport=size, color_scheme=scheme) as context:  # type: ignore[arg-type]
-        page = context.new_page()
-        watch.follow(page)
+    with opened(browser, acker.url, viewport=size, color_scheme=scheme) as page:
         for view in VIEWS:
             show(page, staged, view)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, view
             page.screenshot(path=shots / f"{view}-{width}-{scheme}.png")
-    assert watch.faults == []
 
 
 def press_until(page: Page, key: str, name: str) -> None:
@@ -117,9 +114,3 @@ def test_a_root_is_found_and_failed_with_the_keyboard_alone(page: Page, scene: S
     page.keyboard.press("Enter")
     expect(page.locator("#root-state")).to_have_text("failed")
     assert [each["root_id"] for each in scene.completions()] == [root]
-
-
-def test_the_page_asks_no_other_host(page: Page, staged: Scene, watch: Watch) -> None:
-    for view in VIEWS:
-        show(page, staged, view)
-    assert len(watch.hosts) == 1

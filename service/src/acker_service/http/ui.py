@@ -23,6 +23,7 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".md": "text/markdown; charset=utf-8",
     ".svg": "image/svg+xml",
 }
 """The files that are served, by the ends of their names."""

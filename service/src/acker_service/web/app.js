@@ -1,8 +1,9 @@
 // The page: its head, the key, and the view that the address names.
 
+import { useReadOnly } from "./access.js";
 import { keepKey, readKey } from "./api.js";
 import { restart, useLive } from "./live.js";
-import { sayProblem } from "./ui.js";
+import { ReadOnly, sayProblem } from "./ui.js";
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { Audit } from "./views/audit.js";
 import { Failures } from "./views/failures.js";
@@ -10,6 +11,7 @@ import { Find } from "./views/find.js";
 import { Overview } from "./views/overview.js";
 import { Root } from "./views/root.js";
 import { Roots } from "./views/roots.js";
+import { Runbook } from "./views/runbook.js";
 import { Spout } from "./views/spout.js";
 import { Spouts } from "./views/spouts.js";
 import { System } from "./views/system.js";
@@ -27,9 +29,17 @@ const ROUTES = [
   [/^find$/, Find],
   [/^system$/, System],
   [/^audit$/, Audit],
+  [/^runbook$/, Runbook],
+  [/^runbook\/([a-z-]+)$/, Runbook],
   [/^try$/, TryIt],
 ];
-const PLACES = [["", "Topologies"], ["try", "Try it"], ["system", "Store and processes"], ["audit", "Audit"]];
+const PLACES = [["", "Topologies"], ["try", "Try it"], ["system", "System"], ["audit", "Audit"], ["runbook", "Runbook"]];
+
+// The place of the navigation that an address belongs to.
+function placeOf({ path }) {
+  const [first] = path.split("/");
+  return first === "t" ? "" : first;
+}
 
 function useAddress() {
   const [address, setAddress] = useState(location.hash);
@@ -95,19 +105,21 @@ function Page() {
   const live = useLive();
   const address = useAddress();
   useEffect(() => document.querySelector("main")?.scrollTo?.(0, 0), [address.path]);
+  const readOnly = useReadOnly();
   const asks = live.problem?.needsKey;
   return html`
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.querySelector("main").focus(); }}>To the content</a>
-    <header>
-      <a class="name" href="#/">Acker</a>
+    <header><div class="head">
+      <a class="name" href="#/"><img src="icon.svg" alt="" />Acker</a>
       <nav aria-label="Views">${PLACES.map(([path, name]) =>
-        html`<a key=${path} href=${`#/${path}`} aria-current=${path === address.path ? "page" : null}>${name}</a>`)}</nav>
+        html`<a key=${path} href=${`#/${path}`} aria-current=${path === placeOf(address) ? "page" : null}>${name}</a>`)}</nav>
       <${Search} />
       <${State} live=${live} />
       ${readKey() && html`<button type="button" onClick=${forgetKey}>Forget the key</button>`}
-    </header>
+      ${readOnly && html`<p id="read-only">Read-only: what changes something needs a key of scope admin.</p>`}
+    </div></header>
     <main id="main" tabindex="-1">
-      ${asks ? html`<${Key} problem=${live.problem} />` : html`<${View} address=${address} />`}
+      ${asks ? html`<${Key} problem=${live.problem} />` : html`<${ReadOnly.Provider} value=${readOnly}><${View} address=${address} /><//>`}
     </main>`;
 }
 

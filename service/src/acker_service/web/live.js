@@ -6,6 +6,9 @@ import { useEffect, useState } from "./vendor/preact-htm.js";
 const KEPT = 600;
 const RETRY_MS = 1_000;
 const RATE_MS = 10_000;
+const SECOND_MS = 1_000;
+
+export const OUTCOMES = ["acked", "failed", "timed_out"];
 
 const state = { at_ms: 0, topologies: undefined, problem: null, rings: new Map(), started: false };
 const listeners = new Set();
@@ -72,14 +75,36 @@ export function useLive() {
   return state;
 }
 
-export const ringOf = (topology) => state.rings.get(topology) || [];
+const ringOf = (topology) => state.rings.get(topology) || [];
+
+// A point with the outcomes as numbers a second.
+const scaled = (point, counts, ms) => ({
+  ...point, ...Object.fromEntries(OUTCOMES.map((name) => [name, (Math.max(0, counts[name]) * SECOND_MS) / ms])),
+});
+
+// The points of a history, with the outcomes as numbers a second.
+export const perSecond = (history) => (history?.points || []).map((point) => scaled(point, point, history.step_ms));
+
+// The last ten minutes: the points of the history, then those that this page saw itself, with the outcomes as numbers a second.
+export function withHistory(topology, history) {
+  const ring = ringOf(topology);
+  const seen = ring.slice(1).map((point, n) => {
+    const counts = Object.fromEntries(OUTCOMES.map((name) => [name, point[name] - ring[n][name]]));
+    return scaled(point, counts, Math.max(1, point.at_ms - ring[n].at_ms));
+  });
+  const [first, last] = [ring[0]?.at_ms ?? Infinity, ring.at(-1)?.at_ms ?? 0];
+  const before = perSecond(history).filter(({ at_ms }) => at_ms < first && at_ms > last - KEPT * SECOND_MS);
+  return [...before, ...seen];
+}
+
+// How many roots ended a second, at a point with numbers a second.
+export const endedOf = (point) => ({ at_ms: point.at_ms, value: OUTCOMES.reduce((sum, name) => sum + point[name], 0) });
 
 // How many a second, over the last ten seconds; null until there are two points.
-export function rateOf(topology, ...names) {
+export function rateOf(topology, name) {
   const ring = ringOf(topology);
   const last = ring.at(-1);
   const first = last && ring.find((point) => point.at_ms >= last.at_ms - RATE_MS);
   if (!last || first === last) return null;
-  const sum = (point) => names.reduce((total, name) => total + point[name], 0);
-  return Math.max(0, ((sum(last) - sum(first)) * 1000) / (last.at_ms - first.at_ms));
+  return Math.max(0, ((last[name] - first[name]) * SECOND_MS) / (last.at_ms - first.at_ms));
 }

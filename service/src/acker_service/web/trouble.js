@@ -1,4 +1,4 @@
-// Trouble first: reads what the rules of doctor judge, and shows what they find.
+// Trouble first: reads what the rules of doctor judge, and shows what they find, each with its entry of the runbook.
 
 import { get, topologyPath, withQuery } from "./api.js";
 import { SILENT_MS, judge } from "./doctor.js";
@@ -6,10 +6,9 @@ import { age } from "./format.js";
 import { link, useLoaded } from "./ui.js";
 import { html } from "./vendor/preact-htm.js";
 
-const EVERY_MS = 5_000;
+const EVERY_MS = 10_000;
 const MOST_TOPOLOGIES = 30;
 const SILENT_ROOTS = 100;
-const RUNBOOK = "docs/runbook.md";
 
 // What is known of the store without a key for the status.
 const AWAY = { store: { up: false, url: "the address in its settings" } };
@@ -39,12 +38,12 @@ async function evidence(live) {
   return { now_ms: status?.now_ms ?? live.at_ms, status: known, topologies: away ? [] : topologies, spouts, history, silent_roots };
 }
 
-// The findings, or undefined until the first look has ended.
+// The findings and the history of each topology that they were found in; undefined until the first look has ended.
 export function useFindings(live) {
   const key = `${live.problem?.code || "live"} ${live.topologies === undefined ? "" : "known"}`;
   const { document } = useLoaded(async () => {
     const seen = await evidence(live);
-    return { findings: judge(seen), now_ms: seen.now_ms, has_status: seen.status !== null };
+    return { findings: judge(seen), history: seen.history, now_ms: seen.now_ms, has_status: seen.status !== null };
   }, key, EVERY_MS);
   return document;
 }
@@ -59,23 +58,28 @@ function placeOf({ rule, topology, spout_task: task, do: does }) {
   return link("system");
 }
 
-export function Trouble({ live }) {
-  const looked = useFindings(live);
+// What to do, its command of the command line in its own type.
+function Advice({ text }) {
+  const [before, command, after] = /^(.*?)(\backer [a-z-]+(?: (?:[^\s;]+))*)(.*)$/.exec(text)?.slice(1) || [text, "", ""];
+  return html`${before}${command && html`<code>${command}</code>`}${after}`;
+}
+
+const Finding = ({ found, now_ms }) => html`<li class=${found.level}>
+  <strong>${found.level === "trouble" ? "Trouble" : "Warning"}:</strong>${" "}<a href=${placeOf(found)}>${found.what}</a>${
+    found.since_at_ms && html`<span class="muted">, for ${age(found.since_at_ms, now_ms)}</span>`}
+  <p>To do: <${Advice} text=${found.do} /></p>
+  <p><a href=${link("runbook", found.rule)}>Runbook: ${found.rule.replaceAll("-", " ")}</a></p>
+</li>`;
+
+export function Trouble({ looked }) {
   if (!looked) return html`<p class="muted">Looking for trouble…</p>`;
   if (!looked.findings.length) {
     const unseen = looked.has_status ? "" : " A key of scope admin also shows the store and the processes.";
     return html`<p class="well" id="trouble">No trouble found.${unseen}</p>`;
   }
   return html`<section id="trouble" aria-label="Trouble">
-    <h2>Trouble first</h2>
     <ul class="findings">
-      ${looked.findings.map((found) => html`<li key=${found.rule + found.what} class=${found.level}>
-        <strong>${found.level === "trouble" ? "Trouble" : "Warning"}</strong>${" "}
-        <a href=${placeOf(found)}>${found.what}</a>
-        ${found.since_at_ms && html` <span class="muted">for ${age(found.since_at_ms, looked.now_ms)}</span>`}
-        <br />${found.do}${" "}
-        <span class="muted">(${RUNBOOK}#${found.rule})</span>
-      </li>`)}
+      ${looked.findings.map((found) => html`<${Finding} key=${found.rule + found.what} found=${found} now_ms=${looked.now_ms} />`)}
     </ul>
   </section>`;
 }

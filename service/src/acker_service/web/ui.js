@@ -1,6 +1,9 @@
 // Small parts that all views use: tables, problems, what has to be confirmed, what is loaded.
 
-import { useCallback, useEffect, useRef, useState, html } from "./vendor/preact-htm.js";
+import { createContext, html, useCallback, useContext, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+
+// Whether the page only reads: its buttons that would change something are then disabled.
+export const ReadOnly = createContext(false);
 
 // Load a document again whenever `key` changes, and each `every_ms`; an answer to an older key is dropped.
 export function useLoaded(load, key, every_ms = 0) {
@@ -37,24 +40,35 @@ export function sayProblem(problem) {
   return `${problem.message}.`.replace(/\.\.$/, ".");
 }
 
-// A table that scrolls sideways on a narrow screen. A column is [head, how to draw a row, "number" or nothing].
+const NOTHING = "–";
+
+// What roles a table has is said, as a narrow screen shows its rows as cards. A column is [head, how to draw a row, kind];
+// kinds are "number", "time", "text" and "pick".
 export function Table({ caption, columns, rows, keyOf, empty = "None." }) {
   if (!rows.length) return html`<p class="muted">${empty}</p>`;
+  const title = columns.findIndex(([head]) => head);
+  const cell = (row, [head, draw, kind], n) => {
+    const drawn = draw(row);
+    const classes = [kind, n === title && "title", drawn === NOTHING && "nothing"].filter(Boolean).join(" ");
+    return html`<td role="cell" class=${classes} data-label=${head}>${drawn}</td>`;
+  };
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
-    <table>
-      <caption class="hidden">${caption}</caption>
-      <thead><tr>${columns.map(([head, , kind]) => html`<th scope="col" class=${kind || ""}>${head}</th>`)}</tr></thead>
-      <tbody>
-        ${rows.map((row) => html`<tr key=${keyOf(row)}>
-          ${columns.map(([, draw, kind]) => html`<td class=${kind || ""}>${draw(row)}</td>`)}
-        </tr>`)}
+    <table class="list" role="table" aria-label=${caption}>
+      <thead role="rowgroup"><tr role="row">
+        ${columns.map(([head, , kind]) => html`<th role="columnheader" scope="col" class=${kind || ""}>${head || html`<span class="hidden">${kind}</span>`}</th>`)}
+      </tr></thead>
+      <tbody role="rowgroup">
+        ${rows.map((row) => html`<tr role="row" key=${keyOf(row)}>${columns.map((column, n) => cell(row, column, n))}</tr>`)}
       </tbody>
     </table>
   </div>`;
 }
 
-// Pairs of a name and a value.
-export const Facts = ({ facts }) => html`<dl class="facts">
+// A state or an outcome, in its colour.
+export const Badge = ({ name, big = false }) => html`<span class=${`badge ${name}${big ? " big" : ""}`}>${name.replace("_", " ")}</span>`;
+
+// Pairs of a name and a value; as tiles, the numbers that matter most.
+export const Facts = ({ facts, tiles = false }) => html`<dl class=${tiles ? "facts tiles" : "facts"}>
   ${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value ?? "–"}</dd></div>`)}
 </dl>`;
 
@@ -63,6 +77,7 @@ export function Confirmed({ label, question, word, onConfirm, danger = false, ch
   const [typed, setTyped] = useState("");
   const [said, setSaid] = useState(null);
   const [busy, setBusy] = useState(false);
+  const readOnly = useContext(ReadOnly);
   const dialog = useRef(null);
   const act = async (event) => {
     event.preventDefault();
@@ -80,7 +95,7 @@ export function Confirmed({ label, question, word, onConfirm, danger = false, ch
     }
   };
   return html`<span class="confirmed">
-    <button type="button" class=${danger ? "danger" : ""} onClick=${() => { setSaid(null); dialog.current.showModal(); }}>
+    <button type="button" class=${danger ? "danger" : ""} disabled=${readOnly} onClick=${() => { setSaid(null); dialog.current.showModal(); }}>
       ${label}
     </button>
     <dialog ref=${dialog} aria-label=${label}>
@@ -98,6 +113,22 @@ export function Confirmed({ label, question, word, onConfirm, danger = false, ch
     </dialog>
     <span role="status">${said && (said.problem ? html`<${Failure} problem=${said.problem} />` : said.text)}</span>
   </span>`;
+}
+
+// A button that acts at once and says what came of it.
+export function Act({ label, act }) {
+  const [said, setSaid] = useState(null);
+  const readOnly = useContext(ReadOnly);
+  const click = async () => {
+    setSaid({ text: "…" });
+    try {
+      setSaid({ text: await act() });
+    } catch (problem) {
+      setSaid({ problem });
+    }
+  };
+  return html`<span class="act"><button type="button" disabled=${readOnly} onClick=${click}>${label}</button>
+    <span role="status">${said && (said.problem ? html`<${Failure} problem=${said.problem} />` : said.text)}</span></span>`;
 }
 
 export const link = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;

@@ -2,7 +2,7 @@
 
 import { get, withQuery } from "../api.js";
 import { count, time } from "../format.js";
-import { Failure, Table, useLoaded } from "../ui.js";
+import { Failure, Table, link, useLoaded } from "../ui.js";
 import { html, useState } from "../vendor/preact-htm.js";
 
 const PAGE = 100;
@@ -15,9 +15,9 @@ export function Audit() {
     <p class="muted">Forced and discarding acts of the last 30 days, newest first.</p>
     <${Failure} problem=${problem} />
     ${document && html`<${Table} caption="Acts" rows=${document.acts} keyOf=${(row) => `${row.at_ms} ${row.request_id} ${row.act}`} columns=${[
-      ["At", (row) => time(row.at_ms)], ["Act", (row) => row.act], ["Key", (row) => row.key ?? "–"], ["Topology", (row) => row.topology ?? "–"],
-      ["Spout task", (row) => row.spout_task ?? "–"], ["Root", (row) => html`<span class="id">${row.root_id ?? "–"}</span>`],
-      ["Count", (row) => count(row.count), "number"], ["Request", (row) => html`<span class="id">${row.request_id ?? "–"}</span>`],
+      ["At, UTC", (row) => time(row.at_ms), "time"], ["Act", (row) => row.act.replaceAll("_", " ")], ["Key", (row) => row.key ?? "–"], ["Topology", (row) => row.topology ?? "–"],
+      ["Spout task", (row) => row.spout_task ?? "–"], ["Root", (row) => row.root_id ? html`<a class="id" href=${link("t", row.topology, "roots", row.root_id)}>${row.root_id}</a>` : "–"],
+      ["Count", (row) => count(row.count), "number"], ["Request", (row) => row.request_id ? html`<span class="id">${row.request_id}</span>` : "–"],
     ]} />
     <div class="row">
       ${after && html`<button type="button" onClick=${() => setAfter(undefined)}>Newest</button>`}

@@ -2,7 +2,7 @@
 
 import { get, topologyPath, withQuery } from "../api.js";
 import { time } from "../format.js";
-import { Failure, Table, link, useLoaded } from "../ui.js";
+import { Badge, Failure, Table, link, useLoaded } from "../ui.js";
 import { html, useState } from "../vendor/preact-htm.js";
 import { Tabs } from "./topology.js";
 
@@ -41,10 +41,10 @@ export function Failures({ names: [topology], query }) {
         ["Root", (row) => html`<a class="id" href=${link("t", topology, "roots", row.root_id)}>${row.root_id}</a>`],
         ["Message", (row) => row.message_id ?? "–"],
         ["Spout task", (row) => row.spout_task],
-        ["Outcome", (row) => row.outcome],
+        ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
         ["Component", (row) => row.component ?? "–"],
-        ["Reason", (row) => row.reason ?? "–"],
-        ["At", (row) => time(row.at_ms)],
+        ["Reason", (row) => row.reason ?? "–", "text"],
+        ["At, UTC", (row) => time(row.at_ms), "time"],
       ]} />
       <div class="row">
         ${after && html`<button type="button" onClick=${() => setCursors([])}>First page</button>`}

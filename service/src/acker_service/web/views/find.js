@@ -1,9 +1,9 @@
 // Find one by its id, in all topologies: pending roots, then failures, unread completions and dead letters.
 
 import { get, topologyPath, withQuery } from "../api.js";
-import { duration, time } from "../format.js";
+import { duration } from "../format.js";
 import { useLive } from "../live.js";
-import { Failure, Table, link, useLoaded } from "../ui.js";
+import { Badge, Failure, Table, link, useLoaded } from "../ui.js";
 import { html } from "../vendor/preact-htm.js";
 
 const MOST_PAGES = 20;
@@ -40,7 +40,7 @@ async function ofSpout(topology, { spout_task, unread, dead_letters }, fits) {
   ];
   const [completions, letters] = await Promise.all(lists);
   const marked = (items, where) => items.filter(fits).map((item) => ({ ...item, spout_task, where }));
-  return [...marked(completions, "unread completion"), ...marked(letters, "dead letter")];
+  return [...marked(completions, "unread"), ...marked(letters, "dead letter")];
 }
 
 async function findIn(topology, id) {
@@ -57,6 +57,7 @@ async function findIn(topology, id) {
 
 export function Find({ query: { id = "" } }) {
   const live = useLive();
+  const now_ms = live.at_ms || Date.now();
   const names = live.topologies?.map(({ topology }) => topology);
   const { document: found, problem } = useLoaded(
     async () => (names ? (await Promise.all(names.map((name) => findIn(name, id)))).flat() : undefined), `${id} ${names?.join()}`);
@@ -70,8 +71,8 @@ export function Find({ query: { id = "" } }) {
         ["Message", (row) => row.message_id ?? "–"],
         ["Topology", (row) => row.topology],
         ["Spout task", (row) => row.spout_task ?? "–"],
-        ["Where", (row) => row.where],
+        ["Where", (row) => html`<${Badge} name=${row.where} />`],
         ["Component", (row) => row.last_component ?? row.component ?? "–"],
-        ["Age", (row) => (row.age_ms === undefined ? time(row.at_ms) : duration(row.age_ms))],
+        ["Age", (row) => duration(row.age_ms ?? now_ms - row.at_ms), "number"],
       ]} />` : !problem && html`<p class="muted">Looking…</p>`}`;
 }

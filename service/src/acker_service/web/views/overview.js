@@ -1,29 +1,26 @@
 // The overview: trouble first, then all topologies.
 
 import { Sparkline } from "../chart.js";
-import { age, count, rate } from "../format.js";
-import { rateOf, ringOf, useLive } from "../live.js";
-import { Trouble } from "../trouble.js";
+import { age, count, duration, rate } from "../format.js";
+import { endedOf, rateOf, useLive, withHistory } from "../live.js";
+import { Trouble, useFindings } from "../trouble.js";
 import { Table, link } from "../ui.js";
 import { html } from "../vendor/preact-htm.js";
 
-const OUTCOMES = ["acked", "failed", "timed_out"];
-
-// How many roots ended in each of the last seconds.
-function endedEach(topology) {
-  const ring = ringOf(topology);
-  const total = (point) => OUTCOMES.reduce((sum, name) => sum + point[name], 0);
-  return ring.slice(1).map((point, n) => Math.max(0, total(point) - total(ring[n])));
-}
+// A percentile of the complete latency, in the last step of the history that has one.
+const percentile = (points, name) => duration(points.findLast((point) => (point[name] ?? null) !== null)?.[name]);
 
 export function Overview() {
   const live = useLive();
-  const trouble = html`<${Trouble} live=${live} />`;
-  if (live.topologies === undefined) return html`<h1>Topologies</h1><p class="muted">Waiting for the first second…</p>${live.problem && trouble}`;
+  const looked = useFindings(live);
+  const pointsOf = (row) => looked?.history[row.topology]?.points || [];
   const columns = [
     ["Topology", (row) => html`<a href=${link("t", row.topology)}>${row.topology}</a>`],
     ["Acked/s", (row) => rate(rateOf(row.topology, "acked")), "number"],
-    ["Ended", (row) => html`<${Sparkline} values=${endedEach(row.topology)} label="roots ended each second" />`],
+    ["Ended, 10 min", (row) => html`<${Sparkline} label="roots that ended, over ten minutes"
+      points=${withHistory(row.topology, looked?.history[row.topology]).map(endedOf)} />`],
+    ["p50", (row) => percentile(pointsOf(row), "p50_ms"), "number"],
+    ["p99", (row) => percentile(pointsOf(row), "p99_ms"), "number"],
     ["Pending", (row) => count(row.pending), "number"],
     ["Oldest", (row) => age(row.oldest_pending_at_ms, live.at_ms), "number"],
     ["Unread", (row) => count(row.unread), "number"],
@@ -33,7 +30,7 @@ export function Overview() {
   ];
   return html`
     <h1>Topologies</h1>
-    ${trouble}
-    <${Table} caption="Topologies" columns=${columns} rows=${live.topologies} keyOf=${(row) => row.topology}
-      empty="No topology that this key is for." />`;
+    ${(live.topologies || live.problem) && html`<${Trouble} looked=${looked} />`}
+    ${live.topologies ? html`<${Table} caption="Topologies" columns=${columns} rows=${live.topologies} keyOf=${(row) => row.topology}
+      empty="No topology that this key is for." />` : html`<p class="muted">Waiting for the first second…</p>`}`;
 }

@@ -3,7 +3,7 @@
 import { get, topologyPath } from "../api.js";
 import { age, count, duration, time } from "../format.js";
 import { useLive } from "../live.js";
-import { Facts, Failure, useLoaded } from "../ui.js";
+import { Badge, Facts, Failure, useLoaded } from "../ui.js";
 import { html } from "../vendor/preact-htm.js";
 import { FailByHand } from "./roots.js";
 import { Tabs } from "./topology.js";
@@ -30,7 +30,7 @@ function Timeline({ root, now_ms }) {
       <rect class="whole" width="100" height="6" /><rect class="passed" width=${share(now_ms)} height="6" />
       ${root.last_ack_at_ms && html`<rect class="last" x=${Math.max(0, share(root.last_ack_at_ms) - 0.3)} width="0.6" height="6" />`}
     </svg>
-    <p class="muted">${said}${root.last_ack_at_ms ? `; the mark is the last ack, ${age(root.last_ack_at_ms, now_ms)} ago` : ""}.</p>`;
+    <p class="muted" id="times">${said}${root.last_ack_at_ms ? `; the mark is the last ack, ${age(root.last_ack_at_ms, now_ms)} ago` : ""}.</p>`;
 }
 
 function Pending({ root, now_ms, topology, reload }) {
@@ -45,7 +45,7 @@ function Pending({ root, now_ms, topology, reload }) {
         ["Acks", count(root.acks)],
         ["Open edges", count(root.outstanding)],
         ["Number", html`<span class="id">${root.ack_val}</span>`],
-        ["Deadline", time(root.deadline_at_ms)],
+        ["Deadline, UTC", time(root.deadline_at_ms)],
       ]} />
     </div>
     <p class="muted">The number is the XOR of all edges that were named once. Each edge is named when its tuple is sent and again when it
@@ -55,18 +55,19 @@ function Pending({ root, now_ms, topology, reload }) {
 }
 
 const Ended = ({ root }) => html`<${Facts} facts=${[
-  ["Outcome", root.outcome], ["Component", root.component], ["Reason", root.reason], ["Ended", time(root.at_ms)],
+  ["Component", root.component], ["Reason", root.reason], ["Ended, UTC", time(root.at_ms)],
 ]} />
 <p class="muted">Reason and component are shown for a day after a root failed or timed out, while its topology lists them.</p>`;
 
 function Elsewhere({ topology, id }) {
   const path = topologyPath(topology, "roots", id);
   const curl = `curl -H "Authorization: Bearer $ACKER_API_KEY" ${location.origin}${path}`;
-  const python = `import os, httpx\n\nkey = os.environ.get("ACKER_API_KEY", "")\nroot = httpx.get("${location.origin}${path}", ` +
-    `headers={"Authorization": f"Bearer {key}"})\nprint(root.json())`;
+  const python = "import os\n\nfrom acker_client import Acker\n\n" +
+    `with Acker("${location.origin}", "${topology}", os.environ.get("ACKER_API_KEY")) as acker:\n    print(acker.roots.get("${id}"))`;
   return html`<section aria-label="Elsewhere">
     <h2>The same elsewhere</h2>
-    <pre tabindex="0">acker root ${topology} ${id}</pre><pre tabindex="0">${curl}</pre><pre tabindex="0">${python}</pre>
+    ${[["Command line", `acker root ${topology} ${id} --url ${location.origin}`], ["curl", curl], ["Python", python]].map(([name, text]) =>
+      html`<h3 key=${name}>${name}</h3><pre tabindex="0" aria-label=${name}>${text}</pre>`)}
   </section>`;
 }
 
@@ -82,7 +83,7 @@ export function Root({ names: [topology, id] }) {
     <${Failure} problem=${problem} />
     ${problem?.code === "unknown_root" && html`<p class="muted">A root that was acked is remembered for the retention time of its
       topology only.</p>`}
-    ${root && html`<p id="root-state" role="status"><strong>${isOver ? root.outcome : root.state}</strong></p>`}
+    ${root && html`<p role="status"><span id="root-state"><${Badge} big name=${isOver ? root.outcome : root.state} /></span></p>`}
     ${root && (isOver ? html`<${Ended} root=${root} />`
       : html`<${Pending} root=${root} now_ms=${now_ms} topology=${topology} reload=${reload} />`)}
     <${Tree} topology=${topology} id=${id} />

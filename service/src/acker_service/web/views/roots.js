@@ -81,7 +81,7 @@ export function Roots({ names: [topology], query }) {
   const tick = (root) => html`<input type="checkbox" aria-label=${`Select ${root.root_id}`} checked=${selected.has(root.root_id)}
     onChange=${(event) => toggle([root.root_id], event.target.checked)} />`;
   const columns = [
-    ["", tick],
+    ["", tick, "pick"],
     ["Root", (root) => html`<a class="id" href=${link("t", topology, "roots", root.root_id)}>${root.root_id}</a>`],
     ["Message", (root) => root.message_id ?? "–"],
     ["Spout task", (root) => root.spout_task],

@@ -3,28 +3,13 @@
 import { get, post, topologyPath, withQuery } from "../api.js";
 import { age, count, time } from "../format.js";
 import { useLive } from "../live.js";
-import { Confirmed, Facts, Failure, Table, link, sayProblem, useLoaded } from "../ui.js";
-import { html, useState } from "../vendor/preact-htm.js";
+import { Act, Badge, Confirmed, Facts, Failure, Table, link, useLoaded } from "../ui.js";
+import { html } from "../vendor/preact-htm.js";
 import { DeadLetters } from "./dead_letters.js";
 import { Tabs } from "./topology.js";
 
 const EVERY_MS = 3_000;
 const PAGE = 50;
-
-// A button that acts at once and says what came of it.
-function Act({ label, act }) {
-  const [said, setSaid] = useState(null);
-  const click = async () => {
-    setSaid({ text: "…" });
-    try {
-      setSaid({ text: await act() });
-    } catch (problem) {
-      setSaid({ problem });
-    }
-  };
-  return html`<span class="act"><button type="button" onClick=${click}>${label}</button>
-    <span role="status">${said?.problem ? html`<span class="problem">${sayProblem(said.problem)}</span>` : said?.text}</span></span>`;
-}
 
 function sayTest({ delivered, status, error, took_ms }) {
   const came = status === null ? error : `status ${status}${error ? `, ${error}` : ""}`;
@@ -42,7 +27,7 @@ function Callback({ topology, spout, now_ms, reload }) {
   return html`<section aria-label="Callback">
     <h2>Callback</h2>
     <${Facts} facts=${[
-      ["Kind", callback.kind], ["URL", callback.url], ["State", callback.state], ["Last error", callback.error],
+      ["State", html`<${Badge} name=${callback.state} />`], ["Kind", callback.kind], ["URL", callback.url], ["Last error", callback.error],
       ["Tries of the oldest completion", callback.attempt],
       ["Next try", callback.next_attempt_at_ms && `in ${age(now_ms, callback.next_attempt_at_ms)}`],
       ["Last delivered", callback.last_delivered_at_ms && `${age(callback.last_delivered_at_ms, now_ms)} ago`],
@@ -69,8 +54,8 @@ function Completions({ topology, task, unread }) {
     <${Failure} problem=${problem} />
     ${document && html`<${Table} caption="Unread completions" rows=${document.completions} keyOf=${(row) => row.id} columns=${[
       ["Root", (row) => html`<a class="id" href=${link("t", topology, "roots", row.root_id)}>${row.root_id}</a>`],
-      ["Message", (row) => row.message_id ?? "–"], ["Outcome", (row) => row.outcome],
-      ["Component", (row) => row.component ?? "–"], ["Reason", (row) => row.reason ?? "–"], ["At", (row) => time(row.at_ms)],
+      ["Message", (row) => row.message_id ?? "–"], ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
+      ["Component", (row) => row.component ?? "–"], ["Reason", (row) => row.reason ?? "–", "text"], ["At, UTC", (row) => time(row.at_ms), "time"],
     ]} />`}
     ${unread > 0 && html`<${Confirmed} danger label="Discard all unread completions" word="discard" onConfirm=${discard}
       question=${`${count(unread)} completions of ${task} are thrown away unread: nobody hears how these roots ended.`} />`}
@@ -87,13 +72,15 @@ export function Spout({ names: [topology, task] }) {
     <${Tabs} topology=${topology} at="Spout tasks" />
     <${Failure} problem=${problem} />
     ${spout && html`
-      <${Facts} facts=${[
+      <${Facts} tiles facts=${[
         ["Pending", html`<a href=${`${link("t", topology, "roots")}?spout_task=${encodeURIComponent(task)}`}>${count(spout.pending)}</a>`],
         ["Unread", count(spout.unread)],
-        ["Oldest unread", age(spout.oldest_unread_at_ms, now_ms)],
-        ["Last read", spout.last_read_at_ms ? `${age(spout.last_read_at_ms, now_ms)} ago` : "never, as far as is known"],
-        ["Last emit", spout.last_emit_at_ms ? `${age(spout.last_emit_at_ms, now_ms)} ago` : "–"],
         ["Dead letters", count(spout.dead_letters)],
+        ["Oldest unread", age(spout.oldest_unread_at_ms, now_ms)],
+      ]} />
+      <${Facts} facts=${[
+        ["Last read", spout.last_read_at_ms ? `${age(spout.last_read_at_ms, now_ms)} ago` : "never"],
+        ["Last emit", spout.last_emit_at_ms ? `${age(spout.last_emit_at_ms, now_ms)} ago` : "–"],
         ["Ephemeral", spout.ephemeral ? "yes" : "no"],
       ]} />
       ${spout.callback && html`<${Callback} topology=${topology} spout=${spout} now_ms=${now_ms} reload=${reload} />`}

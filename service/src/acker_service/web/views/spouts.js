@@ -29,6 +29,6 @@ export function Spouts({ names: [topology] }) {
       ["Last read", (row) => age(row.last_read_at_ms, now_ms), "number"],
       ["Last emit", (row) => age(row.last_emit_at_ms, now_ms), "number"],
       ["Dead letters", (row) => count(row.dead_letters), "number"],
-      ["Error", (row) => row.callback?.error ?? "–"],
+      ["Error", (row) => row.callback?.error ?? "–", "text"],
     ]} />`}`;
 }

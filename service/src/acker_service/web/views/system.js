@@ -1,6 +1,7 @@
 // The store, the processes, the limits and the settings in force. Needs a key of scope admin.
 
 import { get } from "../api.js";
+import { Bar } from "../chart.js";
 import { age, bytes, count, time } from "../format.js";
 import { Facts, Failure, Table, useLoaded } from "../ui.js";
 import { html } from "../vendor/preact-htm.js";
@@ -46,11 +47,11 @@ export function System() {
       ["What", (name) => name.replace("_", " ")],
       ["Now", (name) => count(load[name]), "number"],
       ["At most", (name) => count(load[`${name}_limit`]), "number"],
-      ["", (name) => html`<meter min="0" max=${load[`${name}_limit`] || 1} value=${load[name]} aria-label=${name}></meter>`],
+      ["Share", (name) => html`<${Bar} value=${load[name]} most=${load[`${name}_limit`] || 1} />`],
     ]} />
-    ${load.overloaded_recently_at_ms && html`<p>Last refused as overloaded: ${time(load.overloaded_recently_at_ms)}</p>`}
+    ${load.overloaded_recently_at_ms && html`<p>Last refused as overloaded: ${time(load.overloaded_recently_at_ms)} UTC</p>`}
     <h2>Settings in force</h2>
     <${Table} caption="Settings" rows=${settings} keyOf=${(row) => row.name} columns=${[
-      ["Setting", (row) => html`<code>${row.name}</code>`], ["Value", (row) => String(row.value ?? "–")], ["From", (row) => row.source],
+      ["Setting", (row) => html`<code>${row.name}</code>`], ["Value", (row) => String(row.value ?? "–"), "text"], ["From", (row) => row.source],
     ]} />`;
 }

@@ -2,7 +2,7 @@
 
 import { get, topologyPath } from "../api.js";
 import { age, count } from "../format.js";
-import { Failure, useLoaded } from "../ui.js";
+import { Badge, Failure, useLoaded } from "../ui.js";
 import { html, useState } from "../vendor/preact-htm.js";
 
 const EVERY_MS = 3_000;
@@ -39,7 +39,7 @@ function Edges({ below, parent, kept, now_ms, above }) {
   if (!edges.length) return null;
   return html`<ul class="tree">
     ${edges.map((edge) => html`<li key=${edge.edge_id} class=${edge.state}>
-      <span class="id">${edge.edge_id}</span> <strong>${edge.state}</strong>
+      <span class="id">${edge.edge_id}</span> <${Badge} name=${edge.state} />
       ${edge.component && html` made by ${edge.component}`}
       ${edge.since_at_ms && html` <span class="muted">for ${age(edge.since_at_ms, now_ms)}</span>`}
       <${Edges} below=${below} parent=${edge.edge_id} kept=${kept} now_ms=${now_ms} above=${new Set([...above, edge.edge_id])} />

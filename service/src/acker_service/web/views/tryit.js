@@ -2,8 +2,8 @@
 
 import { call, get, post, topologyPath } from "../api.js";
 import { useLive } from "../live.js";
-import { Failure, link, useLoaded } from "../ui.js";
-import { html, useState } from "../vendor/preact-htm.js";
+import { Badge, Failure, ReadOnly, link, useLoaded } from "../ui.js";
+import { html, useContext, useState } from "../vendor/preact-htm.js";
 import { Squares } from "./root.js";
 
 const COMPONENTS = ["split", "count", "store"];
@@ -20,7 +20,7 @@ const componentAt = (depth) => COMPONENTS[Math.min(depth, COMPONENTS.length - 1)
 function Tuples({ tuples, onAct, disabled }) {
   return html`<ul class="tree" aria-label="Tuples">
     ${tuples.map(({ id, depth, state }) => html`<li key=${id} class=${`${state} depth-${Math.min(depth, 4)}`}>
-      <span class="id">${id.slice(0, 8)}</span> at <b>${componentAt(depth)}</b> <strong>${state}</strong>
+      <span class="id">${id.slice(0, 8)}</span> at <b>${componentAt(depth)}</b> <${Badge} name=${state} />
       ${state === "open" && !disabled && html`<span class="row">
         <button type="button" onClick=${() => onAct(id, depth, CHILDREN)}>Split in ${CHILDREN}</button>
         <button type="button" onClick=${() => onAct(id, depth, 0)}>Ack</button>
@@ -66,6 +66,7 @@ function useToy(topology) {
 
 export function TryIt() {
   const live = useLive();
+  const readOnly = useContext(ReadOnly);
   const [chosen, setTopology] = useState("");
   const topology = chosen || live.topologies?.[0]?.topology || "default";
   const { root, tuples, problem, emit, act } = useToy(topology);
@@ -80,11 +81,11 @@ export function TryIt() {
       <label>Topology <select onChange=${(event) => setTopology(event.target.value)} disabled=${root !== null && !isOver}>
         ${(live.topologies || []).map((each) => html`<option key=${each.topology} selected=${each.topology === topology}>${each.topology}</option>`)}
       </select></label>
-      <button type="button" onClick=${emit}>Emit a root</button>
+      <button type="button" disabled=${readOnly} onClick=${emit}>Emit a root</button>
     </div>
     <${Failure} problem=${problem} />
     ${root && html`
-      <p id="toy-state" role="status">Root <a class="id" href=${link("t", topology, "roots", root)}>${root}</a>: <strong>${state || "…"}</strong></p>
+      <p id="toy-state" role="status">Root <a class="id" href=${link("t", topology, "roots", root)}>${root}</a> <${Badge} big name=${state || "…"} /></p>
       <div class="beside"><${Squares} hex=${isOver ? ZERO : shown.document?.ack_val || ZERO} />
         <${Tuples} tuples=${tuples} onAct=${act} disabled=${isOver} /></div>`}`;
 }
