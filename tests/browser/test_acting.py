@@ -39,7 +39,7 @@ def test_without_the_word_typed_nothing_is_done(page: Page, scene: Scene) -> Non
     assert scene.completions() == []
 
 
-def test_a_root_of_the_toy_is_split_and_acked_until_it_is_done(page: Page, scene: Scene) -> None:
+def test_the_toy_splits_and_acks_a_root_until_it_is_done(page: Page, scene: Scene) -> None:
     page.goto("/ui/#/try")
     page.get_by_role("combobox").select_option(scene.topology)
     page.get_by_role("button", name="Emit a root").click()
@@ -49,7 +49,10 @@ def test_a_root_of_the_toy_is_split_and_acked_until_it_is_done(page: Page, scene
         page.get_by_role("button", name="Ack", exact=True).first.click()
     expect(page.locator("#toy-state")).to_contain_text("acked")
     expect(page.locator(".squares")).to_have_attribute("data-lit", "0")
-    assert [each["outcome"] for each in scene.completions("try-it")] == ["acked"]
+    page.get_by_role("button", name="Emit a root").click()
+    page.get_by_role("button", name="Fail", exact=True).click()
+    expect(page.locator("#toy-state")).to_contain_text("failed")
+    assert sorted(each["outcome"] for each in scene.completions("try-it")) == ["acked", "failed"]
 
 
 def confirm(page: Page, button: str, word: str) -> None:

@@ -16,6 +16,10 @@ def test_trouble_comes_first_and_leads_to_its_place_and_to_its_entry_of_the_runb
     scene.register("hook", "https://receiver.example/hook")
     scene.ask("POST", f"{scene.path}/spouts/hook/pause")
     page.goto("/ui/")
+    parts = page.locator("main h1, #trouble, main table")
+    expect(page.locator("#trouble")).to_be_visible()
+    expect(page.get_by_role("table")).to_be_visible()
+    assert parts.evaluate_all("parts => parts.map(each => each.tagName)") == ["H1", "SECTION", "TABLE"]
     found = page.locator("#trouble li").filter(has_text=f"the webhook of {scene.topology}/hook is paused")
     expect(found.locator("code")).to_have_text(f"acker callback resume {scene.topology} hook")
     found.get_by_role("link", name="Runbook: webhook not delivered").click()

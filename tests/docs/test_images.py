@@ -49,3 +49,10 @@ def test_a_recording_shows_each_line_at_its_time_and_escapes_it() -> None:
     drawn = render([Line(at_s=0, text="$ make demo"), Line(at_s=6, text="a < b")])
     assert ">a &lt; b</text>" in drawn
     assert "@keyframes l1{0%{opacity:0}33.3%,100%{opacity:1}}" in drawn
+
+
+def test_each_screenshot_is_shown_and_all_are_small() -> None:
+    shots = set((IMAGES / "ui").glob("*.png"))
+    shown = re.findall(r'(?:src|srcset)="([^"]+\.png)"', (DOCS / "ui.md").read_text())
+    assert {DOCS / path for path in shown} == shots, "make test-browser makes them: pytest tests/browser --screenshots"
+    assert sum(shot.stat().st_size for shot in shots) < 2_000_000

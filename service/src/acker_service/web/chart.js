@@ -12,13 +12,19 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const compact = new Intl.NumberFormat("en-US", { notation: "compact" });
 const labelOf = (name) => name.replace("_ms", "").replace("_", " ");
 
+// From the first point to the last, at least a minute.
+function rangeOf({ data: [times] }) {
+  const last = times.at(-1) ?? Date.now() / 1000;
+  return [Math.min(times[0] ?? last, last - SHORTEST_S), last];
+}
+
 function optionsOf(width, names) {
   const axis = { stroke: colour("--muted"), font: FONT, grid: { stroke: colour("--border"), width: 1 }, ticks: { show: false } };
   const value = (plot, number) => (number === null || number === undefined ? "–" : number.toLocaleString("en-US", { maximumFractionDigits: 1 }));
   const series = names.map((name, n) => ({
     label: labelOf(name), value, stroke: colour(COLOURS[n]), width: 2, spanGaps: true, points: { size: 5 } }));
   return {
-    width, height: HEIGHT, cursor: { y: false },
+    width, height: HEIGHT, cursor: { y: false, drag: { x: false } },
     series: [{ label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" }, ...series],
     axes: [
       { ...axis, size: 42, space: 76, values: [
@@ -27,7 +33,7 @@ function optionsOf(width, names) {
         [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 0]] },
       { ...axis, size: 48, values: (plot, ticks) => ticks.map((tick) => compact.format(tick)) },
     ],
-    scales: { x: { range: (plot, first, last) => [Math.min(first, last - SHORTEST_S), last] }, y: { range: (plot, least, most) => [0, Math.max(1, most * 1.05)] } },
+    scales: { x: { range: rangeOf }, y: { range: (plot, least, most) => [0, Math.max(1, most * 1.05)] } },
     tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC"),
   };
 }

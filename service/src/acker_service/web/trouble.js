@@ -67,8 +67,7 @@ function Advice({ text }) {
 const Finding = ({ found, now_ms }) => html`<li class=${found.level}>
   <strong>${found.level === "trouble" ? "Trouble" : "Warning"}:</strong>${" "}<a href=${placeOf(found)}>${found.what}</a>${
     found.since_at_ms && html`<span class="muted">, for ${age(found.since_at_ms, now_ms)}</span>`}
-  <p>To do: <${Advice} text=${found.do} /></p>
-  <p><a href=${link("runbook", found.rule)}>Runbook: ${found.rule.replaceAll("-", " ")}</a></p>
+  <p>To do: <${Advice} text=${found.do} />. <a href=${link("runbook", found.rule)}>Runbook: ${found.rule.replaceAll("-", " ")}</a></p>
 </li>`;
 
 export function Trouble({ looked }) {

@@ -1,4 +1,6 @@
 // Small parts that all views use: tables, problems, what has to be confirmed, what is loaded.
+//
+// A component gives one element: this Preact misplaces the elements of one that gives several, when they change.
 
 import { createContext, html, useCallback, useContext, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 

@@ -31,12 +31,12 @@ export function Failures({ names: [topology], query }) {
   const after = cursors.at(-1)?.asked === asked ? cursors.at(-1).cursor : undefined;
   const { document, problem, reload } = useLoaded(
     () => get(withQuery(topologyPath(topology, "failures"), { limit: PAGE, ...query, after })), `${asked} ${after}`);
-  return html`
+  return html`<div>
     <h1>Failures of ${topology}</h1>
     <${Tabs} topology=${topology} at="Failures" />
     <${Filter} topology=${topology} query=${query} />
     <${Failure} problem=${problem} />
-    ${document && html`<${Table} caption="Failures" rows=${document.failures} keyOf=${(row) => row.root_id + row.at_ms}
+    ${document && html`<div><${Table} caption="Failures" rows=${document.failures} keyOf=${(row) => row.root_id + row.at_ms}
       empty="None in the last day." columns=${[
         ["Root", (row) => html`<a class="id" href=${link("t", topology, "roots", row.root_id)}>${row.root_id}</a>`],
         ["Message", (row) => row.message_id ?? "–"],
@@ -51,5 +51,5 @@ export function Failures({ names: [topology], query }) {
         ${document.cursor && document.failures.length > 0 && html`<button type="button"
           onClick=${() => setCursors([...cursors, { asked, cursor: document.cursor }])}>Next page</button>`}
         <button type="button" onClick=${reload}>Look again</button>
-      </div>`}`;
+      </div></div>`}</div>`;
 }

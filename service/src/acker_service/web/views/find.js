@@ -61,7 +61,7 @@ export function Find({ query: { id = "" } }) {
   const names = live.topologies?.map(({ topology }) => topology);
   const { document: found, problem } = useLoaded(
     async () => (names ? (await Promise.all(names.map((name) => findIn(name, id)))).flat() : undefined), `${id} ${names?.join()}`);
-  return html`
+  return html`<div>
     <h1>Find ${id}</h1>
     <p class="muted">Among pending roots, failures, unread completions and dead letters. Roots that were acked and read are not kept.</p>
     <${Failure} problem=${problem} />
@@ -74,5 +74,5 @@ export function Find({ query: { id = "" } }) {
         ["Where", (row) => html`<${Badge} name=${row.where} />`],
         ["Component", (row) => row.last_component ?? row.component ?? "–"],
         ["Age", (row) => duration(row.age_ms ?? now_ms - row.at_ms), "number"],
-      ]} />` : !problem && html`<p class="muted">Looking…</p>`}`;
+      ]} />` : !problem && html`<p class="muted">Looking…</p>`}</div>`;
 }

@@ -28,9 +28,9 @@ export function Overview() {
     ["Failed", (row) => count(row.counts.failed), "number"],
     ["Timed out", (row) => count(row.counts.timed_out), "number"],
   ];
-  return html`
+  return html`<div>
     <h1>Topologies</h1>
     ${(live.topologies || live.problem) && html`<${Trouble} looked=${looked} />`}
     ${live.topologies ? html`<${Table} caption="Topologies" columns=${columns} rows=${live.topologies} keyOf=${(row) => row.topology}
-      empty="No topology that this key is for." />` : html`<p class="muted">Waiting for the first second…</p>`}`;
+      empty="No topology that this key is for." />` : html`<p class="muted">Waiting for the first second…</p>`}</div>`;
 }

@@ -26,15 +26,15 @@ function Timeline({ root, now_ms }) {
   const whole = Math.max(1, root.deadline_at_ms - began);
   const share = (at_ms) => Math.min(100, Math.max(0, (100 * (at_ms - began)) / whole));
   const said = `Began ${duration(root.age_ms)} ago; the deadline is in ${duration(root.deadline_at_ms - now_ms)}`;
-  return html`<svg class="timeline" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label=${said}>
+  return html`<div><svg class="timeline" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label=${said}>
       <rect class="whole" width="100" height="6" /><rect class="passed" width=${share(now_ms)} height="6" />
       ${root.last_ack_at_ms && html`<rect class="last" x=${Math.max(0, share(root.last_ack_at_ms) - 0.3)} width="0.6" height="6" />`}
     </svg>
-    <p class="muted" id="times">${said}${root.last_ack_at_ms ? `; the mark is the last ack, ${age(root.last_ack_at_ms, now_ms)} ago` : ""}.</p>`;
+    <p class="muted" id="times">${said}${root.last_ack_at_ms ? `; the mark is the last ack, ${age(root.last_ack_at_ms, now_ms)} ago` : ""}.</p></div>`;
 }
 
 function Pending({ root, now_ms, topology, reload }) {
-  return html`
+  return html`<div>
     <div class="beside">
       <${Squares} hex=${root.ack_val} />
       <${Facts} facts=${[
@@ -51,13 +51,13 @@ function Pending({ root, now_ms, topology, reload }) {
     <p class="muted">The number is the XOR of all edges that were named once. Each edge is named when its tuple is sent and again when it
       is acked: at zero, every square is out and the root is done.</p>
     <${Timeline} root=${root} now_ms=${now_ms} />
-    <${FailByHand} topology=${topology} ids=${[root.root_id]} onDone=${reload} />`;
+    <${FailByHand} topology=${topology} ids=${[root.root_id]} onDone=${reload} /></div>`;
 }
 
-const Ended = ({ root }) => html`<${Facts} facts=${[
+const Ended = ({ root }) => html`<div><${Facts} facts=${[
   ["Component", root.component], ["Reason", root.reason], ["Ended, UTC", time(root.at_ms)],
 ]} />
-<p class="muted">Reason and component are shown for a day after a root failed or timed out, while its topology lists them.</p>`;
+<p class="muted">Reason and component are shown for a day after a root failed or timed out, while its topology lists them.</p></div>`;
 
 function Elsewhere({ topology, id }) {
   const path = topologyPath(topology, "roots", id);
@@ -77,7 +77,7 @@ export function Root({ names: [topology, id] }) {
   const { document: root, problem, reload } = useLoaded(() => get(path), path, EVERY_MS);
   const now_ms = live.at_ms || Date.now();
   const isOver = root?.state === "finished";
-  return html`
+  return html`<div>
     <h1>Root <span class="id">${id}</span></h1>
     <${Tabs} topology=${topology} at="Roots" />
     <${Failure} problem=${problem} />
@@ -87,5 +87,5 @@ export function Root({ names: [topology, id] }) {
     ${root && (isOver ? html`<${Ended} root=${root} />`
       : html`<${Pending} root=${root} now_ms=${now_ms} topology=${topology} reload=${reload} />`)}
     <${Tree} topology=${topology} id=${id} />
-    <${Elsewhere} topology=${topology} id=${id} />`;
+    <${Elsewhere} topology=${topology} id=${id} /></div>`;
 }

@@ -98,12 +98,12 @@ export function Roots({ names: [topology], query }) {
       Next page</button>`}
     <button type="button" onClick=${reload}>Look again</button>
   </div>`;
-  return html`
+  return html`<div>
     <h1>Pending roots of ${topology}</h1>
     <${Tabs} topology=${topology} at="Roots" />
     <${Filter} topology=${topology} query=${query} />
     <${Failure} problem=${problem} />
-    ${document && html`
+    ${document && html`<div>
       <p class="muted" role="status">${count(roots.length)} roots on this page, about nearest deadline first${
         document.scanned === undefined ? "" : `; ${count(document.scanned)} looked at`}${document.cursor ? "; there may be more" : ""}.</p>
       <div class="row">
@@ -113,5 +113,6 @@ export function Roots({ names: [topology], query }) {
       </div>
       <${Table} caption="Pending roots" columns=${columns} rows=${roots} keyOf=${(root) => root.root_id}
         empty=${document.cursor ? "None among those looked at; the next page goes on." : "No pending root fits."} />
-      ${paging}`}`;
+      ${paging}
+    </div>`}</div>`;
 }

@@ -16,10 +16,10 @@ const linkOf = (target) => (target.startsWith("#") ? link("runbook", target.slic
 export function Runbook({ names: [name] }) {
   const { document: sections, problem } = useLoaded(load, "runbook");
   const section = sections?.get(name);
-  return html`
+  return html`<div>
     <h1>${section ? section.title : "Runbook"}</h1>
     <${Failure} problem=${problem} />
     ${section && html`<article id="entry"><${Markdown} text=${section.text} linkOf=${linkOf} /></article>`}
     ${sections && html`<h2>All entries</h2>
-      <ul>${[...sections].map(([each, { title }]) => html`<li key=${each}><a href=${link("runbook", each)}>${title}</a></li>`)}</ul>`}`;
+      <ul>${[...sections].map(([each, { title }]) => html`<li key=${each}><a href=${link("runbook", each)}>${title}</a></li>`)}</ul>`}</div>`;
 }

@@ -57,8 +57,8 @@ function Completions({ topology, task, unread }) {
       ["Message", (row) => row.message_id ?? "–"], ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
       ["Component", (row) => row.component ?? "–"], ["Reason", (row) => row.reason ?? "–", "text"], ["At, UTC", (row) => time(row.at_ms), "time"],
     ]} />`}
-    ${unread > 0 && html`<${Confirmed} danger label="Discard all unread completions" word="discard" onConfirm=${discard}
-      question=${`${count(unread)} completions of ${task} are thrown away unread: nobody hears how these roots ended.`} />`}
+    ${unread > 0 && html`<div class="row"><${Confirmed} danger label="Discard all unread completions" word="discard" onConfirm=${discard}
+      question=${`${count(unread)} completions of ${task} are thrown away unread: nobody hears how these roots ended.`} /></div>`}
   </section>`;
 }
 
@@ -67,11 +67,11 @@ export function Spout({ names: [topology, task] }) {
   const now_ms = live.at_ms || Date.now();
   const path = topologyPath(topology, "spouts", task);
   const { document: spout, problem, reload } = useLoaded(() => get(path), path, EVERY_MS);
-  return html`
+  return html`<div>
     <h1>Spout task ${task}</h1>
     <${Tabs} topology=${topology} at="Spout tasks" />
     <${Failure} problem=${problem} />
-    ${spout && html`
+    ${spout && html`<div>
       <${Facts} tiles facts=${[
         ["Pending", html`<a href=${`${link("t", topology, "roots")}?spout_task=${encodeURIComponent(task)}`}>${count(spout.pending)}</a>`],
         ["Unread", count(spout.unread)],
@@ -85,5 +85,6 @@ export function Spout({ names: [topology, task] }) {
       ]} />
       ${spout.callback && html`<${Callback} topology=${topology} spout=${spout} now_ms=${now_ms} reload=${reload} />`}
       <${Completions} topology=${topology} task=${task} unread=${spout.unread} />
-      <${DeadLetters} topology=${topology} task=${task} number=${spout.dead_letters} />`}`;
+      <${DeadLetters} topology=${topology} task=${task} number=${spout.dead_letters} />
+    </div>`}</div>`;
 }

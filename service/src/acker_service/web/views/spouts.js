@@ -16,7 +16,7 @@ export function Spouts({ names: [topology] }) {
   const now_ms = live.at_ms || Date.now();
   const path = topologyPath(topology, "spouts");
   const { document, problem } = useLoaded(() => get(path), path, EVERY_MS);
-  return html`
+  return html`<div>
     <h1>Spout tasks of ${topology}</h1>
     <${Tabs} topology=${topology} at="Spout tasks" />
     <${Failure} problem=${problem} />
@@ -30,5 +30,5 @@ export function Spouts({ names: [topology] }) {
       ["Last emit", (row) => age(row.last_emit_at_ms, now_ms), "number"],
       ["Dead letters", (row) => count(row.dead_letters), "number"],
       ["Error", (row) => row.callback?.error ?? "–", "text"],
-    ]} />`}`;
+    ]} />`}</div>`;
 }

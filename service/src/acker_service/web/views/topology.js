@@ -90,7 +90,7 @@ function Groups({ topology }) {
 }
 
 function Numbers({ shown, at_ms }) {
-  return html`
+  return html`<div>
     <${Facts} tiles facts=${[
       ["Pending", count(shown.pending)],
       ["Oldest", age(shown.oldest_pending_at_ms, at_ms)],
@@ -108,17 +108,17 @@ function Numbers({ shown, at_ms }) {
       ["Ackers", shown.ackers],
       ["Dropped", count(shown.counts.dropped)],
       ["Unbalanced", count(shown.counts.unbalanced)],
-    ]} />`;
+    ]} /></div>`;
 }
 
 export function Topology({ names: [topology] }) {
   const live = useLive();
   const shown = live.topologies?.find((each) => each.topology === topology);
-  return html`
+  return html`<div>
     <h1>${topology}</h1>
     <${Tabs} topology=${topology} at="Overview" />
     ${shown ? html`<${Numbers} shown=${shown} at_ms=${live.at_ms} />` : html`<p class="muted">This topology is not known yet.</p>`}
     <${Over} topology=${topology} />
     <${ByAge} topology=${topology} />
-    <${Groups} topology=${topology} />`;
+    <${Groups} topology=${topology} /></div>`;
 }

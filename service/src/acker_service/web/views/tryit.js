@@ -3,7 +3,7 @@
 import { call, get, post, topologyPath } from "../api.js";
 import { useLive } from "../live.js";
 import { Badge, Failure, ReadOnly, link, useLoaded } from "../ui.js";
-import { html, useContext, useState } from "../vendor/preact-htm.js";
+import { html, useContext, useEffect, useState } from "../vendor/preact-htm.js";
 import { Squares } from "./root.js";
 
 const COMPONENTS = ["split", "count", "store"];
@@ -70,22 +70,24 @@ export function TryIt() {
   const [chosen, setTopology] = useState("");
   const topology = chosen || live.topologies?.[0]?.topology || "default";
   const { root, tuples, problem, emit, act } = useToy(topology);
-  const shown = useLoaded(() => (root ? get(topologyPath(topology, "roots", root)) : Promise.resolve(null)), `${root} ${tuples.length} ${JSON.stringify(tuples)}`, 2_000);
+  const shown = useLoaded(() => (root ? get(topologyPath(topology, "roots", root)) : Promise.resolve(null)), `${root}`, 2_000);
+  useEffect(() => { shown.reload(); }, [tuples]);
   const state = shown.document?.outcome || shown.document?.state;
   const isOver = shown.document?.state === "finished";
-  return html`
+  return html`<div>
     <h1>Try it</h1>
     <p>Emit a root, then be its bolts: split a tuple into two, ack it, or fail it. Each id lights squares when a tuple is sent and puts
       them out when it is acked. When all are out, the root is done.</p>
     <div class="row">
       <label>Topology <select onChange=${(event) => setTopology(event.target.value)} disabled=${root !== null && !isOver}>
-        ${(live.topologies || []).map((each) => html`<option key=${each.topology} selected=${each.topology === topology}>${each.topology}</option>`)}
+        ${(live.topologies || []).map((each) => html`<option key=${each.topology} value=${each.topology} selected=${each.topology === topology}>${each.topology}</option>`)}
       </select></label>
       <button type="button" disabled=${readOnly} onClick=${emit}>Emit a root</button>
     </div>
     <${Failure} problem=${problem} />
-    ${root && html`
+    ${root && html`<div>
       <p id="toy-state" role="status">Root <a class="id" href=${link("t", topology, "roots", root)}>${root}</a> <${Badge} big name=${state || "…"} /></p>
       <div class="beside"><${Squares} hex=${isOver ? ZERO : shown.document?.ack_val || ZERO} />
-        <${Tuples} tuples=${tuples} onAct=${act} disabled=${isOver} /></div>`}`;
+        <${Tuples} tuples=${tuples} onAct=${act} disabled=${isOver} /></div>
+    </div>`}</div>`;
 }
