@@ -89,4 +89,4 @@ def test_install_yaml_holds_the_image_that_the_page_replaces() -> None:
 def test_the_page_tells_of_every_alert() -> None:
     rules = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"][0]["rules"]
     told = re.findall(r"^\| `(Acker\w+)` \|", PAGE.read_text(), re.MULTILINE)
-    assert told == [rule["alert"] for rule in rules]
+    assert told == [rule["alert"] for rule in rules if "alert" in rule]

@@ -14,24 +14,55 @@ from tests.deploy.chart import CASES, CHART, Chart, one
 from tests.deploy.tools import Tools
 from tests.integration.test_metrics_page import PAGE, listed
 from tests.support.exposition import read
+from tests.support.pages import DOCS
 from tests.support.servers import acker_serve
 
 ALERTS = CHART / "files/alerts.yaml"
 DASHBOARD = CHART / "files/dashboard.json"
+RUNBOOK = DOCS / "runbook.md"
+CLUSTER_PAGE = "http://acker.acker.svc:8700"
 OWN_TEST = Path(__file__).parent / "alerts_test.yaml"
-SELECTED = re.compile(r"\b(?P<name>(?:acker|process|python)_\w+)(?P<selector>\{[^}]*(?:\{topology\}[^}]*)?\})?")
+SELECTED = re.compile(
+    r"\b(?P<name>(?:(?:namespace|topology|spout_task):)?(?:acker|process|python)_\w+(?::\w+)?)(?P<selector>\{[^}]*(?:\{topology\}[^}]*)?\})?"
+)
 PAIR = re.compile(r"(?P<label>\w+)(?P<how>=~|!~|!=|=)\"(?P<value>[^\"]*)\"")
 GROUPED = re.compile(r"\b(?:by|on|group_left)\s*\((?P<labels>[^)]*)\)")
 OF_PROMETHEUS = {"namespace", "pod", "app_kubernetes_io_instance", "le", "alertname"}
 
 
+def group() -> list[dict[str, Any]]:
+    (only,) = yaml.safe_load(ALERTS.read_text())["groups"]
+    return list(only["rules"])
+
+
 def rules() -> list[dict[str, Any]]:
-    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
-    return list(group["rules"])
+    """Give the alert rules."""
+    return [rule for rule in group() if "alert" in rule]
+
+
+def recorded() -> dict[str, str]:
+    """Give the queries of the recording rules by the names of their series."""
+    return {rule["record"]: rule["expr"] for rule in group() if "record" in rule}
+
+
+def labels_of(name: str, kinds: dict[str, Any]) -> set[str]:
+    """Give the labels of a metric, or of a recorded series: those that its query keeps."""
+    if name not in recorded():
+        return set(kinds[name][1])
+    query = recorded()[name]
+    grouped = re.findall(r"(?:max|sum) by \(([^)]*)\)", query)
+    kept = {label for labels in grouped for label in re.findall(r"\w+", labels)}
+    return kept | {
+        label
+        for series in SELECTED.finditer(query)
+        if series["name"] in recorded()
+        for label in labels_of(series["name"], kinds)
+    }
 
 
 def queries(chart: Chart) -> Iterator[tuple[str, str]]:
     """Give everything that is asked of Prometheus, with where."""
+    yield from recorded().items()
     yield from ((rule["alert"], rule["expr"]) for rule in rules())
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         yield from ((panel["title"], target["expr"]) for target in panel["targets"])
@@ -60,10 +91,11 @@ def test_every_query_names_metrics_and_labels_that_there_are(chart: Chart) -> No
         known = set(OF_PROMETHEUS)
         for metric in found:
             name = plain(metric["name"], kinds)
-            assert name in kinds, f"{where}: {metric['name']}"
-            known |= kinds[name][1]
+            assert name in kinds or name in recorded(), f"{where}: {metric['name']}"
+            known |= labels_of(name, kinds)
             for pair in PAIR.finditer(metric["selector"] or ""):
-                assert pair["label"] in kinds[name][1] | OF_PROMETHEUS, f"{where}: {name} has no {pair['label']}"
+                labels = labels_of(name, kinds) | OF_PROMETHEUS
+                assert pair["label"] in labels, f"{where}: {name} has no {pair['label']}"
         for grouped in GROUPED.finditer(query):
             assert set(re.findall(r"\w+", grouped["labels"])) <= known, f"{where}: {grouped[0]}"
 
@@ -74,13 +106,15 @@ def test_every_query_names_values_that_there_are(chart: Chart) -> None:
         for metric in SELECTED.finditer(query):
             for pair in PAIR.finditer(metric["selector"] or ""):
                 if pair["label"] in {"kind", "result", "outcome"}:
-                    words = row(plain(metric["name"], kinds)) + " ".join(Outcome)
+                    [source, *_] = SELECTED.finditer(recorded().get(metric["name"], metric[0]))
+                    words = row(plain(source["name"], kinds)) + " ".join(Outcome)
                     assert all(value in words for value in pair["value"].split("|")), f"{where}: {pair[0]}"
 
 
 def test_a_real_acker_tells_these_metrics(chart: Chart, tmp_path: Path) -> None:
     kinds = listed()
     asked = {plain(found["name"], kinds) for _, query in queries(chart) for found in SELECTED.finditer(query)}
+    asked -= set(recorded())
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as acker:
         told = read(acker.http.get("/metrics").text).families
     names = {f"{family.name}_total" if family.type == "counter" else family.name for family in told.values()}
@@ -113,18 +147,37 @@ def test_there_is_a_test_in_which_each_alert_fires() -> None:
 
 def test_the_chart_puts_its_own_namespace_into_the_rules(tools: Tools, chart: Chart, tmp_path: Path) -> None:
     spec = one(chart.objects(*CASES["full"]), "PrometheusRule", "acker")["spec"]
-    assert [rule["alert"] for rule in spec["groups"][0]["rules"]] == [rule["alert"] for rule in rules()]
-    for rule in spec["groups"][0]["rules"]:
+    rendered = spec["groups"][0]["rules"]
+    names = [rule.get("alert") or rule["record"] for rule in rendered]
+    assert names == [rule.get("alert") or rule["record"] for rule in group()]
+    for rule in rendered:
         assert rule["expr"].count('namespace="acks"') == len(SELECTED.findall(rule["expr"]))
-        assert rule["labels"].get("namespace", "acks") == "acks"
+        assert rule.get("labels", {}).get("namespace", "acks") == "acks"
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec))
     assert tools.run("promtool", "check", "rules", tmp_path / "rules.yaml").returncode == 0
 
 
 def test_alerts_say_what_is_wrong_and_what_to_do(chart: Chart) -> None:
     for rule in rules():
-        assert set(rule["annotations"]) == {"summary", "description"}
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
         assert rule["labels"]["severity"] in {"critical", "warning"}
+
+
+def test_every_alert_leads_to_its_entry_of_the_runbook() -> None:
+    entries = re.findall(r"^## (.*)$((?:\n(?!## ).*)*)", RUNBOOK.read_text(), re.MULTILINE)
+    told = {title.lower().replace(" ", "-"): set(re.findall(r"`(Acker\w+)`", text)) for title, text in entries}
+    for rule in rules():
+        entry = rule["annotations"]["runbook_url"].removeprefix(f"{CLUSTER_PAGE}/ui/#/runbook").removeprefix("/")
+        assert rule["alert"] in told[entry] if entry else f"`{rule['alert']}`" in RUNBOOK.read_text(), rule["alert"]
+    assert set().union(*told.values()) <= {rule["alert"] for rule in rules()}
+
+
+def test_the_runbook_links_of_a_release_lead_to_its_own_page(chart: Chart) -> None:
+    for case, page in (("full", "https://acker.example"), ("watched", "http://acker.acks.svc:8700")):
+        spec = one(chart.objects(*CASES[case]), "PrometheusRule", "acker")["spec"]
+        links = [rule["annotations"]["runbook_url"] for rule in spec["groups"][0]["rules"] if "alert" in rule]
+        assert len(links) == len(rules())
+        assert all(link.startswith(f"{page}/ui/#/runbook") for link in links), links
 
 
 def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
