@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from acker_protocol.operations import Outcome
 
@@ -178,6 +179,17 @@ def test_the_runbook_links_of_a_release_lead_to_its_own_page(chart: Chart) -> No
         links = [rule["annotations"]["runbook_url"] for rule in spec["groups"][0]["rules"] if "alert" in rule]
         assert len(links) == len(rules())
         assert all(link.startswith(f"{page}/ui/#/runbook") for link in links), links
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"), [((), ["/v1/", "/ui/"]), (("ingress.ui=false", "httpRoute.ui=false"), ["/v1/"])]
+)
+def test_the_page_is_routed_if_the_values_say_so(chart: Chart, sets: tuple[str, ...], expected: list[str]) -> None:
+    objects = chart.objects(*CASES["full"], sets=sets)
+    [rule] = one(objects, "Ingress", "acker")["spec"]["rules"]
+    [routed] = one(objects, "HTTPRoute", "acker")["spec"]["rules"]
+    assert [path["path"] for path in rule["http"]["paths"]] == expected
+    assert [match["path"]["value"] for match in routed["matches"]] == expected
 
 
 def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
