@@ -20,7 +20,7 @@ TESTS = HOUSE / "tests/unit"
 PURE_SERVICE = (
     *("delivery/egress", "delivery/payload", "delivery/response", "delivery/retry"),
     *("http/keys", "http/load_shedding", "metrics/store_collector", "operations/batch", "operations/column_batch"),
-    *("mailboxes/cursor", "mailboxes/paging", "redis/calls", "redis/durability", "redis/stamp"),
+    *("mailboxes/cursor", "mailboxes/paging", "monitoring/history", "redis/calls", "redis/durability", "redis/stamp"),
     *("topologies/callback", "topologies/config", "topologies/cursors", "topologies/topology"),
 )
 """The pure modules of the service: functions over plain values."""

@@ -43,6 +43,7 @@ CONTRACT = {
     f"POST {TOPOLOGY}/reset-timeout": "ack",
     f"POST {TOPOLOGY}/batch": "ack",
     f"GET {TOPOLOGY}/failures": "ack",
+    f"GET {TOPOLOGY}/history": "ack",
     f"GET {TOPOLOGY}/roots": "ack",
     f"GET {ROOT}": "ack",
     f"GET {ROOT}/tree": "ack",

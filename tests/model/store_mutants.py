@@ -19,6 +19,7 @@ LIFETIMES = "tests/model/test_lifetimes.py::"
 LIBRARY = "tests/integration/test_library.py::"
 LISTING = "tests/integration/test_pending_roots.py::"
 COMPLETION_CODEC = "tests/unit/service/redis/test_completion_codec.py::"
+HISTORY = "tests/integration/test_history.py::"
 IDLE = "tests/integration/test_idle.py::"
 PAGES = "tests/integration/test_pages.py::"
 READING = "tests/unit/service/mailboxes/test_reading.py::"
@@ -317,6 +318,8 @@ IN_ROOTS: list[Rule] = [
 ]
 
 IN_TOPOLOGIES: list[Rule] = [
+    ("totals of a stale stamp are none", "reply[i + 1] = stamps[i] == args[i] and { sum(", "reply[i + 1] = { sum(", HISTORY + "test_a_topology_that_is_made_again_begins_anew"),
+    ("pending roots of all spout tasks count", "total + tonumber(hash[i])", "tonumber(hash[i])", HISTORY + "test_pending_and_unread_of_all_spout_tasks_count"),
     ("a configuration is written only over the one that was read", "    if (stamp or '') ~= args[1] then return { 'raced' } end\n", "", STAMPS + "test_a_configuration_is_written_only_over_the_one_that_was_read"),
     ("a change raises the version", "string.format('%010d', tonumber(stamp:sub(17)) + 1)", "stamp:sub(17)", STAMPS + "test_a_change_raises_the_version_and_keeps_the_incarnation"),
     ("a change keeps the incarnation", "      stamp = stamp:sub(1, 16) .. string.format('%010d', tonumber(stamp:sub(17)) + 1)\n", "      stamp = hex(clock(), 12) .. args[3] .. string.format('%010d', tonumber(stamp:sub(17)) + 1)\n", STAMPS + "test_a_change_raises_the_version_and_keeps_the_incarnation"),
@@ -344,6 +347,7 @@ IN_REMOVAL: list[Rule] = [
     ("a topology is marked only as it was read", "    if redis.call('HGET', keys[1], 'pair') ~= args[1] then return { 'raced' } end\n", "", STAMPS + "test_a_topology_is_marked_only_as_it_was_read"),
     ("a mark says since when", "string.format('%.0f', clock()) or ''", "'1' or ''", DEPARTURES + "test_a_removal_at_work_is_not_taken_over"),
     ("only the topology that was marked is forgotten", "if redis.call('HGET', keys[1], 'pair') == args[1] then", "if true then", STAMPS + "test_only_the_topology_that_was_marked_is_forgotten"),
+    ("a topology that has gone has no history", "redis.call('DEL', keys[1] .. ':' .. args[1]:sub(1, 16) .. ':history' .. level)", "redis.call('EXISTS', keys[1])", HISTORY + "test_a_history_goes_with_its_topology"),
     ("a topology that has gone has no configuration", "      redis.call('DEL', keys[1], keys[2])\n", "", REMOVAL + "test_with_discard_it_goes_at_once"),
     ("a topology that has gone is not listed", "      redis.call('SREM', keys[3], args[2])\n", "", DEPARTURES + "test_a_topology_that_has_gone_is_not_listed"),
     ("a shard that is above is not buried", "    if own and own:sub(1, 26) > args[1] then return { 'stale', own } end\n", "", STAMPS + "test_a_shard_that_is_above_is_not_buried"),
@@ -498,6 +502,20 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("operations/pending_limit.py", "a full mailbox is no room", "mailbox_full=index in full", "mailbox_full=False", NARROW + "test_inits_are_refused_until_completions_were_released"),
 ]
 
+IN_HISTORY: list[Rule] = [
+    ("a step is claimed once", "if step <= claimed then", "if step < claimed then", HISTORY + "test_a_step_is_claimed_by_one_worker"),
+    ("a claim says how long ago the one before was", "    return { 'ok', now, step, claimed }", "    return { 'ok', now, step, step - 1 }", HISTORY + "test_a_step_is_claimed_by_one_worker"),
+    ("a step has one sample", "if math.floor(last_step / factor) >= math.floor(step / factor) then return nil end", "", HISTORY + "test_what_is_late_is_no_second_sample_of_its_step"),
+    ("a longer window has a sample of each of its steps", "math.floor(last_step / factor) >= math.floor(step / factor)", "last_step >= step", HISTORY + "test_a_history_is_bounded"),
+    ("totals that stay are one sample", "if last:sub(HEAD_SIZE + 1) == totals then return last_step end", "", HISTORY + "test_an_idle_topology_keeps_one_sample"),
+    ("a history is bounded", "    if #excess > 0 then redis.call('ZREM', key, unpack(excess)) end\n  end\n\n  -- Adds a sample to all", "  end\n\n  -- Adds a sample to all", HISTORY + "test_a_history_is_bounded"),
+    ("the oldest samples go", "redis.call('ZRANGE', key, 0, -SAMPLES - 1)", "redis.call('ZRANGE', key, SAMPLES, -1)", HISTORY + "test_a_history_is_bounded"),
+    ("what changed last reaches all levels", "if level == 1 and unchanged_since and unchanged_since + LONG < step - since then return end", "if unchanged_since then return end", HISTORY + "test_what_changed_last_reaches_the_longer_windows_though_nothing_changes_any_more"),
+    ("an idle topology is looked at once", "unchanged_since + LONG < step - since", "false", HISTORY + "test_totals_that_every_level_has_are_looked_at_once"),
+    ("a topology that was made again gets no sample of the one before", "if stamp and stamp:sub(1, 16) == incarnation then", "if stamp then", HISTORY + "test_what_is_noted_of_a_topology_that_was_made_again_is_left_out"),
+    ("a topology that is gone gets no sample", "if stamp and stamp:sub(1, 16) == incarnation then", "if not stamp or stamp:sub(1, 16) == incarnation then", HISTORY + "test_what_is_noted_of_a_topology_that_was_made_again_is_left_out"),
+]
+
 MUTANTS = [
     Mutant(rule=rule, path=f"{LUA}{name}.lua", old=old, new=new, tests=(test,))
     for name, rules in (
@@ -515,6 +533,7 @@ MUTANTS = [
         ("roots", IN_ROOTS),
         ("topologies", IN_TOPOLOGIES),
         ("removal", IN_REMOVAL),
+        ("history", IN_HISTORY),
         ("delivery", IN_DELIVERY),
         ("dead", IN_DEAD),
     )

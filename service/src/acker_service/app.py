@@ -112,6 +112,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
         topologies.make_router(
             registry=parts.registry,
             stats=parts.stats,
+            history=parts.history,
             deleter=parts.topology_deleter,
             trail=parts.audit,
             max_body_bytes=max_document_bytes,

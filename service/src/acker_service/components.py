@@ -21,6 +21,7 @@ from acker_service.monitoring.audit import AuditTrail
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.processes import ProcessList
 from acker_service.monitoring.readiness import Readiness
+from acker_service.monitoring.recording import HistoryReader, HistoryRecorder, TotalsReader
 from acker_service.monitoring.snapshot import StoreMonitor
 from acker_service.monitoring.status import StatusReader
 from acker_service.operations.applier import Applier
@@ -114,6 +115,8 @@ class Components:
         for name, limit in ((MAILBOX, mailbox_max), (SPOUTS, max_spouts), (EARLY, max_early)):
             self.metrics.http.limits[name].set(limit)
         self.audit = AuditTrail(self.redis, self.metrics.audit)
+        self.recorder = HistoryRecorder(self.redis, TotalsReader(self.redis, self.registry))
+        self.history = HistoryReader(self.redis, self.registry, self.stats)
         self.processes = ProcessList(self.redis, self.metrics.http, role=role)
         self.status = StatusReader(
             self.redis,

@@ -1,10 +1,11 @@
-"""The worker role: ticks, deletes unused spout tasks, delivers completions."""
+"""The worker role: ticks, deletes unused spout tasks, delivers completions, records the history."""
 
 from acker_service.components import Components
 from acker_service.delivery.egress import EgressPolicy, read_hosts, read_networks
 from acker_service.delivery.retry import DeliveryConfig, read_schedule
 from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
+from acker_service.monitoring.recording import HistoryTask
 from acker_service.roots.expiry import RootExpiryTask
 from acker_service.settings import Settings
 from acker_service.topologies.deletion import SpoutExpiry
@@ -18,7 +19,7 @@ class Worker:
     """Starts and stops the periodic tasks of a worker."""
 
     def __init__(self, parts: Components, settings: Settings) -> None:
-        self._tasks: list[PeriodicTask] = [
+        self._tasks: list[PeriodicTask | HistoryTask] = [
             RootExpiryTask(
                 registry=parts.registry,
                 metrics=parts.metrics,
@@ -42,6 +43,7 @@ class Worker:
                 webhook_client=webhook_client(settings),
                 config=_delivery_config(settings),
             ),
+            HistoryTask(parts.recorder),
         ]
 
     def start(self) -> None:

@@ -43,7 +43,9 @@ def history(arguments: Sequence[str], *, description: str | None) -> int:
     """Show what happened in a topology."""
     parser = ServiceParser("history", description, arguments="TOPOLOGY")
     add_topology(parser)
-    parser.options.add_argument("--window", choices=("10m", "3h", "1d"), default="10m", help="How far back [10m].")
+    parser.options.add_argument(
+        "--window", choices=("10m", "3h", "1d", "all"), default="10m", help="How far back [10m]."
+    )
     return parser.run(arguments, _history)
 
 

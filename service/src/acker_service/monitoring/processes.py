@@ -18,8 +18,8 @@ from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
 from acker_service.redis.monitoring_functions import NotedProcesses
 
-NOTE_INTERVAL_S = 3.0
-"""Seconds between two notes: a third of the time that one holds, so that two may fail."""
+NOTE_INTERVAL_S = 4.0
+"""Seconds between two notes: two fit into the time that one holds, so that one may fail."""
 
 _OVERLOADED = "overloaded_at_ms"
 

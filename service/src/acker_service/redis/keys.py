@@ -13,6 +13,9 @@ ACTS = f"{TOPOLOGIES}::acts"
 PROCESSES = f"{TOPOLOGIES}::processes"
 """The processes that run."""
 
+SAMPLED = f"{TOPOLOGIES}::sampled"
+"""The number of the step of time whose history a worker took last."""
+
 LAYOUT = f"{TOPOLOGIES}::layout"
 """The number of the layout of all keys and records; written with each topology."""
 
@@ -57,3 +60,8 @@ def topology(name: str) -> str:
 def spouts(name: str, incarnation: str) -> str:
     """The spout tasks of a topology."""
     return f"{topology(name)}:{incarnation}:spouts"
+
+
+def history(name: str, incarnation: str, level: int) -> str:
+    """The samples of a topology's totals, of a level from 1 to 3."""
+    return f"{topology(name)}:{incarnation}:history{level}"

@@ -34,6 +34,7 @@ FILES = (
     "topologies",
     "removal",
     "monitoring",
+    "history",
 )
 
 

@@ -1,26 +1,31 @@
 """Routes of the topologies."""
 
 import contextlib
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from acker_protocol.errors import InvalidRequest, UnknownTopology
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from acker_service.http.audit import note
 from acker_service.http.auth import needs, visible
 from acker_service.http.parameters import Discard, Force, TopologyName, read_json_if_any
 from acker_service.monitoring.audit import Act, AuditTrail
+from acker_service.monitoring.history import Window
+from acker_service.monitoring.recording import HistoryReader
 from acker_service.topologies.config import TopologyConfig, merge
 from acker_service.topologies.deletion import DeleteMode, TopologyDeleter
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stats import SpoutCounts, StatsReader
 from acker_service.topologies.topology import Topology
 
+WindowName = Annotated[Literal["10m", "3h", "1d", "all"], Query()]
+
 
 def make_router(
     *,
     registry: TopologyRegistry,
     stats: StatsReader,
+    history: HistoryReader,
     deleter: TopologyDeleter,
     trail: AuditTrail,
     max_body_bytes: int,
@@ -45,6 +50,17 @@ def make_router(
     async def get_topology(topology: TopologyName) -> dict[str, Any]:
         """Give a topology with its counts."""
         return await show(await registry.refresh(topology))
+
+    @router.get("/{topology}/history", dependencies=[needs("ack")])
+    async def show_history(topology: TopologyName, window: WindowName = "10m") -> dict[str, Any]:
+        """Show what happened in a topology, as points of one length, the oldest first."""
+        found = await history.read(topology, Window(window))
+        return {
+            "topology": topology,
+            "window": window,
+            "step_ms": found.step_ms,
+            "points": [point.document() for point in found.points],
+        }
 
     @router.put("/{topology}", dependencies=[needs("admin")])
     async def put_topology(topology: TopologyName, request: Request, response: Response) -> dict[str, Any]:

@@ -3,7 +3,7 @@
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
   test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, record,
   failures, completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, spouts,
-  roots, failure_list, oldest, topologies, removal, monitoring.
+  roots, failure_list, oldest, topologies, removal, monitoring, history.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -70,12 +70,14 @@
     T::ticked                     string  exists while a worker ticks
     T::acts                       zset    number and act (JSON), by number (monitoring.lua); TTL 30 days
     T::processes                  hash    id of a process -> when it was noted and what it is (JSON); TTL 10 seconds
+    T::sampled                    string  number of the step of time whose history a worker took last (history.lua)
     T::layout                     string  number of this layout of keys and records; a store of another one is refused
     T:TOPOLOGY:INCARNATION:spouts hash    spout task -> index, creation time and document (JSON), separated by spaces
+    T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 16
-local LAYOUT = 3
+local VERSION = 17
+local LAYOUT = 4
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 

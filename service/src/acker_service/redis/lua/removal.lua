@@ -25,10 +25,11 @@ do
   end
 
   -- Input: KEYS[1] topology, KEYS[2] its spouts, KEYS[3] acker:{topologies}; ARGV[1] stamp that was read  [2] name.
-  -- Removes a topology's configuration. Output: {'ok'}, also if it has another stamp or is gone by now
+  -- Removes a topology's configuration and history. Output: {'ok'}, also if it has another stamp or is gone by now
   local function remove_topology(keys, args)
     if redis.call('HGET', keys[1], 'pair') == args[1] then
       redis.call('DEL', keys[1], keys[2])
+      for level = 1, 3 do redis.call('DEL', keys[1] .. ':' .. args[1]:sub(1, 16) .. ':history' .. level) end
       redis.call('SREM', keys[3], args[2])
     end
     return { 'ok' }

@@ -167,6 +167,22 @@ do
     return reply
   end
 
+  local function sum(hash)
+    local total = 0
+    for i = 2, #hash, 2 do total = total + tonumber(hash[i]) end
+    return total
+  end
+
+  -- Reads the totals of many shards, all on one server. Input: KEYS shards; ARGV their stamps.
+  -- Output: {'ok', per shard {pending roots, unread completions, counts by name}, or false where a stamp is stale}
+  local function read_all_totals(keys, args)
+    local stamps, bases, reply = redis.call('MGET', unpack(keys)), {}, { 'ok' }
+    for i, key in ipairs(keys) do bases[i] = base_of(key, args[i]) end
+    local pending, unread, counts = read_hashes(bases, 'pending'), read_hashes(bases, 'unread'), read_hashes(bases, 'counts')
+    for i in ipairs(keys) do reply[i + 1] = stamps[i] == args[i] and { sum(pending[i]), sum(unread[i]), counts[i] } end
+    return reply
+  end
+
   -- Input: KEYS deadline indexes of shards; in a cluster one. Finds those in which a bucket is due: a shard without any
   -- is not ticked. Output: {'ok', the number of each such key, from 1 ...}
   local function find_due(keys)
@@ -195,6 +211,7 @@ do
   register_on_shard('acker_pending_v1', read_pending)
   register_on_shard('acker_stored_v1', read_stored)
   register('acker_all_stored_v1', read_all_stored)
+  register('acker_all_totals_v1', read_all_totals, { 'allow-oom', 'no-writes' })
   register('acker_due_v1', find_due)
   register('acker_note_tick_v1', note_tick)
 end
