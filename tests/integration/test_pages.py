@@ -43,16 +43,24 @@ class Mailbox:
     topology: Topology
     spout: Spout
 
-    async def fill(self, shard: int, entries: list[list[bytes]], *, name: str = "m") -> None:
+    async def fill(
+        self,
+        shard: int,
+        entries: list[list[bytes]],
+        *,
+        name: str = "m",
+        error: str = "answered 500",
+        at_ms: int = 1_790_000_000_000,
+    ) -> None:
         """Append entries of completions to the mailbox of a shard, or to its dead letters."""
         base = f"{self.topology.shards[shard]}:{self.topology.incarnation}:"
-        dead = ("a", 3, "e", "answered 500", "t", 1_790_000_000_000) if name == "d" else ()
+        dead = ("a", 3, "e", error, "t", at_ms) if name == "d" else ()
         for completions in entries:
             n = len(completions)
             stream = f"{base}{name}{self.spout.index}"
             await at(self.parts, "XADD", stream, "*", "n", n, "c", b"".join(completions), *dead)
-            if name == "m":
-                await at(self.parts, "HINCRBY", f"{base}unread", str(self.spout.index), n)
+            counted = "unread" if name == "m" else "dead"
+            await at(self.parts, "HINCRBY", f"{base}{counted}", str(self.spout.index), n)
 
     async def read_all(self, read: Read, start: Cursor, limits: Callable[[], int]) -> tuple[list[int], list[Cursor]]:
         """Read page by page to the end; gives the roots, and the cursor behind each page."""

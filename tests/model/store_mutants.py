@@ -11,8 +11,10 @@ ANSWERS = "tests/integration/test_answers.py::"
 COMPLETIONS = "tests/integration/test_completions.py::"
 CODEC = "tests/unit/service/topologies/test_cursors.py::"
 CURSORS = "tests/integration/test_cursors.py::"
+DEAD = "tests/integration/test_dead_letters.py::"
 DELIVERIES = "tests/integration/test_deliveries.py::"
 FAILURES = "tests/integration/test_failures.py::"
+FAILURES_METRIC = "tests/integration/test_failures_metric.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
@@ -200,6 +202,7 @@ IN_TRANSITIONS: list[Rule] = [
 ]
 
 IN_TICK: list[Rule] = [
+    ("a root that timed out names the component that acked last", "flags >= DETAILS and component_name(call, raw:byte(COMPONENT_AT)) or ''", "''", FAILURES_METRIC + "test_a_root_that_timed_out_counts_for_the_component_that_acked_last"),
     ("what is over leaves the index", "if #call.empty > 0 then redis.call('ZREM', call.due_key, unpack(call.empty)) end", "", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
     ("the earliest deadline is the bucket's score", "deadline < earliest) then earliest = deadline end", "deadline > earliest) then earliest = deadline end", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
     ("what stays in the index is scored by what is left", "if #call.scored > 0 then redis.call('ZADD', call.due_key, unpack(call.scored)) end", "", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
@@ -255,6 +258,7 @@ IN_SWEEP: list[Rule] = [
 ]
 
 IN_MAILBOX: list[Rule] = [
+    ("a call passes over some megabytes at most", " or passable <= 0 then", " then", DEAD + "test_entries_that_do_not_match_are_passed_over_in_bounded_steps"),
     ("a cursor ahead of the mailbox is its beginning", "  if from.entry ~= '' and is_beyond_end(key, from.entry) then from.entry = '' end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a cursor ahead of the mailbox releases nothing", "    if is_beyond_end(key, to) then return { 'ok', 0, 0 } end\n", "", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
     ("a later millisecond is ahead", "return a_ms > b_ms or a_ms", "return a_ms", COMPLETIONS + "test_a_cursor_ahead_of_the_mailbox_counts_as_its_beginning"),
@@ -268,14 +272,14 @@ IN_MAILBOX: list[Rule] = [
     ("a reading takes as many as are wanted", "wanted, room = wanted - n, room - #packed", "wanted, room = 0, room - #packed", PAGES + "test_a_page_of_few_completions_takes_one_round_trip"),
     ("a reading takes no more than are wanted", "wanted, room = wanted - n, room", "room = room", COMPLETIONS + "test_a_reading_takes_no_more_entries_than_it_needs"),
     ("a reading is bounded in bytes", "local MAX_BYTES = 4194304", "local MAX_BYTES = 4194304000", COMPLETIONS + "test_a_reading_is_bounded_in_bytes"),
-    ("a reading goes on behind sixteen entries", "if #entries < count then return 0 end", "if true then return 0 end", COMPLETIONS + "test_many_entries_are_released_at_once"),
+    ("a reading goes on behind sixteen entries", "if #entries < count then return 0, last end", "if true then return 0 end", COMPLETIONS + "test_many_entries_are_released_at_once"),
     ("an entry is cut at what is wanted", "skip), math.min(left, wanted)", "skip), left", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
     ("an entry is cut at the bytes", "if stop - start > room then", "if false then", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
     ("bytes that were read are counted", "wanted - n, room - #packed", "wanted - n, room", PAGES + "test_an_entry_is_cut_at_the_completion_that_reaches_the_bytes"),
     ("an entry is cut behind what was read of it", "skip_completions(packed, 1, skip), math", "1, math", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
-    ("what is left of an entry is more", "        if n < left then return 1 end\n", "", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
-    ("other entries are more", "if wanted <= 0 or room <= 0 then return 1 end", "if wanted <= 0 or room <= 0 then return 0 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
-    ("a shard that was read to its end has no more", "if #entries < count then return 0 end", "if #entries < count then return 1 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
+    ("what is left of an entry is more", "          if n < left then return 1, '' end\n", "", PAGES + "test_an_entry_is_cut_at_the_completions_that_are_wanted"),
+    ("other entries are more", "if wanted <= 0 or room <= 0 or passable <= 0 then return 1, last end", "if wanted <= 0 or room <= 0 or passable <= 0 then return 0, last end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
+    ("a shard that was read to its end has no more", "if #entries < count then return 0, last end", "if #entries < count then return 1 end", PAGES + "test_a_shard_has_no_more_where_the_wanted_end_it"),
     ("a release ends at its cursor within an entry", "entry[1] == to and math.min(taken, n) or n", "n", COMPLETIONS + "test_an_entry_can_be_released_piece_by_piece"),
     ("a release ends at its cursor's entry", "redis.call('XRANGE', key, '-', to, 'COUNT', limit)", "redis.call('XRANGE', key, '-', '+', 'COUNT', limit)", COMPLETIONS + "test_what_comes_after_the_cursor_is_not_released"),
     ("a release never goes back", "elseif after > before then", "else", COMPLETIONS + "test_releasing_an_older_cursor_changes_nothing"),
@@ -418,11 +422,17 @@ IN_DELIVERY: list[Rule] = [
 
 IN_DEAD: list[Rule] = [
     ("dead letters that are put back are dead no more", "    if total > 0 then redis.call('HINCRBY', base .. 'dead', spout, -total) end\n", "", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
-    ("dead letters that are put back are unread", "      redis.call('HINCRBY', base .. 'unread', spout, total)\n", "", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
+    ("dead letters that are put back are unread", "      redis.call('HINCRBY', base .. 'unread', spout, reply[2])\n", "", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
     ("dead letters that are put back lie in the mailbox", "function(n, packed) add_entry(base, spout, n, packed) end", "function() end", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
-    ("a dead letter that was ended is gone", "      redis.call('XDEL', key, item[1])\n", "", "tests/integration/test_callbacks.py::test_dead_letters_are_discarded"),
-    ("dead letters that are thrown away are counted", "    if total > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', total) end\n", "", DELIVERIES + "test_dead_letters_that_are_discarded_are_counted"),
+    ("a dead letter that was ended is gone", "        redis.call('XDEL', key, item[1])\n", "", "tests/integration/test_callbacks.py::test_dead_letters_are_discarded"),
+    ("dead letters that are thrown away are counted", "    if reply[2] > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', reply[2]) end\n", "", DELIVERIES + "test_dead_letters_that_are_discarded_are_counted"),
     ("a page of dead letters skips what was taken", "taken = tonumber(args[4])", "taken = 0", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
+    ("a text of the error is no pattern", "find(text, 1, true)", "find(text)", DEAD + "test_those_that_match_are_listed"),
+    ("the first time is included", "at >= from", "at > from", DEAD + "test_those_that_match_are_listed"),
+    ("the last time is included", "at <= to", "at < to", DEAD + "test_those_that_match_are_listed"),
+    ("a dead letter that does not match stays", "      if matches(item) then", "      if true then", DEAD + "test_those_that_match_are_ended_and_counted_and_all_others_stay"),
+    ("a step ends dead letters behind the last one", "after == '' and '-' or '(' .. after", "'-'", DEAD + "test_dead_letters_behind_many_that_stay_are_ended"),
+    ("the list passes over those that do not match", "args, tonumber(args[6]), append, filter(args, 7))", "args, tonumber(args[6]), append)", DEAD + "test_those_that_match_are_listed"),
 ]
 
 IN_FAILURES: list[Rule] = [
@@ -433,6 +443,10 @@ IN_FAILURES: list[Rule] = [
     ("the component of a failure stands behind its reason", "return failure:sub(6 + high * 256 + low)", "return failure:sub(4)", FAILURES + "test_a_root_that_failed_is_listed_with_all_that_is_known_of_it"),
     ("the component of a failure needs no reason", "return failure:sub(4) end", "return '' end", FAILURES + "test_filters_leave_out_all_others"),
     ("components are counted by name up to a bound", "known < MAX_COMPONENTS", "true", FAILURES + "test_components_beyond_the_first_fifty_are_counted_together"),
+    ("every failure is counted", "count_kind(call, group.kind, #group.list)", "count_kind(call, group.kind, 1)", FAILURES_METRIC + "test_failures_are_counted_by_outcome_and_component"),
+    ("failures beyond the bound are counted without a name", "      redis.call('HINCRBY', key, kind:sub(1, 1) .. 'other', times)\n", "", FAILURES_METRIC + "test_components_beyond_a_bound_share_a_series"),
+    ("failures of one call, spout task and kind are one run", "    local list = by_kind[kind]\n", "    local list = by_kind[next(by_kind)]\n", FAILURES_METRIC + "test_failures_are_counted_by_outcome_and_component"),
+    ("a run keeps within its chunk", "#group.list)\n        write_run", "1000)\n        write_run", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
     ("a component is admitted once", "    if redis.call('HGET', key, '+' .. component) then return end\n", "", FAILURES + "test_a_component_is_admitted_once_for_both_outcomes"),
 ]
 
@@ -457,7 +471,7 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("topologies/cursors.py", "a cursor of pending roots is no other list's", "if cursor.format in (CursorFormat.PENDING_ROOTS, CursorFormat.FAILURES):", "if cursor.format == CursorFormat.FAILURES:", CODEC + "test_the_cursor_of_another_list_is_refused"),
     ("mailboxes/paging.py", "a shard is asked for its share", "min(missing, -(-missing // shards) * 2 + OVERFETCH)", "missing", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("mailboxes/paging.py", "a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
-    ("mailboxes/paging.py", "a shard that has more is asked again", "if not (given.more and given.items):", "if True:", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
+    ("mailboxes/paging.py", "a shard that has more is asked again", "if passed is None or not given.more:", "if True:", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
     ("mailboxes/reading.py", "behind its last cursor a shard has no more", "reply.more and len(items) == len(found)", "reply.more", PAGES + "test_a_read_up_to_a_cursor_asks_a_shard_no_further"),
     ("http/routes/completions.py", "others run while a large page is written", "            await asyncio.sleep(0)\n", "            pass\n", "tests/unit/service/http/test_completions.py::test_others_run_while_a_large_page_is_written"),
     ("delivery/pubsub.py", "many messages go in one round trip", "round_trips(messages, lease.max_batch)", "round_trips(messages, 1)", "tests/integration/test_pubsub.py::test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order"),

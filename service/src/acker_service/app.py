@@ -153,7 +153,11 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             max_body_bytes=max_document_bytes,
         ),
         completions.make_dead_letter_router(
-            registry=parts.registry, spouts=parts.spouts, dead_letters=parts.dead_letters, trail=parts.audit
+            registry=parts.registry,
+            spouts=parts.spouts,
+            dead_letters=parts.dead_letters,
+            trail=parts.audit,
+            max_body_bytes=max_document_bytes,
         ),
         audit.make_router(parts.audit),
         events.make_router(monitor=parts.monitor, metrics=parts.metrics.http, stopping=stopping),

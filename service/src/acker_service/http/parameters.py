@@ -21,6 +21,7 @@ After = Annotated[str | None, Query()]
 Name = Annotated[str | None, Query(pattern=NAME)]
 Until = Annotated[str | None, Query()]
 Peek = Annotated[bool, Query()]
+Milliseconds = Annotated[int, Query(ge=0, le=2**53 - 1)]
 Force = Annotated[bool, Query()]
 Discard = Annotated[bool, Query()]
 

@@ -11,13 +11,17 @@ from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import mailbox_functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.completion_codec import decode_completions
-from acker_service.redis.mailbox_functions import DeadEntry, Entries, StepResult
+from acker_service.redis.mailbox_functions import DeadEntries, DeadEntry, DeadLetterFilter, DeadStep
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
 
 STEP = 64
-"""Entries that one call replays or discards."""
+"""Entries that one call looks at to replay or discard them."""
+
+ALL = DeadLetterFilter()
+_WHOLE_ENTRY = 2**31
+"""More completions than any entry holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,51 +48,68 @@ class DeadLetters:
     def __init__(self, shards: Shards, metrics: OperationMetrics) -> None:
         self._shards, self._metrics = shards, metrics
 
-    async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> DeadLetterPage:
-        """Read dead letters after a cursor, oldest first within a shard, ``limit`` at most."""
+    async def read(
+        self, topology: Topology, spout: Spout, cursor: Cursor, limit: int, wanted: DeadLetterFilter = ALL
+    ) -> DeadLetterPage:
+        """Read dead letters that match after a cursor, oldest first within a shard, ``limit`` at most."""
         page: PageBuilder[ItemRun[DeadLetter]] = PageBuilder(cursor, range(len(topology.shards)), limit)
         while shares := page.shares():
-            calls = [(shard, _call(spout, share)) for shard, share in shares.items()]
+            calls = [(shard, _call(spout, share, wanted)) for shard, share in shares.items()]
             topology, replies = await self._shards.call_at(topology, calls)
             for shard, reply in zip(shares, replies, strict=True):
                 items = ItemRun(list(_letters(reply.entries, spout.name)))
                 size = sum(entry.completions.size for entry in reply.entries)
-                page.add(shard, ShardItems(items=items, size=size, more=reply.more))
+                page.add(shard, ShardItems(items=items, size=size, more=reply.more, passed=_passed(reply)))
         taken = page.take()
         return DeadLetterPage(
             letters=[letter for letters in taken.values() for _, letter in letters.items],
             cursor=cursor.behind({shard: letters.end for shard, letters in taken.items()}),
         )
 
-    async def replay(self, topology: Topology, spout: Spout) -> int:
-        """Move all dead letters back into the mailbox, as if they had never been tried; gives how many."""
-        return await self._drain(topology, spout, mailbox_functions.replay_dead)
+    async def replay(self, topology: Topology, spout: Spout, wanted: DeadLetterFilter = ALL) -> int:
+        """Move dead letters that match back into the mailbox, as if they had never been tried; gives how many."""
+        return await self._drain(topology, spout, wanted, mailbox_functions.replay_dead)
 
-    async def discard(self, topology: Topology, spout: Spout) -> int:
-        """Discard all dead letters; gives how many."""
-        discarded = await self._drain(topology, spout, mailbox_functions.discard_dead)
+    async def discard(self, topology: Topology, spout: Spout, wanted: DeadLetterFilter = ALL) -> int:
+        """Discard dead letters that match; gives how many."""
+        discarded = await self._drain(topology, spout, wanted, mailbox_functions.discard_dead)
         self._metrics.completions_discarded[topology.name, "dead_letters"].inc(discarded)
         return discarded
 
-    async def _drain(self, topology: Topology, spout: Spout, function: Callable[..., ShardCall[StepResult]]) -> int:
-        """Call a function on every shard until no dead letter is left; gives how many there were."""
+    async def _drain(
+        self,
+        topology: Topology,
+        spout: Spout,
+        wanted: DeadLetterFilter,
+        function: Callable[..., ShardCall[DeadStep]],
+    ) -> int:
+        """Call a function on every shard until it has seen all dead letters; gives how many matched."""
         total = 0
-        call = function(spout_index=spout.index, max_entries=STEP)
         for shard in range(len(topology.shards)):
-            more = True
+            after, more = "", True
             while more:
+                call = function(spout_index=spout.index, max_entries=STEP, after=after, wanted=wanted)
                 topology, step = await self._shards.call(topology, shard, call)
-                total, more = total + step.count, step.more
+                total, after, more = total + step.count, step.last, step.more
         return total
 
 
-def _call(spout: Spout, share: Share) -> ShardCall[Entries[DeadEntry]]:
+def _passed(reply: DeadEntries) -> Position | None:
+    """Give the position behind the last entry that was looked at, which need not match."""
+    if reply.passed is None:
+        return None
+    ms, seq = reply.passed
+    return Position(ms=ms, seq=seq, offset=_WHOLE_ENTRY)
+
+
+def _call(spout: Spout, share: Share, wanted: DeadLetterFilter) -> ShardCall[DeadEntries]:
     return mailbox_functions.read_dead(
         spout_index=spout.index,
         entry=share.entry,
         offset=share.offset,
         max_completions=share.max_completions,
         max_bytes=share.max_bytes,
+        wanted=wanted,
     )
 
 

@@ -87,11 +87,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardItems(Generic[R]):
-    """What one shard gave: completions, their size in bytes, and whether it has more."""
+    """What one shard gave: completions, their size in bytes, and whether it has more.
+
+    A shard that looks for some completions passed all others up to ``passed``; None: it stopped at its last item.
+    """
 
     items: R
     size: int
     more: bool
+    passed: Position | None = None
 
 
 class PageBuilder(Generic[R]):
@@ -104,6 +108,7 @@ class PageBuilder(Generic[R]):
     def __init__(self, cursor: Cursor, shards: Iterable[int], limit: int) -> None:
         self._cursor, self._limit, self._free_bytes = cursor, limit, PAGE_BYTES
         self._found: dict[int, R] = {}
+        self._passed: dict[int, Position] = {}
         self._unfinished = set(shards)
 
     def shares(self) -> dict[int, Share]:
@@ -124,7 +129,10 @@ class PageBuilder(Generic[R]):
         if given.items:
             self._found[shard] = self._found[shard] + given.items if shard in self._found else given.items
         self._free_bytes -= given.size
-        if not (given.more and given.items):
+        passed = given.passed or (given.items.end if given.items else None)
+        if passed is not None:
+            self._passed[shard] = passed
+        if passed is None or not given.more:
             self._unfinished.remove(shard)
 
     def take(self) -> dict[int, R]:
@@ -142,7 +150,7 @@ class PageBuilder(Generic[R]):
         return sum(map(len, self._found.values()))
 
     def _position(self, shard: int) -> Position | None:
-        return self._found[shard].end if shard in self._found else self._cursor.positions.get(shard)
+        return self._passed.get(shard) or self._cursor.positions.get(shard)
 
 
 def take_fairly(found: Sequence[R], limit: int) -> dict[int, R]:

@@ -58,8 +58,8 @@ class TopologyStats:
     """Statistics of a topology over all replicas, since it was created.
 
     ``early`` are roots without their init yet, ``totals`` by name, ``deliveries`` by what became of the
-    completions, ``latencies`` by outcome; ``fullest_mailbox`` is the number of completions and dead letters of the
-    spout task that has most.
+    completions, ``failures`` by outcome and component, ``latencies`` by outcome; ``fullest_mailbox`` is the number of
+    completions and dead letters of the spout task that has most.
     """
 
     pending: int
@@ -71,6 +71,7 @@ class TopologyStats:
     ages: TopologyAges | None = None
     early: int = 0
     fullest_mailbox: int = 0
+    failures: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +153,7 @@ def _ended(stats: StoreStats) -> Iterator[Metric]:
         for outcome in Outcome:
             ended.add_metric([name, outcome.value], topology.totals[outcome.value])
     yield ended
+    yield _failures(stats)
     yield _deliveries(stats)
     yield _latencies(stats)
     late = "How long after its deadline a root timed out, as a worker's tick found it."
@@ -175,6 +177,18 @@ def _backlogs(stats: StoreStats) -> Iterator[Metric]:
             age.add_metric([name, spout_task], backlog.age_ms / 1_000)
             on.add_metric([name, spout_task], int(backlog.is_on))
     yield from (waiting, age, on)
+
+
+def _failures(stats: StoreStats) -> Metric:
+    help_ = (
+        "Roots that failed or timed out, by the component that failed or, of a timeout, that acked last (empty: none "
+        "is known); the first 50 components of a topology by name, others as other."
+    )
+    family = CounterMetricFamily("acker_failures", help_, labels=["topology", "outcome", "component"])
+    for name, topology in stats.topologies.items():
+        for (outcome, component), total in sorted(topology.failures.items()):
+            family.add_metric([name, outcome, component], total)
+    return family
 
 
 def _deliveries(stats: StoreStats) -> Metric:

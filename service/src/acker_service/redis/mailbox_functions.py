@@ -48,6 +48,27 @@ class Entries(Generic[E]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeadEntries(Entries[DeadEntry]):
+    """Entries of dead letters that match, and the last entry of which all was looked at (None: none)."""
+
+    passed: EntryId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterFilter:
+    """Which dead letters are meant: a text that the error contains, and times (both included); None: any."""
+
+    error: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """How the functions of the library take it."""
+        return tuple("" if value is None else value for value in (self.error, self.from_ms, self.to_ms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedEntry(ReadEntry):
     """Completions of one entry to deliver, and how often it was tried."""
 
@@ -60,6 +81,13 @@ class StepResult:
 
     count: int
     more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadStep(StepResult):
+    """A step through the dead letters; the next one begins behind the entry ``last``."""
+
+    last: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,21 +198,23 @@ def release_lease(*, spout_index: int, worker: str, rest_ms: int) -> ShardCall[N
 
 
 def read_dead(
-    *, spout_index: int, entry: str, offset: int, max_completions: int, max_bytes: int
-) -> ShardCall[Entries[DeadEntry]]:
-    """Read dead letters after a position, as `read` does completions."""
-    args = (spout_index, entry, offset, max_completions, max_bytes)
-    return ShardCall(function="acker_read_dead_v2", args=args, decode=_dead_entries)
+    *, spout_index: int, entry: str, offset: int, max_completions: int, max_bytes: int, wanted: DeadLetterFilter
+) -> ShardCall[DeadEntries]:
+    """Read dead letters that match after a position, as `read` does completions; it may give none and know of more."""
+    args = (spout_index, entry, offset, max_completions, max_bytes, *wanted.arguments)
+    return ShardCall(function="acker_read_dead_v3", args=args, decode=_dead_entries)
 
 
-def replay_dead(*, spout_index: int, max_entries: int) -> ShardCall[StepResult]:
-    """Move dead letters back into the mailbox, as if they had never been tried."""
-    return ShardCall(function="acker_replay_dead_v1", args=(spout_index, max_entries), decode=_step)
+def replay_dead(*, spout_index: int, max_entries: int, after: str, wanted: DeadLetterFilter) -> ShardCall[DeadStep]:
+    """Move dead letters that match, of so many behind an entry, back into the mailbox, as if never tried."""
+    args = (spout_index, max_entries, after, *wanted.arguments)
+    return ShardCall(function="acker_replay_dead_v2", args=args, decode=_dead_step)
 
 
-def discard_dead(*, spout_index: int, max_entries: int) -> ShardCall[StepResult]:
-    """Discard dead letters."""
-    return ShardCall(function="acker_discard_dead_v1", args=(spout_index, max_entries), decode=_step)
+def discard_dead(*, spout_index: int, max_entries: int, after: str, wanted: DeadLetterFilter) -> ShardCall[DeadStep]:
+    """Discard dead letters that match, of so many behind an entry."""
+    args = (spout_index, max_entries, after, *wanted.arguments)
+    return ShardCall(function="acker_discard_dead_v2", args=args, decode=_dead_step)
 
 
 def remove_spout(*, spout_index: int) -> ShardCall[int]:
@@ -201,8 +231,8 @@ def _entries(reply: list[Any]) -> Entries[ReadEntry]:
     return Entries(more=bool(more), entries=entries)
 
 
-def _dead_entries(reply: list[Any]) -> Entries[DeadEntry]:
-    more, *rest = reply
+def _dead_entries(reply: list[Any]) -> DeadEntries:
+    more, passed, *rest = reply
     entries = [
         DeadEntry(
             entry_id=_entry_id(entry),
@@ -214,7 +244,7 @@ def _dead_entries(reply: list[Any]) -> Entries[DeadEntry]:
         )
         for entry, skipped, packed, attempts, error, at_ms in _chunks(rest, _DEAD_FIELDS)
     ]
-    return Entries(more=bool(more), entries=entries)
+    return DeadEntries(more=bool(more), entries=entries, passed=_entry_id(passed) if passed else None)
 
 
 def _claimed(reply: list[Any]) -> ClaimReply:
@@ -244,6 +274,11 @@ def _claimed(reply: list[Any]) -> ClaimReply:
 def _step(reply: list[Any]) -> StepResult:
     count, more = reply
     return StepResult(count=count, more=bool(more))
+
+
+def _dead_step(reply: list[Any]) -> DeadStep:
+    count, more, last = reply
+    return DeadStep(count=count, more=bool(more), last=last.decode())
 
 
 def _count(reply: list[Any]) -> int:

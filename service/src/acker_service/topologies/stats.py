@@ -1,7 +1,7 @@
 """Counts pending roots, unread completions and dead letters, and how roots have ended so far."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -10,12 +10,17 @@ from acker_protocol.operations import Outcome
 from acker_service.metrics.store_collector import LatencyHistogram, TopologyAges, TopologyStats
 from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
+from acker_service.redis.failure_functions import FailureCounts
 from acker_service.redis.functions import StoredCounts
 from acker_service.topologies.shards import MAX_SHARDS, Shards
 from acker_service.topologies.topology import Topology
 
 DELIVERY = ("delivered", "retried", "published", "dead", "discarded")
 TOTALS = ("acked", "failed", "timed_out", "dropped", "unbalanced")
+MAX_COMPONENTS = 50
+"""Components of a topology whose failures are counted by name, as many as a shard counts; the others count as one."""
+
+OTHER_COMPONENTS = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +29,8 @@ class SpoutCounts:
 
     ``early`` are roots whose init has not come yet, ``dropped`` those whose init did not come in time,
     ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count completions by result,
-    ``latencies`` are complete latencies by outcome, ``ages`` is what is oldest, where that was read.
+    ``failures`` by outcome and component, ``latencies`` are complete latencies by outcome, ``ages`` is what is oldest,
+    where that was read.
     """
 
     pending: Counter[int] = field(default_factory=Counter)
@@ -35,6 +41,7 @@ class SpoutCounts:
     latencies: dict[str, LatencyHistogram] = field(default_factory=dict)
     ages: TopologyAges | None = None
     early: int = 0
+    failures: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def stored_total(self) -> int:
@@ -63,6 +70,7 @@ class SpoutCounts:
             ages=self.ages,
             fullest_mailbox=max((self.unread + self.dead).values(), default=0),
             early=self.early,
+            failures=self.failures,
         )
 
 
@@ -121,7 +129,27 @@ class StatsReader:
             deliveries=deliveries,
             latencies=latencies,
             early=fields["early"],
+            failures=failures_by_component([shard.failures for shard in shards]),
         )
+
+
+def failures_by_component(
+    shards: Iterable[FailureCounts], *, max_components: int = MAX_COMPONENTS
+) -> dict[tuple[str, str], int]:
+    """Add up the failures of all shards by outcome and component ("": none).
+
+    The components that failed first keep their names: so none loses its name later, and no count ever falls.
+    """
+    counts, first_ms = Counter[tuple[Outcome, str]](), dict[str, int]()
+    for shard in shards:
+        counts.update(shard.counts)
+        for component, at_ms in shard.first_ms.items():
+            first_ms[component] = min(at_ms, first_ms.get(component, at_ms))
+    named = {"", *sorted(first_ms, key=lambda component: (first_ms[component], component))[:max_components]}
+    shown = Counter[tuple[str, str]]()
+    for (outcome, component), count in counts.items():
+        shown[outcome.value, component if component in named else OTHER_COMPONENTS] += count
+    return dict(shown)
 
 
 def _add(stored: Counter[int], shard: StoredCounts) -> None:

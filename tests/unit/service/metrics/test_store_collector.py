@@ -85,6 +85,7 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
         ),
         early=11,
         fullest_mailbox=12,
+        failures={("failed", "price"): 2, ("timed_out", ""): 1},
     )
     store = StoreStats(used_bytes=1, max_bytes=0, is_full=False, worker_seen=True, topologies={"orders": topology})
     shown = samples(store)
@@ -99,6 +100,8 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
             ("acker_completions_total", "orders", "acked"): 3,
             ("acker_completions_total", "orders", "failed"): 2,
             ("acker_completions_total", "orders", "timed_out"): 1,
+            ("acker_failures_total", "orders", "failed", "price"): 2,
+            ("acker_failures_total", "orders", "timed_out", ""): 1,
             ("acker_early_roots_dropped_total", "orders"): 4,
             ("acker_unbalanced_total", "orders"): 5,
             ("acker_deliveries_total", "orders", "delivered"): 9,

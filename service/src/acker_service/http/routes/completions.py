@@ -5,14 +5,26 @@ from typing import Annotated, Any
 
 from acker_protocol.errors import InvalidRequest, MailboxOwned
 from acker_protocol.wire.completions import encode_completion
-from acker_protocol.wire.fields import text
+from acker_protocol.wire.fields import REASON_CHARACTERS, integer, text
 from acker_protocol.wire.operations import check
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.http.audit import note
 from acker_service.http.auth import needs
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.parameters import JSON, After, Limit, Peek, SpoutTask, TopologyName, Until, WaitMs, read_json
+from acker_service.http.parameters import (
+    JSON,
+    After,
+    Limit,
+    Milliseconds,
+    Peek,
+    SpoutTask,
+    TopologyName,
+    Until,
+    WaitMs,
+    read_json,
+    read_json_if_any,
+)
 from acker_service.http.sse import EventStreams, wants_events
 from acker_service.mailboxes.cursor import completion_list, dead_letter_list, decode_cursor
 from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters
@@ -20,11 +32,15 @@ from acker_service.mailboxes.follower import MailboxFollowers
 from acker_service.mailboxes.reading import MailboxReader, ReadResult
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.monitoring.audit import Act, AuditTrail
+from acker_service.redis.mailbox_functions import DeadLetterFilter
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.topology import Topology
 
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID")]
+ErrorFilter = Annotated[str | None, Query(min_length=1, max_length=REASON_CHARACTERS)]
+
+_MILLISECONDS = integer(range(2**53))
 
 
 def make_router(
@@ -138,21 +154,33 @@ def _add_discard(
 
 
 def make_dead_letter_router(
-    *, registry: TopologyRegistry, spouts: SpoutRegistry, dead_letters: DeadLetters, trail: AuditTrail
+    *,
+    registry: TopologyRegistry,
+    spouts: SpoutRegistry,
+    dead_letters: DeadLetters,
+    trail: AuditTrail,
+    max_body_bytes: int,
 ) -> APIRouter:
     """Build the routes of the dead letters."""
     router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/dead-letters", tags=["completions"])
 
     @router.get("", dependencies=[needs("spout")])
     async def list_dead_letters(
-        topology: TopologyName, spout_task: SpoutTask, after: After = None, limit: Limit = 1_000
+        topology: TopologyName,
+        spout_task: SpoutTask,
+        after: After = None,
+        limit: Limit = 1_000,
+        error: ErrorFilter = None,
+        from_ms: Milliseconds | None = None,
+        to_ms: Milliseconds | None = None,
     ) -> dict[str, Any]:
-        """Give dead letters after a cursor."""
+        """Give dead letters that match, after a cursor."""
+        wanted = _filter(error=error, from_ms=from_ms, to_ms=to_ms)
 
         async def work(found: Topology) -> DeadLetterPage:
             spout = await spouts.get(found, spout_task)
             cursor = decode_cursor(after, dead_letter_list(found, spout))
-            return await dead_letters.read(found, spout, cursor, limit)
+            return await dead_letters.read(found, spout, cursor, limit, wanted)
 
         page = await registry.with_current(topology, work)
         documents = [_show_dead_letter(letter, page.cursor.incarnation) for letter in page.letters]
@@ -160,10 +188,11 @@ def make_dead_letter_router(
 
     @router.post("/replay", dependencies=[needs("spout")])
     async def replay_dead_letters(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
-        """Put all dead letters back, to be delivered as if they had never been tried."""
+        """Put dead letters that match back, to be delivered as if they had never been tried."""
+        wanted = await _read_filter(request, max_bytes=max_body_bytes)
 
         async def work(found: Topology) -> int:
-            return await dead_letters.replay(found, await spouts.get(found, spout_task))
+            return await dead_letters.replay(found, await spouts.get(found, spout_task), wanted)
 
         count = await registry.with_current(topology, work)
         act = Act.DEAD_LETTERS_REPLAYED
@@ -172,10 +201,11 @@ def make_dead_letter_router(
 
     @router.post("/discard", dependencies=[needs("admin")])
     async def discard_dead_letters(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
-        """Throw all dead letters away."""
+        """Throw dead letters that match away."""
+        wanted = await _read_filter(request, max_bytes=max_body_bytes)
 
         async def work(found: Topology) -> int:
-            return await dead_letters.discard(found, await spouts.get(found, spout_task))
+            return await dead_letters.discard(found, await spouts.get(found, spout_task), wanted)
 
         count = await registry.with_current(topology, work)
         act = Act.DEAD_LETTERS_DISCARDED
@@ -183,6 +213,25 @@ def make_dead_letter_router(
         return {"discarded": count}
 
     return router
+
+
+async def _read_filter(request: Request, *, max_bytes: int) -> DeadLetterFilter:
+    """Read which dead letters are meant; without a body all. Raises `InvalidRequest`."""
+    fields = {"error": _error, "from_ms": _MILLISECONDS, "to_ms": _MILLISECONDS}
+    return _filter(**check(await read_json_if_any(request, max_bytes=max_bytes), fields))
+
+
+def _error(value: Any) -> str:
+    if not 0 < len(text(value)) <= REASON_CHARACTERS:
+        raise ValueError(f"must have 1 to {REASON_CHARACTERS} characters")
+    return str(value)
+
+
+def _filter(**values: Any) -> DeadLetterFilter:
+    wanted = DeadLetterFilter(**values)
+    if wanted.from_ms is not None and wanted.to_ms is not None and wanted.from_ms > wanted.to_ms:
+        raise InvalidRequest(f"from_ms {wanted.from_ms} is after to_ms {wanted.to_ms}: no dead letter can match")
+    return wanted
 
 
 def _has_completions(reading: ReadResult) -> bool:

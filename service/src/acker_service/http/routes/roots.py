@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from acker_service.http.audit import note
 from acker_service.http.auth import needs
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.parameters import NAME, Limit, RootId, TopologyName, WaitMs, read_json_if_any
+from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs, read_json_if_any
 from acker_service.http.routes.operations import show_result
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.failure_functions import FailureRecord
@@ -28,7 +28,6 @@ from acker_service.topologies.topology import Topology
 FORCED = "forced"
 """The prefix of the reason of a fail by hand."""
 
-Milliseconds = Annotated[int, Query(ge=0, le=2**53 - 1)]
 SpoutTaskFilter = Annotated[str | None, Query(pattern=NAME)]
 MessageIdFilter = Annotated[str | None, Query(max_length=MESSAGE_ID_BYTES)]
 ListCursor = Annotated[str | None, Query()]

@@ -4,9 +4,20 @@
 ]]
 
 do
-  local function read(base, args, room, append)
+  -- Gives whether a dead letter matches: its error contains a text, and its time lies between two times, both included.
+  -- These are the arguments from `first` on, '' for what is not asked for.
+  local function filter(args, first)
+    local text, from, to = args[first], tonumber(args[first + 1]), tonumber(args[first + 2])
+    return function(item)
+      local fields = item[2]
+      local at = tonumber(fields[10])
+      return fields[8]:find(text, 1, true) ~= nil and (not from or at >= from) and (not to or at <= to)
+    end
+  end
+
+  local function read(base, args, room, append, matches)
     local from = { entry = args[3], taken = tonumber(args[4]) }
-    return read_page(base .. 'd' .. args[2], from, tonumber(args[5]), room, append)
+    return read_page(base .. 'd' .. args[2], from, tonumber(args[5]), room, append, matches)
   end
 
   local function append_dead(reply, item, skip, packed)
@@ -17,21 +28,29 @@ do
   end
 
   --[[
-    Reads dead letters after a position, oldest first, and cuts the last entry where there are enough.
+    Reads dead letters that match after a position, oldest first, and cuts the last entry where there are enough.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] entry ('' from the beginning)  [4] number of its
             completions that are taken  [5] number of completions wanted  [6] bytes: reading ends with the completion
-            that reaches them
-    Output  {'ok', 1 if there are more, entry, number of its completions before these, completions, tries, last error,
-            time, next entry ...}
+            that reaches them  [7] text of the error  [8] first time  [9] last time
+    Output  {'ok', 1 if there may be more, last entry of which all was looked at ('': that of the last completion),
+            entry, number of its completions before these, completions, tries, last error, time, next entry ...}
   ]]
+  local function read_matching(_, base, args)
+    local reply = { 'ok', 0, '' }
+    local append = function(...) append_dead(reply, ...) end
+    reply[2], reply[3] = read(base, args, tonumber(args[6]), append, filter(args, 7))
+    return reply
+  end
+
+  -- As read_matching, for the release before: all dead letters, and without the last entry.
   local function read_dead(_, base, args)
     local reply = { 'ok', 0 }
     reply[2] = read(base, args, tonumber(args[6]), function(...) append_dead(reply, ...) end)
     return reply
   end
 
-  -- As read_dead, for the release before: without [6], and entries are whole.
+  -- As read_dead, for the release before that: without [6], and entries are whole.
   -- Output: {'ok', entry, number of its completions to skip, its completions, tries, last error, time, next entry ...}
   local function read_dead_entries(_, base, args)
     local reply = { 'ok' }
@@ -39,42 +58,64 @@ do
     return reply
   end
 
-  -- Ends the oldest dead letters, `limit` entries at most: calls `handle` with each and deletes it. Gives the number of
-  -- completions, and 1 if there may be more.
-  local function end_dead(base, spout, limit, handle)
-    local key, total = base .. 'd' .. spout, 0
-    local entries = redis.call('XRANGE', key, '-', '+', 'COUNT', limit)
+  --[[
+    Ends dead letters: looks at the oldest behind an entry, `limit` entries at most, calls `handle` with each that
+    matches and deletes it. Gives the reply.
+
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] limit of entries, and from v2 on  [4] entry ('' from the
+            beginning)  [5] text of the error  [6] first time  [7] last time
+    Output  {'ok', completions, 1 if there may be more, last entry that was looked at}
+  ]]
+  local function end_dead(base, args, matches, handle)
+    local spout, after, total = args[2], args[4] or '', 0
+    local key = base .. 'd' .. spout
+    local entries = redis.call('XRANGE', key, after == '' and '-' or '(' .. after, '+', 'COUNT', args[3])
     for _, item in ipairs(entries) do
-      handle(tonumber(item[2][2]), item[2][4])
-      redis.call('XDEL', key, item[1])
-      total = total + tonumber(item[2][2])
+      if matches(item) then
+        handle(tonumber(item[2][2]), item[2][4])
+        redis.call('XDEL', key, item[1])
+        total = total + tonumber(item[2][2])
+      end
     end
     if total > 0 then redis.call('HINCRBY', base .. 'dead', spout, -total) end
-    return total, #entries == tonumber(limit) and 1 or 0
+    local last = #entries > 0 and entries[#entries][1] or after
+    return { 'ok', total, #entries == tonumber(args[3]) and 1 or 0, last }
   end
 
-  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] limit of entries. Puts dead letters back into the
-  -- mailbox, to be sent as if they had never been tried. Output: {'ok', completions, 1 if there may be more}
-  local function replay_dead(key, base, args)
+  -- Puts dead letters back into the mailbox, to be sent as if they had never been tried.
+  local function replay_dead(key, base, args, matches)
     local spout = args[2]
-    local total, more = end_dead(base, spout, args[3], function(n, packed) add_entry(base, spout, n, packed) end)
-    if total > 0 then
-      redis.call('HINCRBY', base .. 'unread', spout, total)
+    local reply = end_dead(base, args, matches, function(n, packed) add_entry(base, spout, n, packed) end)
+    if reply[2] > 0 then
+      redis.call('HINCRBY', base .. 'unread', spout, reply[2])
       publish_hint(key .. ':hints', args[1]:sub(1, 16), spout)
     end
-    return { 'ok', total, more }
+    return reply
   end
 
-  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] limit of entries. Discards dead letters.
-  -- Output: {'ok', completions, 1 if there may be more}
-  local function discard_dead(_, base, args)
-    local total, more = end_dead(base, args[2], args[3], function() end)
-    if total > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', total) end
-    return { 'ok', total, more }
+  local function discard_dead(_, base, args, matches)
+    local reply = end_dead(base, args, matches, function() end)
+    if reply[2] > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', reply[2]) end
+    return reply
+  end
+
+  local function matching(end_letters)
+    return function(key, base, args) return end_letters(key, base, args, filter(args, 5)) end
+  end
+
+  -- Makes the function of the release before: all dead letters, and without the last entry.
+  local function any(end_letters)
+    return function(key, base, args)
+      local reply = end_letters(key, base, args, function() return true end)
+      return { reply[1], reply[2], reply[3] }
+    end
   end
 
   register_on_shard('acker_read_dead_v1', read_dead_entries)
   register_on_shard('acker_read_dead_v2', read_dead)
-  register_on_shard('acker_replay_dead_v1', replay_dead)
-  register_on_shard('acker_discard_dead_v1', discard_dead)
+  register_on_shard('acker_read_dead_v3', read_matching)
+  register_on_shard('acker_replay_dead_v1', any(replay_dead))
+  register_on_shard('acker_replay_dead_v2', matching(replay_dead))
+  register_on_shard('acker_discard_dead_v1', any(discard_dead))
+  register_on_shard('acker_discard_dead_v2', matching(discard_dead))
 end

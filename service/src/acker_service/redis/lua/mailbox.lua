@@ -5,6 +5,7 @@
 
 local MAX_BYTES = 4194304
 local PAGE_SIZE = 16
+local ENTRY_BYTES = 1024  -- what it costs to pass over an entry, as bytes of completions
 
 -- Whether position a is after b. Streams count in 64 bits; milliseconds and sequence numbers in use fit a double.
 local function is_after(a, b)
@@ -48,25 +49,30 @@ end
 
 -- Reads a stream of completions, oldest first, after the first `taken` of an entry and without those that are released;
 -- until there are `wanted`, or `room` bytes. Calls `append` with each entry, the number of its completions before these
--- and these. Gives 1 if there are more. Reads few entries first: one may hold a megabyte.
-local function read_page(key, from, wanted, room, append)
+-- and these. Passes over the entries that do not match, so many bytes of them. Gives 1 if there are more, and the last
+-- entry of which all is read. Reads few entries first: one may hold a megabyte.
+local function read_page(key, from, wanted, room, append, matches)
   if from.entry ~= '' and is_beyond_end(key, from.entry) then from.entry = '' end
-  local start, count = from.entry == '' and '-' or from.entry, 1
+  local start, count, last, passable = from.entry == '' and '-' or from.entry, 1, '', MAX_BYTES
   while true do
     local entries = redis.call('XRANGE', key, start, '+', 'COUNT', count)
     for _, entry in ipairs(entries) do
       local skip = math.max(entry[1] == from.entry and from.taken or 0, entry[1] == from.head and from.released or 0)
       local left = tonumber(entry[2][2]) - skip
       if left > 0 then
-        if wanted <= 0 or room <= 0 then return 1 end
-        local packed, n = cut(entry[2][4], skip, left, wanted, room)
-        append(entry, skip, packed)
-        if n < left then return 1 end
-        wanted, room = wanted - n, room - #packed
+        if wanted <= 0 or room <= 0 or passable <= 0 then return 1, last end
+        if matches and not matches(entry) then
+          passable = passable - #entry[2][4] - ENTRY_BYTES
+        else
+          local packed, n = cut(entry[2][4], skip, left, wanted, room)
+          append(entry, skip, packed)
+          if n < left then return 1, '' end
+          wanted, room = wanted - n, room - #packed
+        end
       end
-      start = '(' .. entry[1]
+      last, start = entry[1], '(' .. entry[1]
     end
-    if #entries < count then return 0 end
+    if #entries < count then return 0, last end
     count = math.min(count * 2, PAGE_SIZE)
   end
 end
