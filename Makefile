@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-contract \
-        test-kafka test-queues test-browser coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-kafka test-queues test-browser test-runbook coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
-APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations kafka queues browser
+APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations kafka queues browser runbook
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ test-kafka: java $(VENV)/.dev ## Read topics of a real Kafka as a spout while me
 
 test-browser: $(VENV)/.dev ## Try the page /ui/ in a real Chromium, against a real acker and Valkey (minutes)
 	$(BIN)/python -m pytest tests/browser
+
+test-runbook: $(VENV)/.dev ## Stage the ten troubles of docs/runbook.md, and see that doctor names each and its entry is right (minutes)
+	$(BIN)/python -m pytest tests/runbook
 
 coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (a minute)
 	$(BIN)/python -m pytest tests/test_coverage.py

@@ -24,7 +24,7 @@ PATIENCE_S = 200
 def doctor(variables: Mapping[str, str], *options: str) -> "subprocess.CompletedProcess[str]":
     """Run it as an operator does."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
-    command = [sys.executable, "-m", "acker_client", "doctor", *options]
+    command = [str(Path(sys.executable).with_name("acker")), "doctor", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=others | variables, timeout=60)
 
 

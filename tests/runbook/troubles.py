@@ -55,7 +55,7 @@ def _emit(client: Acker, count: int, *, components: tuple[str, ...] = (), first:
         for component in components:
             with client.receive(headers, component=component) as tup:
                 headers = tup.headers()
-    client.flush()
+            client.flush()  # else acks of several components, each elsewhere in truth, would be folded into one
 
 
 def _read(client: Acker, *, outcome: str | None = None, count: int) -> None:
@@ -108,7 +108,7 @@ def store_full(folder: Path) -> Iterator[Scene]:
     """The memory that Redis may use is less than what it uses already."""
     with one(folder / "valkey") as valkey, acker_serve(folder, "--redis-url", valkey.url) as acker:
         acker.http.put("/v1/topologies/orders")
-        valkey.ask("CONFIG SET", "maxmemory", 1_000_000)
+        valkey.ask("CONFIG SET", "maxmemory", 1 << 20)
         yield Scene(acker=acker)
         valkey.ask("CONFIG SET", "maxmemory", 0)
 
