@@ -85,7 +85,13 @@ def test_a_webhook_is_tested_paused_and_resumed_and_its_attempts_are_shown(page:
     assert scene.completions() == []
 
 
-def test_dead_letters_are_replayed_and_discarded(browser: Browser, tmp_path: Path) -> None:
+def find(page: Page, error: str) -> None:
+    """Show the dead letters whose error has this text."""
+    page.get_by_label("Error has").fill(error)
+    page.get_by_role("search", name="Filter dead letters").get_by_role("button", name="Find").click()
+
+
+def test_dead_letters_are_found_by_their_error_replayed_and_discarded(browser: Browser, tmp_path: Path) -> None:
     receiver = Receiver()
     receiver.plan.extend([Planned(status=500)] * 2 + [Planned(status=200)] + [Planned(status=502)] * 2)
     options = ("--data-dir", str(tmp_path / "data"), *WEBHOOKS, "--callback-schedule-s", "0.1")
@@ -100,6 +106,12 @@ def test_dead_letters_are_replayed_and_discarded(browser: Browser, tmp_path: Pat
         page.goto("/ui/#/t/orders/spouts/shop")
         letters = page.get_by_role("table", name="Dead letters").get_by_role("row")
         expect(letters.filter(has_text="order-0")).to_contain_text("answered 500")
+        find(page, "timed out")
+        expect(page.get_by_role("region", name="Dead letters", exact=True)).to_contain_text("None.")
+        confirm(page, "Replay", "replay")
+        expect(page.get_by_text("0 replayed.")).to_be_visible()
+        find(page, "answered 500")
+        expect(letters).to_have_count(2)
         confirm(page, "Replay", "replay")
         expect(letters).to_have_count(0)
         scene.ack(scene.emit(1, prefix="late-"))

@@ -4,6 +4,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.conftest import PATIENCE_MS
 from tests.browser.scene import Scene
 
 COUNTS = ("Pending", "Unread", "Acked", "Failed", "Timed out")
@@ -37,6 +38,22 @@ def test_a_chart_moves(page: Page, scene: Scene) -> None:
     scene.ack(scene.emit(40))
     expect(chart).to_have_attribute("data-last", "pending 7, unread 40")
     assert page.locator(".chart canvas").nth(1).screenshot() != before
+
+
+def test_the_history_of_a_topology_outlives_the_page(page: Page, scene: Scene) -> None:
+    scene.ack(scene.emit(40))
+    scene.fail(scene.emit(2))
+    page.goto("/ui/")
+    expect(shown(page, scene.topology, "p99")).to_have_text(re.compile(r"\d"), timeout=2 * PATIENCE_MS)
+    page.goto(f"/ui/#/t/{scene.topology}")
+    latency = page.get_by_role("img", name=re.compile("Complete latency"))
+    expect(latency).not_to_have_attribute("data-points", "0")
+    page.get_by_role("button", name="3 h").click()
+    expect(page.get_by_role("button", name="3 h")).to_have_attribute("aria-pressed", "true")
+    expect(latency).not_to_have_attribute("data-points", "0")
+    page.get_by_role("button", name="All time").click()
+    totals = page.get_by_role("region", name="Over time").locator(".tiles")
+    expect(totals).to_contain_text(re.compile(r"Emitted\s*42\s*Acked\s*40\s*Failed\s*2"))
 
 
 def test_a_stuck_root_is_found_by_its_message_id_and_explained_in_three_clicks(page: Page, scene: Scene) -> None:

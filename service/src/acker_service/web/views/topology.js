@@ -8,7 +8,8 @@ import { Badge, Facts, Failure, Table, link, useLoaded } from "../ui.js";
 import { html, useState } from "../vendor/preact-htm.js";
 
 const LIVE = "10m";
-const WINDOWS = [[LIVE, "10 min"], ["3h", "3 h"], ["1d", "1 d"], ["all", "All time"]];
+const ALL = "all";
+const WINDOWS = [[LIVE, "10 min"], ["3h", "3 h"], ["1d", "1 d"], [ALL, "All time"]];
 const AGES = [["under 1 s", 1_000], ["1 to 10 s", 10_000], ["10 s to 1 min", 60_000], ["1 to 10 min", 600_000], ["over 10 min", Infinity]];
 const SAMPLE = 1_000;
 const EVERY_MS = 10_000;
@@ -18,10 +19,19 @@ export const Tabs = ({ topology, at }) => html`<nav class="tabs" aria-label=${`T
     html`<a key=${name} href=${link("t", topology, ...below)} aria-current=${name === at ? "page" : null}>${name}</a>`)}
 </nav>`;
 
+// The one point of all time.
+function Totals({ document: { step_ms, points: [point] } }) {
+  return html`<${Facts} tiles facts=${[
+    ["Since", `${duration(step_ms)} ago`],
+    ["Emitted", count(point.emitted)], ["Acked", count(point.acked)], ["Failed", count(point.failed)], ["Timed out", count(point.timed_out)],
+    ["Latency p50", duration(point.p50_ms)], ["Latency p99", duration(point.p99_ms)],
+  ]} />`;
+}
+
 function Over({ topology }) {
   const [shown, setShown] = useState(LIVE);
   const { document, problem } = useLoaded(
-    () => get(withQuery(topologyPath(topology, "history"), { window: shown })), `${topology} ${shown}`, shown === LIVE ? 0 : EVERY_MS);
+    () => get(withQuery(topologyPath(topology, "history"), { window: shown })), `${topology} ${shown}`, EVERY_MS);
   const points = shown === LIVE ? withHistory(topology, document) : perSecond(document);
   return html`<section aria-label="Over time">
     <h2>Over time</h2>
@@ -30,11 +40,11 @@ function Over({ topology }) {
         ${label}</button>`)}
     </div>
     <${Failure} problem=${problem} />
-    <div class="charts">
+    ${shown === ALL ? document && html`<${Totals} document=${document} />` : html`<div class="charts">
       <${Chart} title="Roots that ended, per second" points=${points} names=${OUTCOMES} />
       <${Chart} title="Pending and unread" points=${points} names=${["pending", "unread"]} />
       <${Chart} title="Complete latency, ms" points=${document?.points || []} names=${["p50_ms", "p99_ms"]} />
-    </div>
+    </div>`}
   </section>`;
 }
 
