@@ -1,6 +1,6 @@
 """The four operations on a root, the states that answer them, and the completion that ends a root."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -40,7 +40,9 @@ class Init:
     """A spout task emitted a root.
 
     ``ack_val`` is the XOR of its first edges, ``outstanding`` their number (None: unknown). Timeouts are in
-    milliseconds. None: the topology's timeout. A progress timeout of 0: no progress timeout.
+    milliseconds. None: the topology's timeout. A progress timeout of 0: no progress timeout. ``trace``: the root is
+    traced. ``edges`` are the first edges, if they are named; they only explain the root, so inits are equal without
+    them.
     """
 
     root_id: int
@@ -51,6 +53,8 @@ class Init:
     message_timeout_ms: int | None = None
     progress_timeout_ms: int | None = None
     component: str | None = None
+    trace: bool | None = None
+    edges: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,8 @@ class Ack:
     """A tuple is done: ``ack_val`` is its own edge id XOR those of all children emitted while it was processed.
 
     ``outstanding`` is the number of children minus the number of edges acked (None: unknown). ``edge_id`` names the
-    edge, so that a topology that dedupes applies the ack once.
+    edge, so that a topology that dedupes applies the ack once. ``children`` are the edges of the children, if they are
+    named; they only explain the root, so acks are equal without them.
     """
 
     root_id: int
@@ -66,6 +71,7 @@ class Ack:
     outstanding: int | None = None
     edge_id: int | None = None
     component: str | None = None
+    children: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

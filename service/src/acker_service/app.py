@@ -134,6 +134,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
         roots.make_router(
             registry=parts.registry,
             roots=parts.roots,
+            explainer=parts.explainer,
             pending_roots=parts.pending_roots,
             spouts=parts.spouts,
             notifier=parts.root_notifier,

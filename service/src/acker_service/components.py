@@ -31,7 +31,9 @@ from acker_service.redis.durability import RELAXED, Durability, Mode, read_durab
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.redis.errors import LayoutMismatch, PermissionDenied
 from acker_service.redis.requirements import ServerRequirements
+from acker_service.redis.trace_functions import TraceLimits
 from acker_service.roots.expiry import RootExpiry
+from acker_service.roots.explaining import RootExplainer
 from acker_service.roots.failures import FailureReader
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots
@@ -43,6 +45,7 @@ from acker_service.topologies.registry import DEFAULT, TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Callbacks, SpoutRegistry
 from acker_service.topologies.stats import StatsReader
+from acker_service.topologies.topology import DEFAULT_LIMITS
 
 _log = logging.getLogger(__name__)
 
@@ -55,9 +58,9 @@ class Components:
     which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
     from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
     the number of early roots of a topology from which on no more begin, ``buckets`` the number of small hashes of each
-    shard of the default topology, ``durability`` when a write counts as done (for ``fsync_asserted`` see
-    `ServerRequirements`), ``supervised`` whether `EmbeddedServer` runs the Redis, and logs when it ends, ``role`` what
-    the list of processes says of this one.
+    shard of the default topology, ``trace_limits`` the bounds of a topology's traces, ``durability`` when a write
+    counts as done (for ``fsync_asserted`` see `ServerRequirements`), ``supervised`` whether `EmbeddedServer` runs the
+    Redis, and logs when it ends, ``role`` what the list of processes says of this one.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Components:
         max_spouts: int = 10_000,
         max_early: int = 1_000_000,
         buckets: int = BUCKETS,
+        trace_limits: TraceLimits = DEFAULT_LIMITS,
         durability: Durability = RELAXED,
         fsync_asserted: bool = False,
         supervised: bool = False,
@@ -80,7 +84,7 @@ class Components:
         self.window_ms = window_ms
         self.redis = RedisClient(url, self.metrics.redis, durability=durability, supervised=supervised)
         self._requirements = ServerRequirements(self.redis, durability, fsync_asserted=fsync_asserted)
-        self.registry = TopologyRegistry(self.redis, window_ms=window_ms, buckets=buckets)
+        self.registry = TopologyRegistry(self.redis, window_ms=window_ms, buckets=buckets, trace_limits=trace_limits)
         self.spouts = SpoutRegistry(self.redis, self.registry, max_spouts=max_spouts)
         self.shards = Shards(self.redis, self.registry)
         self.stats = StatsReader(self.redis, self.shards)
@@ -102,6 +106,7 @@ class Components:
         )
         self.failures = FailureReader(self.shards, self.spouts)
         self.roots = RootReader(self.shards, self.spouts, self.failures, counted)
+        self.explainer = RootExplainer(self.shards, self.spouts)
         self.pending_roots = PendingRoots(self.shards, self.spouts)
         self.root_notifier = RootNotifier(self.registry, self.shards)
         self.expiry = RootExpiry(self.redis, self.shards, counted)
@@ -181,6 +186,7 @@ def make_components(url: str, settings: Settings) -> Components:
         max_spouts=settings.max_spouts,
         max_early=settings.max_early,
         buckets=settings.buckets,
+        trace_limits=TraceLimits(max_bytes=settings.trace_max_bytes, ttl_ms=settings.trace_ttl_ms),
         durability=read_durability(settings.durability),
         fsync_asserted=settings.fsync_asserted,
         supervised=settings.redis_url is None,

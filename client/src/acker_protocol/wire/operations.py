@@ -27,6 +27,7 @@ _CHECKS: "dict[str, Checks]" = {
         "message_id": fields.message_id,
         "message_timeout_ms": _timeout,
         "progress_timeout_ms": fields.allow_zero(_timeout),
+        "trace": fields.boolean,
     },
     "ack": _COMMON
     | {
@@ -85,10 +86,11 @@ def decode_batch(document: dict[str, Any], *, max_operations: int) -> list[Opera
 
 
 def encode_operation(operation: Operation) -> dict[str, Any]:
-    """Write one operation in its compact form, with its ``op``; what is None is left out."""
+    """Write one operation with its ``op``, in its compact form unless it names its edges; what is None is left out."""
     match operation:
         case Init():
-            return _without_none(op="init", **_ids(operation), spout_task=operation.spout_task, **_optional(operation))
+            ids, trace = _ids(operation), operation.trace or None
+            return _without_none(op="init", **ids, spout_task=operation.spout_task, **_optional(operation), trace=trace)
         case Ack():
             return _without_none(op="ack", **_ids(operation), **_optional(operation))
         case Fail():
@@ -135,10 +137,12 @@ def _init(values: dict[str, Any]) -> Init:
     if ("edges" in values) == ("ack_val" in values):
         raise InvalidRequest("an init takes either edges or ack_val")
     edges = values.pop("edges", None)
+    if not values.get("trace", True):
+        del values["trace"]
     if edges is None:
         return Init(**values)
     _check_no_outstanding(values)
-    return Init(ack_val=fold(edges), outstanding=len(edges), **values)
+    return Init(ack_val=fold(edges), outstanding=len(edges), edges=edges, **values)
 
 
 def _ack(values: dict[str, Any]) -> Ack:
@@ -155,7 +159,7 @@ def _ack(values: dict[str, Any]) -> Ack:
         fields.check_distinct(edges)
     except ValueError as error:
         raise InvalidRequest(f"edge_id and children {error}") from None
-    return Ack(ack_val=fold(edges), outstanding=len(children) - 1, **values)
+    return Ack(ack_val=fold(edges), outstanding=len(children) - 1, children=children, **values)
 
 
 def _check_no_outstanding(values: dict[str, Any]) -> None:
@@ -163,20 +167,35 @@ def _check_no_outstanding(values: dict[str, Any]) -> None:
         raise InvalidRequest("outstanding goes with ack_val; named edges are counted")
 
 
-def _ids(operation: Operation) -> dict[str, str]:
-    ids = {"root_id": format_id(operation.root_id)}
-    if isinstance(operation, Init | Ack):
+def _ids(operation: Operation) -> dict[str, Any]:
+    ids: dict[str, Any] = {"root_id": format_id(operation.root_id)}
+    names = names_of(operation)
+    if isinstance(operation, Init | Ack) and names is None:
         ids["ack_val"] = format_id(operation.ack_val)
     if isinstance(operation, Ack) and operation.edge_id is not None:
         ids["edge_id"] = format_id(operation.edge_id)
+    if names is not None:
+        ids["edges" if isinstance(operation, Init) else "children"] = [format_id(name) for name in names]
     return ids
+
+
+def names_of(operation: Operation) -> tuple[int, ...] | None:
+    """Give the edges of an init or the children of an ack, where these are named."""
+    match operation:
+        case Init(edges=names) | Ack(children=names):
+            return names
+        case _:
+            return None
 
 
 _OPTIONAL = ("outstanding", "message_id", "message_timeout_ms", "progress_timeout_ms", "reason", "component")
 
 
 def _optional(operation: Operation) -> dict[str, Any]:
-    return {name: getattr(operation, name, None) for name in _OPTIONAL}
+    values = {name: getattr(operation, name, None) for name in _OPTIONAL}
+    if names_of(operation) is not None:
+        del values["outstanding"]  # named edges are counted
+    return values
 
 
 def _without_none(**members: Any) -> dict[str, Any]:

@@ -6,18 +6,22 @@ bytes, four bytes each, and the strings themselves in UTF-8, one after the other
 
 A record has every field of the compact forms; a field that the operation lacks or leaves out is zero. Zero is a value
 of its own in two fields only, so two flags say that these are given. A record points to a string by its number, counted
-from 1. ``text`` is the message id of an init, the reason of a fail.
+from 1. ``text`` is the message id of an init, the reason of a fail. Flag 4 traces the root of an init. With flag 8 a
+string names the edges of an init or the children of an ack, 16 hex digits each: an init points to it by ``edge_id``, an
+ack by ``text``.
 
 Records may share strings, so a small body can hold a large batch: `unpacked_size` says how large.
 """
 
 import struct
-from itertools import accumulate, chain, pairwise
+from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.ids import format_id
 from acker_protocol.operations import Ack, Fail, Init, Operation
+from acker_protocol.wire.edge_names import check_names, read_names, write_names
 from acker_protocol.wire.operations import VERBS, decode_operation
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ HEADER = struct.Struct(">4sIII")
 RECORD = struct.Struct(">HHiQQQIIIII")
 """op, flags, outstanding, root id, ack val, edge id, two timeouts, numbers of: spout task, text, component."""
 LENGTH_BYTES = 4
-OUTSTANDING_GIVEN, PROGRESS_GIVEN = 1, 2
+OUTSTANDING_GIVEN, PROGRESS_GIVEN, TRACED, NAMED = 1, 2, 4, 8
 INIT, ACK, FAIL, RESET_TIMEOUT = range(1, 5)
 POINTERS = 3
 """The number of strings that a record can point to."""
@@ -44,8 +48,9 @@ _FIELDS = (
 )
 FIELDS = len(_FIELDS)
 _TEXTS = {INIT: "message_id", FAIL: "reason"}
-_COPIED = struct.Struct(f">{RECORD.size - 8}xII")
-"""The numbers of text and component in a record: these strings are stored once for each record."""
+_COPIED = struct.Struct(">HH20xQ12xII")
+"""The op, the flags and the numbers of strings that are stored once for each record: names of an init, text, component.
+"""
 GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GIVEN))
 
 
@@ -80,6 +85,10 @@ class PackedWriter:
     def add(self, operation: "Operation") -> None:
         """Add an operation of any kind."""
         match operation:
+            case Ack(children=tuple(children)) if len(children) > 1:
+                names, component = self._number(write_names(children)), self._number(operation.component)
+                self._values += (ACK, OUTSTANDING_GIVEN + NAMED, len(children) - 1, operation.root_id)
+                self._values += (operation.ack_val, operation.edge_id or 0, 0, 0, 0, names, component)
             case Ack():
                 self.add_ack(
                     operation.root_id,
@@ -113,7 +122,9 @@ class PackedWriter:
     def _add_init(self, init: Init) -> None:
         outstanding, progress_ms = init.outstanding, init.progress_timeout_ms
         flags = (outstanding is not None) * OUTSTANDING_GIVEN + (progress_ms is not None) * PROGRESS_GIVEN
-        self._values += (INIT, flags, outstanding or 0, init.root_id, init.ack_val, 0)
+        names = self._number(write_names(init.edges)) if init.edges and len(init.edges) > 1 else 0
+        flags += bool(init.trace) * TRACED + (names != 0) * NAMED
+        self._values += (INIT, flags, outstanding or 0, init.root_id, init.ack_val, names)
         self._values += (init.message_timeout_ms or 0, progress_ms or 0)
         self._values += (self._number(init.spout_task), self._number(init.message_id), self._number(init.component))
 
@@ -163,20 +174,22 @@ def unpacked_size(body: bytes) -> int:
     _, _, operations, strings = HEADER.unpack_from(body)
     end = HEADER.size + operations * RECORD.size
     lengths = (0, *struct.unpack_from(f">{strings}I", body, end))
-    pointers = chain.from_iterable(_COPIED.iter_unpack(body[HEADER.size : end]))
-    size: int = end + sum(lengths[pointer] for pointer in pointers if pointer <= strings)
+    size: int = end
+    for op, flags, names, text, component in _COPIED.iter_unpack(body[HEADER.size : end]):
+        pointers = (names, text, component) if op == INIT and flags & NAMED else (text, component)
+        size += sum(lengths[pointer] for pointer in pointers if pointer <= strings)
     return size
 
 
 def fits(body: bytes, *, max_bytes: int = MAX_BYTES) -> bool:
     """Whether a batch has at most ``max_bytes``, packed and unpacked.
 
-    A bound is computed first, as if each record had the longest string twice: most batches are far below.
+    A bound is computed first, as if each record had the longest string three times: most batches are far below.
     """
     _, _, operations, strings = HEADER.unpack_from(body)
     end = HEADER.size + operations * RECORD.size
     longest = max(struct.unpack_from(f">{strings}I", body, end), default=0)
-    if max(len(body), end + 2 * operations * longest) <= max_bytes:
+    if max(len(body), end + POINTERS * operations * longest) <= max_bytes:
         return True
     return max(len(body), unpacked_size(body)) <= max_bytes
 
@@ -210,11 +223,40 @@ def _decode_one(index: int, record: tuple[int, ...], strings: "Table") -> Operat
     try:
         if not INIT <= op <= RESET_TIMEOUT:
             raise InvalidRequest(f"op must be from {INIT} to {RESET_TIMEOUT}")
-        if flags > OUTSTANDING_GIVEN + PROGRESS_GIVEN:
-            raise InvalidRequest("flags must not hold other bits than 1 and 2")
-        return decode_operation(VERBS[op - 1], _document(op, flags, fields, strings))
+        _check_flags(op, flags)
+        names = _take_names(op, fields, strings) if flags & NAMED else None
+        operation = decode_operation(VERBS[op - 1], _document(op, flags, fields, strings))
+        return operation if names is None else _with_names(operation, names)
     except InvalidRequest as error:
         raise InvalidRequest(f"ops[{index}]: {error.detail}", index=index) from None
+
+
+def _check_flags(op: int, flags: int) -> None:
+    if flags > OUTSTANDING_GIVEN + PROGRESS_GIVEN + TRACED + NAMED:
+        raise InvalidRequest("flags must not hold other bits than 1, 2, 4 and 8")
+    if flags & TRACED and op != INIT:
+        raise InvalidRequest("flag 4 is for an init: it traces the root")
+    if flags & NAMED and (op not in (INIT, ACK) or not flags & OUTSTANDING_GIVEN):
+        raise InvalidRequest("flag 8 is for an init or an ack with outstanding: it names the edges")
+
+
+def _take_names(op: int, fields: dict[str, int], strings: "Table") -> tuple[int, ...]:
+    """Take the pointer to the names of edges out of the fields, and give these edges."""
+    field = "edge_id" if op == INIT else "text"
+    number, fields[field] = fields[field], 0
+    return read_names(_string_at(number, strings) if number else "")
+
+
+def _with_names(operation: "Operation", names: tuple[int, ...]) -> "Operation":
+    """Give an operation the names of its edges. Raises `InvalidRequest` where its ack val or count is another."""
+    if isinstance(operation, Init):
+        check_names(names, acked=None, ack_val=operation.ack_val, outstanding=operation.outstanding)
+        return replace(operation, edges=names)
+    assert isinstance(operation, Ack)
+    if operation.edge_id is None:
+        raise InvalidRequest("an ack that names its children needs its edge id")
+    check_names(names, acked=operation.edge_id, ack_val=operation.ack_val, outstanding=operation.outstanding)
+    return replace(operation, children=names)
 
 
 def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> dict[str, Any]:
@@ -229,6 +271,8 @@ def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> 
     document = {name: _READ.get(name, _number)(value, strings) for name, value in present.items()}
     if "text" in document and op in _TEXTS:
         document[_TEXTS[op]] = document.pop("text")
+    if flags & TRACED:
+        document["trace"] = True
     return {"root_id": format_id(0)} | document
 
 

@@ -69,7 +69,9 @@ class ApplyRequest:
         if self.key is None:
             return {part.shard: ShardRequest(operations=encode(part.apply_order)) for part in parts}
         hashes = {name: codec.name_hash(name) for name in spout_indexes}
-        encode_named = self.operations.encoder(topology.layout, hashes) if hashes else encode
+        encode_named = encode
+        if hashes or self.operations.is_explained:
+            encode_named = self.operations.encoder(topology.layout, hashes, is_explained=False)
         requests: dict[int, ShardRequest] = {}
         for part in parts:
             named = encode_named(part.request_order)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
+from acker_protocol.wire.operations import names_of
 
 from acker_service.redis import codec
 from acker_service.redis.codec import Indexes, Layout
@@ -66,9 +67,17 @@ class OperationBatch(ABC):
         (they can only free slots), then the others in the order of their first init.
         """
 
+    @property
     @abstractmethod
-    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int]) -> Encode:
-        """Encode all operations for Redis; gives the function that joins some of them."""
+    def is_explained(self) -> bool:
+        """Whether operations have what only explains roots: names of edges, or a root that is traced by hand."""
+
+    @abstractmethod
+    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int], *, is_explained: bool = True) -> Encode:
+        """Encode all operations for Redis; gives the function that joins some of them.
+
+        ``is_explained``: with what only explains roots, which a fingerprint leaves out.
+        """
 
     @abstractmethod
     def first_timeout_over(self, window_ms: int) -> int | None:
@@ -115,9 +124,17 @@ class ListBatch(OperationBatch):
             parts.setdefault(layout.shard_of(root_id), []).extend(indexes)
         return [_part(shard, order) for shard, order in parts.items()]
 
-    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int]) -> Encode:
+    @property
+    def is_explained(self) -> bool:
+        """Whether operations have what only explains roots."""
+        return any(names_of(each) or (isinstance(each, Init) and each.trace) for each in self.operations)
+
+    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int], *, is_explained: bool = True) -> Encode:
         """Encode all operations for Redis."""
-        encoded = [codec.encode_operation(each, layout, spout_indexes.__getitem__) for each in self.operations]
+        index_of = spout_indexes.__getitem__
+        encoded = [
+            codec.encode_operation(each, layout, index_of, is_explained=is_explained) for each in self.operations
+        ]
         return lambda order: b"".join([encoded[index] for index in order])
 
     def first_timeout_over(self, window_ms: int) -> int | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from acker_service.operations.batch import KINDS, STATES, Encode, KindStateCounts, OperationBatch, ShardPart
 from acker_service.redis.codec import Layout
-from acker_service.redis.column_codec import ColumnEncoder
+from acker_service.redis.column_codec import NOT_EXPLAINED, ColumnEncoder, Explained
 
 RECORDS = np.dtype(
     [
@@ -52,10 +52,14 @@ _TEXT_CHECKS = {packed.INIT: fields.message_id, packed.FAIL: fields.reason}
 
 @dataclass(frozen=True, eq=False)
 class ColumnBatch(OperationBatch):
-    """A batch as columns: checked records, and the strings that they point to by numbers from 1."""
+    """A batch as columns: checked records, and the strings that they point to by numbers from 1.
+
+    ``explained`` is what only explains roots: the records do not hold it.
+    """
 
     records: NDArray[np.void]
     strings: Sequence[str]
+    explained: Explained = NOT_EXPLAINED
 
     def __len__(self) -> int:
         return len(self.records)
@@ -102,12 +106,18 @@ class ColumnBatch(OperationBatch):
         pieces.sort(key=lambda piece: int(piece[0]))
         return [_part(int(shards[piece[0]]), order[piece]) for piece in pieces]
 
-    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int]) -> Encode:
+    @property
+    def is_explained(self) -> bool:
+        """Whether operations have what only explains roots."""
+        return bool(self.explained)
+
+    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int], *, is_explained: bool = True) -> Encode:
         """Encode all operations for Redis."""
         by_number = np.zeros(len(self.strings) + 1, np.uint32)
         for number in self.used_strings("spout_task"):
             by_number[number] = spout_indexes[self.strings[number - 1]]
-        return ColumnEncoder(self.records, self.strings, layout, by_number).encode
+        explained = self.explained if is_explained else NOT_EXPLAINED
+        return ColumnEncoder(self.records, self.strings, layout, by_number, explained).encode
 
     def first_timeout_over(self, window_ms: int) -> int | None:
         """Give the index of the first init whose message timeout exceeds a dedupe window."""

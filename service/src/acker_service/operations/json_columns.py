@@ -11,8 +11,9 @@ from acker_protocol.wire.fields import OUTSTANDING, TIMEOUT_MS
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch, all_in_range
+from acker_service.operations.explained import encode_lists
 from acker_service.operations.plain_batch import PlainBatch
-from acker_service.redis.column_codec import EncodedStrings
+from acker_service.redis.column_codec import EncodedStrings, Explained
 
 _Column = Sequence[Any]
 """One field of many operations; None where an operation leaves it out."""
@@ -40,6 +41,7 @@ class _Init(_Operation, tag="init"):
     message_id: str | None = None
     message_timeout_ms: int | None = None
     progress_timeout_ms: int | None = None
+    trace: bool | None = None
 
 
 class _Ack(_Operation, tag="ack"):
@@ -152,15 +154,20 @@ def decode(body: bytes, *, max_operations: int) -> ColumnBatch:
     if len(ops) > max_operations:
         raise ValueError("the batch is too large")
     records, strings = np.zeros(len(ops), RECORDS), _StringTable()
-    codes = np.array([op.code for op in ops], np.uint16)
+    codes, names, traced = np.array([op.code for op in ops], np.uint16), dict[int, bytes](), list[int]()
     for kind, fill in _FILLS.items():
         where = np.flatnonzero(codes == kind.code)
         if len(where):
             own = np.zeros(len(where), RECORDS)
             own["op"] = kind.code
-            fill(own, _fields(kind, _select(ops, where)), strings)
+            fields = _fields(kind, _select(ops, where))
+            fill(own, fields, strings)
+            names |= encode_lists(where, fields.get("edges" if kind is _Init else "children", ()))
+            traced += [
+                row for row, is_traced in zip(where.tolist(), fields.get("trace", ()), strict=False) if is_traced
+            ]
             records.view(RAW_RECORD)[where] = own.view(RAW_RECORD)
-    batch = ColumnBatch(records, strings.strings)
+    batch = ColumnBatch(records, strings.strings, Explained(names=names, traced=traced))
     batch.check()
     return batch
 

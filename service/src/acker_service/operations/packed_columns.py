@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from acker_protocol.wire.packed import (
@@ -10,6 +11,7 @@ from acker_protocol.wire.packed import (
     GIVEN,
     HEADER,
     INIT,
+    NAMED,
     RESET_TIMEOUT,
     check_unpacked_size,
     read_header,
@@ -17,6 +19,7 @@ from acker_protocol.wire.packed import (
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
+from acker_service.operations.explained import take_explained
 from acker_service.operations.plain_batch import PlainBatch
 from acker_service.redis.column_codec import EncodedStrings
 
@@ -44,10 +47,13 @@ def decode_plain(body: bytes, *, max_operations: int, max_bytes: int) -> PlainBa
         raise ValueError("an operation has a timeout of its own")
     at = HEADER.size + words.nbytes
     strings = _encoded_strings(body, at, np.frombuffer(body, ">u4", count, at))
-    batch = PlainBatch(np.frombuffer(body, RECORDS, operations, HEADER.size), strings)
+    records = np.frombuffer(body, RECORDS, operations, HEADER.size)
+    check_unpacked_size(at + _copied_bytes(records, strings.lengths), max_bytes=max_bytes)
+    records, explained = take_explained(records, strings)
+    if explained.traced:
+        raise ValueError("a root is traced by hand")
+    batch = PlainBatch(records, strings, explained)
     batch.check()
-    copied = sum(int(strings.lengths[batch.records[pointer]].sum()) for pointer in ("text", "component"))
-    check_unpacked_size(at + copied, max_bytes=max_bytes)
     return batch
 
 
@@ -79,19 +85,30 @@ def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
     raw = body[at + lengths.nbytes :]
     if ends[-1] != len(raw):
         raise ValueError("the strings do not fill the body")
-    check_unpacked_size(at + _copied_bytes(records, lengths), max_bytes=max_bytes)
-    _check_zeros(records, np.frombuffer(body, np.uint32, records.nbytes // _WORD, HEADER.size))
-    batch = ColumnBatch(records, _read_strings(raw, ends))
+    check_unpacked_size(at + _copied_bytes(records, np.concatenate(([0], lengths))), max_bytes=max_bytes)
+    texts = _read_strings(raw, ends)
+    records, explained = take_explained(records, texts)
+    _check_zeros(records, np.frombuffer(records.tobytes(), np.uint32))
+    batch = ColumnBatch(records, texts, explained)
     batch.check()
     return batch
 
 
-def _copied_bytes(records: NDArray[np.void], lengths: NDArray[np.uint32]) -> int:
-    """Compute the bytes of the texts and components of all records, each counted as often as records point to it."""
-    pointers = np.concatenate((records["text"], records["component"]))
-    if pointers.max(initial=0) > len(lengths):
-        raise ValueError("a string is not in the table")
-    return int(np.concatenate(([0], lengths))[pointers].sum())
+def _copied_bytes(records: NDArray[np.void], lengths: NDArray[Any]) -> int:
+    """Compute the bytes of the texts, components and names of all records, each as often as records point to it.
+
+    ``lengths`` are those of the strings by their numbers; that of number 0, which is none, is zero.
+    """
+    columns = [records["text"], records["component"]]
+    names_edges = records["flags"] & NAMED != 0
+    if names_edges.any():
+        columns.append(records["edge_id"][names_edges & (records["op"] == INIT)])
+    total = 0
+    for pointers in columns:
+        if pointers.max(initial=0) >= len(lengths):
+            raise ValueError("a string is not in the table")
+        total += int(lengths[pointers].sum())
+    return total
 
 
 def _zeros() -> NDArray[np.uint32]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from acker_service.operations.batch import KINDS, STATES, Encode, KindStateCounts, ShardPart
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.redis.codec import Layout
-from acker_service.redis.column_codec import EncodedStrings, PlainRows
+from acker_service.redis.column_codec import NOT_EXPLAINED, EncodedStrings, PlainRows
 
 MAX_NAMES = 64
 """The most spout tasks and components of a batch of this form: their names are checked one by one."""
@@ -82,12 +82,13 @@ class PlainBatch(ColumnBatch):
         """Say whether any operation is of this kind."""
         return self._has_inits if kind is Init else not self._is_all_inits
 
-    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int]) -> Encode:
+    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int], *, is_explained: bool = True) -> Encode:
         """Encode all operations for Redis."""
         by_number = np.zeros(len(self.strings) + 1, np.uint32)
         for name, number in self._spout_numbers:
             by_number[number] = spout_indexes[name]
-        return self._rows(layout).encode(by_number[self.records["spout_task"]])
+        explained = self.explained if is_explained else NOT_EXPLAINED
+        return self._rows(layout).encode(by_number[self.records["spout_task"]], explained)
 
     def first_timeout_over(self, window_ms: int) -> int | None:  # noqa: ARG002 - no init has a timeout of its own
         """Give the index of the first init whose message timeout exceeds a dedupe window."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Init, Operation
-from acker_protocol.wire.operations import decode_operation
+from acker_protocol.wire.operations import decode_operation, names_of
 
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
@@ -89,8 +89,8 @@ class SingleApplier:
         if key is None:
             return ShardRequest(operations=encoded, may_be_joined=True)
         named = encoded
-        if isinstance(operation, Init):  # its index may be another when the request is sent again
-            named = codec.encode_operation(operation, topology.layout, codec.name_hash)
+        if isinstance(operation, Init) or names_of(operation):  # an index may be another when it is sent again
+            named = codec.encode_operation(operation, topology.layout, codec.name_hash, is_explained=False)
         known_by = codec.fingerprint(verb, key, named, sets=topology.seen_sets)
         return ShardRequest(operations=encoded, fingerprint=known_by, is_single=True)
 

@@ -22,6 +22,7 @@ from acker_protocol.operations import (
     ResetTimeout,
 )
 from acker_protocol.wire import packed
+from acker_protocol.wire.operations import names_of
 from numpy.typing import NDArray
 
 IntOrArray = TypeVar("IntOrArray", int, NDArray[Any])
@@ -47,6 +48,8 @@ class OperationFlag(IntEnum):
     TEXT = 8
     COMPONENT = 16
     EDGE_HASH = 32
+    NAMES = 64
+    TRACED = 128  # no field follows
 
 
 OPERATION_FIELDS = (
@@ -63,6 +66,8 @@ OPERATION_FIELDS = (
 _OPERATION = struct.Struct(">" + "".join(code for _, code in OPERATION_FIELDS))
 _NUMBER = struct.Struct(">I")
 _TEXT_LENGTH = struct.Struct(">H")
+MAX_NAMES = 8_192
+"""The most names of edges that are passed on with an operation; the trace of a root misses those of a longer list."""
 
 OUTCOMES = {"A": Outcome.ACKED, "F": Outcome.FAILED, "T": Outcome.TIMED_OUT}
 """The outcomes by the codes in which Redis keeps them."""
@@ -159,8 +164,14 @@ def encode_positions(apply_order: Indexes, request_order: Indexes) -> bytes:
     return np.searchsorted(request_order, apply_order).astype(">u4").tobytes()
 
 
-def encode_operation(operation: Operation, layout: Layout, index_of: Callable[[str], int]) -> bytes:
-    """Encode one operation; ``index_of`` gives the index of a spout task."""
+def encode_operation(
+    operation: Operation, layout: Layout, index_of: Callable[[str], int], *, is_explained: bool = True
+) -> bytes:
+    """Encode one operation; ``index_of`` gives the index of a spout task.
+
+    ``is_explained``: with what only explains the root, the names of edges and whether it is traced. A fingerprint
+    leaves that out, for it has to be the one of the release before.
+    """
     ack_val, spout_index, flags, extras = 0, 0, 0, b""
     outstanding: int | None = 0
     text: str | None = None
@@ -181,6 +192,8 @@ def encode_operation(operation: Operation, layout: Layout, index_of: Callable[[s
     if isinstance(operation, Ack) and operation.edge_id is not None:
         flags |= OperationFlag.EDGE_HASH
         extras += edge_hash(operation.root_id, operation.edge_id).to_bytes(8, "big")
+    if is_explained and (own := _encode_explained(operation)):
+        flags, extras = flags | own[0], extras + own[1]
     if outstanding is None:
         flags, outstanding = flags | OperationFlag.OUTSTANDING_UNKNOWN, 0
     bucket = layout.bucket_of(operation.root_id)
@@ -191,6 +204,12 @@ def encode_text(text: str) -> bytes:
     """Encode a text: its length in bytes, then UTF-8."""
     raw = text.encode()
     return _TEXT_LENGTH.pack(len(raw)) + raw
+
+
+def encode_names(names: bytes) -> bytes:
+    """Encode the names of edges, 8 bytes each: their number, then they; nothing for one, which the ack val gives."""
+    count = len(names) // 8
+    return _TEXT_LENGTH.pack(count) + names if 1 < count <= MAX_NAMES else b""
 
 
 def name_hash(name: str) -> int:
@@ -204,6 +223,11 @@ def edge_hash(root_id: IntOrArray, edge_id: IntOrArray) -> IntOrArray:
     Two edges of one root never collide: every step can be undone. (The steps are the finalizer of SplitMix64.)
     """
     return _mix(_mix(root_id) ^ edge_id)
+
+
+def edge_of_hash(root_id: int, hashed: int) -> int:
+    """Give the edge whose hash with this root `edge_hash` gives."""
+    return _unmix(hashed) ^ _mix(root_id)
 
 
 def fingerprint(endpoint: str, key: str, operations: bytes, *, sets: int) -> Fingerprint:
@@ -227,6 +251,24 @@ def _mix(value: IntOrArray) -> IntOrArray:
     value = (value ^ value >> 27) * 0x94D049BB133111EB & _BITS_64
     value ^= value >> 31
     return value
+
+
+def _unmix(value: int) -> int:
+    """Undo `_mix`: multiply by the inverse modulo 2**64 of each of its factors, in the opposite order."""
+    value ^= value >> 31 ^ value >> 62
+    value = value * 0x319642B2D24D8EC3 & _BITS_64
+    value ^= value >> 27 ^ value >> 54
+    value = value * 0x96DE1B173F119089 & _BITS_64
+    return value ^ value >> 30 ^ value >> 60
+
+
+def _encode_explained(operation: Operation) -> tuple[int, bytes] | None:
+    """Encode what only explains a root: its flags and the names of edges; None for most operations."""
+    names, is_traced = names_of(operation), isinstance(operation, Init) and operation.trace
+    if not names and not is_traced:
+        return None
+    encoded = encode_names(b"".join([name.to_bytes(8, "big") for name in names or ()]))
+    return bool(encoded) * OperationFlag.NAMES + bool(is_traced) * OperationFlag.TRACED, encoded
 
 
 def _encode_timeouts(init: Init) -> tuple[int, bytes]:

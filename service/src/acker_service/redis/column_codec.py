@@ -1,6 +1,7 @@
 """Encodes the operations of a batch of columns, to the same bytes as `codec.encode_operation`."""
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from operator import add
 from typing import Any
 
@@ -14,6 +15,8 @@ _OPERATION = np.dtype([(name, f">{code}") for name, code in OPERATION_FIELDS])
 _EDGE_HASH = int(OperationFlag.EDGE_HASH)  # numpy converts an enum's member three times slower
 _TEXT = int(OperationFlag.TEXT)
 _COMPONENT = int(OperationFlag.COMPONENT)
+_NAMES = int(OperationFlag.NAMES)
+_TRACED = int(OperationFlag.TRACED)
 _EDGE_HASH_BYTES = 8
 _LENGTH_BYTES = 2
 _FOLLOWED = (
@@ -56,23 +59,62 @@ class EncodedStrings(Sequence[str]):
         return table.view(f"V{width}")[:, 0].take(numbers)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What only explains roots: the encoded names of edges by row, and the rows of inits whose root is traced."""
+
+    names: Mapping[int, bytes] = dataclasses.field(default_factory=dict)
+    traced: Sequence[int] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.traced)
+
+    def set_flags(self, flags: NDArray[np.uint8]) -> None:
+        """Set the flags of these rows."""
+        if self.names:
+            flags[list(self.names)] |= _NAMES
+        if self.traced:
+            flags[list(self.traced)] |= _TRACED
+
+    def inserted(self, raw: bytes, indexes: NDArray[np.intp], sizes: NDArray[np.intp]) -> bytes:
+        """Insert the names behind the rows of these indexes, which are ``raw`` and have these sizes."""
+        pieces, start, ends = list[bytes](), 0, np.cumsum(sizes)
+        for position in np.flatnonzero(np.isin(indexes, list(self.names))).tolist():
+            end = int(ends[position])
+            pieces += (raw[start:end], self.names[int(indexes[position])])
+            start = end
+        return b"".join((*pieces, raw[start:]))
+
+
+NOT_EXPLAINED = Explained()
+
+
 class ColumnEncoder:
     """Encodes operations at once: to one array if all have the same length, else to bytes for each.
 
     ``records`` have the layout of the packed form and point to ``strings`` by numbers from 1; ``spout_indexes`` gives
-    the spout index for each of these numbers.
+    the spout index for each of these numbers. ``explained`` is what only explains roots.
     """
 
     def __init__(
-        self, records: NDArray[np.void], strings: Sequence[str], layout: Layout, spout_indexes: NDArray[np.uint32]
+        self,
+        records: NDArray[np.void],
+        strings: Sequence[str],
+        layout: Layout,
+        spout_indexes: NDArray[np.uint32],
+        explained: "Explained",
     ) -> None:
         fixed = _fixed_fields(records, layout, spout_indexes)
+        explained.set_flags(fixed["flags"])
         flags, raw = fixed["flags"], fixed.view(f"V{_OPERATION.itemsize}")
         names_edge = flags & _EDGE_HASH != 0
         self._fixed: NDArray[np.void] | None = None
         self._variable: list[bytes] = []
-        if (flags & _FOLLOWED).any() or names_edge.any() != names_edge.all():
-            self._variable = list(map(add, raw.tolist(), _optional_fields(records, strings)))
+        if explained.names or (flags & _FOLLOWED).any() or names_edge.any() != names_edge.all():
+            extras = _optional_fields(records, strings)
+            for row, names in explained.names.items():
+                extras[row] += names
+            self._variable = list(map(add, raw.tolist(), extras))
         else:
             self._fixed = _with_edge_hashes(raw, records) if names_edge.any() else raw
 
@@ -114,10 +156,23 @@ class PlainRows:
         rows["flags"] = flags
         self._is_used = _used_bytes([(sizes[name], width) for name, width in widths.items() if width], len(records))
 
-    def encode(self, spout_indexes: NDArray[np.uint32]) -> Callable[[Indexes], bytes]:
+    def encode(self, spout_indexes: NDArray[np.uint32], explained: Explained) -> Callable[[Indexes], bytes]:
         """Complete the rows by the spout index of each; gives the function that joins some of them."""
         complete = self._rows.copy()
         complete["spout_index"] = spout_indexes
+        if not explained:
+            return self._joiner(complete)
+        explained.set_flags(complete["flags"])
+        join, used = self._joiner(complete), self._is_used
+        sizes = np.full(len(complete), complete.itemsize) if used is None else used.sum(axis=1)
+
+        def join_explained(order: Indexes) -> bytes:
+            indexes = np.asarray(order, np.intp)
+            return explained.inserted(join(indexes), indexes, sizes[indexes])
+
+        return join_explained
+
+    def _joiner(self, complete: NDArray[np.void]) -> Callable[[Indexes], bytes]:
         if self._is_used is None:
             whole = complete.view(f"V{complete.itemsize}")
             return lambda order: whole.take(np.asarray(order, np.intp)).tobytes()

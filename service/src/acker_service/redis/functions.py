@@ -119,7 +119,7 @@ class StoredCounts:
 
 def read_root(*, settings: bytes, bucket: int, root_id: int) -> ShardCall[RootReply]:
     """Read one root."""
-    return ShardCall(function="acker_read_root_v2", args=(settings, bucket, _id_bytes(root_id)), decode=_root)
+    return ShardCall(function="acker_read_root_v2", args=(settings, bucket, _id_bytes(root_id)), decode=root_reply)
 
 
 def force_fail(*, settings: bytes, bucket: int, root_id: int, reason: str) -> ShardCall[str | None]:
@@ -203,7 +203,8 @@ def by_index(flat: Sequence[bytes]) -> dict[int, int]:
     return {int(index): int(count) for index, count in zip(flat[::2], flat[1::2], strict=True)}
 
 
-def _root(reply: list[Any]) -> RootReply:
+def root_reply(reply: list[Any]) -> RootReply:
+    """Read a root's state and its record, as the library replies them."""
     now_ms, letter, *rest = reply
     state = RootState(letter.decode())
     if state is RootState.FINISHED:

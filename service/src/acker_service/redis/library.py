@@ -14,6 +14,7 @@ FILES = (
     "acker",
     "buckets",
     "details",
+    "trace",
     "record",
     "failures",
     "completions",

@@ -16,6 +16,7 @@ from acker_service.metrics.instruments import OperationMetrics
 from acker_service.metrics.registry import Metrics
 from acker_service.redis import config_functions, expiry_functions, mailbox_functions, spout_functions
 from acker_service.redis.client import RedisClient
+from acker_service.redis.trace_functions import remove_traces
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import DEFAULT, DELETION_TIMEOUT_MS, TopologyRegistry
 from acker_service.topologies.shards import Shards
@@ -28,6 +29,9 @@ RECORDS = 2_000
 
 SWEEP_STEP = 1_024
 """Buckets and spout indexes that one call sweeps."""
+
+TRACES = 1_000
+"""Traces that one call removes."""
 
 MAX_CALLS = 100
 """Maximum number of calls per shard in one visit: late acks may add early roots as fast as they are dropped."""
@@ -172,6 +176,8 @@ class TopologyDeleter(_Deleter[Topology]):
         spout_indexes = await self._redis.execute(config_functions.spout_index_count(topology.name))
         numbers = max(topology.config.buckets, topology.seen_sets, spout_indexes)
         for key in topology.shards:
+            while await self._redis.execute(remove_traces(key, topology.stamp, limit=TRACES)) == TRACES:
+                pass
             if not await self._redis.execute(config_functions.is_used(key, topology.stamp)):
                 continue
             for first in reversed(range(0, numbers, SWEEP_STEP)):

@@ -16,8 +16,9 @@ from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
 from acker_service.redis.config_functions import StoredTopology
 from acker_service.redis.stamp import StaleStamp, Stamp
+from acker_service.redis.trace_functions import TraceLimits
 from acker_service.topologies.config import BUCKETS, TopologyConfig, from_stored
-from acker_service.topologies.topology import Deletion, Topology, TopologyRecreated
+from acker_service.topologies.topology import DEFAULT_LIMITS, Deletion, Topology, TopologyRecreated
 
 T = TypeVar("T")
 
@@ -39,12 +40,19 @@ class TopologyRegistry:
     """Reads and writes topologies.
 
     ``window_ms`` is how long requests are remembered at least, in milliseconds; ``buckets`` how many small hashes a
-    shard of the default topology gets.
+    shard of the default topology gets. ``trace_limits`` bound the traces of each topology.
     """
 
-    def __init__(self, redis: RedisClient, *, window_ms: int, buckets: int = BUCKETS) -> None:
+    def __init__(
+        self,
+        redis: RedisClient,
+        *,
+        window_ms: int,
+        buckets: int = BUCKETS,
+        trace_limits: TraceLimits = DEFAULT_LIMITS,
+    ) -> None:
         self._redis, self._default = redis, TopologyConfig(buckets=buckets)
-        self._window_ms = window_ms
+        self._window_ms, self._trace_limits = window_ms, trace_limits
         self._cache: dict[str, Topology] = {}
 
     def cached(self, name: str) -> Topology | None:
@@ -226,6 +234,7 @@ class TopologyRegistry:
             stamp=stamp,
             config=config,
             window_ms=self._window_ms,
+            trace_limits=self._trace_limits,
             deletion=Deletion(deletion) if deletion else None,
             deletion_started_ms=int(started_ms or 0),
         )

@@ -5,12 +5,16 @@ from enum import StrEnum
 from functools import cached_property
 
 from acker_protocol.errors import StoreUnavailable
+from acker_protocol.tracing import threshold
 
 from acker_service.redis.calls import shard_keys
 from acker_service.redis.codec import Layout
 from acker_service.redis.functions import pack_settings
 from acker_service.redis.stamp import Stamp
+from acker_service.redis.trace_functions import TraceLimits, pack_limits
 from acker_service.topologies.config import TopologyConfig
+
+DEFAULT_LIMITS = TraceLimits()
 
 
 class TopologyRecreated(StoreUnavailable):
@@ -29,6 +33,7 @@ class Deletion(StrEnum):
 class Topology:
     """A topology as it was last read. ``window_ms`` is how long requests are remembered, in milliseconds.
 
+    ``trace_limits`` bound the traces of its roots.
     ``deletion`` is set while it is being deleted, since ``deletion_started_ms`` by Redis's clock.
     """
 
@@ -36,6 +41,7 @@ class Topology:
     stamp: Stamp
     config: TopologyConfig
     window_ms: int
+    trace_limits: TraceLimits = DEFAULT_LIMITS
     deletion: Deletion | None = None
     deletion_started_ms: int = 0
 
@@ -66,4 +72,6 @@ class Topology:
     def settings(self) -> bytes:
         """The rules that every call on a shard passes to Lua."""
         config = self.config
-        return pack_settings(config.rules, self.window_ms, config.max_failures, root_details=config.root_details)
+        return pack_settings(
+            config.rules, self.window_ms, config.max_failures, root_details=config.root_details
+        ) + pack_limits(self.trace_limits, threshold=threshold(config.trace), shards=config.shards)

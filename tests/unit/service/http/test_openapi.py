@@ -47,6 +47,7 @@ OWN_ERRORS = {
     "list_roots": {"unknown_spout"},
     "pause_callback": {"spout_busy"},
     "get_root": {"unknown_root"},
+    "get_tree": {"unknown_root"},
     "fail_root": {"unknown_root"},
     "release_completions": {"mailbox_owned"},
 }

@@ -18,9 +18,11 @@ from acker_service.http.routes.operations import show_result
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.failure_functions import FailureRecord
 from acker_service.redis.functions import RootFilter, RootState
+from acker_service.roots.explaining import Explanation, RootExplainer
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots, decode_positions, encode_positions
 from acker_service.roots.reading import RootReader, RootView
+from acker_service.roots.tree import Edge
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.topology import Topology
@@ -39,6 +41,7 @@ def make_router(
     *,
     registry: TopologyRegistry,
     roots: RootReader,
+    explainer: RootExplainer,
     pending_roots: PendingRoots,
     spouts: SpoutRegistry,
     notifier: RootNotifier,
@@ -91,6 +94,12 @@ def make_router(
         with notifier.waiting(await registry.get(topology), number) as waiter:
             wait = LongPoll(request=request, stopping=stopping, seconds=wait_ms / 1000)
             return _show(await wait.until(_is_over, read, waiter))
+
+    @router.get("/{root_id}/tree", dependencies=[needs("ack")])
+    async def get_tree(topology: TopologyName, root_id: RootId) -> dict[str, Any]:
+        """Give the tree of a root if it is traced, else only what is known without a trace."""
+        number = _parse(root_id)
+        return _show_tree(await registry.with_current(topology, lambda found: explainer.explain(found, number)))
 
     _add_fail(router, registry=registry, roots=roots, trail=trail, max_body_bytes=max_body_bytes)
     return router
@@ -152,4 +161,31 @@ def _show(root: RootView) -> dict[str, Any]:
         "last_ack_at_ms": root.last_ack_ms,
         "last_component": root.last_component,
         "acks": root.acks,
+    }
+
+
+def _show_tree(root: Explanation) -> dict[str, Any]:
+    if root.state is RootState.UNKNOWN:
+        raise _unknown(root.root_id)
+    return {
+        "root_id": format_id(root.root_id),
+        "state": _STATES[root.state],
+        "outcome": root.outcome and root.outcome.value,
+        "traced": root.traced,
+        "spout_task": root.spout_task,
+        "message_id": root.message_id,
+        "last_component": root.last_component,
+        "outstanding": root.outstanding,
+        "edges": [_show_edge(edge) for edge in root.edges],
+        "truncated": root.truncated,
+    }
+
+
+def _show_edge(edge: Edge) -> dict[str, Any]:
+    return {
+        "edge_id": format_id(edge.edge_id),
+        "parent": None if edge.parent is None else format_id(edge.parent),
+        "component": edge.component,
+        "state": edge.state.value,
+        "since_at_ms": edge.since_ms,
     }

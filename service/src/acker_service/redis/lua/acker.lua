@@ -1,7 +1,7 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, record,
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, trace, record,
   failures, completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, spouts,
   roots, failure_list, oldest, topologies, removal, monitoring, history.
 
@@ -48,6 +48,10 @@
     delivered hash    spout index -> time of the last delivery of which the receiver took something
     errors    hash    spout index -> time and text of the last error of a delivery
     early     string  number of early roots, none if it is missing; TTL 28 days
+    traces    zset    root id -> time of the last entry of its trace (trace.lua); TTL: that of a trace
+    acked     zset    root id of a traced root that was acked -> when; likewise
+    traced    hash    root id -> bytes of its trace; likewise
+    trace:<r> string  trace of the root r (8 raw bytes); likewise
     gone      set     indexes of removed spout tasks: roots that end under them give no completion
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
@@ -76,8 +80,8 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 18
-local LAYOUT = 4
+local VERSION = 19
+local LAYOUT = 5
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
@@ -129,12 +133,13 @@ end
 
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
 -- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 1 with
--- ackers, 2 where new roots get details; most failures that the shard lists I2.
+-- ackers, 2 where new roots get details; most failures that the shard lists I2; of traces: threshold of the sample I5,
+-- most bytes of the shard I6, time to live I5 (trace.lua).
 local function begin_call(key, base, args)
   local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
   local flags
   call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window, flags,
-    call.max_failures = struct.unpack('>I4I4I4I4I4BI2', args[2])
+    call.max_failures, call.trace_threshold, call.trace_max, call.trace_ttl = struct.unpack('>I4I4I4I4I4BI2I5I6I5', args[2])
   call.tracked, call.has_details, call.numbers = flags % 2, bit.band(flags, 2) ~= 0, {}
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}

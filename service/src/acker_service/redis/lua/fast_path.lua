@@ -2,7 +2,8 @@
   The fast path applies plain operations by the state machine of transitions.lua, on local variables.
 
   Plain is an init of an unknown root, without timeouts of its own, and an ack of a pending root: each with its count
-  of outstanding edges, with or without message id, component and edge id. All other operations go to apply_operation,
+  of outstanding edges, with or without message id, component, edge id and names of edges, both of a root that is not
+  traced. All other operations go to apply_operation,
   with the same root, before anything of them was written. Tests also run with FAST_PATH off: answers and all that is
   stored are the same.
 ]]
@@ -122,12 +123,14 @@ do
     begin_request(call)
     while pos <= size do
       kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional = unpack(OPERATION, ops, pos)
-      local is_plain, code, text, component_at, edge_at = kind <= ACK and flags % 8 == 0, nil, nil, nil, nil
+      local is_plain, code, text = kind <= ACK and flags % 8 == 0 and flags < 128, nil, nil
+      local component_at, edge_at
       pos = optional
       if flags ~= 0 and is_plain then
         if flags % 16 >= 8 then text, pos = read_text(ops, pos) end
         if flags % 32 >= 16 then component_at, pos = pos, pos + 2 + byte(ops, pos) * 256 + byte(ops, pos + 1) end
-        if flags >= 32 then edge_at, pos = pos, pos + 8 end
+        if flags % 64 >= 32 then edge_at, pos = pos, pos + 8 end
+        if flags >= 64 then pos = pos + 2 + 8 * (byte(ops, pos) * 256 + byte(ops, pos + 1)) end
       end
       if root_id ~= last then
         if is_changed then
@@ -137,7 +140,7 @@ do
         end
         last, key, root.id, rest, is_changed = root_id, prefix .. bucket, nil, nil, false
         if kind == INIT and is_plain and may_init and (op_high ~= 0 or op_low ~= 0)
-          and may_begin(call, spout, op_outstanding, text) then
+          and may_begin(call, spout, op_outstanding, text) and not is_sampled(call, root_id) then
           raw, kept, rest = begin(call, key, root_id, bucket, op_high, op_low, op_outstanding, spout, text)
         end
         if rest then

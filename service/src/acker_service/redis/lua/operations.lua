@@ -2,7 +2,8 @@
   An operation, big-endian: kind B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket c4, root id c8, value to XOR 2 x i4,
   outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress
   timeout I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge,
-  2 x I4. Operations of one root stand together, so that its record is read and written once.
+  2 x I4; 64 names of edges, their number I2 and 8 bytes each; 128 nothing: the root of this init is traced. Operations
+  of one root stand together, so that its record is read and written once.
 ]]
 
 local OPERATION = '>Bc4c8i4i4i4BI4'
@@ -13,9 +14,16 @@ local function read_text(ops, pos)
   return ops:sub(pos + 2, stop - 1), stop
 end
 
+local function read_names(ops, pos)
+  local high, low = string.byte(ops, pos, pos + 1)
+  local stop = pos + 2 + 8 * (high * 256 + low)
+  return ops:sub(pos + 2, stop - 1), stop
+end
+
 -- Reads the optional fields of an operation. Gives the position behind it.
 local function read_optional(op, flags, ops, pos)
   op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil
+  op.names, op.traced, op.is_late = nil, flags >= 128, nil
   if flags % 2 == 1 then op.outstanding = nil end
   if flags < 2 then return pos end
   if bit.band(flags, 2) ~= 0 then op.message_timeout, pos = struct.unpack('>I4', ops, pos) end
@@ -23,6 +31,7 @@ local function read_optional(op, flags, ops, pos)
   if bit.band(flags, 8) ~= 0 then op.text, pos = read_text(ops, pos) end
   if bit.band(flags, 16) ~= 0 then op.component, pos = read_text(ops, pos) end
   if bit.band(flags, 32) ~= 0 then op.edge_high, op.edge_low, pos = struct.unpack('>I4I4', ops, pos) end
+  if bit.band(flags, 64) ~= 0 then op.names, pos = read_names(ops, pos) end
   return pos
 end
 

@@ -14,6 +14,7 @@
     message timeout    I4       if it has its own
     rare fields        B        1 wide: outstanding i4 and spout index I4 follow, instead of those before
                                 2 progress timeout I4 and idle deadline I4 (milliseconds after started) follow
+                                4 traced (trace.lua)
     message id                  the rest, if the record stays within 58 bytes without details, and so within 64 with
                                 them: one longer value would turn the whole small hash of the bucket into a large one
 
@@ -37,7 +38,8 @@ local function read_rare_fields(root, raw, pos)
   local fields
   fields, pos = struct.unpack('>B', raw, pos)
   if fields % 2 == 1 then root.outstanding, root.spout, pos = struct.unpack('>i4I4', raw, pos) end
-  if fields >= 2 then
+  root.traced = fields >= 4
+  if fields % 4 >= 2 then
     root.progress_timeout, root.idle_deadline, pos = struct.unpack('>I4I4', raw, pos)
     root.idle_deadline = root.started + root.idle_deadline
   end
@@ -57,6 +59,7 @@ local function read_record(root, raw)
   root.failed = bit.band(flags, 2) ~= 0
   root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
   root.message_id, root.message_id_is_long = nil, bit.band(flags, 64) ~= 0
+  root.traced, root.begins_trace = false, false
   if bit.band(flags, 8) ~= 0 then root.message_timeout, pos = struct.unpack('>I4', raw, pos) end
   if bit.band(flags, 16) ~= 0 then pos = read_rare_fields(root, raw, pos) end
   if bit.band(flags, 32) ~= 0 then root.message_id = raw:sub(pos) end
@@ -82,7 +85,7 @@ local function set_root(call, root, root_id, bucket, raw)
     read_record(root, raw)
     root.was_due = due_ms(root)
   else
-    root.outcome = raw and read_marker(call, raw) or nil
+    root.outcome, root.traced = raw and read_marker(call, raw) or nil, false
     root.state = root.outcome and 'F' or 'N'
   end
   root.was_pending, root.holds_slot, root.was_early = root.state == 'P', root.state == 'P', root.state == 'E'
@@ -99,14 +102,14 @@ local function is_wide(root)
 end
 
 local function pack_rare_fields(root)
-  if not is_wide(root) and not root.progress_timeout then return '' end
+  if not is_wide(root) and not root.progress_timeout and not root.traced then return '' end
   local fields, packed = 0, ''
   if is_wide(root) then fields, packed = 1, struct.pack('>i4I4', root.outstanding or 0, root.spout) end
   if root.progress_timeout then
     fields = fields + 2
     packed = packed .. struct.pack('>I4I4', root.progress_timeout, root.idle_deadline - root.started)
   end
-  return string.char(fields) .. packed
+  return string.char(root.traced and fields + 4 or fields) .. packed
 end
 
 -- Writes what lies in x<b> of a root: a message id that is too long for its record, the failure of an early root.
@@ -164,6 +167,7 @@ local function save_root(call, root)
   local scan_at
   if root.state == 'F' then
     if root.stored then remove_long_values(call, root) end
+    if root.traced then note_end(call, root) end
     local marker, expiry = pack_outcome(call, root.outcome)
     redis.call('HSET', root.key, root.id, marker)
     scan_at = not root.was_due and expiry
@@ -179,6 +183,7 @@ end
 local function drop_record(call, root)
   redis.call('HDEL', root.key, root.id)
   remove_long_values(call, root)
+  if root.traced then drop_trace(call.base, root.id) end
   count(call, 'dropped')
   call.early_change = call.early_change - 1
 end

@@ -74,9 +74,15 @@ do
     redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'sweep', base .. 'pending', base .. 'unread', base .. 'heads',
       base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
       base .. 'failing', base .. 'dead', base .. 'read', base .. 'delivered', base .. 'errors', base .. 'early',
-      base .. 'failed', base .. 'delays', base .. 'names')
+      base .. 'failed', base .. 'delays', base .. 'names', base .. 'traces', base .. 'traced', base .. 'acked')
     for n = 0, FAILURE_CHUNKS - 1 do redis.call('UNLINK', base .. 'failures' .. n) end
     return { 'ok' }
+  end
+
+  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] traces, limit. Removes traces of a shard with a tombstone.
+  -- Output: {'ok', how many it removed}
+  local function remove_traces(keys, args)
+    return { 'ok', drop_traces(base_of(keys[1], args[1]), tonumber(args[2])) }
   end
 
   local function fail_record(call, key, root_id, bucket, raw)
@@ -169,6 +175,7 @@ do
   register('acker_bury_v1', write_tombstone)
   register('acker_sweep_v1', sweep)
   register('acker_sweep_v2', sweep)
+  register('acker_remove_traces_v1', remove_traces)
   register_on_shard('acker_fail_all_v1', fail_all)
   register('acker_mark_spout_v1', mark_spout)
   register_on_shard('acker_remove_spout_v1', remove_spout)

@@ -16,6 +16,14 @@ do
     return reply
   end
 
+  local function describe_root(call, args)
+    local root = call.root
+    load_root(call, root, args[4], pack_bucket(args[3]))
+    if root.state == 'N' then return { 'ok', call.now, 'N' } end
+    if root.state == 'F' then return { 'ok', call.now, 'F', root.outcome } end
+    return append_root(call, root, { 'ok', call.now, root.state })
+  end
+
   --[[
     Reads one root.
 
@@ -24,12 +32,24 @@ do
             outcome}
   ]]
   local function read_root(key, base, args)
+    return describe_root(begin_call(key, base, args), args)
+  end
+
+  --[[
+    Reads the trace of a root, and the root.
+
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] root id
+    Output  {'ok', entries of the trace (trace.lua), '' without one, 1 if some are missing, then what read_root gives behind
+            'ok'}
+  ]]
+  local function read_traced_root(key, base, args)
     local call = begin_call(key, base, args)
-    local root = call.root
-    load_root(call, root, args[4], pack_bucket(args[3]))
-    if root.state == 'N' then return { 'ok', call.now, 'N' } end
-    if root.state == 'F' then return { 'ok', call.now, 'F', root.outcome } end
-    return append_root(call, root, { 'ok', call.now, root.state })
+    local reply, entries, is_cut = describe_root(call, args), '', 0
+    -- A pending root that is not traced may have the id of an earlier one that was.
+    if call.root.traced or call.root.state == 'F' or call.root.state == 'N' then
+      entries, is_cut = read_trace(base, args[4])
+    end
+    return { 'ok', entries, is_cut, unpack(reply, 2) }
   end
 
   -- Tells for each root whether it has ended: it is neither early nor pending.
@@ -152,6 +172,7 @@ do
   end
 
   register_on_shard('acker_read_root_v2', read_root)
+  register_on_shard('acker_read_trace_v1', read_traced_root)
   register_on_shard('acker_ended_v1', ended)
   register_on_shard('acker_force_fail_v1', force_fail)
   register_on_shard('acker_list_roots_v2', list_roots)

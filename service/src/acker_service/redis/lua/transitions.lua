@@ -36,7 +36,9 @@ do
   function apply_operation(call, root, op, kind)
     if root.state == 'F' then return root.outcome end
     if call.tracked == 0 then return apply_untracked(call, root, op, kind) end
-    return TRANSITIONS[kind](call, root, op)
+    local code = TRANSITIONS[kind](call, root, op)
+    if root.traced then note_operation(call, root, op, kind, code) end
+    return code
   end
 
   -- Without ackers an init is acked at once; every other operation finds its root finished.
@@ -54,7 +56,9 @@ do
     if root.state == 'P' then return emitted_by(call, root, op) and 'd' or 'c' end
     local code = admission_refusal(call, root, op)
     if code then return code end
-    if root.state == 'N' then new_tree(call, root) end
+    local is_new = root.state == 'N'
+    if is_new then new_tree(call, root) end
+    decide_trace(call, root, op, is_new)
     emit(call, root, op)
     return resolve(call, root)
   end
@@ -110,6 +114,7 @@ do
     root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
     root.message_id, root.message_id_is_long = nil, false
     begin_details(call, root)
+    begin_trace(call, root)
   end
 
   -- Makes a tree pending with the fields of its init.

@@ -1,0 +1,312 @@
+"""Traces of roots and the trees that they explain: which edge is missing, and within which bounds."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from acker_protocol import routes
+from acker_protocol.ids import format_id
+from acker_protocol.tracing import is_sampled
+from acker_service.app import make_app
+from acker_service.components import Components
+from acker_service.redis.trace_functions import TraceLimits
+from acker_service.settings import Settings
+
+from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init
+from tests.support.redis_side import at, find, forget_outcomes
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+R = 0xA1
+MAX_BYTES = 20_000
+TTL_MS = 600_000
+KINDS = ("*:trace:*", "*:traces", "*:traced", "*:acked")
+
+
+async def tree(call: Caller, root: int = R) -> Document:
+    """Explain a root, or give the problem."""
+    answer = await call.http.get(f"{routes.root(call.topology, format_id(root))}/tree")
+    return dict(answer.json())
+
+
+async def edges(call: Caller, root: int = R) -> dict[int, tuple[int | None, str | None, str]]:
+    """Explain a root; give parent, component and state of each edge."""
+    found = (await tree(call, root))["edges"]
+    return {
+        int(one["edge_id"], 16): (one["parent"] and int(one["parent"], 16), one["component"], one["state"])
+        for one in found
+    }
+
+
+async def kept(parts: Components) -> list[str]:
+    """Give all keys of traces."""
+    return [key for pattern in KINDS for key in await find(parts, pattern)]
+
+
+async def test_a_traced_root_shows_each_edge_with_its_maker_and_its_state(call: Caller) -> None:
+    await call.post(init(R, 1, 2, message_id="42", trace=True))
+    await call.post(ack(R, 1, 3, 4, component="split"))
+    await call.post(ack(R, 3, component="count"))
+    shown = await tree(call)
+    since = [edge.pop("since_at_ms") for edge in shown["edges"]]
+    assert all(since)
+    assert shown == {
+        "root_id": format_id(R),
+        "state": "pending",
+        "outcome": None,
+        "traced": True,
+        "spout_task": "orders",
+        "message_id": "42",
+        "last_component": "count",
+        "outstanding": 2,
+        "edges": [
+            {"edge_id": format_id(1), "parent": None, "component": "orders", "state": "acked"},
+            {"edge_id": format_id(2), "parent": None, "component": "orders", "state": "open"},
+            {"edge_id": format_id(3), "parent": format_id(1), "component": "split", "state": "acked"},
+            {"edge_id": format_id(4), "parent": format_id(1), "component": "split", "state": "open"},
+        ],
+        "truncated": False,
+    }
+
+
+async def test_a_root_that_is_not_traced_shows_what_is_known_and_writes_no_key(call: Caller, parts: Components) -> None:
+    await call.post(init(R, 1, 2))
+    await call.post(ack(R, 1, 3, 4, component="split"))
+    shown = await tree(call)
+    assert (shown["traced"], shown["edges"], shown["truncated"]) == (False, [], False)
+    assert (shown["last_component"], shown["outstanding"]) == ("split", 3)
+    await call.words(*(op for root in range(1, 200) for op in (init(root, 9), ack(root, 9, 8), fail(root))))
+    assert await kept(parts) == []
+
+
+async def test_a_root_that_nobody_knows_has_no_tree(call: Caller) -> None:
+    assert (await tree(call))["code"] == "unknown_root"
+
+
+async def test_a_traced_root_without_edges_is_acked_at_once_and_has_a_tree_without_edges(call: Caller) -> None:
+    await call.post(init(R, trace=True))
+    shown = await tree(call)
+    assert (shown["state"], shown["outcome"], shown["traced"], shown["edges"]) == ("finished", "acked", True, [])
+    assert not shown["truncated"]
+
+
+async def test_edges_that_were_open_when_the_root_failed_are_failed(call: Caller) -> None:
+    await call.post(init(R, 1, 2, trace=True))
+    await call.post(ack(R, 1))
+    await call.post(fail(R, reason="no such product", component="price"))
+    assert await edges(call) == {1: (None, "orders", "acked"), 2: (None, "orders", "failed")}
+    assert (await tree(call))["outcome"] == "failed"
+
+
+async def test_edges_of_a_root_that_timed_out_are_open(call: Caller, parts: Components) -> None:
+    await call.post(init(R, 1, trace=True, message_timeout_ms=100))
+    topology = await parts.registry.get("default")
+    await eventually(lambda: parts.expiry.expire(topology))
+    shown = await tree(call)
+    assert (shown["outcome"], shown["edges"][0]["state"]) == ("timed_out", "open")
+
+
+async def test_a_trace_stays_when_the_outcome_is_forgotten(call: Caller, parts: Components) -> None:
+    await call.post(init(R, 1, trace=True))
+    await call.post(ack(R, 1))
+    await forget_outcomes(parts)
+    assert (await call.root(R)).get("code") == "unknown_root"
+    shown = await tree(call)
+    assert (shown["state"], shown["outcome"], shown["traced"]) == ("finished", "acked", True)
+
+
+@pytest.mark.parametrize("dedupe_window_ms", [0, 600_000])
+async def test_an_ack_that_comes_again_is_shown_as_it_counts(call: Caller, dedupe_window_ms: int) -> None:
+    await call.put(dedupe_window_ms=dedupe_window_ms)
+    await call.post(init(R, 1, 2, trace=True))
+    await call.post(ack(R, 1))
+    await call.post(ack(R, 1))
+    state = "acked" if dedupe_window_ms else "open"
+    assert await edges(call) == {1: (None, "orders", state), 2: (None, "orders", "open")}
+
+
+async def test_a_request_that_is_sent_again_is_noted_once(call: Caller) -> None:
+    await call.post(init(R, 1, 2, trace=True), key="a")
+    await call.post(ack(R, 1), key="b")
+    await call.post(ack(R, 1), key="b")
+    assert await edges(call) == {1: (None, "orders", "acked"), 2: (None, "orders", "open")}
+
+
+async def test_a_trace_that_began_after_acks_says_that_they_are_missing(call: Caller) -> None:
+    await call.post(ack(R, 1, 3))
+    await call.post(init(R, 1, 2, trace=True))
+    shown = await tree(call)
+    assert (shown["traced"], shown["truncated"]) == (True, True)
+
+
+async def test_an_id_that_ends_with_four_zeros_is_traced_from_its_first_ack_on(call: Caller) -> None:
+    root = 0xA10000
+    await call.post(ack(root, 1, 3, 4, component="split"))
+    await call.post(init(root, 1, 2, trace=True))
+    assert not (await tree(call, root))["truncated"]
+    assert (await edges(call, root))[4] == (1, "split", "open")
+
+
+async def test_the_trace_of_an_early_root_goes_if_its_init_does_not_ask_for_it(call: Caller, parts: Components) -> None:
+    root = 0xA10000
+    await call.post(ack(root, 1))
+    await call.post(init(root, 1, 2))
+    assert not (await tree(call, root))["traced"]
+    assert [key for key in await kept(parts) if ":trace:" in key] == []
+
+
+async def test_a_share_of_the_roots_is_traced_by_their_ids_alone(call: Caller) -> None:
+    await call.put(trace=0.25)
+    roots = range(1, 201)
+    await call.words(*(init(root, 9) for root in roots))
+    traced = {root for root in roots if (await tree(call, root))["traced"]}
+    assert traced == {root for root in roots if is_sampled(root, 0.25)}
+    assert 20 < len(traced) < 80
+
+
+async def test_a_sampled_root_is_traced_from_an_early_ack_on(call: Caller) -> None:
+    await call.put(trace=1)
+    await call.post(ack(R, 1, 3, 4, component="split"))
+    await call.post(init(R, 1))
+    assert (await edges(call))[3] == (1, "split", "open")
+    assert not (await tree(call))["truncated"]
+
+
+async def test_the_missing_edge_of_an_operation_without_names_is_found_by_the_xor(call: Caller) -> None:
+    await call.post(compact_init(R, 1 ^ 2 ^ 4, outstanding=3, trace=True))
+    await call.post(ack(R, 1))
+    await call.post(ack(R, 4))
+    assert await edges(call) == {
+        1: (None, "orders", "acked"), 2: (None, "orders", "open"), 4: (None, "orders", "acked"),
+    }  # fmt: skip
+    assert not (await tree(call))["truncated"]
+
+
+async def test_an_ack_without_edge_id_that_cannot_be_told_apart_truncates_the_tree(call: Caller) -> None:
+    await call.post(init(R, 1, 2, 4, trace=True))
+    await call.post(compact_ack(R, 1 ^ 2, outstanding=-2))
+    assert (await tree(call))["truncated"]
+
+
+async def test_a_new_root_under_the_id_of_a_traced_one_does_not_show_its_tree(call: Caller, parts: Components) -> None:
+    await call.post(init(R, 1, trace=True))
+    await call.post(ack(R, 1))
+    await forget_outcomes(parts)
+    await call.post(init(R, 2))
+    assert not (await tree(call))["traced"]
+
+
+async def test_a_deleted_topology_leaves_no_trace(api: httpx.AsyncClient, parts: Components) -> None:
+    call = Caller(api, topology="orders")
+    await call.put(trace=1, ackers=2)
+    await call.words(*(init(root, 9) for root in range(1, 50)))
+    assert await kept(parts)
+    assert (await api.delete("/v1/topologies/orders?force=true&discard=true")).status_code == 204
+    assert await kept(parts) == []
+
+
+async def test_an_early_root_that_is_dropped_leaves_no_trace(call: Caller, parts: Components) -> None:
+    await call.put(trace=1, message_timeout_ms=100)
+    await call.post(ack(R, 1))
+    topology = await parts.registry.get("default")
+
+    async def is_dropped() -> bool:
+        await parts.expiry.expire(topology)
+        return [key for key in await kept(parts) if ":trace:" in key] == []
+
+    assert [key for key in await kept(parts) if ":trace:" in key]
+    await eventually(is_dropped)
+
+
+@pytest.fixture
+async def narrow(parts: Components, stopping: asyncio.Event, valkey_url: str) -> AsyncIterator[Caller]:
+    """Speaks to a topology of one shard, of a service that keeps 20,000 bytes of traces."""
+    other = Components(valkey_url, window_ms=600_000, trace_limits=TraceLimits(max_bytes=MAX_BYTES, ttl_ms=TTL_MS))
+    app = make_app(other, Settings(), stopping)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://narrow") as client:
+        call = Caller(client, topology="narrow")
+        await call.put(trace=1, ackers=1)
+        yield call
+    await other.close()
+
+
+async def total(parts: Components) -> tuple[int, int]:
+    """Give the bytes that all traces take as they are counted, and as the entries are."""
+    (traced,) = await find(parts, "*:traced")
+    traces = await find(parts, "*:trace:*")
+    return int(await at(parts, "HGET", traced, "")), sum([await at(parts, "STRLEN", key) for key in traces])
+
+
+async def test_a_flood_of_traced_roots_stays_within_the_bound(narrow: Caller, parts: Components) -> None:
+    for first in range(1, 1_000, 100):
+        await narrow.words(*(init(root, 9, 8) for root in range(first, first + 100)))
+    counted, entries = await total(parts)
+    traces = await find(parts, "*:trace:*")
+    assert counted == entries * 2 + len(traces) * 500
+    assert MAX_BYTES * 0.9 < counted <= MAX_BYTES
+    assert len(traces) < 40
+    assert await edges(narrow, 1) == {9: (None, "orders", "open"), 8: (None, "orders", "open")}
+    assert not (await tree(narrow, 999))["traced"]
+
+
+async def test_the_traces_of_acked_roots_make_space_for_others(narrow: Caller) -> None:
+    await narrow.post(init(1, 9, 8))
+    for first in range(2, 1_000, 100):
+        roots = range(first, first + 100)
+        await narrow.words(*(init(root, 9) for root in roots), *(ack(root, 9) for root in roots))
+    await narrow.post(init(1_000_001, 9))
+    assert (await tree(narrow, 1_000_001))["traced"]
+    assert await edges(narrow, 1) == {9: (None, "orders", "open"), 8: (None, "orders", "open")}
+
+
+async def test_a_trace_that_finds_no_space_for_more_says_so(narrow: Caller) -> None:
+    assert await narrow.word(init(R, *range(1, 1_001))) == "pending"
+    await narrow.words(*(ack(R, edge, edge + 10_000) for edge in range(1, 500)))
+    shown = await tree(narrow)
+    assert (shown["traced"], shown["truncated"], shown["outstanding"]) == (True, True, 1_000)
+
+
+async def test_the_trace_of_one_root_is_bounded(call: Caller, parts: Components) -> None:
+    assert await call.word(init(R, *range(1, 1_001), trace=True)) == "pending"
+    for step in range(3):
+        first = 1 + 1_000 * step
+        acks = [ack(R, edge, edge + 1_000, component="c" * 128) for edge in range(first, first + 1_000)]
+        assert set(await call.words(*acks)) == {"pending"}
+    (key,) = await find(parts, "*:trace:*")
+    assert 262_144 * 0.99 < await at(parts, "STRLEN", key) <= 262_144
+    assert (await tree(call))["truncated"]
+
+
+async def test_all_that_is_kept_of_traces_expires(narrow: Caller, parts: Components) -> None:
+    await narrow.words(init(1, 9), init(2, 9), ack(2, 9))
+    keys = await kept(parts)
+    assert {key.rsplit(":", 2)[-1] for key in keys} >= {"traces", "traced", "acked"}
+    assert len(keys) == 5
+    for key in keys:
+        assert TTL_MS / 2 < await at(parts, "PTTL", key) <= TTL_MS, key
+
+
+async def test_a_trace_that_has_expired_shows_no_edges(narrow: Caller, parts: Components) -> None:
+    await narrow.post(init(R, 9))
+    for key in await kept(parts):
+        await at(parts, "PEXPIRE", key, 0)
+    shown = await tree(narrow)
+    assert (shown["state"], shown["traced"], shown["edges"]) == ("pending", False, [])
+    await narrow.post(ack(R, 9, 8))
+    assert await kept(parts) == []
+
+
+async def test_traces_whose_time_has_passed_give_their_space_back(narrow: Caller, parts: Components) -> None:
+    await narrow.words(*(init(root, 9) for root in range(1, 100)))
+    await narrow.post(init(1_000, 9))
+    assert not (await tree(narrow, 1_000))["traced"]
+    (traces,) = await find(parts, "*:traces")
+    for root_id in await at(parts, "ZRANGE", traces, 0, -1):
+        await at(parts, "ZADD", traces, 0, root_id)
+    await narrow.post(init(1_001, 9))
+    await narrow.post(init(1_002, 9))
+    assert (await tree(narrow, 1_002))["traced"]
+    counted, entries = await total(parts)
+    assert counted == entries * 2 + len(await find(parts, "*:trace:*")) * 500
