@@ -1,4 +1,4 @@
-"""The command line: ``acker serve``, ``acker bench``, ``acker health``, ``acker key make``, ``acker version``."""
+"""The command line: ``acker serve``, ``acker bench``, ``acker config``, ``acker health``, ``acker key make``."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
@@ -118,6 +118,8 @@ def _with_default(field: FieldInfo) -> str:
 
 def _with_an_option_for_each_setting(command: Callable[..., None]) -> Callable[..., None]:
     options = [_option(name, field) for name, field in Settings.model_fields.items()]
+    own = [value for value in inspect.signature(command).parameters.values() if value.kind is value.KEYWORD_ONLY]
+    options = [*own, *options]
     command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     command.__annotations__ = {option.name: option.annotation for option in options}
     return command
@@ -128,15 +130,42 @@ def _with_an_option_for_each_setting(command: Callable[..., None]) -> Callable[.
 def serve(**options: Any) -> None:
     """Serve the acker. Every option can be set in the environment too: --data-dir is ACKER_DATA_DIR."""
     try:
-        settings = read_settings(**options)
-        _check_keys(settings)
-        _check_store_options(settings)
+        settings = _checked_settings(options)
         process = "supervisor" if settings.processes > 1 else None
         start_logging(level=settings.log_level, style=settings.log_format, process=process)
         log_service_links()
         _serve(settings)
     except (RuntimeError, ValueError) as error:
         _fail(*str(error).splitlines(), code=2)
+
+
+@cli.command()
+@_with_an_option_for_each_setting
+def config(
+    *, check: Annotated[bool, typer.Option("--check", help="Print only what is wrong.")] = False, **options: Any
+) -> None:
+    """Judge the settings of serve without starting it, and print those in force; exit 2 if they cannot be used."""
+    try:
+        settings = _checked_settings(options)
+    except (RuntimeError, ValueError) as error:
+        _fail(*str(error).splitlines(), code=2)
+    shown = {} if check else settings.public()
+    for name, given in shown.items():
+        typer.echo(f"{name}={_shown(given['value'])}  # {given['source']}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def _checked_settings(options: Mapping[str, Any]) -> Settings:
+    """Read the settings from options and environment. Raises ``ValueError`` with all that is wrong."""
+    settings = read_settings(**options)
+    _check_keys(settings)
+    _check_store_options(settings)
+    return settings
 
 
 def _check_keys(settings: Settings) -> None:

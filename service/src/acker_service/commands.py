@@ -16,6 +16,11 @@ def bench(arguments: Sequence[str]) -> None:
     _run("bench", arguments)
 
 
+def config(arguments: Sequence[str]) -> None:
+    """Judge the settings of serve without starting it; exit 2 if they cannot be used."""
+    _run("config", arguments)
+
+
 def health(arguments: Sequence[str]) -> None:
     """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
     _run("health", arguments)

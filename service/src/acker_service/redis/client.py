@@ -150,7 +150,7 @@ class RedisClient:
         login lacks a right on a server, `StoreUnavailable` if no server loads it.
         """
         nodes = await self._slot_map.all()
-        await self._check_layout()
+        await self.check_layout()
         loaded = await asyncio.gather(*(node.load() for node in nodes), return_exceptions=True)
         for node, error in zip(nodes, loaded, strict=True):
             if isinstance(error, ServiceError):
@@ -214,7 +214,7 @@ class RedisClient:
         await cancel_and_wait(*self._writes)
         await self._slot_map.close()
 
-    async def _check_layout(self) -> None:
+    async def check_layout(self) -> None:
         """Raise `LayoutMismatch` for a store of another layout; one that does not answer is checked when it is used."""
         try:
             node = await self._slot_map.of(keys.TOPOLOGIES)

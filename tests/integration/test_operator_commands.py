@@ -1,0 +1,333 @@
+"""Each command of operators does on a real acker what its page says, with the exit code that it promises."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from acker_client._cli.main import run
+
+from tests.support.receivers import Planned, Receiver, served
+from tests.support.servers import AckerProcess, acker_serve
+from tests.support.waiting import eventually_true
+
+ROOT, OTHER, EDGE = "00c1000000000001", "00c1000000000002", "00000000000000e1"
+OK, ERROR, USAGE = 0, 1, 2
+ACKER = (sys.executable, "-c", "from acker_client._cli.main import main; main()")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture(scope="module")
+def acker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
+    folder = tmp_path_factory.mktemp("acker")
+    options = ("--callback-allow-cidrs", "127.0.0.0/8", "--callback-schedule-s", "0.1")
+    with acker_serve(folder, "--data-dir", str(folder / "data"), *options) as acker:
+        yield acker
+
+
+@pytest.fixture
+def acker_command(acker: AckerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line in this process."""
+    monkeypatch.setenv("ACKER_URL", acker.url)
+
+    def command(*arguments: str) -> Ended:
+        capsys.readouterr()
+        try:
+            code = run(arguments)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        captured = capsys.readouterr()
+        return Ended(code=code, out=captured.out, err=captured.err)
+
+    return command
+
+
+@pytest.fixture
+def http(acker: AckerProcess) -> Iterator[httpx.Client]:
+    """Calls a topology that is new for each test."""
+    address = "/v1/topologies/orders"
+    acker.http.put(address, json={}).raise_for_status()
+    with httpx.Client(base_url=f"{acker.url}{address}/") as http:
+        yield http
+    acker.http.delete(address, params={"force": "true", "discard": "true"}).raise_for_status()
+
+
+def begin(http: httpx.Client, root: str, message: str, **more: Any) -> None:
+    init = {"root_id": root, "spout_task": "shop", "message_id": message, "edges": [EDGE]} | more
+    http.post("init", json=init).raise_for_status()
+
+
+def ack(http: httpx.Client, root: str) -> None:
+    http.post("ack", json={"root_id": root, "edge_id": EDGE, "component": "charge"}).raise_for_status()
+
+
+def fail(http: httpx.Client, root: str, reason: str) -> None:
+    http.post("fail", json={"root_id": root, "reason": reason, "component": "charge"}).raise_for_status()
+
+
+def test_status_shows_the_store_the_processes_and_the_settings(acker_command: Run) -> None:
+    shown = acker_command("status", "--settings")
+    assert (shown.code, shown.err) == (OK, "")
+    assert "ACKER_CALLBACK_SCHEDULE_S" in shown.out
+    assert acker_command("status", "-o", "json").document["store"]["up"] is True
+
+
+def test_topologies_lists_each_with_its_counts(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    listed = {one["topology"]: one["pending"] for one in acker_command("topologies", "-o", "jsonl").lines}
+    assert listed["orders"] == 1
+    assert "orders" in acker_command("topologies").out
+
+
+def test_top_shows_what_ends_a_second_as_often_as_it_is_told(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    read = acker_command("top", "--watch", "0.1", "--count", "2", "-o", "json")
+    assert read.code == OK
+    assert len(read.lines) == 2
+    assert {one["topology"] for one in read.lines[1]["topologies"]} >= {"orders"}
+    assert acker_command("top", "--watch", "0.1", "--count", "1").out.startswith("TOPOLOGY")
+
+
+def test_spouts_lists_the_spout_tasks(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    [task] = acker_command("spouts", "orders", "-o", "jsonl").lines
+    assert (task["spout_task"], task["pending"]) == ("shop", 1)
+    assert acker_command("spouts", "orders").out.splitlines()[1].startswith("shop")
+
+
+def test_roots_lists_those_that_fit(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    begin(http, OTHER, "43")
+
+    def found(*options: str) -> list[str]:
+        return [one["message_id"] for one in acker_command("roots", "orders", *options, "-o", "jsonl").lines]
+
+    assert sorted(found()) == ["42", "43"]
+    assert found("--message-id", "43") == ["43"]
+    assert found("--older-than", "1h") == []
+    assert found("--no-ack-for", "1h") == []
+    assert acker_command("roots", "orders", "--older-than", "1h").out == "no root is pending that fits\n"
+    cut = acker_command("roots", "orders", "--limit", "1")
+    assert "--limit shows more" in cut.err
+
+
+def test_root_shows_one_by_eight_digits(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, "abcdef0123456789", "42")
+    assert acker_command("root", "orders", "abcdef01", "-o", "json").document["message_id"] == "42"
+    assert "outstanding" in acker_command("root", "orders", "abcdef0123456789").out
+    unknown = acker_command("root", "orders", "abcdef02")
+    assert (unknown.code, unknown.out) == (ERROR, "")
+    assert "begins with abcdef02" in unknown.err
+    assert acker_command("root", "orders", "abc").code == USAGE
+
+
+def test_eight_digits_of_two_roots_are_too_few(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    begin(http, OTHER, "43")
+    both = acker_command("root", "orders", "00c10000")
+    assert both.code == ERROR
+    assert all(root in both.err for root in (ROOT, OTHER))
+
+
+def test_fail_fails_several_roots_and_asks_before(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    begin(http, OTHER, "43")
+    unasked = acker_command("fail", "orders", ROOT)
+    assert (unasked.code, "--yes" in unasked.err) == (USAGE, True)
+    failed = acker_command("fail", "orders", ROOT, OTHER, "--reason", "stuck", "--yes", "-o", "jsonl")
+    assert (failed.code, [one["state"] for one in failed.lines]) == (OK, ["failed", "failed"])
+    reasons = {one["reason"] for one in acker_command("failures", "orders", "-o", "jsonl").lines}
+    assert reasons == {"forced: stuck"}
+    assert acker_command("fail", "orders", "00c1000000000009", "--yes").code == ERROR
+
+
+def test_failures_lists_and_groups_what_failed(acker_command: Run, http: httpx.Client) -> None:
+    for number in range(3):
+        begin(http, f"00c200000000000{number}", str(number))
+        fail(http, f"00c200000000000{number}", "card refused")
+    assert len(acker_command("failures", "orders", "--component", "charge", "-o", "jsonl").lines) == 3
+    assert acker_command("failures", "orders", "--outcome", "timed_out").out == "no root failed that fits\n"
+    grouped = acker_command("failures", "orders", "--group").out.splitlines()[1]
+    assert grouped.split() == ["3", "failed", "charge", "card", "refused"]
+
+
+def test_completions_shows_what_is_unread_and_releases_nothing(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    ack(http, ROOT)
+    for _ in range(2):
+        [done] = acker_command("completions", "orders", "shop", "-o", "jsonl").lines
+        assert (done["message_id"], done["outcome"]) == ("42", "acked")
+    assert http.get("spouts/shop").json()["last_read_at_ms"] is None
+
+
+def test_completions_follows_until_it_is_interrupted(acker: AckerProcess, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    ack(http, ROOT)
+    arguments = ("completions", "orders", "shop", "--follow", "-o", "jsonl", "--url", acker.url)
+    command = [*ACKER, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        assert json.loads(following.stdout.readline())["message_id"] == "42"
+        begin(http, OTHER, "43")
+        ack(http, OTHER)
+        assert json.loads(following.stdout.readline())["message_id"] == "43"
+        following.send_signal(2)
+        assert following.wait(20) == 130
+
+
+def test_find_tells_where_a_message_is_over_all_topologies(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "order-42")
+    ack_later = acker_command("find", "order-42", "-o", "jsonl")
+    assert [(one["topology"], one["found_in"], one["state"]) for one in ack_later.lines] == [
+        ("orders", "roots", "pending")
+    ]
+    fail(http, ROOT, "card refused")
+    found = {one["found_in"]: one for one in acker_command("find", "order-42", "-o", "jsonl").lines}
+    assert found.keys() == {"failures", "completions"}
+    assert (found["failures"]["last_component"], found["failures"]["spout_task"]) == ("charge", "shop")
+    assert [one["root_id"] for one in acker_command("find", "00c10000", "-o", "jsonl").lines] == [ROOT, ROOT]
+
+
+def test_find_says_that_acked_roots_are_not_found(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "order-42")
+    ack(http, ROOT)
+    page = http.get("spouts/shop/completions").json()
+    http.post("spouts/shop/completions/release", json={"cursor": page["cursor"]}).raise_for_status()
+    nothing = acker_command("find", "order-42")
+    assert (nothing.code, nothing.out) == (ERROR, "")
+    assert "An acked root whose completion was released is not kept" in nothing.err
+
+
+def test_dead_letters_are_listed_replayed_and_discarded_by_error_and_time(
+    acker_command: Run, http: httpx.Client
+) -> None:
+    receiver = Receiver()
+    receiver.plan.extend([Planned(status=503)] * 1_000)
+    with served(receiver) as port:
+        set_up = acker_command("callback", "set", "orders", "shop", "--webhook", f"http://127.0.0.1:{port}/")
+        assert (set_up.code, "whsec_" in set_up.out) == (OK, True)
+        begin(http, ROOT, "42")
+        ack(http, ROOT)
+        eventually_true(lambda: http.get("spouts/shop").json()["dead_letters"] == 1)
+    listed = ("dead-letters", "orders", "shop", "list", "-o", "jsonl")
+    [letter] = acker_command(*listed, "--error", "503", "--since", "1h").lines
+    assert (letter["root_id"], "503" in letter["error"]) == (ROOT, True)
+    assert acker_command(*listed, "--error", "refused").lines == []
+    assert acker_command(*listed, "--until", "1h").lines == []
+    assert acker_command("callback", "pause", "orders", "shop").code == OK
+    act = ("dead-letters", "orders", "shop")
+    assert acker_command(*act, "discard", "--error", "refused", "--yes").out == "0 discarded\n"
+    assert acker_command(*act, "discard").code == USAGE
+    assert acker_command(*act, "replay", "--error", "503", "-o", "json").document == {"replayed": 1}
+    assert acker_command(*act).out == "no dead letter fits\n"
+
+
+def test_callback_is_set_tested_paused_resumed_rotated_and_removed(acker_command: Run, http: httpx.Client) -> None:
+    receiver = Receiver()
+    task = ("orders", "shop")
+    assert http.put("spouts/shop", json={}).is_success
+    assert acker_command("callback", "show", *task).out == "none: readers pull completions\n"
+    assert acker_command("callback", "set", *task).code == USAGE
+    with served(receiver) as port:
+        acker_command("callback", "set", *task, "--webhook", f"http://127.0.0.1:{port}/")
+        assert acker_command("callback", "show", *task, "-o", "json").document["state"] == "on"
+        good = acker_command("callback", "test", *task)
+        assert (good.code, good.out.startswith("delivered, status 200")) == (OK, True)
+        receiver.plan.append(Planned(status=500))
+        bad = acker_command("callback", "test", *task)
+        assert (bad.code, bad.out.startswith("not delivered")) == (ERROR, True)
+    assert acker_command("callback", "pause", *task, "-o", "json").document == {"state": "paused"}
+    assert "paused" in acker_command("callback", "show", *task).out
+    assert acker_command("callback", "resume", *task, "-o", "json").document == {"state": "on"}
+    assert acker_command("callback", "rotate", *task, "-o", "json").document["secret"].startswith("whsec_")
+    assert acker_command("callback", "set", *task, "--none").out == "none: readers pull completions\n"
+
+
+def test_emit_ack_and_join_need_no_ids(acker_command: Run, http: httpx.Client) -> None:
+    header = acker_command("emit", "orders", "--message-id", "42", "--spout", "shop").out.strip()
+    assert acker_command("join", header).code == 12
+    acked = acker_command("ack", header, "--children", "2")
+    assert (acked.code, "pending" in acked.err) == (OK, True)
+    first, second = acked.out.splitlines()
+    assert "pending" in acker_command("ack", first).err
+    assert "acked" in acker_command("ack", second).err
+    joined = acker_command("join", header)
+    assert (joined.code, joined.out) == (OK, "acked\n")
+
+
+def test_roundtrip_takes_messages_through_and_leaves_nothing(acker_command: Run, http: httpx.Client) -> None:
+    rounds = acker_command("roundtrip", "orders", "--rounds", "2", "-o", "jsonl")
+    assert (rounds.code, len(rounds.lines)) == (OK, 2)
+    assert all(one["total_ms"] > 0 for one in rounds.lines)
+    assert http.get("spouts").json() == {"spouts": []}
+
+
+def test_audit_lists_what_was_forced(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    acker_command("fail", "orders", ROOT, "--yes")
+    newest = acker_command("audit", "--limit", "1", "-o", "jsonl").lines[0]
+    assert (newest["act"], newest["root_id"]) == ("root_failed", ROOT)
+    assert "root_failed" in acker_command("audit").out
+
+
+def test_history_shows_points_of_a_topology(acker_command: Run, http: httpx.Client) -> None:
+    shown = acker_command("history", "orders", "--window", "3h", "-o", "json")
+    assert (shown.code, shown.err) == (OK, "")
+    assert "points" in shown.document
+    assert acker_command("history", "orders").code == OK
+
+
+def test_what_no_acker_answers_is_an_error_with_advice(acker_command: Run) -> None:
+    away = acker_command("topologies", "--url", "http://127.0.0.1:1")
+    assert (away.code, away.out) == (ERROR, "")
+    assert "no acker answers at http://127.0.0.1:1" in away.err
+    assert acker_command("topologies", "--url", "ftp://127.0.0.1").code == USAGE
+    assert acker_command("spouts", "nowhere").code == ERROR
+    assert acker_command("spouts").code == USAGE
+
+
+def test_bash_completes_commands_options_topologies_and_spout_tasks(
+    acker: AckerProcess, http: httpx.Client, tmp_path: Path
+) -> None:
+    begin(http, ROOT, "42")
+    (tmp_path / "acker").write_text(f'#!/bin/sh\nexec {shlex.join(ACKER)} "$@"\n')
+    (tmp_path / "acker").chmod(0o755)
+
+    def completed(*words: str) -> list[str]:
+        typed = " ".join(f"'{word}'" for word in ("acker", *words))
+        script = (
+            f'export PATH="{tmp_path}:$PATH" ACKER_URL={acker.url}; eval "$(acker completion bash)"; '
+            f"COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _acker; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        )
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.split()
+
+    assert completed("comp") == ["completion", "completions"]
+    assert "--component" in completed("failures", "orders", "--comp")
+    assert completed("roots", "ord") == ["orders"]
+    assert completed("callback", "show", "orders", "s") == ["shop"]

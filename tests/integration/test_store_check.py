@@ -1,0 +1,139 @@
+"""`acker doctor --store` judges a Redis before an acker uses it, and `acker config` its settings."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from acker_client._cli.main import run
+from acker_service import store_check
+from acker_service.redis.embedded import EmbeddedServer
+from redis import Redis
+
+from tests.support.servers import run_acker, valkey
+
+GOOD = {
+    "redis_version": "7.4.0",
+    "maxmemory": 1_000,
+    "used_memory": 100,
+    "maxmemory_policy": "noeviction",
+    "aof_enabled": 1,
+    "role": "master",
+}
+SETTINGS_FOR_A_TEST = {"ACKER_PORT": "9", "ACKER_CALLBACK_SCHEDULE_S": "1,2"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    with valkey(tmp_path / "store") as server:
+        with Redis.from_url(server.url) as redis:
+            redis.config_set("maxmemory", 1 << 30)
+        yield server
+
+
+def rules(findings: list[store_check.Finding]) -> list[tuple[str, str]]:
+    return [(finding["rule"], finding["level"]) for finding in findings]
+
+
+def test_a_good_store_has_no_finding_and_is_left_as_it_was(
+    server: EmbeddedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["doctor", "--store", server.url]) == 0
+    assert capsys.readouterr().out == ""
+    with Redis.from_url(server.url) as redis:
+        assert (redis.dbsize(), redis.function_list()) == (0, [])
+
+
+def test_a_store_that_evicts_and_keeps_no_file_is_trouble(
+    server: EmbeddedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Redis.from_url(server.url) as redis:
+        redis.config_set("maxmemory-policy", "allkeys-lru")
+        redis.config_set("appendonly", "no")
+    assert run(["doctor", "--store", server.url, "-o", "jsonl"]) == 11
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rules(found) == [("redis-away", "trouble"), ("redis-away", "warning")]
+    assert "allkeys-lru" in found[0]["what"]
+
+
+def test_a_store_of_another_layout_is_trouble(server: EmbeddedServer, capsys: pytest.CaptureFixture[str]) -> None:
+    with Redis.from_url(server.url) as redis:
+        redis.set("acker:{topologies}::layout", 1)
+        redis.sadd("acker:{topologies}", "orders")
+    assert run(["doctor", "--store", server.url]) == 11
+    assert "layout" in capsys.readouterr().out
+
+
+def test_a_store_that_does_not_answer_is_trouble_without_its_password(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--store", "redis://operator:hidden@127.0.0.1:1"]) == 11
+    said = capsys.readouterr().out
+    assert "127.0.0.1:1 cannot be used" in said
+    assert "hidden" not in said
+
+
+def test_an_address_that_is_none_is_a_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--store", "http://127.0.0.1"]) == 2
+    assert "redis://" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, []),
+        ({"redis_version": "6.2.14"}, [("redis-away", "trouble")]),
+        ({"maxmemory_policy": "volatile-lru"}, [("redis-away", "trouble")]),
+        ({"aof_enabled": 0}, [("redis-away", "warning")]),
+        ({"maxmemory": 0}, [("store-full", "warning")]),
+        ({"used_memory": 801}, [("store-full", "trouble")]),
+        ({"used_memory": 800}, []),
+        ({"role": "slave"}, [("redis-away", "trouble")]),
+    ],
+    ids=str,
+)
+def test_a_server_is_judged_by_what_it_says(changed: dict[str, object], found: list[tuple[str, str]]) -> None:
+    assert rules(list(store_check.judge_servers([GOOD | changed, GOOD | changed]))) == found
+
+
+@pytest.mark.parametrize(("took_ms", "found"), [(5.0, []), (5.1, [("redis-away", "warning")])])
+def test_a_slow_round_trip_is_a_warning(took_ms: float, found: list[tuple[str, str]]) -> None:
+    assert rules(list(store_check.judge_round_trip(took_ms))) == found
+
+
+def test_config_prints_the_settings_in_force_and_where_they_come_from() -> None:
+    shown = run_acker("config", "--port", "10", **SETTINGS_FOR_A_TEST)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert "ACKER_PORT=10  # option" in lines
+    assert "ACKER_CALLBACK_SCHEDULE_S=1,2  # environment" in lines
+    assert "ACKER_HOST=127.0.0.1  # default" in lines
+
+
+def test_config_shows_no_login() -> None:
+    shown = run_acker("config", ACKER_REDIS_URL="redis://operator:hidden@127.0.0.1:1/0")
+    assert (shown.returncode, "hidden" in shown.stdout + shown.stderr) == (0, False)
+    assert "127.0.0.1:1" in shown.stdout
+
+
+def test_config_check_is_silent_where_serve_would_start() -> None:
+    checked = run_acker("config", "--check", **SETTINGS_FOR_A_TEST)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "says"),
+    [
+        (("--port", "x"), {}, "--port (ACKER_PORT)"),
+        ((), {"ACKER_PORTT": "1"}, "did you mean ACKER_PORT?"),
+        (("--keys-file", "/nowhere.json"), {}, "--keys-file (ACKER_KEYS_FILE)"),
+        (("--redis-url", "http://127.0.0.1"), {}, "--redis-url (ACKER_REDIS_URL)"),
+        (("--host", "0.0.0.0"), {}, "others reach 0.0.0.0"),
+    ],
+    ids=str,
+)
+def test_config_check_says_what_serve_would_refuse(
+    arguments: tuple[str, ...], variables: dict[str, str], says: str
+) -> None:
+    checked = run_acker("config", "--check", *arguments, **variables)
+    served = run_acker("serve", *arguments, **variables)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (2, "", served.stderr)
+    assert says in checked.stderr
