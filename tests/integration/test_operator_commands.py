@@ -90,6 +90,10 @@ def fail(http: httpx.Client, root: str, reason: str) -> None:
     http.post("fail", json={"root_id": root, "reason": reason, "component": "charge"}).raise_for_status()
 
 
+def trace(http: httpx.Client, share: float) -> None:
+    http.put(str(http.base_url).rstrip("/"), json={"trace": share}).raise_for_status()
+
+
 def test_status_shows_the_store_the_processes_and_the_settings(acker_command: Run) -> None:
     shown = acker_command("status", "--settings")
     assert (shown.code, shown.err) == (OK, "")
@@ -152,6 +156,27 @@ def test_eight_digits_of_two_roots_are_too_few(acker_command: Run, http: httpx.C
     both = acker_command("root", "orders", "00c10000")
     assert both.code == ERROR
     assert all(root in both.err for root in (ROOT, OTHER))
+
+
+def test_tree_shows_which_edge_of_a_traced_root_is_open(acker_command: Run, http: httpx.Client) -> None:
+    trace(http, 1)
+    header = acker_command("emit", "orders", "--message-id", "42", "--spout", "shop").out.strip()
+    done, left = acker_command("ack", header, "--children", "2", "--component", "charge").out.splitlines()
+    acker_command("ack", done, "--component", "pack")
+    root_id, _, missing = left.split()[2].partition("-")
+    [edge] = [
+        one for one in acker_command("tree", "orders", root_id[:8], "-o", "jsonl").lines if one["state"] == "open"
+    ]
+    assert (edge["edge_id"], edge["component"]) == (missing, "charge")
+    shown = acker_command("tree", "orders", root_id, "--open").out
+    assert (missing in shown, done.partition("-")[2] in shown) == (True, False)
+
+
+def test_tree_says_that_a_root_was_not_traced(acker_command: Run, http: httpx.Client) -> None:
+    trace(http, 0)
+    begin(http, ROOT, "42")
+    shown = acker_command("tree", "orders", ROOT)
+    assert (shown.code, "outstanding" in shown.out, "was not traced" in shown.err) == (OK, True, True)
 
 
 def test_fail_fails_several_roots_and_asks_before(acker_command: Run, http: httpx.Client) -> None:

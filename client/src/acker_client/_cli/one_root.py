@@ -17,7 +17,7 @@ from acker_client.errors import ServiceError, UsageError
 
 NOT_TRACED = (
     "it was not traced, so only the last component and the number of open edges are known; "
-    "the topology's trace, or acker emit --trace, traces roots"
+    "the setting trace of its topology, or trace in an init, traces roots"
 )
 TIMES = frozenset({"deadline_at_ms", "last_ack_at_ms", "at_ms"})
 
