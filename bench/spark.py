@@ -1,4 +1,4 @@
-"""Measures what acking adds to a job of Spark: the same job without it, at batch level and at row level, in turn.
+"""Measures what acking adds to a job of Spark: the job without it, with the least of any tracker, and at each level.
 
 Spark runs in a process of its own, `bench.spark_rounds`. The acker and its Redis are on the same machine, so what they
 take, the job does not have.
@@ -26,7 +26,15 @@ MOST = {"batch": 1.25, "row": 1.4}
 MOST_ELSEWHERE = 1.1
 """The same where the acker and its Redis have cores of their own: less what they take of the shared ones."""
 
-PARTS = {"jvm": "Spark", "python": "the driver's Python", "service": "the acker", "redis": "its Redis"}
+LEAST = "the least that any tracker does"
+PARTS = {
+    "jvm": "Spark",
+    "jit": "Java's compilers (part of Spark)",
+    "python": "the driver's Python",
+    "service": "the acker",
+    "redis": "its Redis",
+}
+WITHOUT = "Spark without acks"
 WORDS = {"counting": "counting words", "orders": "the realistic job"}
 
 Taken = dict[tuple[str, str, str], list[float]]
@@ -43,6 +51,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
     found = {name: Series.of(values) for name, values in taken.items()}
     for job in WORDS:
         yield from _times(job, found)
+    yield from _least("orders", found)
     yield from _costs("orders", found)
 
 
@@ -97,6 +106,18 @@ def _times(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line
             )  # fmt: skip
 
 
+def _least(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line]:
+    """Say what the job costs that keeps each batch, collects its ids and sends one root for all of it."""
+    for name, unit, what in (
+        ("seconds", "s", f"{WORDS[job]}, {LEAST}"),
+        ("jvm", "CPU µs", f"Spark, a message of {WORDS[job]}, {LEAST}"),
+        ("jit", "CPU µs", f"{PARTS['jit']}, a message of {WORDS[job]}, {LEAST}"),
+        ("python", "CPU µs", f"{PARTS['python']}, a message of {WORDS[job]}, {LEAST}"),
+    ):
+        measured, base = found[job, "least", name], found[job, "plain", name]
+        yield Line(group=GROUP, what=what, unit=unit, measured=measured, beside="without acks", base=base)
+
+
 def elsewhere(acked: Series, found: dict[tuple[str, str, str], Series], level: str) -> Series:
     """Take from the seconds of a job what the acker and its Redis kept the cores of this machine busy meanwhile."""
     own = (found["orders", level, part].values for part in ("messages", "service", "redis"))
@@ -114,9 +135,8 @@ def _costs(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line
         for part, name in PARTS.items():
             what = f"{name}, a message of {WORDS[job]}, {level} level"
             measured = found[job, level, part]
-            yield Line(
-                group=GROUP, what=what, unit="CPU µs", measured=measured, beside="Spark without acks", base=plain
-            )
+            beside, base = ("the same without acks", found[job, "plain", part]) if part == "jit" else (WITHOUT, plain)
+            yield Line(group=GROUP, what=what, unit="CPU µs", measured=measured, beside=beside, base=base)
         rate = found[job, level, "deltas"]
         messages = found[job, "plain", "messages"]
         what = f"inits and deltas shipped, {level} level"

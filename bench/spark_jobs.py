@@ -1,4 +1,4 @@
-"""The jobs on which acking is measured, at each level: no acks, batch level, row level.
+"""The jobs on which acking is measured, at each level: no acks, the least of any tracker, batch level, row level.
 
 *counting*: sentences of eight words are split and counted; next to no work for a message. *orders*: JSON is parsed, its
 twenty items are joined with their products, summed by customer and product group, and written as Parquet.
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from acker_protocol.ids import derive_edge
+from acker_protocol.operations import Ack, Init
 from acker_spark import SparkAcker
 from acker_spark import functions as af
 from pyspark.sql import functions as F
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 WORDS_EACH, ITEMS_EACH, PRODUCTS = 8, 20, 1_000
 MESSAGES_A_FILE = 15_000
 """A file is a batch."""
-LEVELS = ("plain", "batch", "row")
+LEVELS = ("plain", "least", "batch", "row")
+"""*least* does what no tracker can leave out: it keeps each batch, collects its ids, and sends one root for it."""
 ORDER = "struct<customer:int,placed:string,address:string,items:array<struct<product:int,amount:int,cents:int>>>"
 
 
@@ -37,7 +40,7 @@ class Job:
         """Run it over all messages, to the end."""
         stream = spark.readStream.schema("id string, body string").option("maxFilesPerTrigger", 1)
         messages = stream.parquet(str(self.messages))
-        rooted = messages if level == "plain" else acker.root(messages, message_id="id")
+        rooted = messages if level in ("plain", "least") else acker.root(messages, message_id="id")
         rows = af.explode(rooted, self.split(), "part", stage="parts").drop("body") if level == "row" else rooted
         writer = rows.writeStream.foreachBatch(self._function(level, out, acker))
         query = writer.option("checkpointLocation", str(out / "checkpoint")).trigger(availableNow=True).start()
@@ -48,10 +51,28 @@ class Job:
             return acker.foreach_rows(lambda batch, batch_id: self.finish(batch, out / str(batch_id)))
         if level == "batch":
             return acker.foreach_batch(lambda batch, batch_id, _: self._whole(batch, out / str(batch_id)))
+        if level == "least":
+            return lambda batch, batch_id: self._tracked_least(batch, batch_id, out / str(batch_id), acker)
         return lambda batch, batch_id: self._whole(batch, out / str(batch_id))
+
+    def _tracked_least(self, batch: "DataFrame", batch_id: int, place: Path, acker: SparkAcker) -> None:
+        """Track a batch as one root, with one request."""
+        _ = acker.topology  # creates it
+        kept = batch.persist()
+        ids = kept.select("id").toArrow()["id"].to_pylist()
+        root = derive_edge(root_id=1 + batch_id, parent_edge=len(set(ids)), component=self.name, name=ids[0])
+        self._whole(kept, place)
+        kept.unpersist()
+        init = Init(root_id=root, spout_task=acker.options.spout_task, ack_val=root, message_id=ids[0])
+        acker.sender.send([init, Ack(root_id=root, ack_val=root, edge_id=root)])
 
     def _whole(self, batch: "DataFrame", place: Path) -> None:
         self.finish(batch.select(F.explode(self.split()).alias("part")), place)
+
+
+def batches(count: int) -> int:
+    """Return into how many batches messages fall."""
+    return 1 + count // MESSAGES_A_FILE
 
 
 def counting(spark: "SparkSession", folder: Path, sentences: int) -> Job:
@@ -107,7 +128,7 @@ def _item(at: "Column") -> "Column":
 
 
 def _messages(spark: "SparkSession", count: int, body: "Column") -> "DataFrame":
-    ids = spark.range(0, count, 1, 1 + count // MESSAGES_A_FILE).select(F.col("id").cast("string").alias("id"))
+    ids = spark.range(0, count, 1, batches(count)).select(F.col("id").cast("string").alias("id"))
     return ids.select("id", body.alias("body"))
 
 

@@ -1,5 +1,6 @@
 """The process in which Spark runs for the bench: `python -m bench.spark_rounds TASK`; a line of JSON for each round."""
 
+import contextlib
 import json
 import sys
 import time
@@ -13,8 +14,8 @@ import redis
 from acker_spark import SparkAcker
 from pyspark.sql import SparkSession
 
-from bench.serving import Served
-from bench.spark_jobs import LEVELS, Job, counting, orders, timed
+from bench.serving import clock_s
+from bench.spark_jobs import LEVELS, Job, batches, counting, orders, timed
 
 if TYPE_CHECKING:
     from acker_client import OperationResult
@@ -24,6 +25,7 @@ WARM = 200
 """So many messages are what is run before anything is measured, where it is worth the time."""
 
 MANY = 10_000
+COMPILERS = ("C1 Compiler", "C2 Compiler")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,27 @@ class Task:
     redis_port: int
 
 
+@dataclass(frozen=True, slots=True)
+class JavaProcess:
+    """The process of Spark's Java, whose threads bear the names of what they do."""
+
+    pid: int
+
+    def threads_s(self) -> dict[tuple[str, str], float]:
+        """Say how many seconds of processor time each thread has taken, by its name and number."""
+        taken = {}
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                nanoseconds = (task / "schedstat").read_text().split()[0]
+                taken[(task / "comm").read_text().strip(), task.name] = int(nanoseconds) / 1e9
+        return taken
+
+    def compiling_s(self, before: dict[tuple[str, str], float]) -> float:
+        """Say how many seconds Java's compilers have taken since ``before``; what a thread that ended took is lost."""
+        now = self.threads_s().items()
+        return sum(taken - before.get(one, 0.0) for one, taken in now if one[0].startswith(COMPILERS))
+
+
 class Rounds:
     """Runs jobs, and measures what each run took of whom."""
 
@@ -46,6 +69,9 @@ class Rounds:
         self._task, self._spark = task, spark
         self._http = httpx.Client(base_url=task.acker, trust_env=False, timeout=300)
         self._redis = redis.Redis(port=task.redis_port)
+        gateway = spark.sparkContext._gateway  # noqa: SLF001 - PySpark tells the JVM's pid nowhere else
+        assert gateway is not None
+        self._jvm = JavaProcess(gateway.proc.pid)
         self._runs = 0
 
     def run(self, job: Job, level: str, messages: int) -> dict[str, Any]:
@@ -55,32 +81,31 @@ class Rounds:
         sent = _Sent()
         with SparkAcker(url=self._task.acker, topology=topology, spout_task="reader") as acker:
             sent.watch(acker)
-            before = self._processor_s()
+            before, threads = self._processor_s(), self._jvm.threads_s()
             seconds = timed(job, self._spark, level, Path(self._task.folder) / f"run-{self._runs}", acker)
-            after = self._processor_s()
+            after, compiling = self._processor_s(), self._jvm.compiling_s(threads)
         if level != "plain":
-            self._check_all_read(topology, messages)
+            self._check_all_read(topology, batches(messages) if level == "least" else messages)
         each = {part: (after[part] - before[part]) / messages * 1e6 for part in before}
+        each["jit"] = compiling / messages * 1e6
         rate = {"messages": messages / seconds} | ({"deltas": sent.count / sent.seconds} if sent.count else {})
         return {"job": job.name, "level": level, "seconds": seconds} | each | rate
 
-    def _check_all_read(self, topology: str, messages: int) -> None:
-        """Check that every message was acked, and delete the topology. Raises RuntimeError."""
+    def _check_all_read(self, topology: str, roots: int) -> None:
+        """Check that every root was acked, and delete the topology. Raises RuntimeError."""
         spout = self._http.get(f"/v1/topologies/{topology}/spouts/reader").raise_for_status().json()
         counts = (spout["unread"], spout["pending"])
-        if counts != (messages, 0):
-            raise RuntimeError(f"{messages} messages gave (unread, pending) = {counts}")
+        if counts != (roots, 0):
+            raise RuntimeError(f"{roots} roots gave (unread, pending) = {counts}")
         self._http.delete(f"/v1/topologies/{topology}?force=true&discard=true").raise_for_status()
 
     def _processor_s(self) -> dict[str, float]:
         """Say how many seconds of processor time each has taken."""
-        gateway = self._spark.sparkContext._gateway  # noqa: SLF001 - PySpark tells the JVM's pid nowhere else
-        assert gateway is not None
         cpu = self._redis.info("cpu")
         return {
-            "jvm": Served(port=0, pid=gateway.proc.pid).cpu_s(),
+            "jvm": clock_s(self._jvm.pid),
             "python": time.process_time(),
-            "service": Served(port=0, pid=self._task.service_pid).cpu_s(),
+            "service": clock_s(self._task.service_pid),
             "redis": cpu["used_cpu_user"] + cpu["used_cpu_sys"],
         }
 

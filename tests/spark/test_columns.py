@@ -23,3 +23,18 @@ def test_rows_that_differ_have_tags_that_differ_where_spark_can_hash_them(spark:
     places = frame.select(F.shiftright(tag(frame), 32).alias("content")).collect()
     hashed = "map(" not in column and "parse_json" not in column
     assert len({row.content for row in places}) == (2 if hashed else 1)
+
+
+def test_equal_rows_have_tags_that_differ_in_one_partition_and_in_several(spark: Any) -> None:
+    frame = spark.range(0, 100, 1, 4).select(F.lit(1).alias("n"))
+    assert len({row.tag for row in frame.select(tag(frame).alias("tag")).collect()}) == 100
+
+
+def test_spark_compiles_the_code_of_tags_once(spark: Any) -> None:
+    """Each call here has a seed of its own, as each batch of a stream has."""
+    compiled = spark.sparkContext._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    frame = spark.range(4)
+    frame.select(tag(frame)).collect()
+    before = compiled.getCount()
+    frame.select(tag(frame)).collect()
+    assert compiled.getCount() == before

@@ -11,7 +11,7 @@ from tests.support.java import need_java
 def test_the_group_gives_lines_without_gaps() -> None:
     need_java()
     lines = run(["spark"], TINY)
-    assert len({line.what for line in lines}) == len(lines) == 18
+    assert len({line.what for line in lines}) == len(lines) == 24
     for line in lines:
         assert len(line.measured.values) == len(line.base.values) == TINY.rounds
         assert line.measured.low > 0, line

@@ -69,12 +69,14 @@ def tag(frame: "DataFrame") -> "Column":
     """Return a tag: the upper half is a hash of the row's values, the lower half is random, for rows with equal values.
 
     Branches of a frame are computed separately; because of the upper half all keep the same one of two deliveries that
-    differ, except in columns that Spark cannot hash (maps, variants).
+    differ, except in columns that Spark cannot hash (maps, variants). Spark compiles code with ``rand`` again for
+    each batch, because the code contains the seed; it does not compile ``zip_with``, nor what is inside.
     """
     names = Counter(name.lower() for name in frame.columns)
     once = [one.name for one in frame.schema.fields if names[one.name.lower()] == 1 and _is_hashed(one.dataType)]
     content = F.xxhash64(F.lit(""), *(F.col(f"`{name.replace('`', '``')}`") for name in once))
-    place = (F.rand() * _HALF).cast(_ID)
+    one = F.array(F.lit(0))
+    place = F.get(F.zip_with(one, one, lambda _a, _b: (F.rand() * _HALF).cast(_ID)), F.lit(0))
     return content.bitwiseAND(F.lit(-_HALF)).bitwiseOR(place)
 
 
