@@ -20,6 +20,7 @@ from bench import (
     goals,
     http_batches,
     memory,
+    operating,
     peers_cost,
     processes,
     redis_time,
@@ -42,8 +43,8 @@ PART = LATEST.with_name("part.json")
 """What a run of some groups, or of few rounds, came to."""
 Measure = Callable[[Sizes, Path, Progress], Iterator[Result]]
 MODULES = (
-    *(memory, http_batches, single, processes, client, word_tree, redis_time, timeouts, delivery, cluster, decoding),
-    *(peers_cost, spark),
+    *(memory, http_batches, operating, single, processes, client, word_tree, redis_time, timeouts, delivery, cluster),
+    *(decoding, peers_cost, spark),
 )
 GROUPS: dict[str, Measure] = {module.GROUP: module.measure for module in MODULES}
 

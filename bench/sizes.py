@@ -18,7 +18,8 @@ class Sizes:
     roots end at an even pace where the delay of webhooks is measured, and ``delivered`` completions lie ready where
     it is measured how many go out a second. For ``sweep_s`` seconds it is watched what the tick takes to forget
     finished roots, again until ``swept`` or more are forgotten. ``mixed`` operations of both kinds go in batches of
-    both, and ``words`` roots are a sentence whose words are counted. The peers work on ``peer_roots`` roots of
+    both, and ``trees`` are sent so often to an acker that is ``watched``, or is not. ``words`` roots are a sentence
+    whose words are counted. The peers work on ``peer_roots`` roots of
     ``peer_tasks`` tasks each. ``batch_sizes`` are those that throughput is drawn by. Spark counts the words of
     so many ``sentences``, and sums up so many ``orders``.
     """
@@ -40,6 +41,7 @@ class Sizes:
     sweep_s: float
     swept: int
     mixed: int
+    watched: int
     words: int
     peer_roots: int
     peer_tasks: int
@@ -64,6 +66,7 @@ FULL = Sizes(
     sweep_s=3.0,
     swept=50_000,
     mixed=50_000,
+    watched=4,
     words=2_000,
     peer_roots=100,
     peer_tasks=20,
@@ -87,6 +90,7 @@ TINY = Sizes(
     sweep_s=0.3,
     swept=1_000,
     mixed=1_000,
+    watched=1,
     words=20,
     peer_roots=4,
     peer_tasks=3,

@@ -29,9 +29,13 @@ class Trees:
             records["message_timeout_ms"] = timeouts_ms
         return ColumnBatch(records, [SPOUT_TASK, *message_ids])
 
-    def acks(self) -> ColumnBatch:
-        """Give the acks after which the trees are still pending."""
-        return self._shuffled(self._records(packed.ACK, self._first, -1))
+    def acks(self, *, component: str | None = None) -> ColumnBatch:
+        """Give the acks after which the trees are still pending, all of one component if it is named."""
+        acks = self._shuffled(self._records(packed.ACK, self._first, -1))
+        if component is None:
+            return acks
+        acks.records["component"] = 1
+        return ColumnBatch(acks.records, [component])
 
     def last_acks(self) -> ColumnBatch:
         """Give the acks that end the trees."""

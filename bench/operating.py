@@ -1,0 +1,148 @@
+"""Measures what operators take: the open page and the scraped metrics under load, and the details of pending roots.
+
+The same load is sent with and without them, by turns. The page is its stream of events.
+"""
+
+import contextlib
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+from acker_service.topologies.config import TopologyConfig
+
+from bench import direct
+from bench.direct import DAY_MS, WEEK_MS, Direct
+from bench.http_batches import CONNECTIONS, DONE, UPDATES, make_topology, phases
+from bench.load import send
+from bench.measure import Series
+from bench.memory import ACKERS
+from bench.progress import Progress
+from bench.servers import Member, one
+from bench.serving import Served, acker
+from bench.sizes import Sizes
+from bench.table import Line
+from bench.trees import Trees
+
+GROUP = "operating"
+WATCHED = "the service and Redis, an operation, with the page open and metrics scraped once a second"
+DETAILED, BARE = "a pending root with an ack, with its details", "a pending root with an ack, without details"
+GOALS = {DETAILED: 52.0, BARE: 42.0}
+SCRAPED_EACH_S, WITHIN_S = 1.0, 30.0
+
+
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
+    """Measure rounds with and without the page, then the memory of roots with and without details."""
+    taken: dict[str, list[float]] = defaultdict(list)
+    for number in progress.over(range(sizes.rounds)):
+        _round(sizes, folder, taken, ways=("alone", "watched") if number % 2 else ("watched", "alone"))
+    yield Line(
+        group=GROUP,
+        what=WATCHED,
+        unit="CPU µs",
+        measured=Series.of(taken["watched"]),
+        beside="without both",
+        base=Series.of(taken["alone"]),
+        ratio_at_most=1.03,
+    )
+    with one(folder) as store:
+        sizes_of = {what: _bytes(store, sizes, details=what == DETAILED) for what in GOALS}
+    for what, goal in GOALS.items():
+        beside = BARE if what == DETAILED else DETAILED
+        yield Line(
+            group=GROUP,
+            what=f"{what}, at {sizes.pending:,}",
+            unit="bytes",
+            measured=sizes_of[what],
+            beside=beside,
+            base=sizes_of[beside],
+            at_most=goal,
+        )
+
+
+def _round(sizes: Sizes, folder: Path, taken: dict[str, list[float]], *, ways: tuple[str, ...]) -> None:
+    """Measure both ways by turns, on a store of their own: its mailbox would be full after some rounds."""
+    spent: dict[str, float] = defaultdict(float)
+    with one(folder) as store, acker(folder, store.url) as service:
+        make_topology(service, {"message_timeout_ms": WEEK_MS})
+        for way in ways * sizes.watched:
+            with (
+                _watched(service) if way == "watched" else contextlib.nullcontext(Counter(events=1, scrapes=1)) as read
+            ):
+                spent[way] += _spent_s(service, store, sizes)
+            assert read["events"] > 0, "the stream gave no event"
+            assert read["scrapes"] > 0, "no metrics were scraped"
+    for way in ways:
+        taken[way].append(spent[way] / (UPDATES * sizes.trees * sizes.watched) * 1e6)
+
+
+def _spent_s(service: Served, store: Member, sizes: Sizes) -> float:
+    """Say how many seconds of processor the service and Redis together take for trees that are sent at full speed."""
+    requests = phases(Trees(sizes.trees), "packed")
+    before = service.cpu_s() + store.cpu_s()
+    for phase in requests:
+        send(service.port, phase, connections=CONNECTIONS, expected=DONE)
+    return service.cpu_s() + store.cpu_s() - before
+
+
+@contextlib.contextmanager
+def _watched(service: Served) -> Iterator[Counter[str]]:
+    """Read events and metrics in threads of their own until the block is left; gives how many were read."""
+    read, ended, both = Counter[str](), threading.Event(), threading.Barrier(3)
+    threads = [threading.Thread(target=work, args=(service, read, ended, both)) for work in (_follow, _scrape)]
+    for thread in threads:
+        thread.start()
+    both.wait(WITHIN_S)
+    try:
+        yield read
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def _follow(service: Served, read: Counter[str], ended: threading.Event, both: threading.Barrier) -> None:
+    """Read the stream of events, as the open page does."""
+    with httpx.stream("GET", f"{service.url}/v1/events", timeout=WITHIN_S, trust_env=False) as stream:
+        for line in stream.iter_lines():
+            if not line.startswith("data:"):
+                continue
+            read["events"] += 1
+            if read["events"] == 1:
+                both.wait(WITHIN_S)
+            if ended.is_set():
+                return
+
+
+def _scrape(service: Served, read: Counter[str], ended: threading.Event, both: threading.Barrier) -> None:
+    """Read the metrics, as Prometheus does."""
+    while not ended.is_set():
+        httpx.get(f"{service.url}/metrics", timeout=WITHIN_S, trust_env=False).raise_for_status()
+        read["scrapes"] += 1
+        if read["scrapes"] == 1:
+            both.wait(WITHIN_S)
+        ended.wait(SCRAPED_EACH_S)
+
+
+def _bytes(server: Member, sizes: Sizes, *, details: bool) -> Series:
+    """Say by how many bytes a root Redis grew in each round, after an ack of a component that leaves it pending."""
+    each, grown, topologies = sizes.pending // sizes.rounds, [], list[Direct]()
+    server.ask("FLUSHALL")
+    for number in range(sizes.rounds):
+        configuration = TopologyConfig(
+            ackers=ACKERS,
+            buckets=direct.buckets_for(each, ackers=ACKERS),
+            message_timeout_ms=WEEK_MS,
+            retention_ms=DAY_MS,
+            root_details=details,
+        )
+        at, trees = direct.make(server, configuration, name=f"bench-{number}"), Trees(each)
+        topologies.append(at)
+        before = at.used_memory()
+        at.run(at.prepare(trees.inits()), "p")
+        at.run(at.prepare(trees.acks(component="charge")), "p")
+        grown.append((at.used_memory() - before) / each)
+    for at in topologies:
+        at.close()
+    return Series.of(grown)
