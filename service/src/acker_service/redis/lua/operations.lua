@@ -16,8 +16,8 @@ end
 
 local function read_names(ops, pos)
   local high, low = string.byte(ops, pos, pos + 1)
-  local stop = pos + 2 + 8 * (high * 256 + low)
-  return ops:sub(pos + 2, stop - 1), stop
+  local behind = pos + 2 + 8 * (high * 256 + low)
+  return ops:sub(pos + 2, behind - 1), behind
 end
 
 -- Reads the optional fields of an operation. Gives the position behind it.

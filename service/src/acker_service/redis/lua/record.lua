@@ -183,8 +183,8 @@ end
 local function drop_record(call, root)
   redis.call('HDEL', root.key, root.id)
   remove_long_values(call, root)
-  if root.traced then drop_trace(call.base, root.id) end
   count(call, 'dropped')
+  if root.traced then drop_trace(call.base, root.id) end
   call.early_change = call.early_change - 1
 end
 
