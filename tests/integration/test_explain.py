@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import httpx
 import pytest
+from acker_client import AsyncAcker
 from acker_protocol import routes
 from acker_protocol.ids import format_id
 from acker_protocol.tracing import is_sampled
@@ -310,3 +312,34 @@ async def test_traces_whose_time_has_passed_give_their_space_back(narrow: Caller
     assert (await tree(narrow, 1_002))["traced"]
     counted, entries = await total(parts)
     assert counted == entries * 2 + len(await find(parts, "*:trace:*")) * 500
+
+
+@pytest.mark.parametrize("linger", [0, 0.005], ids=["at once", "buffered"])
+@pytest.mark.parametrize("trace", [True, False], ids=["by hand", "by share"])
+async def test_the_one_missing_edge_of_a_thousand_is_found_behind_joins(
+    call: Caller, *, linger: float, trace: bool
+) -> None:
+    """Each of 250 tuples is split in two, which are joined again: a child of both has an edge of each."""
+    await call.put(trace=0 if trace else 1)
+    transport = call.http._transport
+    async with AsyncAcker("http://acker", transport=transport, linger=linger) as acker:
+        spout = acker.spout("orders")
+        async with spout.emit(message_id="42", trace=trace) as root:
+            starts = [root.headers() for _ in range(250)]
+        lost = 0
+        for number, start in enumerate(starts):
+            async with acker.receive(start, component="split") as tup:
+                halves = [acker.receive(tup.headers(), component="half") for _ in range(2)]
+            joined = acker.anchor(*halves)
+            for half in halves:
+                await acker.ack(half)
+            kept_anchors = joined.anchors
+            if number == 123:
+                lost, kept_anchors = joined.anchors[0].edge_id, joined.anchors[1:]
+            await acker.ack(acker.receive(replace(joined, anchors=kept_anchors).headers(), component="join"))
+        await acker.flush()
+    shown = await tree(call, int(root.root_id, 16))
+    assert not shown["truncated"]
+    assert len(shown["edges"]) == 250 * 5
+    (missing,) = [edge for edge in shown["edges"] if edge["state"] != "acked"]
+    assert (missing["edge_id"], missing["component"], missing["state"]) == (format_id(lost), "half", "open")

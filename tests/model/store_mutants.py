@@ -31,6 +31,7 @@ READERS = "tests/integration/test_read_coalescer.py::"
 MANY = "tests/integration/test_many_spouts.py::"
 NARROW = "tests/integration/test_full_mailbox.py::"
 EARLY = "tests/model/test_early.py::"
+EXPLAIN = "tests/integration/test_explain.py::"
 FAST = "tests/model/test_fast_path.py::"
 EARLY_ROOTS = "tests/integration/test_early_roots.py::"
 DEPARTURES = "tests/integration/test_spout_deletion.py::"
@@ -435,6 +436,21 @@ IN_DEAD: list[Rule] = [
     ("the list passes over those that do not match", "args, tonumber(args[6]), append, filter(args, 7))", "args, tonumber(args[6]), append)", DEAD + "test_those_that_match_are_listed"),
 ]
 
+IN_TRACE: list[Rule] = [
+    ("a share is chosen by the id", "sample(root_id) < call.trace_threshold", "true", EXPLAIN + "test_a_share_of_the_roots_is_traced_by_their_ids_alone"),
+    ("traces of a shard are bounded", "  return total() + cost <= call.trace_max\n  end", "  return true\n  end", EXPLAIN + "test_a_flood_of_traced_roots_stays_within_the_bound"),
+    ("traces of acked roots make space", "    drop_some(call.base, 'acked', '+inf', DROPPED_PER_CALL)\n", "", EXPLAIN + "test_the_traces_of_acked_roots_make_space_for_others"),
+    ("the trace of a root is bounded", "(bytes or 0) + #entry <= MAX_ROOT_BYTES\n      and has_space", "has_space", EXPLAIN + "test_the_trace_of_one_root_is_bounded"),
+    ("a trace expires", "    for _, name in ipairs({ 'trace:' .. root_id, 'traces', 'traced' }) do expire(call, name) end\n", "", EXPLAIN + "test_all_that_is_kept_of_traces_expires"),
+    ("a trace that expired gives its space back", "call.now - call.trace_ttl), DROPPED_PER_CALL)", "0), DROPPED_PER_CALL)", EXPLAIN + "test_traces_whose_time_has_passed_give_their_space_back"),
+    ("only the first operation begins a trace", "if is_cut or not bytes and not may_begin then return end", "if is_cut then return end\n    may_begin = true", EXPLAIN + "test_a_trace_that_has_expired_shows_no_edges"),
+    ("a trace that is cut says so", "string.format('%.0f+', bytes)", "string.format('%.0f', bytes)", EXPLAIN + "test_the_trace_of_one_root_is_bounded"),
+    ("what changed nothing is not noted", "not CHANGED[code] or", "", EXPLAIN + "test_an_ack_that_comes_again_is_shown_as_it_counts"),
+    ("a trace that began for nothing goes", "    if was_traced ~= is_traced then\n", "    if false then\n", EXPLAIN + "test_the_trace_of_an_early_root_goes_if_its_init_does_not_ask_for_it"),
+    ("a trace that began late says so", "op.is_late = is_traced and not was_traced and not is_new", "op.is_late = false", EXPLAIN + "test_a_trace_that_began_after_acks_says_that_they_are_missing"),
+    ("a marked id is traced before its init", " or root.id:sub(7) == '\\0\\0')", ")", EXPLAIN + "test_an_id_that_ends_with_four_zeros_is_traced_from_its_first_ack_on"),
+]
+
 IN_FAILURES: list[Rule] = [
     ("a chunk of failures ends a day after its last write", "      redis.call('PEXPIREAT', key, call.now + DAY_MS)\n", "      redis.call('PERSIST', key)\n", FAILURES + "test_the_list_takes_few_keys_which_end_a_day_after_the_last_write"),
     ("a chunk of failures is begun empty", "begins or number % size == 0)", "begins)", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
@@ -543,6 +559,7 @@ MUTANTS = [
         ("transitions", IN_TRANSITIONS),
         ("sweep", IN_SWEEP),
         ("tick", IN_TICK),
+        ("trace", IN_TRACE),
         ("mailbox", IN_MAILBOX),
         ("roots", IN_ROOTS),
         ("topologies", IN_TOPOLOGIES),

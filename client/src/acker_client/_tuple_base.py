@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from acker_protocol.anchors import from_ids, write_header
 from acker_protocol.operations import Ack, Fail, Operation, OperationState, ResetTimeout
+from acker_protocol.tracing import is_marked
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_client import _validate, propagate
@@ -14,7 +15,7 @@ from acker_client._core.edges import EdgeSet, add_child
 from acker_client.errors import TupleClosed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from acker_protocol.anchors import Anchors
 
@@ -152,8 +153,8 @@ class BaseTuple:
             self._edges = self._make_edges()
         return self._edges
 
-    def ack_operations(self) -> "list[Operation]":
-        """Close the tuple, and give one ack per anchor, with its edge id."""
+    def ack_operations(self, is_traced: "Callable[[int], bool]" = is_marked) -> "list[Operation]":
+        """Close the tuple, and give one ack per anchor, with its edge id; those of traced roots name the children."""
         self._close("acked")
         return [
             Ack(
@@ -162,6 +163,7 @@ class BaseTuple:
                 outstanding=edges.outstanding,
                 edge_id=edges.edge_id,
                 component=self.component,
+                children=tuple(edges.children) if is_traced(edges.root_id) else None,
             )
             for edges in self._edges or self._make_edges()
         ]

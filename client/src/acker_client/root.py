@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.anchors import from_ids, header_prefix, write_header
 from acker_protocol.ids import SPOUT_EDGE, draw_id, format_id
 from acker_protocol.operations import Init, Operation
+from acker_protocol.tracing import is_marked, mark
 from acker_protocol.wire import fields
 
 from acker_client import _validate
@@ -14,7 +15,7 @@ from acker_client._core.edges import EdgeSet, add_child
 from acker_client.errors import TupleClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from acker_protocol.anchors import Anchors
 
@@ -24,22 +25,24 @@ class EmitOptions:
     """What a root is emitted with; timeouts in milliseconds.
 
     ``message_id`` is the spout's own id of the message; without one the root is not tracked and nothing is sent. A
-    timeout of None is the topology's; a progress timeout of 0 is none.
+    timeout of None is the topology's; a progress timeout of 0 is none. ``trace``: the root is traced.
     """
 
     message_id: str | None = None
     message_timeout_ms: int | None = None
     progress_timeout_ms: int | None = None
+    trace: bool = False
 
 
 def emit_options(
-    message_id: str | None, *, message_timeout: float | None, progress_timeout: float | None
+    message_id: str | None, *, message_timeout: float | None, progress_timeout: float | None, trace: bool = False
 ) -> EmitOptions:
     """Check what a program emits a root with; timeouts in seconds. Raises `UsageError`."""
     return EmitOptions(
         message_id=_validate.checked("message_id", fields.message_id, message_id),
         message_timeout_ms=_validate.milliseconds("message_timeout", message_timeout, fields.TIMEOUT_MS),
         progress_timeout_ms=_validate.milliseconds("progress_timeout", progress_timeout, fields.TIMEOUT_MS, zero=True),
+        trace=trace,
     )
 
 
@@ -56,7 +59,8 @@ class Root:
         self.attempt = attempt
         self.spout_task = spout_task
         self._options = options
-        self._edges = EdgeSet(root_id=draw_id(), edge_id=SPOUT_EDGE, component=spout_task)
+        root_id = mark(draw_id()) if options.trace else draw_id()
+        self._edges = EdgeSet(root_id=root_id, edge_id=SPOUT_EDGE, component=spout_task)
         self._open = True
 
     def __str__(self) -> str:
@@ -94,8 +98,8 @@ class Root:
         """Anchor a message for one consumer, and give its header; empty for a root that is not tracked."""
         return write_header(header_prefix(self.topology), self._add_child(key))
 
-    def init_operation(self) -> "list[Operation]":
-        """Give the init; none for a root that is not tracked."""
+    def init_operation(self, is_traced: "Callable[[int], bool]" = is_marked) -> "list[Operation]":
+        """Give the init, which names its edges if the root is traced; none for a root that is not tracked."""
         return [
             Init(
                 root_id=edges.root_id,
@@ -105,6 +109,8 @@ class Root:
                 message_id=self._options.message_id,
                 message_timeout_ms=self._options.message_timeout_ms,
                 progress_timeout_ms=self._options.progress_timeout_ms,
+                trace=self._options.trace or None,
+                edges=tuple(edges.children) if is_traced(edges.root_id) else None,
             )
             for edges in self._parents()
         ]

@@ -32,6 +32,7 @@ def emit(arguments: Sequence[str], *, description: str | None) -> int:
     add("--message-id", required=True, metavar="ID", help="Your own id of the message.")
     add("--spout", metavar="NAME", help="The spout task that reads the completion [none reads it].")
     add("--message-timeout", type=float, metavar="SECONDS", help="By default that of the topology.")
+    add("--trace", action="store_true", help="Keep the tree of the root; acker tree shows it.")
     add_address(parser)
     found = parser.parse_args(arguments)
     return _report(partial(_emit, found))
@@ -75,7 +76,7 @@ def _emit(found: argparse.Namespace) -> int:
     address = address_of(found)
     with Acker(address.url, address.topology, address.api_key) as acker:
         task = acker.spout("acker-emit") if found.spout is None else acker.shared_spout(found.spout)
-        with task.emit(message_id=found.message_id, message_timeout=found.message_timeout) as root:
+        with task.emit(message_id=found.message_id, message_timeout=found.message_timeout, trace=found.trace) as root:
             header = root.headers()[ANCHORS]
     print_line(header)
     return 0

@@ -16,7 +16,8 @@ class EdgeSet:
     """An anchor and its children so far.
 
     ``ack_val`` is its own edge id XOR those of all children, ``outstanding`` the children less the edge itself; the
-    spout's edge, which is zero, stands for no edge. With ``numbered``, children without a key get their number as key.
+    spout's edge, which is zero, stands for no edge. ``children`` are the edges of all children. With ``numbered``,
+    children without a key get their number as key.
     """
 
     __slots__ = (
@@ -25,6 +26,7 @@ class EdgeSet:
         "_keys",
         "_numbered",
         "ack_val",
+        "children",
         "edge_id",
         "outstanding",
         "root_id",
@@ -35,6 +37,7 @@ class EdgeSet:
         self.root_id = root_id
         self.edge_id = edge_id
         self.ack_val = edge_id
+        self.children: list[int] = []
         self.outstanding = -1 if edge_id else 0
         self.unkeyed = 0
         self._component = component
@@ -70,6 +73,7 @@ class EdgeSet:
             self._keys.add(chosen)
         self.ack_val ^= edge
         self.outstanding += 1
+        self.children.append(edge)
         if key is None:
             self.unkeyed += 1
         return edge
@@ -78,6 +82,7 @@ class EdgeSet:
         """Add a child; not ``keyed`` if its key is its number, or None."""
         self.ack_val ^= edge
         self.outstanding += 1
+        self.children.append(edge)
         self.unkeyed += not keyed
         if key is not None:
             self._keys.add(key)

@@ -31,11 +31,13 @@ class FastPath:
     def ack(self, ids: tuple[int, ...], edges: "list[EdgeSet] | None", component: str) -> bool:
         """Buffer the acks of a tuple; as `Submitter.ack`. See `AckBuffer.add_quickly`.
 
-        Applies outside of batches, to acks that linger, once the topology was read.
+        Applies outside of batches, to acks that linger and whose roots are not traced, once the topology was read.
         """
         if not ids:
             return self.open()
         info = self._session.cached_info
         if info is None or not self.enabled or open_batches() or not self._flusher.is_buffering:
+            return False
+        if any(map(info.is_traced, ids[::2])):
             return False
         return self._buffer.add_quickly(ids, edges, component, fold=not info.dedupes)

@@ -25,7 +25,8 @@ with slots costs 0.4 µs more.
 class FoldedOperations:
     """Operations in the order in which the program gave them; `fold` folds the acks of one root.
 
-    Only acks of distinct edges fold: the same edge acked twice stays two operations, as the state machine demands.
+    Only acks of distinct edges fold: the same edge acked twice stays two operations, as the state machine demands. An
+    ack that names its children, as those of traced roots do, does not fold either.
     An operation of another kind, or one that is not to be folded, closes its root's fold, so later acks stay behind it.
     """
 
@@ -61,7 +62,7 @@ class FoldedOperations:
     def fold(self, operations: "Iterable[Operation]") -> None:
         """Add operations, each ack to the fold of its root."""
         for each in operations:
-            if isinstance(each, Ack) and each.edge_id is not None:
+            if isinstance(each, Ack) and each.edge_id is not None and each.children is None:
                 self.fold_ack(each.root_id, each.edge_id, each.ack_val, each.outstanding, each.component)
             else:
                 self.add([each])

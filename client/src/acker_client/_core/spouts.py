@@ -76,7 +76,7 @@ class Spouts:
             return False
         if root.tracked:
             task.track(root)
-        batch.operations.add(root.init_operation())
+        batch.operations.add(root.init_operation(self._submitter.is_traced))
         task.release()
         return True
 
@@ -85,7 +85,7 @@ class Spouts:
         if root.tracked:
             task.track(root)
         try:
-            return (yield from self._submitter.submit(root.init_operation()))
+            return (yield from self._submitter.submit(root.init_operation(self._submitter.is_traced)))
         except BaseException:
             task.pending.drop(root.root_id)
             raise

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.operations import OperationState
+from acker_protocol.tracing import is_marked
 
 from acker_client._core.batch import Batch, open_batch
 from acker_client._core.delivery import deliver, raise_if_any_refused, raise_if_refused
@@ -113,17 +114,22 @@ class Submitter:
         if self.untracked_tuples == 1:
             _log.debug("a message without the Acker-Anchors header is not tracked (logged once; see stats())")
 
+    def is_traced(self, root_id: int) -> bool:
+        """Whether operations name the edges of a root, as far as the topology is known."""
+        info = self.session.cached_info
+        return is_marked(root_id) if info is None else info.is_traced(root_id)
+
     def _ack(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
         """Close the tuple only when nothing can go wrong any more before its acks are in flight."""
         batch = open_batch(self)
         add = (yield from self.flusher.fold_policy()) if tup.tracked else None
         if batch is not None and add is not None:
-            add(batch.operations, tup.ack_operations())
+            add(batch.operations, tup.ack_operations(self.is_traced))
         elif add is not None and self.flusher.is_buffering:
             yield from self.flusher.wait_for_space()
-            yield from self.flusher.add(add, tup.ack_operations())
+            yield from self.flusher.add(add, tup.ack_operations(self.is_traced))
         else:
-            return (yield from self._send(tup.ack_operations()))
+            return (yield from self._send(tup.ack_operations(self.is_traced)))
         return []
 
     def _drop(self, tup: "BaseTuple", drop: DropTuple) -> "Flow[None]":

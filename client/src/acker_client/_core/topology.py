@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from acker_protocol.tracing import is_marked, is_sampled
+
 from acker_client._core import responses
 from acker_client.errors import InvalidResponse
 
@@ -12,12 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyInfo:
-    """The part of a topology's configuration that its clients follow; durations in milliseconds."""
+    """The part of a topology's configuration that its clients follow; durations in milliseconds, ``trace`` a share."""
 
     idempotency_window_ms: int
     dedupes: bool
     message_timeout_ms: int
     max_spout_pending: int | None
+    trace: float = 0
+
+    def is_traced(self, root_id: int) -> bool:
+        """Whether the acks of a root name their edges: it may be traced by hand, or is in the share that is traced."""
+        return is_marked(root_id) or (self.trace > 0 and is_sampled(root_id, self.trace))
 
     @property
     def retry_limit_s(self) -> float:
@@ -36,4 +43,5 @@ def read_topology_info(response: "Response") -> TopologyInfo:
         dedupes=bool(found.get("dedupe_window_ms")),
         message_timeout_ms=found.get("message_timeout_ms", 30_000),
         max_spout_pending=found.get("max_spout_pending"),
+        trace=found.get("trace", 0),
     )

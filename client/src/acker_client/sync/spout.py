@@ -36,17 +36,21 @@ class Spout:
         *,
         message_timeout: float | None = None,
         progress_timeout: float | None = None,
+        trace: bool = False,
     ) -> "EmitBlock":
         """Emit a root, current in the block: anchor one child per consumer there; its init is sent when it ends.
 
         ``message_id`` is the spout's own id of the message; without one nothing is tracked. Timeouts are in seconds,
-        None for the topology's; a progress timeout of 0 is none.
+        None for the topology's; a progress timeout of 0 is none. With ``trace`` the acker keeps
+        the root's tree (docs/explain.md).
 
         Where the topology has a cap it waits for a free slot before the block (`MaxSpoutPending`). A refused init is
         sent again for ``emit_timeout``, then the refusal is raised (`MaxSpoutPending`, `MailboxFull`, `StoreFull`);
         `RetriesExhausted` if its result stays unknown. If the block raises, no init is sent.
         """
-        options = emit_options(message_id, message_timeout=message_timeout, progress_timeout=progress_timeout)
+        options = emit_options(
+            message_id, message_timeout=message_timeout, progress_timeout=progress_timeout, trace=trace
+        )
         return EmitBlock(task=self._task, spouts=self._spouts, driver=self._driver, options=options)
 
     def completions(
