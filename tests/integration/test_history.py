@@ -388,3 +388,12 @@ def test_two_workers_record_what_one_goes_on_with_after_the_other_is_killed(tmp_
         emit(acker, 10)
         eventually_true(lambda: total(acker) == 50)
         assert total(acker, "emitted") == 50
+
+
+async def test_the_next_step_is_due_when_this_one_ends(parts: Components) -> None:
+    hour_ms = 3_600_000
+    hourly = HistoryRecorder(parts.redis, TotalsReader(parts.redis, parts.registry), step_ms=hour_ms)
+    left_ms = hour_ms - await parts.redis.now_ms() % hour_ms
+    for _ in range(2):  # claimed by this worker, then by another one
+        due = await hourly.record()
+        assert abs((due - asyncio.get_running_loop().time()) * 1_000 - left_ms) < 60_000
