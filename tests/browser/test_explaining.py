@@ -55,6 +55,28 @@ def test_the_system_is_shown_as_the_status_has_it(page: Page, acker: AckerProces
     expect(page.get_by_role("region", name="Store", exact=True)).to_contain_text(status["store"]["server"])
 
 
+def test_the_tree_of_a_traced_root_shows_the_open_edge_and_what_made_it(page: Page, scene: Scene) -> None:
+    scene.create(trace=1.0)
+    (root,) = scene.emit(1)
+    first = scene.edges[root]
+    child = scene.split(root, component="reserve")
+    page.goto(f"/ui/#/t/{scene.topology}/roots/{root}")
+    tree = page.get_by_role("region", name="Tree")
+    expect(page.locator("#open-edges")).to_contain_text("1 of 2 edges are open, made by reserve")
+    edges = tree.get_by_role("listitem")
+    expect(edges.filter(has_text=child).last).to_contain_text("open")
+    expect(edges.filter(has_text=first).first).to_contain_text("acked")
+    scene.ack([root])
+    expect(page.locator("#open-edges")).to_contain_text("0 of 2 edges are open")
+
+
+def test_of_a_root_that_is_not_traced_the_page_says_who_acked_last(page: Page, scene: Scene) -> None:
+    (root,) = scene.emit(1)
+    scene.split(root, component="reserve")
+    page.goto(f"/ui/#/t/{scene.topology}/roots/{root}")
+    expect(page.locator("#untraced")).to_contain_text("1 are open, and reserve acked last")
+
+
 def test_what_the_page_gives_to_copy_shows_the_same_root(page: Page, scene: Scene) -> None:
     (root,) = scene.emit(1)
     page.goto(f"/ui/#/t/{scene.topology}/roots/{root}")

@@ -68,6 +68,7 @@ def show(page: Page, scene: Scene, view: str) -> None:
         page.get_by_role("table").first.wait_for()
     if view == "overview":
         expect(page.locator("#trouble")).to_contain_text("the webhook of orders/hook")
+        expect(page.locator('[data-label="Acked/s"]').last).to_have_text(re.compile(r"\d"))
     if view == "topology":
         scene.ack(scene.emit(20))
         expect(page.locator(".chart").first).to_have_attribute("data-points", re.compile(r"^([4-9]|\d{2,})$"))
