@@ -444,10 +444,8 @@ IN_TRACE: list[Rule] = [
     ("a trace expires", "    for _, name in ipairs({ 'trace:' .. root_id, 'traces', 'traced' }) do expire(call, name) end\n", "", EXPLAIN + "test_all_that_is_kept_of_traces_expires"),
     ("a trace that expired gives its space back", "call.now - call.trace_ttl), DROPPED_PER_CALL)", "0), DROPPED_PER_CALL)", EXPLAIN + "test_traces_whose_time_has_passed_give_their_space_back"),
     ("only the first operation begins a trace", "if is_cut or not bytes and not may_begin then return end", "if is_cut then return end\n    may_begin = true", EXPLAIN + "test_a_trace_that_has_expired_shows_no_edges"),
-    ("a trace that is cut says so", "string.format('%.0f+', bytes)", "string.format('%.0f', bytes)", EXPLAIN + "test_the_trace_of_one_root_is_bounded"),
     ("what changed nothing is not noted", "not CHANGED[code] or", "", EXPLAIN + "test_an_ack_that_comes_again_is_shown_as_it_counts"),
     ("a trace that began for nothing goes", "    if was_traced ~= is_traced then\n", "    if false then\n", EXPLAIN + "test_the_trace_of_an_early_root_goes_if_its_init_does_not_ask_for_it"),
-    ("a trace that began late says so", "op.is_late = is_traced and not was_traced and not is_new", "op.is_late = false", EXPLAIN + "test_a_trace_that_began_after_acks_says_that_they_are_missing"),
     ("a marked id is traced before its init", " or root.id:sub(7) == '\\0\\0')", ")", EXPLAIN + "test_an_id_that_ends_with_four_zeros_is_traced_from_its_first_ack_on"),
 ]
 
