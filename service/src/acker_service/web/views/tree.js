@@ -54,7 +54,7 @@ export function Tree({ topology, id }) {
   if (problem?.status === 404) return null;
   if (!tree) return html`<${Failure} problem=${problem} />`;
   if (!tree.traced) {
-    return html`<section aria-label="Tree"><h2>Tree</h2><p id="untraced">This root is not traced, so its edges cannot be told apart:
+    return html`<section aria-label="Tree"><h2>Tree</h2><p id="untraced">This root is not traced, so its edges cannot be told apart:${" "}
       ${count(tree.outstanding)} are open, and ${tree.last_component ? html`<strong>${tree.last_component}</strong> acked last` : "no component has named itself in an ack"}.
       Set <code>trace</code> of the topology, or of an init, to see the edges of the next ones.</p></section>`;
   }
