@@ -30,6 +30,7 @@ UNSAYABLE = re.compile(
     r"|must be at most 1024 bytes of UTF-8"
     r"|callback (url|secret) must"
     r"|callback cannot be pubsub"
+    r"|from_ms \d+ is after to_ms \d+"
     r"|has no webhook"
     r"|has no callback"
 )
