@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-contract \
-        test-kafka test-queues test-browser test-runbook coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-kafka test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
-APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations kafka queues browser runbook
+APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations kafka queues browser runbook airflow
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ test-integrations: $(VENV)/.dev ## Run processes, batches and web applications a
 test-kafka: java $(VENV)/.dev ## Read topics of a real Kafka as a spout while members and the broker are killed (minutes; needs Maven)
 	$(BIN)/python -m pytest tests/kafka
 
+test-airflow: $(VENV)/.dev airflow ## Start a DAG of a real Airflow when a batch has landed, and kill a producer (under 10 minutes)
+	$(BIN)/python -m pytest tests/airflow
+
 test-browser: $(VENV)/.dev ## Try the page /ui/ in a real Chromium, against a real acker and Valkey (minutes)
 	$(BIN)/python -m pytest tests/browser
 
@@ -78,6 +81,8 @@ java: ## Find Java 17 or later, which Spark runs on; on Debian, as root, install
 	install() { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -yqq --no-install-recommends default-jre-headless; }; \
 	fits || { install >/dev/null 2>&1 && fits; } || \
 		{ echo "Spark needs Java 17 or later: install one, or set JAVA_HOME; on Debian: apt-get install default-jre-headless"; exit 1; }
+
+airflow: $(VENV)/airflow/.complete ## Install Airflow, for its example, in an environment of its own
 
 spark: java $(VENV)/.dev ## Run the tests of the PySpark connector (they need Java 17)
 	$(BIN)/python -m pytest tests/spark --ignore tests/spark/drivers
@@ -130,6 +135,8 @@ lock: $(VENV)/.dev ## Choose dependency versions again and write the hashed requ
 		-o requirements-dev.lock
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
 		tests/generated/python/requirements.in -o tests/generated/python/requirements.lock
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
+		examples/airflow/requirements.in -o examples/airflow/requirements.lock
 
 dist: $(VENV)/.runtime ## Build a wheel and a source distribution of each distribution into dist/, the same bytes each time
 	@rm -rf dist && mkdir dist
@@ -160,4 +167,10 @@ $(VENV)/.dev: requirements-dev.lock spark_connector/pyproject.toml $(VENV)/.runt
 	@echo "Installing PySpark, RabbitMQ's client and the tools of developers into $(VENV): some minutes, once"
 	@$(PIP) --no-deps --require-hashes --requirement requirements-dev.lock
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable spark_connector
+	@touch $@
+
+$(VENV)/airflow/.complete: examples/airflow/requirements.lock | $(BIN)/python
+	@echo "Installing Airflow into $(VENV)/airflow: some minutes, once"
+	@$(BIN)/python -m venv --clear $(VENV)/airflow
+	@$(VENV)/airflow/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
 	@touch $@

@@ -11,11 +11,11 @@ from examples.support.ports import free_port
 from examples.support.processes import Processes
 
 
-def start_acker(processes: Processes, data_dir: Path) -> str:
-    """Start an acker, wait until it is ready, and give its address. Raises `Died` if it does not get there."""
+def start_acker(processes: Processes, data_dir: Path, *more: str) -> str:
+    """Start an acker, with more options if need be, and wait until it is ready; give its address. Raises `Died`."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    options = ["--port", str(port), "--data-dir", str(data_dir)]
+    options = ["--port", str(port), "--data-dir", str(data_dir), *more]
     acker = processes.start(
         "acker", [sys.executable, "-m", "acker_service", "serve", "--shutdown-drain-s", "0", *options]
     )

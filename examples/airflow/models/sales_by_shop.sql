@@ -1,0 +1,4 @@
+SELECT shop, count(*) AS sales, sum(pieces * cents) AS cents
+FROM sales
+GROUP BY shop
+ORDER BY shop

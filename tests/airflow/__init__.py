@@ -1,0 +1,1 @@
+"""A real Airflow that is told when a batch has landed."""
