@@ -14,6 +14,7 @@ from acker_protocol.wire.operations import (
     decode_operation,
     encode_batch,
     encode_operation,
+    names_of,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -272,3 +273,32 @@ def test_fields_are_checked_and_those_that_are_null_count_as_left_out() -> None:
 def test_a_field_that_is_not_of_the_contract_is_invalid_even_if_null(value: str | None) -> None:
     with pytest.raises(InvalidRequest, match=r"^'cursr' is not a field here$"):
         check({"cursr": value}, {"cursor": fields.text})
+
+
+NAMED: dict[str, Operation] = {
+    "an init": Init(root_id=0xA1, spout_task="s", ack_val=3, outstanding=2, edges=(1, 2)),
+    "a traced init": Init(root_id=0xA1, spout_task="s", ack_val=3, outstanding=2, edges=(1, 2), trace=True),
+    "an ack": Ack(root_id=0xA1, ack_val=7, outstanding=1, edge_id=4, children=(1, 2)),
+    "an ack without children": Ack(root_id=0xA1, ack_val=4, outstanding=-1, edge_id=4, children=()),
+}
+
+
+@pytest.mark.parametrize("operation", NAMED.values(), ids=NAMED.keys())
+def test_an_operation_that_names_its_edges_is_written_with_their_names(operation: Init | Ack) -> None:
+    document = encode_operation(operation)
+    assert "ack_val" not in document
+    assert "outstanding" not in document
+    read = decode_operation(document.pop("op"), document)
+    assert read == operation
+    assert names_of(read) == names_of(operation)
+
+
+def test_a_fail_names_no_edge() -> None:
+    assert names_of(Fail(root_id=1)) is None
+
+
+@pytest.mark.parametrize(("given", "taken"), [({"trace": True}, True), ({"trace": False}, None), ({}, None)])
+def test_an_init_is_traced_only_if_it_says_so(given: dict[str, Any], taken: bool | None) -> None:  # noqa: FBT001 - a parameter of the test
+    init = decode_operation("init", {"root_id": R, "spout_task": "s", "ack_val": E1} | given)
+    assert isinstance(init, Init)
+    assert init.trace is taken

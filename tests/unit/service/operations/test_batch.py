@@ -182,3 +182,22 @@ def test_operations_are_counted_by_kind_and_state() -> None:
 def test_a_single_operation_is_counted_by_kind_and_state() -> None:
     part = ShardPart(shard=0, request_order=(1,), apply_order=(1,))
     assert [*ListBatch([ack(1), Fail(root_id=2)]).count_by_kind_and_state(part, "f")] == [("fail", "failed", 1)]
+
+
+@pytest.mark.parametrize(
+    ("operation", "is_explained"),
+    [
+        (Init(root_id=1, spout_task="s", ack_val=3, outstanding=2, edges=(1, 2)), True),
+        (Init(root_id=1, spout_task="s", ack_val=3, trace=True), True),
+        (Ack(root_id=1, ack_val=7, outstanding=1, edge_id=4, children=(1, 2)), True),
+        (Ack(root_id=1, ack_val=4, outstanding=-1, edge_id=4, children=()), False),
+        (init(1), False),
+        (ack(1), False),
+        (Fail(root_id=1), False),
+    ],
+)
+def test_a_batch_is_explained_by_names_of_edges_and_by_roots_that_are_traced(
+    operation: Operation,
+    is_explained: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    assert ListBatch([ack(2), operation]).is_explained is is_explained

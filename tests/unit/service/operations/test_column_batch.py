@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
@@ -5,6 +7,7 @@ from acker_protocol.wire import packed
 from acker_service.operations.batch import ListBatch, OperationBatch, ShardPart
 from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch
 from acker_service.redis.codec import Layout
+from acker_service.redis.column_codec import Explained
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -201,3 +204,9 @@ def test_values_within_the_limits_of_the_contract_pass_the_check(batch: ColumnBa
 def test_a_value_beyond_a_limit_of_the_contract_fails_the_check(error: str, batch: ColumnBatch) -> None:
     with pytest.raises(ValueError, match=error):
         batch.check()
+
+
+def test_columns_are_explained_where_rows_of_them_are() -> None:
+    some = columns_of([ACK, ACK])
+    assert not some.is_explained
+    assert replace(some, explained=Explained(names={1: b""}, traced=())).is_explained
