@@ -30,8 +30,13 @@ def judge(url: str) -> list[Finding]:
 
     Raises ``ValueError`` for an address that is none.
     """
-    logging.getLogger("acker_service").setLevel(logging.CRITICAL)  # what a service would log is a finding here
-    return asyncio.run(_judge(url))
+    logger = logging.getLogger("acker_service")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # what a service would log is a finding here
+    try:
+        return asyncio.run(_judge(url))
+    finally:
+        logger.setLevel(level)
 
 
 async def _judge(url: str) -> list[Finding]:
