@@ -58,7 +58,8 @@ some_edge = st.sampled_from((16, 32, 2**63)).map(format_id)
 _root: Document = {"root_id": hexes}
 _any: Document = {"component": names}
 _init: Document = _any | {"message_id": message_ids, "message_timeout_ms": timeouts,
-                          "progress_timeout_ms": timeouts | st.just(0)}  # fmt: skip
+                          "progress_timeout_ms": timeouts | st.just(0),
+                          "traceparent": strategies.traceparents}  # fmt: skip
 documents = st.one_of(
     _documents("init", _root | {"spout_task": names, "edges": edges}, _init),
     _documents("init", _root | {"spout_task": names, "ack_val": hex_vals}, _init | {"outstanding": counts}),

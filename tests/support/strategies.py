@@ -13,6 +13,7 @@ counts = st.integers(-(2**31), 2**31 - 1)
 names = st.builds(str.__add__, st.sampled_from(_LETTERS), st.text(_LETTERS + "._-", max_size=127))
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 timeouts = st.integers(100, 604_800_000)
+traceparents = st.builds("00-{:032x}-{:016x}-{:02x}".format, st.integers(1, 2**128 - 1), ids, st.integers(0, 255))
 
 inits = st.builds(
     Init,

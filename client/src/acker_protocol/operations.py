@@ -40,7 +40,8 @@ class Init:
     """A spout task emitted a root.
 
     ``ack_val`` is the XOR of its first edges, ``outstanding`` their number (None: unknown). Timeouts are in
-    milliseconds. None: the topology's timeout. A progress timeout of 0: no progress timeout.
+    milliseconds. None: the topology's timeout. A progress timeout of 0: no progress timeout. ``traceparent`` is W3C's
+    header of that name; the completion gives it back.
     """
 
     root_id: int
@@ -51,6 +52,7 @@ class Init:
     message_timeout_ms: int | None = None
     progress_timeout_ms: int | None = None
     component: str | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,7 @@ class CompletionRecord:
     component: str | None
     started_ms: int
     at_ms: int
+    traceparent: str | None = None
 
     @property
     def complete_latency_ms(self) -> int:

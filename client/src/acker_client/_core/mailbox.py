@@ -119,6 +119,7 @@ class MailboxReader:
 
     def release(self) -> Flow[None]:
         """Release the page, now that each of its completions was handled."""
+        self._task.tell_handled(self.current_page())
         for completion in self.current_page():
             self._task.pending.drop(completion.root_id)
         if self._page.completions and self._page.cursor is not None:

@@ -69,6 +69,7 @@ class PubSubReader:
         """Release what was read last: a page as a whole; a published completion when the mailbox gives it."""
         if self._published is None:
             yield from self._mailbox.release()
+        self._task.tell_handled(self._published or ())
         for completion in self._published or ():
             self._task.pending.drop(completion.root_id)
 

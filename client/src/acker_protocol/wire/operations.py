@@ -27,6 +27,7 @@ _CHECKS: "dict[str, Checks]" = {
         "message_id": fields.message_id,
         "message_timeout_ms": _timeout,
         "progress_timeout_ms": fields.allow_zero(_timeout),
+        "traceparent": fields.traceparent,
     },
     "ack": _COMMON
     | {
@@ -172,7 +173,10 @@ def _ids(operation: Operation) -> dict[str, str]:
     return ids
 
 
-_OPTIONAL = ("outstanding", "message_id", "message_timeout_ms", "progress_timeout_ms", "reason", "component")
+_OPTIONAL = (
+    *("outstanding", "message_id", "message_timeout_ms", "progress_timeout_ms", "reason", "component"),
+    "traceparent",
+)
 
 
 def _optional(operation: Operation) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class OperationFlag(IntEnum):
     TEXT = 8
     COMPONENT = 16
     EDGE_HASH = 32
+    TRACEPARENT = 32  # of an init, which has no edge hash
 
 
 OPERATION_FIELDS = (
@@ -181,6 +182,8 @@ def encode_operation(operation: Operation, layout: Layout, index_of: Callable[[s
     if isinstance(operation, Ack) and operation.edge_id is not None:
         flags |= OperationFlag.EDGE_HASH
         extras += edge_hash(operation.root_id, operation.edge_id).to_bytes(8, "big")
+    elif isinstance(operation, Init) and operation.traceparent is not None:
+        flags, extras = flags | OperationFlag.TRACEPARENT, extras + encode_traceparent(operation.traceparent)
     if outstanding is None:
         flags, outstanding = flags | OperationFlag.OUTSTANDING_UNKNOWN, 0
     bucket = layout.bucket_of(operation.root_id)
@@ -191,6 +194,11 @@ def encode_text(text: str) -> bytes:
     """Encode a text: its length in bytes, then UTF-8."""
     raw = text.encode()
     return _TEXT_LENGTH.pack(len(raw)) + raw
+
+
+def encode_traceparent(traceparent: str) -> bytes:
+    """Encode a traceparent of version 00 in 25 bytes: trace id, span id, flags."""
+    return bytes.fromhex(traceparent[3:].replace("-", ""))
 
 
 def name_hash(name: str) -> int:

@@ -1,7 +1,7 @@
 --[[
   The fast path applies plain operations by the state machine of transitions.lua, on local variables.
 
-  Plain is an init of an unknown root, without timeouts of its own, and an ack of a pending root: each with its count
+  Plain is an init of an unknown root, without timeouts of its own and without a traceparent, and an ack of a pending root: each with its count
   of outstanding edges, with or without message id, component and edge id. All other operations go to apply_operation,
   with the same root, before anything of them was written. Tests also run with FAST_PATH off: answers and all that is
   stored are the same.
@@ -123,6 +123,7 @@ do
     while pos <= size do
       kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional = unpack(OPERATION, ops, pos)
       local is_plain, code, text, component_at, edge_at = kind <= ACK and flags % 8 == 0, nil, nil, nil, nil
+      if kind == INIT and flags % 64 >= 32 then is_plain = false end
       pos = optional
       if flags ~= 0 and is_plain then
         if flags % 16 >= 8 then text, pos = read_text(ops, pos) end
@@ -186,7 +187,7 @@ do
         end
         if not root.id then set_root(call, root, root_id, bucket, raw) end
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
-        pos = read_optional(op, flags, ops, optional)
+        pos = read_optional(op, kind, flags, ops, optional)
         code = apply_operation(call, root, op, kind)
         call.changed = call.changed or root.dirty
       end
