@@ -58,8 +58,7 @@ some_edge = st.sampled_from((16, 32, 2**63)).map(format_id)
 _root: Document = {"root_id": hexes}
 _any: Document = {"component": names}
 _init: Document = _any | {"message_id": message_ids, "message_timeout_ms": timeouts,
-                          "progress_timeout_ms": timeouts | st.just(0),
-                          "traceparent": strategies.traceparents}  # fmt: skip
+                          "progress_timeout_ms": timeouts | st.just(0)}  # fmt: skip
 documents = st.one_of(
     _documents("init", _root | {"spout_task": names, "edges": edges}, _init),
     _documents("init", _root | {"spout_task": names, "ack_val": hex_vals}, _init | {"outstanding": counts}),
@@ -69,6 +68,10 @@ documents = st.one_of(
     _documents("reset-timeout", _root, _any),
 )
 """Lawful operations: the edges of one never XOR to zero."""
+traced_documents = _documents(
+    "init", _root | {"spout_task": names, "edges": edges, "traceparent": strategies.traceparents}, _init
+)
+"""Inits with a traceparent, which JSON has a field for and the packed form has not."""
 
 
 def read(operations: OperationBatch, *, most: int = 10_000) -> list[Operation]:

@@ -8,22 +8,29 @@ which the root was emitted or, without one, the root's own. Needs ``acker-client
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from acker_protocol.ids import format_id, parse_id
 from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import Tracer, TracerProvider
-from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.trace import Span, SpanContext, SpanKind, StatusCode, TraceFlags
 
 from acker_client.errors import DropTuple, UsageError
+from acker_client.integrations._span_context import (
+    SCOPE,
+    around,
+    carrier,
+    finished_tracer,
+    nanoseconds,
+    read_traceparent,
+    with_ids,
+    with_span,
+    write_traceparent,
+)
 from acker_client.root import Root
 from acker_client.tuple import AsyncTuple, Tuple
 
@@ -38,8 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RootSpans", "instrument"]
 
-SCOPE = "acker_client"
-"""The name of the instrumentation scope of all spans that are made here."""
 MAX_ROOT_IDS = 128
 """A span of many tuples lists the root ids of so many."""
 
@@ -75,7 +80,7 @@ class RootSpans:
         self.topology, self.provider = topology, provider
         self.tracer = provider.get_tracer(SCOPE)
         self.uninstrument: Callable[[], None] = lambda: None
-        self._tracer = _finished_tracer(provider)
+        self._tracer = finished_tracer(provider)
 
     def begin(self, root: Root, given: str | None) -> tuple[SpanContext, str]:
         """Choose the span context of a root, and the traceparent that its init carries.
@@ -83,18 +88,18 @@ class RootSpans:
         Its parent is ``given`` or the current span, whose sampling holds for the root. Without either the sampler of
         the provider decides.
         """
-        parent = _read(given) if given else trace.get_current_span().get_span_context()
+        parent = read_traceparent(given) if given else trace.get_current_span().get_span_context()
         span_id = parse_id(root.root_id)
         if parent.is_valid:
             own = SpanContext(parent.trace_id, span_id, False, parent.trace_flags, parent.trace_state)  # noqa: FBT003
-            return own, _write(parent)
+            return own, write_traceparent(parent)
         trace_id, attributes = self.provider.id_generator.generate_trace_id(), {"acker.topology": self.topology}
         sampled = self.provider.sampler.should_sample(
             None, trace_id, self._name, SpanKind.PRODUCER, attributes=attributes
         )
         flags = TraceFlags.DEFAULT if sampled.decision is Decision.DROP else TraceFlags.SAMPLED
         own = SpanContext(trace_id, span_id, False, TraceFlags(flags))  # noqa: FBT003
-        return own, _write(own)
+        return own, write_traceparent(own)
 
     def export(self, completions: "Iterable[Completion]") -> None:
         """Export the spans of roots that have ended, and link the current span to each.
@@ -120,25 +125,25 @@ class RootSpans:
 
     def _export(self, completion: "Completion", current: Span) -> None:
         assert completion.traceparent is not None
-        parent, span_id = _read(completion.traceparent), parse_id(completion.root_id)
+        parent, span_id = read_traceparent(completion.traceparent), parse_id(completion.root_id)
         own = SpanContext(parent.trace_id, span_id, True, parent.trace_flags)  # noqa: FBT003
         if current.is_recording():
             current.add_link(own, {"acker.root_id": completion.root_id})
         if not parent.trace_flags.sampled:
             return
-        with _ids(parent.trace_id, span_id):
+        with with_ids(parent.trace_id, span_id):
             span = self._tracer.start_span(
                 self._name,
-                context=Context() if parent.span_id == span_id else _around(parent),
+                context=Context() if parent.span_id == span_id else around(parent),
                 kind=SpanKind.PRODUCER,
                 attributes=self._attributes(completion),
-                start_time=_nanoseconds(completion.at - completion.complete_latency),
+                start_time=nanoseconds(completion.at - completion.complete_latency),
             )
         if completion.acked:
             span.set_status(StatusCode.OK)
         else:
             span.set_status(StatusCode.ERROR, completion.reason or completion.outcome.value)
-        span.end(_nanoseconds(completion.at))
+        span.end(nanoseconds(completion.at))
 
     def _attributes(self, completion: "Completion") -> dict[str, str]:
         found = {
@@ -164,7 +169,7 @@ class TracedRoot(Root):
         self._traceparent, self._context = self._options.traceparent, None
         if self.tracked:
             own, self._traceparent = self.spans.begin(self, self._options.traceparent)
-            self._context = _around(own)
+            self._context = around(own)
 
     @property
     def traceparent(self) -> str | None:
@@ -184,7 +189,7 @@ class TracedRoot(Root):
 
     def headers(self, key: str | None = None) -> dict[str, str]:
         """Give the header of a child, and those of its span."""
-        return _with_span(super().headers(key), self._context)
+        return with_span(super().headers(key), self._context)
 
 
 class _TracedBlock:
@@ -194,7 +199,7 @@ class _TracedBlock:
 
     def __init__(self, spans: RootSpans, tup: "BaseTuple", headers: "Headers") -> None:
         self._spans, self._tup = spans, tup
-        self._parent = propagate.extract(_carrier(headers))
+        self._parent = propagate.extract(carrier(headers))
         self._own: Any = None
 
     def begin(self) -> None:
@@ -233,7 +238,7 @@ class TracedTuple(Tuple):
 
     def headers(self, key: str | None = None) -> dict[str, str]:
         """Give the header of a child, and those of the current span."""
-        return _with_span(super().headers(key), None)
+        return with_span(super().headers(key), None)
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -260,7 +265,7 @@ class TracedAsyncTuple(AsyncTuple):
 
     def headers(self, key: str | None = None) -> dict[str, str]:
         """Give the header of a child, and those of the current span."""
-        return _with_span(super().headers(key), None)
+        return with_span(super().headers(key), None)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -276,36 +281,6 @@ class TracedAsyncTuple(AsyncTuple):
             self._block.end(error)
 
 
-class _ChosenIds(IdGenerator):
-    """Gives the ids that were chosen for the span that starts now."""
-
-    chosen: "ContextVar[tuple[int, int]]" = ContextVar("acker_span_ids")
-
-    def generate_trace_id(self) -> int:
-        return self.chosen.get()[0]
-
-    def generate_span_id(self) -> int:
-        return self.chosen.get()[1]
-
-
-@contextmanager
-def _ids(trace_id: int, span_id: int) -> Iterator[None]:
-    token = _ChosenIds.chosen.set((trace_id, span_id))
-    try:
-        yield
-    finally:
-        _ChosenIds.chosen.reset(token)
-
-
-def _finished_tracer(provider: TracerProvider) -> Tracer:
-    """Give a tracer of the provider that takes chosen ids, and samples no more: that was decided at emit."""
-    tracer = provider.get_tracer(f"{SCOPE}.roots")
-    if not isinstance(tracer, Tracer):
-        raise UsageError("the tracer provider is switched off (OTEL_SDK_DISABLED): do not instrument the client then")
-    tracer.id_generator, tracer.sampler = _ChosenIds(), ALWAYS_ON
-    return tracer
-
-
 def _describe(span: Span, tup: "BaseTuple") -> None:
     """Say which tuple a span processes; a span of many tuples lists their roots."""
     attributes = getattr(span, "attributes", None) or {}
@@ -319,40 +294,3 @@ def _describe(span: Span, tup: "BaseTuple") -> None:
             "acker.root_ids": tuple(roots)[:MAX_ROOT_IDS],
         }
     )
-
-
-def _around(own: SpanContext) -> Context:
-    """Give the current context with this span, which is recorded elsewhere, as its span."""
-    return trace.set_span_in_context(NonRecordingSpan(own))
-
-
-def _with_span(headers: dict[str, str], around: Context | None) -> dict[str, str]:
-    """Add the headers of a context's span to those of anchors, if there are any."""
-    if headers:
-        propagate.inject(headers, context=around)
-    return headers
-
-
-def _carrier(headers: "Headers") -> dict[str, str]:
-    """Give a message's headers by lower-case names, as text; others than text and bytes are left out."""
-    items = headers.items() if isinstance(headers, Mapping) else headers or ()
-    found = {}
-    for name, value in items:
-        text = value.decode("latin-1") if isinstance(value, bytes) else value
-        if isinstance(text, str):
-            found[(name.decode("latin-1") if isinstance(name, bytes) else str(name)).lower()] = text
-    return found
-
-
-def _write(own: SpanContext) -> str:
-    return f"00-{own.trace_id:032x}-{own.span_id:016x}-{own.trace_flags:02x}"
-
-
-def _read(traceparent: str) -> SpanContext:
-    """Read a traceparent, whatever propagator the program has."""
-    found = TraceContextTextMapPropagator().extract({"traceparent": traceparent}, context=Context())
-    return trace.get_current_span(found).get_span_context()
-
-
-def _nanoseconds(seconds: float) -> int:
-    return round(seconds * 1_000) * 1_000_000
