@@ -80,6 +80,11 @@ IN_COMPLETIONS: list[Rule] = [
     ("an outcome has its own count", "A = 'acked', F = 'failed', T = 'timed_out'", "A = 'acked', F = 'timed_out', T = 'failed'", ANSWERS + "test_counts_tell_how_roots_ended"),
     ("a completion ends behind its texts", "at = at + 2 + high * 256 + low", "at = at + 2 + high", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
     ("a completion carries the message id", "add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))", "OUTCOME[outcome], ''", ANSWERS + "test_a_message_id_comes_back_as_given"),
+    ("a completion carries the traceparent", "flags, packed = add_text(flags, packed, 32, read_traceparent(call, root))", "", ANSWERS + "test_a_completion_gives_back_the_traceparent_however_the_root_ends"),
+    ("a traceparent lies beside the record", "or root.has_traceparent and redis", "or false and redis", ANSWERS + "test_a_completion_gives_back_the_traceparent_however_the_root_ends"),
+    ("without ackers an init has its traceparent", "    root.traceparent = op.traceparent\n    finish", "    finish", ANSWERS + "test_without_ackers_the_traceparent_comes_back"),
+    ("a traceparent is not that of the next operation", "  op.traceparent = nil\n", "", ANSWERS + "test_a_traceparent_is_not_that_of_the_next_root"),
+    ("an init with a traceparent is not plain", "if kind == INIT and flags % 64 >= 32 then is_plain = false end", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a long message id lies beside the record", "or root.message_id_is_long and redis", "or false and redis", LISTING + "test_a_long_message_id_is_shown"),
     ("an early failure lies beside the record", "return root.failure or redis.call('HGET', call.base .. 'x' .. root.bucket, 'f' .. root.id)", "return root.failure", ANSWERS + "test_an_early_failure_keeps_its_own_reason_until_the_init"),
     ("a failure has a reason", "add_text(0, '', 8, reason)", "0, ''", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
@@ -107,7 +112,7 @@ IN_RECORD: list[Rule] = [
     ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
-    ("what lies beside a record goes with it", "if root.message_id_is_long or root.failed and not root.was_pending then", "if false then", LIFETIMES + "test_what_lies_beside_a_record_goes_with_it"),
+    ("what lies beside a record goes with it", "if root.message_id_is_long or root.has_traceparent or root.failed and not root.was_pending then", "if false then", LIFETIMES + "test_what_lies_beside_a_record_goes_with_it"),
 ]
 
 IN_REQUESTS: list[Rule] = [
