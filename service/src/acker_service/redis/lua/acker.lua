@@ -77,8 +77,8 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 17
-local LAYOUT = 4
+local VERSION = 18
+local LAYOUT = 5
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 
