@@ -57,11 +57,12 @@ def to_json(document: Any) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, none: str = "none") -> list[str]:
     """Lay rows out below the names of their columns, numbers to the right; ``none`` where there are no rows."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    if not cells:
+    values = [list(row) for row in rows]
+    if not values:
         return [none]
+    cells = [[_cell(value) for value in row] for row in values]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    numeric = [all(_is_number(cell) for cell in column) for column in zip(*cells, strict=True)]
+    numeric = [all(map(_is_number, column)) for column in zip(*values, strict=True)]
     return [_line(row, widths, numeric) for row in [list(columns), *cells]]
 
 
@@ -85,8 +86,9 @@ def _cell(value: Any) -> str:
     return f"{value:.1f}" if isinstance(value, float) else printable(str(value))
 
 
-def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.replace(".", "", 1).isdigit()
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, or missing: an id is a text, also where it has digits only."""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _line(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
