@@ -86,8 +86,17 @@ class Batches:
             document["spout_task"] = draw.choice(("orders", "payments"))
             if draw.random() < 0.4:
                 document["message_id"] = draw.choice(("42", "", "ünï ☃", "m" * 129))
+            if draw.random() < 0.2:
+                document["trace"] = draw.choice((True, True, False))
         elif draw.random() < 0.4:
             document["edge_id"] = format_id(draw.randrange(1, 4))
+            if not is_plain and draw.random() < 0.5:
+                document = {name: document[name] for name in ("op", "root_id", "edge_id")}
+                document["children"] = [format_id(edge) for edge in draw.sample(range(4, 9), draw.randrange(4))]
+        if document["op"] == "init" and not is_plain and draw.random() < 0.3:
+            document |= {"edges": [format_id(edge) for edge in draw.sample(range(1, 9), draw.randrange(4))]}
+            del document["ack_val"]
+            document.pop("outstanding", None)
         if not is_plain and draw.random() < 0.3:
             document = {"op": draw.choice(("fail", "reset-timeout")), "root_id": format_id(root)}
         if draw.random() < 0.4:

@@ -28,6 +28,8 @@ TOPOLOGIES: dict[str, dict[str, Any]] = {
     "capped": {"max_spout_pending": 5},
     "untracked": {"ackers": 0},
     "one-shard": {"ackers": 1},
+    "traced": {"trace": 1},
+    "half-traced": {"trace": 0.5},
 }
 VERBS = ("init", "ack", "ack", "ack", "fail", "reset-timeout")
 KEYS = ("admin", "admin", "admin", "spout", "ack")
@@ -68,6 +70,8 @@ class Requests:
             document |= draw.choice(({"edges": [self._id()]}, {"ack_val": self._id(), "outstanding": 1}, {"edges": []}))
             if draw.random() < 0.3:
                 document["message_id"] = draw.choice(("42", "ünï ☃", 'a"b\\c\n\t\u0001'))
+            if draw.random() < 0.2:
+                document["trace"] = draw.choice((True, True, False, None))
         if verb == "ack":
             edge = {"edge_id": self._id()}
             compact = {"ack_val": self._id(), "outstanding": draw.choice((-1, 0, 2, None))}
@@ -264,6 +268,7 @@ TIMES = {
     "last_ack_at_ms",
     "complete_latency_ms",
     "oldest_age_ms",
+    "since_at_ms",
 }
 """What depends on when a request came."""
 
@@ -278,11 +283,12 @@ def without_times(value: Any) -> Any:
 
 
 def effects(acker: AckerProcess, topology: str) -> Iterator[Any]:
-    """What an acker tells of a topology: its counts, every root, and all completions; without times."""
+    """What an acker tells of a topology: its counts, every root, its tree, and all completions; without times."""
     path = f"/v1/topologies/{topology}"
     yield without_times(acker.http.get(path).json())
     for root in range(1, 40):
         yield without_times(acker.http.get(f"{path}/roots/{format_id(root)}").json())
+        yield without_times(acker.http.get(f"{path}/roots/{format_id(root)}/tree").json())
     for spout_task in ("orders", "payments"):
         completions: httpx.Response = acker.http.get(f"{path}/spouts/{spout_task}/completions?limit=10000")
         yield without_times(completions.json().get("completions"))

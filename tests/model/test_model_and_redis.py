@@ -46,6 +46,7 @@ messages = st.one_of(
         message_id=st.sampled_from((None, "", "x", LONG)),
         message_timeout_ms=timeouts,
         progress_timeout_ms=st.sampled_from((None, 0, 150)),
+        trace=st.sampled_from((None, True)),
     ),
     st.builds(
         Ack,
@@ -53,6 +54,7 @@ messages = st.one_of(
         ack_val=values,
         outstanding=st.one_of(small_counts, counts),
         edge_id=st.sampled_from((None, 1, 2, 3)),
+        children=st.sampled_from((None, (1,), (2, 3))),
     ),
     st.builds(
         Fail,
@@ -73,6 +75,7 @@ configurations = st.builds(
     dedupe_window_ms=st.sampled_from((0, 400)),
     retention_ms=st.sampled_from((1_000, 1_700)),
     buckets=st.sampled_from((1, 2, 16)),
+    trace=st.sampled_from((0, 0.5, 1)),
 )
 
 

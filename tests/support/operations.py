@@ -37,6 +37,7 @@ messages: st.SearchStrategy[Operation] = st.one_of(
         message_timeout_ms=timeouts,
         progress_timeout_ms=timeouts | st.just(0),
         component=parts,
+        trace=strategies.traces,
     ),
     st.builds(Ack, root_id=ids, ack_val=ack_vals, outstanding=counts, edge_id=st.none() | ids, component=parts),
     st.builds(Fail, root_id=ids, reason=reasons, component=parts),
@@ -58,7 +59,7 @@ some_edge = st.sampled_from((16, 32, 2**63)).map(format_id)
 _root: Document = {"root_id": hexes}
 _any: Document = {"component": names}
 _init: Document = _any | {"message_id": message_ids, "message_timeout_ms": timeouts,
-                          "progress_timeout_ms": timeouts | st.just(0)}  # fmt: skip
+                          "progress_timeout_ms": timeouts | st.just(0), "trace": strategies.traces}  # fmt: skip
 documents = st.one_of(
     _documents("init", _root | {"spout_task": names, "edges": edges}, _init),
     _documents("init", _root | {"spout_task": names, "ack_val": hex_vals}, _init | {"outstanding": counts}),
@@ -76,6 +77,8 @@ def read(operations: OperationBatch, *, most: int = 10_000) -> list[Operation]:
         return list(operations.operations)
     assert isinstance(operations, ColumnBatch)
     raws = [string.encode() for string in operations.strings]
+    records = operations.records.copy()
+    records["flags"][list(operations.explained.traced)] |= packed.TRACED
     header = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(operations), len(raws))
     lengths = struct.pack(f">{len(raws)}I", *map(len, raws))
-    return packed.decode_packed(b"".join((header, operations.records.tobytes(), lengths, *raws)), max_operations=most)
+    return packed.decode_packed(b"".join((header, records.tobytes(), lengths, *raws)), max_operations=most)

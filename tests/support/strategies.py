@@ -13,6 +13,7 @@ counts = st.integers(-(2**31), 2**31 - 1)
 names = st.builds(str.__add__, st.sampled_from(_LETTERS), st.text(_LETTERS + "._-", max_size=127))
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 timeouts = st.integers(100, 604_800_000)
+traces = st.sampled_from((None, True))
 
 inits = st.builds(
     Init,
@@ -24,6 +25,7 @@ inits = st.builds(
     message_timeout_ms=st.none() | timeouts,
     progress_timeout_ms=st.none() | st.just(0) | timeouts,
     component=st.none() | names,
+    trace=traces,
 )
 acks = st.builds(
     Ack,

@@ -92,7 +92,7 @@ FORMS: dict[str, Document] = {
     "a reset": {"op": "reset-timeout", "root_id": ID},
 }
 NAMES = ("op", "root_id", "spout_task", "edges", "children", "edge_id", "ack_val", "outstanding", "message_id",
-         "reason", "message_timeout_ms", "progress_timeout_ms", "component", "other")  # fmt: skip
+         "reason", "message_timeout_ms", "progress_timeout_ms", "component", "trace", "other")  # fmt: skip
 VALUES = (
     *(None, True, 0, -1, 1, 99, 100, 604_800_000, 604_800_001, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32 + 100),
     *(2**63 - 1, 2**63, 2**64, -(2**63), -(2**63) - 1, 10**30, 1.0, 100.0, 100.5, 1e300, {}, {"op": "ack"}),
