@@ -172,6 +172,14 @@ def test_tree_shows_which_edge_of_a_traced_root_is_open(acker_command: Run, http
     assert (missing in shown, done.partition("-")[2] in shown) == (True, False)
 
 
+def test_tree_says_that_edges_are_missing_that_nobody_named(acker_command: Run, http: httpx.Client) -> None:
+    trace(http, 1)
+    init = {"root_id": ROOT, "spout_task": "shop", "ack_val": "0" * 15 + "3", "outstanding": 2}
+    http.post("init", json=init).raise_for_status()
+    shown = acker_command("tree", "orders", ROOT)
+    assert (shown.code, "named no edge" in shown.err) == (OK, True)
+
+
 def test_tree_says_that_a_root_was_not_traced(acker_command: Run, http: httpx.Client) -> None:
     trace(http, 0)
     begin(http, ROOT, "42")

@@ -19,6 +19,10 @@ NOT_TRACED = (
     "it was not traced, so only the last component and the number of open edges are known; "
     "the setting trace of its topology, or trace in an init, traces roots"
 )
+TRUNCATED = (
+    "edges or acks are missing: an operation named no edge, or came before the root was traced, "
+    "or the trace reached its bound (docs/explain.md)"
+)
 TIMES = frozenset({"deadline_at_ms", "last_ack_at_ms", "at_ms"})
 
 
@@ -93,7 +97,7 @@ def _tree(service: Service, found: argparse.Namespace) -> Result:
     if not document["traced"]:
         return Result(document=document, items=document["edges"], lines=head, notes=[NOT_TRACED])
     edges = _way_to_open(document["edges"]) if found.open else document["edges"]
-    notes = ["the trace is cut: it had reached its bound"] if document["truncated"] else []
+    notes = [TRUNCATED] if document["truncated"] else []
     lines = [*head, "", *_drawn(edges, time.time() * 1000)]
     return Result(document=document, items=document["edges"], lines=lines, notes=notes)
 

@@ -65,7 +65,7 @@ export function Tree({ topology, id }) {
     <h2>Tree</h2>
     <p id="open-edges">${count(open.length)} of ${count(tree.edges.length)} edges are open${
       open.length ? html`, made by ${[...new Set(open.map((edge) => edge.component || "an unnamed component"))].join(", ")}` : ""}.
-      ${tree.truncated ? "The trace reached its bound: some edges are missing here." : ""}</p>
+      ${tree.truncated ? "Some edges or acks are missing here: an operation named none, or came before the root was traced, or the trace reached its bound." : ""}</p>
     <label class="tick"><input type="checkbox" checked=${all} onChange=${(event) => setAll(event.target.checked)} />
       Show acked edges too${tree.edges.length > MOST_SHOWN ? ` (the first ${MOST_SHOWN})` : ""}</label>
     <${Edges} below=${childrenOf(tree.edges)} parent=${ROOT} kept=${kept} now_ms=${Date.now()} above=${new Set()} />
