@@ -78,9 +78,9 @@ class Direct:
         memory = self.redis.info("memory")
         return int(memory["used_memory"]) - int(memory["mem_clients_normal"])
 
-    def forget(self, kind: str) -> None:
-        """Remove all keys of a type of Redis's."""
-        for names in _chunks(list(self.redis.scan_iter(_type=kind, count=10_000)), 1_000):
+    def forget(self, kind: str | None = None, *, match: str = "*") -> None:
+        """Remove all keys of a type of Redis's, or whose name matches a pattern."""
+        for names in _chunks(list(self.redis.scan_iter(match, _type=kind, count=10_000)), 1_000):
             self.redis.delete(*names)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from bench.baseline import NAME
-from bench.operating import BARE, DETAILED, WATCHED
+from bench.operating import BARE, DETAILED, TRACED, UNTRACED, WATCHED
 from bench.processes import LOADS
 from bench.redis_time import FURTHEST
 from bench.sizes import Sizes
@@ -56,8 +56,10 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         ("memory, a pending root", "memory", f"a pending root, at {sizes.pending:,}"),
         ("memory, a finished root", "memory", f"a finished root, at {sizes.pending:,}"),
         ("the page and metrics, of an operation", "operating", WATCHED),
+        ("one root of a hundred traced, of an operation", "operating", TRACED),
         ("memory, a pending root with details", "operating", f"{DETAILED}, at {sizes.pending:,}"),
         ("memory, a pending root without details", "operating", f"{BARE}, at {sizes.pending:,}"),
+        ("memory, an untraced root among traced ones", "operating", f"{UNTRACED}, at {sizes.pending:,}"),
         ("the Python client, an ack, folded", "client", "the client, an ack, 1,000 of a root"),
         ("the Python client, an ack, not folded", "client", "the client, an ack, each of another root"),
         ("the Python client, an ack with one child", "client", "the client, an ack, each with one child"),

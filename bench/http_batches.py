@@ -5,7 +5,7 @@ operation is an init of a new root, and the others are acks of roots that are pe
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,8 +66,8 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
         yield Curve(group=GROUP, plot="throughput", name=form, points=points)
 
 
-def make_topology(service: Served, configuration: dict[str, int]) -> None:
-    """Make the topology that is loaded."""
+def make_topology(service: Served, configuration: Mapping[str, float]) -> None:
+    """Make the topology that is loaded, or change it."""
     httpx.put(service.url + PATH, json=configuration, trust_env=False).raise_for_status()
 
 

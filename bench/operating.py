@@ -1,4 +1,4 @@
-"""Measures what operators take: the open page and the scraped metrics under load, and the details of pending roots.
+"""Measures what operators take: the open page and scraped metrics under load, traces, and details of pending roots.
 
 The same load is sent with and without them, by turns. The page is its stream of events.
 """
@@ -27,28 +27,40 @@ from bench.trees import Trees
 
 GROUP = "operating"
 WATCHED = "the service and Redis, an operation, with the page open and metrics scraped once a second"
+TRACED = "the service and Redis, an operation, with one root of a hundred traced"
+ALONE = "without both"
 DETAILED, BARE = "a pending root with an ack, with its details", "a pending root with an ack, without details"
-GOALS = {DETAILED: 52.0, BARE: 42.0}
+UNTRACED = "a pending root with an ack, with its details, not traced among a hundredth that is"
+AT_MOST = {DETAILED: 52.0, BARE: 42.0, UNTRACED: 52.0}
+"""The bytes that a pending root may take."""
+RATIO_AT_MOST = 1.03
+WAYS = (WATCHED, ALONE, TRACED)
+SHARE = 0.01
 SCRAPED_EACH_S, WITHIN_S = 1.0, 30.0
 
 
 def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
-    """Measure rounds with and without the page, then the memory of roots with and without details."""
+    """Measure rounds in each way, then the memory of roots with and without details."""
     taken: dict[str, list[float]] = defaultdict(list)
     for number in progress.over(range(sizes.rounds)):
-        _round(sizes, folder, taken, ways=("alone", "watched") if number % 2 else ("watched", "alone"))
-    yield Line(
-        group=GROUP,
-        what=WATCHED,
-        unit="CPU µs",
-        measured=Series.of(taken["watched"]),
-        beside="without both",
-        base=Series.of(taken["alone"]),
-        ratio_at_most=1.03,
-    )
+        _round(sizes, folder, taken, ways=WAYS if number % 2 else WAYS[::-1])
+    for way in (WATCHED, TRACED):
+        yield Line(
+            group=GROUP,
+            what=way,
+            unit="CPU µs",
+            measured=Series.of(taken[way]),
+            beside=ALONE,
+            base=Series.of(taken[ALONE]),
+            ratio_at_most=RATIO_AT_MOST,
+        )
     with one(folder) as store:
-        sizes_of = {what: _bytes(store, sizes, details=what == DETAILED) for what in GOALS}
-    for what, goal in GOALS.items():
+        sizes_of = {
+            DETAILED: _bytes(store, sizes),
+            BARE: _bytes(store, sizes, root_details=False),
+            UNTRACED: _bytes(store, sizes, trace=SHARE),
+        }
+    for what, at_most in AT_MOST.items():
         beside = BARE if what == DETAILED else DETAILED
         yield Line(
             group=GROUP,
@@ -57,24 +69,23 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
             measured=sizes_of[what],
             beside=beside,
             base=sizes_of[beside],
-            at_most=goal,
+            at_most=at_most,
         )
 
 
 def _round(sizes: Sizes, folder: Path, taken: dict[str, list[float]], *, ways: tuple[str, ...]) -> None:
-    """Measure both ways by turns, on a store of their own: its mailbox would be full after some rounds."""
-    spent: dict[str, float] = defaultdict(float)
+    """Measure all ways by turns, on a store of their own: its mailbox would be full after some rounds.
+
+    Each turn is one value: the median over all of them is steadier than that of a few sums.
+    """
     with one(folder) as store, acker(folder, store.url) as service:
-        make_topology(service, {"message_timeout_ms": WEEK_MS})
         for way in ways * sizes.watched:
-            with (
-                _watched(service) if way == "watched" else contextlib.nullcontext(Counter(events=1, scrapes=1)) as read
-            ):
-                spent[way] += _spent_s(service, store, sizes)
+            make_topology(service, {"message_timeout_ms": WEEK_MS, "trace": SHARE if way == TRACED else 0})
+            with _watched(service) if way == WATCHED else contextlib.nullcontext(Counter(events=1, scrapes=1)) as read:
+                spent_s = _spent_s(service, store, sizes)
             assert read["events"] > 0, "the stream gave no event"
             assert read["scrapes"] > 0, "no metrics were scraped"
-    for way in ways:
-        taken[way].append(spent[way] / (UPDATES * sizes.trees * sizes.watched) * 1e6)
+            taken[way].append(spent_s / (UPDATES * sizes.trees) * 1e6)
 
 
 def _spent_s(service: Served, store: Member, sizes: Sizes) -> float:
@@ -125,8 +136,11 @@ def _scrape(service: Served, read: Counter[str], ended: threading.Event, both: t
         ended.wait(SCRAPED_EACH_S)
 
 
-def _bytes(server: Member, sizes: Sizes, *, details: bool) -> Series:
-    """Say by how many bytes a root Redis grew in each round, after an ack of a component that leaves it pending."""
+def _bytes(server: Member, sizes: Sizes, *, root_details: bool = True, trace: float = 0) -> Series:
+    """Say by how many bytes a root Redis grew in each round, after an ack of a component that leaves it pending.
+
+    Traces are not counted: they are removed before.
+    """
     each, grown, topologies = sizes.pending // sizes.rounds, [], list[Direct]()
     server.ask("FLUSHALL")
     for number in range(sizes.rounds):
@@ -135,13 +149,15 @@ def _bytes(server: Member, sizes: Sizes, *, details: bool) -> Series:
             buckets=direct.buckets_for(each, ackers=ACKERS),
             message_timeout_ms=WEEK_MS,
             retention_ms=DAY_MS,
-            root_details=details,
+            root_details=root_details,
+            trace=trace,
         )
         at, trees = direct.make(server, configuration, name=f"bench-{number}"), Trees(each)
         topologies.append(at)
         before = at.used_memory()
         at.run(at.prepare(trees.inits()), "p")
         at.run(at.prepare(trees.acks(component="charge")), "p")
+        at.forget(match="*:trace*")
         grown.append((at.used_memory() - before) / each)
     for at in topologies:
         at.close()
