@@ -176,6 +176,17 @@ async def test_a_sampled_root_is_traced_from_an_early_ack_on(call: Caller) -> No
     assert not (await tree(call))["truncated"]
 
 
+async def test_a_single_ack_is_known_again_when_the_share_has_changed(call: Caller) -> None:
+    await call.put(trace=1)
+    await call.post(init(R, 1, 2))
+    one = {"root_id": ack(R, 1)["root_id"], "edge_id": ack(R, 1)["edge_id"]}
+    for trace in (1, 0):
+        await call.put(trace=trace)
+        answer = await call.http.post(f"/v1/topologies/{call.topology}/ack", json=one, headers={"Idempotency-Key": "k"})
+        assert answer.json()["state"] == "pending"
+    assert (await tree(call))["outstanding"] == 1
+
+
 async def test_the_missing_edge_of_an_operation_without_names_is_found_by_the_xor(call: Caller) -> None:
     await call.post(compact_init(R, 1 ^ 2 ^ 4, outstanding=3, trace=True))
     await call.post(ack(R, 1))
@@ -198,6 +209,14 @@ async def test_a_new_root_under_the_id_of_a_traced_one_does_not_show_its_tree(ca
     await forget_outcomes(parts)
     await call.post(init(R, 2))
     assert not (await tree(call))["traced"]
+
+
+async def test_a_traced_root_under_the_id_of_an_earlier_one_shows_its_own_tree(call: Caller, parts: Components) -> None:
+    await call.post(init(R, 1, trace=True))
+    await call.post(ack(R, 1))
+    await forget_outcomes(parts)
+    await call.post(compact_init(R, 2, outstanding=1, trace=True))
+    assert await edges(call) == {2: (None, "orders", "open")}
 
 
 async def test_a_deleted_topology_leaves_no_trace(api: httpx.AsyncClient, parts: Components) -> None:
@@ -307,11 +326,23 @@ async def test_traces_whose_time_has_passed_give_their_space_back(narrow: Caller
     (traces,) = await find(parts, "*:traces")
     for root_id in await at(parts, "ZRANGE", traces, 0, -1):
         await at(parts, "ZADD", traces, 0, root_id)
-    await narrow.post(init(1_001, 9))
-    await narrow.post(init(1_002, 9))
-    assert (await tree(narrow, 1_002))["traced"]
+    for key in await find(parts, "*:trace:*"):
+        await at(parts, "PEXPIRE", key, 0)
+    for root in (1_001, 1_002, 1_003):  # each call gives back the space of a few
+        await narrow.post(init(root, 9))
+        assert (await tree(narrow, root))["traced"]
     counted, entries = await total(parts)
     assert counted == entries * 2 + len(await find(parts, "*:trace:*")) * 500
+
+
+async def test_a_trace_that_began_long_ago_stays_while_operations_come(narrow: Caller, parts: Components) -> None:
+    await narrow.post(init(R, 9))
+    (traces,) = await find(parts, "*:traces")
+    for root_id in await at(parts, "ZRANGE", traces, 0, -1):
+        await at(parts, "ZADD", traces, 0, root_id)
+    await narrow.post(ack(R, 9, 8))
+    assert await edges(narrow) == {9: (None, "orders", "acked"), 8: (9, None, "open")}
+    assert await at(parts, "ZCOUNT", traces, 1, "+inf") == 1
 
 
 @pytest.mark.parametrize("linger", [0, 0.005], ids=["at once", "buffered"])

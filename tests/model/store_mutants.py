@@ -107,6 +107,7 @@ IN_COMPLETIONS: list[Rule] = [
 ]
 
 IN_RECORD: list[Rule] = [
+    ("what is noted is written though the rest did not change", "if root.traced and (root.dirty or root.entries) then", "if root.traced and root.dirty then", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
@@ -184,7 +185,7 @@ IN_FAST_PATH: list[Rule] = [
     ("a count that is too large goes to the state machine", "if not is_narrow(sum) or is_zero", "if is_zero", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a long message id is read by the state machine", "(sum ~= 0 or kept % DETAILS >= LONG_MESSAGE_ID)", "sum ~= 0", FAST + "test_an_ack_of_a_later_call_ends_a_root_with_its_message_id"),
     ("an edge that was acked is a duplicate", "elseif dedupes and edge_at and is_acked_before", "elseif false and is_acked_before", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
-    ("a timeout of its own stands before the message id", "bit.band(flags, OWN_TIMEOUT) == 0 and 12 or 16", "12", FAST + "test_an_ack_of_a_later_call_ends_a_root_with_its_message_id"),
+    ("a timeout of its own stands before the message id", "PLAIN_RECORD[flags + OWN_TIMEOUT] = 12, 16", "PLAIN_RECORD[flags + OWN_TIMEOUT] = 12, 12", FAST + "test_an_ack_of_a_later_call_ends_a_root_with_its_message_id"),
     ("what begins is pending", "call.pending[spout], call.emitted[spout], call.changed = (call.pending[spout] or 0) + 1, true, true", "call.emitted[spout], call.changed = true, true", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("what ends is pending no more", "call.pending[spout], call.changed = (call.pending[spout] or 0) - 1, true", "call.changed = true", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("what begins takes a slot", "    if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end\n", "", FAST + "test_under_a_cap_inits_take_slots_and_ends_free_them"),
@@ -194,6 +195,14 @@ IN_FAST_PATH: list[Rule] = [
     ("with a progress timeout the state machine begins a root", "call.progress_timeout == 0 and not call.store_full", "not call.store_full", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("what was changed is written before the state machine goes on", "            redis_call('HSET', key, root_id, raw)\n          end\n          rest", "          end\n          rest", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("what was changed is written at the next root", "          redis_call('HSET', key, last, pack_acked(call, high, low, outstanding, kept, component, acks, rest))\n        else\n          save_root", "        else\n          save_root", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("an ack of a traced root is noted", "true, true, 'p'\n          is_noted = is_traced\n", "true, true, 'p'\n", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("the last ack of a traced root is noted", "is_noted, ended = is_traced, 'A'", "ended = 'A'", EXPLAIN + "test_a_trace_stays_when_the_outcome_is_forgotten"),
+    ("a traced root has its end noted", "is_noted, ended = is_traced, 'A'", "is_noted = is_traced", EXPLAIN + "test_the_traces_of_acked_roots_make_space_for_others"),
+    ("a traced root begins its trace", "begins, is_noted = is_traced, is_traced", "is_noted = is_traced", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("the state machine goes on with what was noted", "if noted then root.entries, root.begins_trace = noted, begins end", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("other rare fields are for the state machine", "if is_traced and rest:sub(rare_at, rare_at) ~= ONLY_TRACED then rest = nil end", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a traced root has a shorter message id", "#text + (is_traced and #ONLY_TRACED or 0) > ", "#text > ", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("a new trace removes the one of an earlier root", "    if is_traced then drop_trace(call.base, root_id) end  -- of an earlier root of this id\n", "", EXPLAIN + "test_a_traced_root_under_the_id_of_an_earlier_one_shows_its_own_tree"),
     ("what is short of a zero value begins", "(op_high ~= 0 or op_low ~= 0)\n", "true\n", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
 ]
 
@@ -437,14 +446,16 @@ IN_DEAD: list[Rule] = [
 ]
 
 IN_TRACE: list[Rule] = [
-    ("a share is chosen by the id", "sample(root_id) < call.trace_threshold", "true", EXPLAIN + "test_a_share_of_the_roots_is_traced_by_their_ids_alone"),
-    ("traces of a shard are bounded", "  return total() + cost <= call.trace_max\n  end", "  return true\n  end", EXPLAIN + "test_a_flood_of_traced_roots_stays_within_the_bound"),
-    ("traces of acked roots make space", "    drop_some(call.base, 'acked', '+inf', DROPPED_PER_CALL)\n", "", EXPLAIN + "test_the_traces_of_acked_roots_make_space_for_others"),
-    ("the trace of a root is bounded", "(bytes or 0) + #entry <= MAX_ROOT_BYTES\n      and has_space", "has_space", EXPLAIN + "test_the_trace_of_one_root_is_bounded"),
-    ("a trace expires", "    for _, name in ipairs({ 'trace:' .. root_id, 'traces', 'traced' }) do expire(call, name) end\n", "", EXPLAIN + "test_all_that_is_kept_of_traces_expires"),
-    ("a trace that expired gives its space back", "call.now - call.trace_ttl), DROPPED_PER_CALL)", "0), DROPPED_PER_CALL)", EXPLAIN + "test_traces_whose_time_has_passed_give_their_space_back"),
-    ("only the first operation begins a trace", "if is_cut or not bytes and not may_begin then return end", "if is_cut then return end\n    may_begin = true", EXPLAIN + "test_a_trace_that_has_expired_shows_no_edges"),
-    ("what changed nothing is not noted", "not CHANGED[code] or", "", EXPLAIN + "test_an_ack_that_comes_again_is_shown_as_it_counts"),
+    ("traces of a shard are bounded", "    return call.traces_total + cost <= call.trace_max\n  end", "    return true\n  end", EXPLAIN + "test_a_flood_of_traced_roots_stays_within_the_bound"),
+    ("traces of acked roots make space", "    drop_first(call.base, 'acked', DROPPED_PER_CALL)\n", "", EXPLAIN + "test_the_traces_of_acked_roots_make_space_for_others"),
+    ("the trace of a root is bounded", "bytes + #added > MAX_ROOT_BYTES or not has_space", "not has_space", EXPLAIN + "test_the_trace_of_one_root_is_bounded"),
+    ("a trace expires", "    expire(call, name)\n", "", EXPLAIN + "test_all_that_is_kept_of_traces_expires"),
+    ("the list of traces expires", "    expire(call, 'traces')\n", "", EXPLAIN + "test_all_that_is_kept_of_traces_expires"),
+    ("a trace that expired gives its space back", "(%.0f', call.now - call.trace_ttl)", "(%.0f', 0)", EXPLAIN + "test_traces_whose_time_has_passed_give_their_space_back"),
+    ("a trace that began long ago and has not expired stays", "if expiry > call.now then", "if false then", EXPLAIN + "test_a_trace_that_began_long_ago_stays_while_operations_come"),
+    ("what all traces take is counted", "    redis.call('HINCRBY', call.base .. 'traced', '', call.traces_growth)\n", "", EXPLAIN + "test_a_flood_of_traced_roots_stays_within_the_bound"),
+    ("only the first operation begins a trace", "if bytes == 0 and not begins then", "if false then", EXPLAIN + "test_a_trace_that_has_expired_shows_no_edges"),
+    ("what changed nothing is not noted", "not CHANGED[code] or", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a trace that began for nothing goes", "    if was_traced ~= is_traced then\n", "    if false then\n", EXPLAIN + "test_the_trace_of_an_early_root_goes_if_its_init_does_not_ask_for_it"),
     ("a marked id is traced before its init", " or root.id:sub(7) == '\\0\\0')", ")", EXPLAIN + "test_an_id_that_ends_with_four_zeros_is_traced_from_its_first_ack_on"),
 ]
@@ -508,6 +519,9 @@ IN_PYTHON: list[tuple[str, *Rule]] = [
     ("monitoring/backpressure.py", "a mailbox is full from its bound on", "in suspected if stored[index] >= self._mailbox_max", "in suspected if stored[index] > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/backpressure.py", "a mailbox is suspected from its bound on", "in stored.items() if count >= self._mailbox_max", "in stored.items() if count > self._mailbox_max", NARROW + "test_inits_are_refused_until_completions_were_released"),
     ("monitoring/backpressure.py", "a mailbox that was full is counted again", "return {index for index in suspected if stored[index] >= self._mailbox_max}", "return suspected", NARROW + "test_inits_are_refused_until_completions_were_released"),
+    ("redis/column_codec.py", "a share is chosen by the id", "tracing.sample(roots) < threshold", "tracing.sample(roots) >= 0", EXPLAIN + "test_a_share_of_the_roots_is_traced_by_their_ids_alone"),
+    ("redis/codec.py", "a single operation says that its root is in the share", "    if trace_threshold:\n", "    if False:\n", EXPLAIN + "test_a_sampled_root_is_traced_from_an_early_ack_on"),
+    ("operations/single.py", "a single ack is known again under another share", "names_of(operation) or topology.trace_threshold", "names_of(operation)", EXPLAIN + "test_a_single_ack_is_known_again_when_the_share_has_changed"),
     ("operations/applier.py", "each shard takes an equal part of the early roots", "math.ceil(max_early / len(topology.shards))", "max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
     ("operations/applier.py", "a full store begins no roots, also without inits", "apply_functions.apply_without_new_roots if backpressure.is_store_full else apply_functions.apply", "apply_functions.apply", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
     ("operations/applier.py", "what may begin a root is refused when Redis has no memory", "function = apply_function(self._backpressure)", "function = apply_functions.apply if request.operations.spout_tasks else apply_functions.apply_without_new_roots", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
@@ -22,6 +22,8 @@ CONFIGURATIONS = {
     "with a progress timeout": TopologyConfig(ackers=1, buckets=2, progress_timeout_ms=5_000),
     "for a week": TopologyConfig(ackers=1, buckets=2, message_timeout_ms=7 * 86_400_000),
     "without ackers": TopologyConfig(ackers=0, buckets=2),
+    "with traces": TopologyConfig(ackers=1, buckets=2, trace=0.5, dedupe_window_ms=40_000),
+    "with traces and without details": TopologyConfig(ackers=1, buckets=2, trace=1, root_details=False),
 }
 
 
@@ -39,10 +41,18 @@ def draw(source: random.Random) -> Operation:
                 outstanding=outstanding,
                 message_id=source.choice([None, "", "order 1", "m" * 36, "m" * 37, "m" * 100]),
                 message_timeout_ms=source.choice([None, None, None, 3_000, 20_000_000]),
+                trace=source.choice([None, None, True]),
             )
         case "ack":
             edge_id = source.choice([None, 1, 2, 2**64 - 1])
-            return Ack(root_id=root_id, ack_val=value, outstanding=outstanding, edge_id=edge_id, component=component)
+            return Ack(
+                root_id=root_id,
+                ack_val=value,
+                outstanding=outstanding,
+                edge_id=edge_id,
+                component=component,
+                children=source.choice([None, (5, 6)]),
+            )
         case "fail":
             return Fail(root_id=root_id, reason=source.choice([None, "broken"]), component=component)
         case _:
@@ -119,9 +129,13 @@ def steps(store: DrivenStore, url: str, source: random.Random) -> Iterator[Any]:
                 yield stored(redis, store.base)
 
 
-@pytest.mark.parametrize("message_id", [None, "order 1", "m" * 36], ids=["bare", "short", "as long as may be"])
+@pytest.mark.parametrize(
+    ("message_id", "trace"),
+    [(None, None), ("order 1", None), ("m" * 36, None), (None, True), ("m" * 35, True)],
+    ids=["bare", "short", "as long as may be", "traced", "traced, as long as may be"],
+)
 def test_inits_and_acks_with_all_that_clients_name_take_it(
-    make: Callable[..., DrivenStore], driven_url: str, message_id: str | None
+    make: Callable[..., DrivenStore], message_id: str | None, trace: Literal[True] | None
 ) -> None:
     """Without the state machine nothing else answers."""
     head = "  function apply_operation(call, root, op, kind)\n"
@@ -129,7 +143,7 @@ def test_inits_and_acks_with_all_that_clients_name_take_it(
     assert text != library.source()
     for configuration in (CONFIGURATIONS["plain"], CONFIGURATIONS["for a week"], CONFIGURATIONS["with a cap"]):
         store = make(configuration, text, 1)
-        begun = Init(root_id=1, spout_task="s", ack_val=3, outstanding=2, message_id=message_id)
+        begun = Init(root_id=1, spout_task="s", ack_val=3, outstanding=2, message_id=message_id, trace=trace)
         edges = [Ack(root_id=1, ack_val=edge, outstanding=-1, edge_id=edge, component="bolt") for edge in (1, 2)]
         states = [store.apply([operation], None)[0][0][0].value for operation in (begun, *edges)]
         assert states == ["pending", "pending", "acked"]
@@ -139,8 +153,12 @@ def test_inits_and_acks_with_all_that_clients_name_take_it(
 
 @pytest.mark.parametrize("message_id", [None, "", "order 1", "m" * 100], ids=["none", "empty", "short", "long"])
 @pytest.mark.parametrize("message_timeout_ms", [None, 3_000])
+@pytest.mark.parametrize("trace", [None, True])
 def test_an_ack_of_a_later_call_ends_a_root_with_its_message_id(
-    make: Callable[..., DrivenStore], message_id: str | None, message_timeout_ms: int | None
+    make: Callable[..., DrivenStore],
+    message_id: str | None,
+    message_timeout_ms: int | None,
+    trace: Literal[True] | None,
 ) -> None:
     store = make(CONFIGURATIONS["plain"], library.source(), 1)
     begun = Init(
@@ -150,6 +168,7 @@ def test_an_ack_of_a_later_call_ends_a_root_with_its_message_id(
         message_id=message_id,
         message_timeout_ms=message_timeout_ms,
         outstanding=1,
+        trace=trace,
     )
     store.apply([begun], None)
     store.advance(5)

@@ -6,6 +6,8 @@ Redis keeps the trace of such a root from its first ack on, even before its init
 its acks name their edges too, which changes nothing else.
 """
 
+from typing import Any
+
 MARK_MASK = 0xFFFF
 """The bits that are zero in the id of a root that is traced by hand."""
 SAMPLE_RANGE = 2**32
@@ -17,14 +19,14 @@ def threshold(share: float) -> int:
     return min(SAMPLE_RANGE, round(share * SAMPLE_RANGE))
 
 
-def sample(root_id: int) -> int:
-    """Hash a root id into 32 bits."""
+def sample(root_id: Any) -> Any:
+    """Hash a root id into 32 bits, or each of an array of 64-bit ids."""
     return ((root_id ^ root_id >> 32) & 0xFFFFFFFF) * _MULTIPLIER & 0xFFFFFFFF
 
 
 def is_sampled(root_id: int, share: float) -> bool:
     """Whether a root is in the share that a topology traces."""
-    return sample(root_id) < threshold(share)
+    return bool(sample(root_id) < threshold(share))
 
 
 def is_marked(root_id: int) -> bool:

@@ -65,12 +65,12 @@ class ApplyRequest:
         A fingerprint hashes the names of spout tasks and not their indexes, which may differ when the request is
         sent again.
         """
-        encode = self.operations.encoder(topology.layout, spout_indexes)
+        encode = self.operations.encoder(topology.layout, spout_indexes, trace_threshold=topology.trace_threshold)
         if self.key is None:
             return {part.shard: ShardRequest(operations=encode(part.apply_order)) for part in parts}
         hashes = {name: codec.name_hash(name) for name in spout_indexes}
         encode_named = encode
-        if hashes or self.operations.is_explained:
+        if hashes or self.operations.is_explained or topology.trace_threshold:
             encode_named = self.operations.encoder(topology.layout, hashes, is_explained=False)
         requests: dict[int, ShardRequest] = {}
         for part in parts:

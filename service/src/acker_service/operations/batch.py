@@ -73,10 +73,18 @@ class OperationBatch(ABC):
         """Whether operations have what only explains roots: names of edges, or a root that is traced by hand."""
 
     @abstractmethod
-    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int], *, is_explained: bool = True) -> Encode:
+    def encoder(
+        self,
+        layout: Layout,
+        spout_indexes: Mapping[str, int],
+        *,
+        is_explained: bool = True,
+        trace_threshold: int = 0,
+    ) -> Encode:
         """Encode all operations for Redis; gives the function that joins some of them.
 
-        ``is_explained``: with what only explains roots, which a fingerprint leaves out.
+        ``is_explained``: with what only explains roots, which a fingerprint leaves out: names of edges, roots traced by
+        hand, and those whose sample is below ``trace_threshold`` (`acker_protocol.tracing`).
         """
 
     @abstractmethod
@@ -129,11 +137,19 @@ class ListBatch(OperationBatch):
         """Whether operations have what only explains roots."""
         return any(names_of(each) or (isinstance(each, Init) and each.trace) for each in self.operations)
 
-    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int], *, is_explained: bool = True) -> Encode:
+    def encoder(
+        self,
+        layout: Layout,
+        spout_indexes: Mapping[str, int],
+        *,
+        is_explained: bool = True,
+        trace_threshold: int = 0,
+    ) -> Encode:
         """Encode all operations for Redis."""
         index_of = spout_indexes.__getitem__
         encoded = [
-            codec.encode_operation(each, layout, index_of, is_explained=is_explained) for each in self.operations
+            codec.encode_operation(each, layout, index_of, is_explained=is_explained, trace_threshold=trace_threshold)
+            for each in self.operations
         ]
         return lambda order: b"".join([encoded[index] for index in order])
 

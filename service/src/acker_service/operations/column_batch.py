@@ -111,12 +111,21 @@ class ColumnBatch(OperationBatch):
         """Whether operations have what only explains roots."""
         return bool(self.explained)
 
-    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int], *, is_explained: bool = True) -> Encode:
+    def encoder(
+        self,
+        layout: Layout,
+        spout_indexes: Mapping[str, int],
+        *,
+        is_explained: bool = True,
+        trace_threshold: int = 0,
+    ) -> Encode:
         """Encode all operations for Redis."""
         by_number = np.zeros(len(self.strings) + 1, np.uint32)
         for number in self.used_strings("spout_task"):
             by_number[number] = spout_indexes[self.strings[number - 1]]
         explained = self.explained if is_explained else NOT_EXPLAINED
+        if is_explained and trace_threshold:
+            explained = explained.with_sample(self.records["root_id"].astype(np.uint64), trace_threshold)
         return ColumnEncoder(self.records, self.strings, layout, by_number, explained).encode
 
     def first_timeout_over(self, window_ms: int) -> int | None:

@@ -82,12 +82,21 @@ class PlainBatch(ColumnBatch):
         """Say whether any operation is of this kind."""
         return self._has_inits if kind is Init else not self._is_all_inits
 
-    def encoder(self, layout: Layout, spout_indexes: Mapping[str, int], *, is_explained: bool = True) -> Encode:
+    def encoder(
+        self,
+        layout: Layout,
+        spout_indexes: Mapping[str, int],
+        *,
+        is_explained: bool = True,
+        trace_threshold: int = 0,
+    ) -> Encode:
         """Encode all operations for Redis."""
         by_number = np.zeros(len(self.strings) + 1, np.uint32)
         for name, number in self._spout_numbers:
             by_number[number] = spout_indexes[name]
         explained = self.explained if is_explained else NOT_EXPLAINED
+        if is_explained and trace_threshold:
+            explained = explained.with_sample(self.roots, trace_threshold)
         return self._rows(layout).encode(by_number[self.records["spout_task"]], explained)
 
     def first_timeout_over(self, window_ms: int) -> int | None:  # noqa: ARG002 - no init has a timeout of its own

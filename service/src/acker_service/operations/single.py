@@ -85,11 +85,14 @@ class SingleApplier:
 
     def _shard_request(self, topology: Topology, verb: str, operation: Operation, key: str | None) -> ShardRequest:
         index = self._spout_index(topology, operation) if isinstance(operation, Init) else 0
-        encoded = codec.encode_operation(operation, topology.layout, _constant(index))
+        encoded = codec.encode_operation(
+            operation, topology.layout, _constant(index), trace_threshold=topology.trace_threshold
+        )
         if key is None:
             return ShardRequest(operations=encoded, may_be_joined=True)
         named = encoded
-        if isinstance(operation, Init) or names_of(operation):  # an index may be another when it is sent again
+        # An index may be another when it is sent again, and the share of the roots that are traced.
+        if isinstance(operation, Init) or names_of(operation) or topology.trace_threshold:
             named = codec.encode_operation(operation, topology.layout, codec.name_hash, is_explained=False)
         known_by = codec.fingerprint(verb, key, named, sets=topology.seen_sets)
         return ShardRequest(operations=encoded, fingerprint=known_by, is_single=True)

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 import numpy as np
+from acker_protocol import tracing
 from acker_protocol.operations import (
     REFUSED,
     Ack,
@@ -165,12 +166,17 @@ def encode_positions(apply_order: Indexes, request_order: Indexes) -> bytes:
 
 
 def encode_operation(
-    operation: Operation, layout: Layout, index_of: Callable[[str], int], *, is_explained: bool = True
+    operation: Operation,
+    layout: Layout,
+    index_of: Callable[[str], int],
+    *,
+    is_explained: bool = True,
+    trace_threshold: int = 0,
 ) -> bytes:
     """Encode one operation; ``index_of`` gives the index of a spout task.
 
-    ``is_explained``: with what only explains the root, the names of edges and whether it is traced. A fingerprint
-    leaves that out, for it has to be the one of the release before.
+    ``is_explained``: with what only explains the root, the names of edges and whether it is traced, by hand or because
+    its sample is below ``trace_threshold``. A fingerprint leaves that out, for the share of traced roots may change.
     """
     ack_val, spout_index, flags, extras = 0, 0, 0, b""
     outstanding: int | None = 0
@@ -192,7 +198,7 @@ def encode_operation(
     if isinstance(operation, Ack) and operation.edge_id is not None:
         flags |= OperationFlag.EDGE_HASH
         extras += edge_hash(operation.root_id, operation.edge_id).to_bytes(8, "big")
-    if is_explained and (own := _encode_explained(operation)):
+    if is_explained and (own := _encode_explained(operation, trace_threshold)):
         flags, extras = flags | own[0], extras + own[1]
     if outstanding is None:
         flags, outstanding = flags | OperationFlag.OUTSTANDING_UNKNOWN, 0
@@ -262,13 +268,15 @@ def _unmix(value: int) -> int:
     return value ^ value >> 30 ^ value >> 60
 
 
-def _encode_explained(operation: Operation) -> tuple[int, bytes] | None:
+def _encode_explained(operation: Operation, trace_threshold: int) -> tuple[int, bytes] | None:
     """Encode what only explains a root: its flags and the names of edges; None for most operations."""
-    names, is_traced = names_of(operation), isinstance(operation, Init) and operation.trace
+    names, is_traced = names_of(operation), isinstance(operation, Init) and bool(operation.trace)
+    if trace_threshold:
+        is_traced = is_traced or tracing.sample(operation.root_id) < trace_threshold
     if not names and not is_traced:
         return None
     encoded = encode_names(b"".join([name.to_bytes(8, "big") for name in names or ()]))
-    return bool(encoded) * OperationFlag.NAMES + bool(is_traced) * OperationFlag.TRACED, encoded
+    return bool(encoded) * OperationFlag.NAMES + is_traced * OperationFlag.TRACED, encoded
 
 
 def _encode_timeouts(init: Init) -> tuple[int, bytes]:

@@ -6,6 +6,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+from acker_protocol import tracing
 from acker_protocol.wire import packed
 from numpy.typing import NDArray
 
@@ -61,13 +62,18 @@ class EncodedStrings(Sequence[str]):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """What only explains roots: the encoded names of edges by row, and the rows of inits whose root is traced."""
+    """What only explains roots: the encoded names of edges by row, and the rows of which the root is traced."""
 
     names: Mapping[int, bytes] = dataclasses.field(default_factory=dict)
     traced: Sequence[int] = ()
 
     def __bool__(self) -> bool:
         return bool(self.names or self.traced)
+
+    def with_sample(self, roots: NDArray[np.uint64], threshold: int) -> "Explained":
+        """Add the rows whose root is in the sample; ``roots`` are the root ids of all rows."""
+        sampled = np.flatnonzero(tracing.sample(roots) < threshold).tolist()
+        return dataclasses.replace(self, traced=[*self.traced, *sampled]) if sampled else self
 
     def set_flags(self, flags: NDArray[np.uint8]) -> None:
         """Set the flags of these rows."""
@@ -164,6 +170,8 @@ class PlainRows:
             return self._joiner(complete)
         explained.set_flags(complete["flags"])
         join, used = self._joiner(complete), self._is_used
+        if not explained.names:
+            return join
         sizes = np.full(len(complete), complete.itemsize) if used is None else used.sum(axis=1)
 
         def join_explained(order: Indexes) -> bytes:

@@ -67,9 +67,9 @@ class TraceReply:
     root: RootReply
 
 
-def pack_limits(limits: TraceLimits, *, threshold: int, shards: int) -> bytes:
-    """Pack what a call needs for traces; ``threshold`` is that of the sample (`acker_protocol.tracing`)."""
-    parts = ((threshold, 5), (limits.max_bytes // shards, 6), (limits.ttl_ms, 5))
+def pack_limits(limits: TraceLimits, *, shards: int) -> bytes:
+    """Pack what a call needs for traces."""
+    parts = ((limits.max_bytes // shards, 6), (limits.ttl_ms, 5))
     return b"".join(number.to_bytes(size, "big") for number, size in parts)
 
 

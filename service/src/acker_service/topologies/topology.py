@@ -58,6 +58,11 @@ class Topology:
         """How its roots are laid out."""
         return Layout(shards=self.config.shards, buckets=self.config.buckets)
 
+    @cached_property
+    def trace_threshold(self) -> int:
+        """The sample of a root that is traced is below this (`acker_protocol.tracing`)."""
+        return threshold(self.config.trace)
+
     @property
     def seen_sets(self) -> int:
         """The number of sets over which a shard spreads the requests that it remembers."""
@@ -74,4 +79,4 @@ class Topology:
         config = self.config
         return pack_settings(
             config.rules, self.window_ms, config.max_failures, root_details=config.root_details
-        ) + pack_limits(self.trace_limits, threshold=threshold(config.trace), shards=config.shards)
+        ) + pack_limits(self.trace_limits, shards=config.shards)

@@ -1,7 +1,11 @@
 """Tests that both forms of a batch become the same requests: the same parts, bytes and fingerprints."""
 
+import struct
+from functools import partial
+
 import pytest
-from acker_protocol.operations import Ack, Init
+from acker_protocol.operations import Ack, Fail, Init, ResetTimeout
+from acker_protocol.tracing import is_sampled
 from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.http.parameters import JSON
@@ -9,7 +13,7 @@ from acker_service.operations import decoding
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.operations.column_batch import ColumnBatch
-from acker_service.redis.codec import Layout
+from acker_service.redis.codec import OPERATION_FIELDS, Layout, OperationFlag
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology
@@ -19,6 +23,13 @@ from hypothesis import strategies as st
 from tests.support.operations import batches
 
 caps = st.booleans()
+MAKERS = (
+    partial(Init, spout_task="a", ack_val=1, outstanding=1),
+    partial(Ack, ack_val=1, outstanding=1),
+    Fail,
+    ResetTimeout,
+)
+FLAGS_AT = struct.calcsize(">" + "".join(code for name, code in OPERATION_FIELDS[:5]))
 
 
 def decoded(messages):
@@ -33,8 +44,9 @@ def both_forms(messages):
     return [ListBatch(messages), *decoded(messages)]
 
 
-def packed(operations, ackers, key, *, cap):
-    topology = Topology(name="t", stamp=Stamp("0" * 26), config=TopologyConfig(ackers=ackers), window_ms=60_000)
+def packed(operations, ackers, key, *, cap, trace=0):
+    config = TopologyConfig(ackers=ackers, trace=trace)
+    topology = Topology(name="t", stamp=Stamp("0" * 26), config=config, window_ms=60_000)
     parts = operations.split(topology.layout, capped=cap)
     request = ApplyRequest(endpoint="batch", operations=operations, key=key)
     indexes = {name: 2**32 - 1 - place for place, name in enumerate(sorted(request.operations.spout_tasks))}
@@ -52,11 +64,25 @@ def test_columns_go_to_the_same_shards_in_the_same_order(messages, shards, cap):
         ]
 
 
-@given(batches, st.sampled_from((0, 1, 3)), caps, st.sampled_from((None, "k")))
-def test_columns_become_the_same_bytes_under_the_same_digest(messages, ackers, cap, key):
-    expected = packed(ListBatch(messages), ackers, key, cap=cap)
+@given(batches, st.sampled_from((0, 1, 3)), caps, st.sampled_from((None, "k")), st.sampled_from((0, 0.5, 1)))
+def test_columns_become_the_same_bytes_under_the_same_digest(messages, ackers, cap, key, trace):
+    expected = packed(ListBatch(messages), ackers, key, cap=cap, trace=trace)
     for columns in decoded(messages):
-        assert packed(columns, ackers, key, cap=cap) == expected
+        assert packed(columns, ackers, key, cap=cap, trace=trace) == expected
+
+
+@pytest.mark.parametrize("trace", [0, 0.25, 1])
+def test_operations_say_that_their_root_is_in_the_sample_and_their_fingerprint_does_not(trace):
+    messages = [make(root_id=root) for root in range(1, 26) for make in MAKERS]
+    traced = [is_sampled(message.root_id, trace) for message in messages]
+    assert trace in {0, 1} or 10 < sum(traced) < 60
+    for operations in both_forms(messages):
+        [[_, own]] = packed(operations, 1, "k", cap=False, trace=trace)
+        [[_, untraced]] = packed(operations, 1, "k", cap=False)
+        size = len(own.operations) // len(messages)
+        flags = [own.operations[at + FLAGS_AT] for at in range(0, len(own.operations), size)]
+        assert [bool(flag & OperationFlag.TRACED) for flag in flags] == traced
+        assert own.fingerprint == untraced.fingerprint
 
 
 @given(batches, st.sampled_from((0, 100, 30_000)))

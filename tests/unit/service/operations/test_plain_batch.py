@@ -87,9 +87,9 @@ def forms(messages: list[Operation]) -> Iterator[tuple[OperationBatch, Operation
         yield batch, general
 
 
-def requests(batch: OperationBatch, shards: int, key: str | None, *, capped: bool) -> Any:
+def requests(batch: OperationBatch, shards: int, key: str | None, *, capped: bool, trace: float = 0) -> Any:
     """Give all that a batch says: its parts, the bytes for each shard, how its operations are counted."""
-    config = TopologyConfig(ackers=shards, buckets=1_009)
+    config = TopologyConfig(ackers=shards, buckets=1_009, trace=trace)
     topology = Topology(name="t", stamp=Stamp("0" * 26), config=config, window_ms=60_000)
     parts = batch.split(topology.layout, capped=capped)
     indexes = {name: 2**32 - 5 - place for place, name in enumerate(sorted(batch.spout_tasks))}
@@ -105,11 +105,12 @@ def requests(batch: OperationBatch, shards: int, key: str | None, *, capped: boo
     return orders, encoded, tallies, questions, named
 
 
-@given(plain_batches, shard_counts, st.booleans(), st.sampled_from((None, "k")))
-def test_a_plain_batch_is_what_the_same_batch_is_in_any_other_form(messages, shards, capped, key):
-    of_list = requests(ListBatch(messages), shards, key, capped=capped)
+@given(plain_batches, shard_counts, st.booleans(), st.sampled_from((None, "k")), st.sampled_from((0, 0, 0.5)))
+def test_a_plain_batch_is_what_the_same_batch_is_in_any_other_form(messages, shards, capped, key, trace):
+    of_list = requests(ListBatch(messages), shards, key, capped=capped, trace=trace)
     for batch, general in forms(messages):
-        assert requests(batch, shards, key, capped=capped) == requests(general, shards, key, capped=capped) == of_list
+        for form in (batch, general):
+            assert requests(form, shards, key, capped=capped, trace=trace) == of_list
 
 
 @pytest.mark.parametrize("optional", ["nothing", "always", "sometimes"])

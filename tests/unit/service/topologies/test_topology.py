@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from acker_service.redis.codec import Layout
 from acker_service.redis.functions import pack_settings
 from acker_service.redis.stamp import Stamp
@@ -32,11 +33,16 @@ def test_a_shard_spreads_the_requests_that_it_remembers_over_sixteen_sets_or_mor
 def test_the_settings_are_the_rules_the_window_and_the_failures_of_a_shard() -> None:
     some = topology(ackers=2, retention_ms=1_000)
     rules = pack_settings(some.config.rules, 60_000, 5_000, root_details=True)
-    assert some.settings == rules + pack_limits(TraceLimits(), threshold=0, shards=2)
+    assert some.settings == rules + pack_limits(TraceLimits(), shards=2)
 
 
-def test_the_settings_end_with_the_share_that_is_traced_and_the_bounds_of_a_shard() -> None:
+def test_the_settings_end_with_the_bounds_of_the_traces_of_a_shard() -> None:
     limits = TraceLimits(max_bytes=1_000, ttl_ms=5_000)
-    some = replace(topology(ackers=2), config=TopologyConfig(ackers=2, trace=0.5), trace_limits=limits)
-    numbers = ((2**31, 5), (500, 6), (5_000, 5))
+    some = replace(topology(ackers=2), trace_limits=limits)
+    numbers = ((500, 6), (5_000, 5))
     assert some.settings.endswith(b"".join(number.to_bytes(size, "big") for number, size in numbers))
+
+
+@pytest.mark.parametrize(("trace", "threshold"), [(0, 0), (0.5, 2**31), (1, 2**32)])
+def test_the_share_that_is_traced_is_a_threshold_of_the_sample(trace: float, threshold: int) -> None:
+    assert replace(topology(), config=TopologyConfig(trace=trace)).trace_threshold == threshold

@@ -80,7 +80,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 19
+local VERSION = 20
 local LAYOUT = 5
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
@@ -133,13 +133,13 @@ end
 
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
 -- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 1 with
--- ackers, 2 where new roots get details; most failures that the shard lists I2; of traces: threshold of the sample I5,
--- most bytes of the shard I6, time to live I5 (trace.lua).
+-- ackers, 2 where new roots get details; most failures that the shard lists I2; of traces: most bytes of
+-- the shard I6, time to live I5 (trace.lua).
 local function begin_call(key, base, args)
   local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
   local flags
   call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window, flags,
-    call.max_failures, call.trace_threshold, call.trace_max, call.trace_ttl = struct.unpack('>I4I4I4I4I4BI2I5I6I5', args[2])
+    call.max_failures, call.trace_max, call.trace_ttl = struct.unpack('>I4I4I4I4I4BI2I6I5', args[2])
   call.tracked, call.has_details, call.numbers = flags % 2, bit.band(flags, 2) ~= 0, {}
   call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
   call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}

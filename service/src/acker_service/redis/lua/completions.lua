@@ -130,6 +130,7 @@ local function commit(call)
   end
   for spout in pairs(call.emitted) do redis.call('HSET', call.base .. 'used', spout, call.now) end
   write_early(call)
+  write_traces(call)
   write_failures(call)
   for latency, times in pairs(call.acked_latencies) do count_completion(call, 'A', latency, times) end
   write_latencies(call)

@@ -2,10 +2,9 @@
   The fast path applies plain operations by the state machine of transitions.lua, on local variables.
 
   Plain is an init of an unknown root, without timeouts of its own, and an ack of a pending root: each with its count
-  of outstanding edges, with or without message id, component, edge id and names of edges, both of a root that is not
-  traced. All other operations go to apply_operation,
-  with the same root, before anything of them was written. Tests also run with FAST_PATH off: answers and all that is
-  stored are the same.
+  of outstanding edges, with or without message id, component, edge id and names of edges; the root may be traced. All
+  other operations go to apply_operation, with the same root, before anything of them was written. Tests also run with
+  FAST_PATH off: answers and all that is stored are the same.
 ]]
 
 local FAST_PATH = true
@@ -16,16 +15,23 @@ do
   local INIT, ACK = 1, 2
   -- What an ack rewrites of a record, without details and with them.
   local HEAD, HEAD_WITH_DETAILS = '>i4i4i2B', '>i4i4i2BI3BI2'
-  local EMITTED, OWN_TIMEOUT, SHORT_MESSAGE_ID, LONG_MESSAGE_ID = 1, 8, 32, 64
+  local EMITTED, OWN_TIMEOUT, RARE_FIELDS, SHORT_MESSAGE_ID, LONG_MESSAGE_ID = 1, 8, 16, 32, 64
+  local ONLY_TRACED = '\4'  -- the rare fields of a root that is traced and has no other rare field
   local ACKED, ACKED_WITH_MESSAGE_ID = 0, 4
 
-  -- The flags of records that the fast path works on: emitted, perhaps with a timeout of its own, a message id, details.
+  -- The flags of records that the fast path works on: emitted, perhaps with a timeout of its own, traced, with a message
+  -- id, with details. Each with the position of the message id in what a record holds behind its details.
   local PLAIN_RECORD = {}
-  for emitted = EMITTED, EMITTED + OWN_TIMEOUT, OWN_TIMEOUT do
-    for flags = emitted, emitted + DETAILS, DETAILS do
-      PLAIN_RECORD[flags], PLAIN_RECORD[flags + SHORT_MESSAGE_ID] = true, true
-      PLAIN_RECORD[flags + LONG_MESSAGE_ID] = true
+  for message_id = 0, LONG_MESSAGE_ID, SHORT_MESSAGE_ID do
+    for flags = EMITTED + message_id, EMITTED + message_id + DETAILS, DETAILS do
+      PLAIN_RECORD[flags], PLAIN_RECORD[flags + OWN_TIMEOUT] = 12, 16
+      PLAIN_RECORD[flags + RARE_FIELDS], PLAIN_RECORD[flags + RARE_FIELDS + OWN_TIMEOUT] = 13, 17
     end
+  end
+
+  -- Whether a record has rare fields.
+  local function has_rare_fields(flags)
+    return flags % SHORT_MESSAGE_ID >= RARE_FIELDS
   end
 
   local function is_narrow(outstanding)
@@ -33,25 +39,27 @@ do
   end
 
   -- Whether the fast path can apply an init, if its root is unknown.
-  local function may_begin(call, spout, outstanding, text)
+  local function may_begin(call, spout, outstanding, text, is_traced)
     if not is_narrow(outstanding) or spout > 65535 then return false end
-    if text and #text > MAX_RECORD_BYTES - HEAD_BYTES then return false end
+    if text and #text + (is_traced and #ONLY_TRACED or 0) > MAX_RECORD_BYTES - HEAD_BYTES then return false end
     return not call.free_slots or (call.free_slots[spout] or 0) > 0
   end
 
-  -- Gives what a new record holds behind its details; it is the same for all inits of a spout task, but for message ids.
-  local function new_rest(call, spout, text)
+  -- Gives what a new record holds behind its details; most of it is the same for all inits of a spout task.
+  local function new_rest(call, spout, text, is_traced)
     local rest = call.new_rests[spout]
     if not rest then
       rest = struct.pack('>I5I4I2', call.now - EPOCH, call.message_timeout, spout)
       call.new_rests[spout] = rest
     end
+    if is_traced then rest = rest .. ONLY_TRACED end
     return text and rest .. text or rest
   end
 
   -- Begins a root if it is unknown. Gives its record, its flags and its rest; nil if its bucket has a value of it.
-  local function begin(call, key, root_id, bucket, high, low, outstanding, spout, text)
-    local flags, rest, raw = text and EMITTED + SHORT_MESSAGE_ID or EMITTED, new_rest(call, spout, text), nil
+  local function begin(call, key, root_id, bucket, high, low, outstanding, spout, text, is_traced)
+    local flags, rest, raw = text and EMITTED + SHORT_MESSAGE_ID or EMITTED, new_rest(call, spout, text, is_traced), nil
+    if is_traced then flags = flags + RARE_FIELDS end
     if call.has_details then
       flags = flags + DETAILS
       raw = struct.pack(HEAD_WITH_DETAILS, high, low, outstanding, flags, 0, 0, 0) .. rest
@@ -59,6 +67,7 @@ do
       raw = struct.pack(HEAD, high, low, outstanding, flags) .. rest
     end
     if redis.call('HSETNX', key, root_id, raw) == 0 then return nil end
+    if is_traced then drop_trace(call.base, root_id) end  -- of an earlier root of this id
     call.pending[spout], call.emitted[spout], call.changed = (call.pending[spout] or 0) + 1, true, true
     if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end
     score_bucket(call, bucket, call.now + call.message_timeout)
@@ -72,7 +81,7 @@ do
     if flags % DETAILS < SHORT_MESSAGE_ID then
       completion = completion .. call.acked
     else
-      local message_id = rest:sub(bit.band(flags, OWN_TIMEOUT) == 0 and 12 or 16)
+      local message_id = rest:sub(PLAIN_RECORD[flags])
       completion = completion .. call.acked_with_message_id .. struct.pack('>I2', #message_id) .. message_id
     end
     local completions = call.completions_by_spout[spout] or {}
@@ -110,7 +119,8 @@ do
   -- One long function, because local variables cost a fraction of fields and calls: most operations pass here. Of the
   -- root that is worked on, `high`, `low`, `outstanding`, `kept` are its ack val, count and flags, and `rest` is its record
   -- behind the details: nil once apply_operation works on the root, or it has finished. `component` and `acks` are its
-  -- details, where it has them. `raw` is what its bucket holds, but for the acks that `is_changed` tells of.
+  -- details, where it has them. `raw` is what its bucket holds, but for the acks that `is_changed` tells of. `entries` are
+  -- those of its trace that are not yet written, nil without any; `begins` says that they begin it, `ended` that it ended.
   function apply_operations(call, ops)
     if not FAST_PATH or call.tracked == 0 then return run(call, apply_operation, ops) end
     local redis_call, unpack, bxor, byte = redis.call, struct.unpack, bit.bxor, string.byte
@@ -118,19 +128,20 @@ do
     local may_init, dedupes = call.progress_timeout == 0 and not call.store_full, call.dedupe_window > 0
     local kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional
     local last, key, raw, high, low, outstanding, kept, component, acks, rest, is_changed
+    local is_traced, entries, begins, ended
     local numbers, _ = call.numbers, nil
     root.id = nil
     begin_request(call)
     while pos <= size do
       kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional = unpack(OPERATION, ops, pos)
-      local is_plain, code, text = kind <= ACK and flags % 8 == 0 and flags < 128, nil, nil
-      local component_at, edge_at
+      local is_plain, code, text = kind <= ACK and flags % 8 == 0, nil, nil
+      local component_at, edge_at, is_noted
       pos = optional
       if flags ~= 0 and is_plain then
         if flags % 16 >= 8 then text, pos = read_text(ops, pos) end
         if flags % 32 >= 16 then component_at, pos = pos, pos + 2 + byte(ops, pos) * 256 + byte(ops, pos + 1) end
         if flags % 64 >= 32 then edge_at, pos = pos, pos + 8 end
-        if flags >= 64 then pos = pos + 2 + 8 * (byte(ops, pos) * 256 + byte(ops, pos + 1)) end
+        if flags % 128 >= 64 then pos = pos + 2 + 8 * (byte(ops, pos) * 256 + byte(ops, pos + 1)) end
       end
       if root_id ~= last then
         if is_changed then
@@ -138,13 +149,17 @@ do
         else
           save_root(call, root)
         end
+        if entries then write_trace(call, last, entries, begins, ended) end
         last, key, root.id, rest, is_changed = root_id, prefix .. bucket, nil, nil, false
+        is_traced, entries, begins, ended = false, nil, false, nil
         if kind == INIT and is_plain and may_init and (op_high ~= 0 or op_low ~= 0)
-          and may_begin(call, spout, op_outstanding, text) and not is_sampled(call, root_id) then
-          raw, kept, rest = begin(call, key, root_id, bucket, op_high, op_low, op_outstanding, spout, text)
+          and may_begin(call, spout, op_outstanding, text, flags >= 128) then
+          is_traced = flags >= 128
+          raw, kept, rest = begin(call, key, root_id, bucket, op_high, op_low, op_outstanding, spout, text, is_traced)
         end
         if rest then
           high, low, outstanding, component, acks, code = op_high, op_low, op_outstanding, 0, 0, 'p'
+          begins, is_noted = is_traced, is_traced
         else
           raw = redis_call('HGET', key, root_id)
           kept = raw and byte(raw, 11)
@@ -156,6 +171,9 @@ do
               high, low, outstanding, _, _, component, acks = unpack(HEAD_WITH_DETAILS, raw)
               rest = raw:sub(BEHIND_DETAILS)
             end
+            is_traced = has_rare_fields(kept)
+            local rare_at = PLAIN_RECORD[kept] - 1
+            if is_traced and rest:sub(rare_at, rare_at) ~= ONLY_TRACED then rest = nil end
           end
         end
       end
@@ -171,23 +189,35 @@ do
         elseif is_zero then
           raw, rest, is_changed, code = finish_acked(call, root_id, kept, rest), nil, false, 'a'
           redis_call('HSET', key, root_id, raw)
+          is_noted, ended = is_traced, 'A'
         else
           high, low, outstanding, is_changed, call.changed, code = new_high, new_low, sum, true, true, 'p'
+          is_noted = is_traced
           if kept >= DETAILS then
             local name = component_at and read_text(ops, component_at)
             acks, component = acks + 1, name and (numbers[name] or component_number(call, name)) or 0
           end
         end
       end
+      if is_noted then
+        op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
+        read_optional(op, flags, ops, optional)
+        entries = entries or {}
+        entries[#entries + 1] = pack_entry(call, op, kind)
+      end
       if not code then
+        local noted
         if rest then
           if is_changed then
             raw = pack_acked(call, high, low, outstanding, kept, component, acks, rest)
             redis_call('HSET', key, root_id, raw)
           end
-          rest, is_changed = nil, false
+          rest, is_changed, noted, entries = nil, false, entries, nil
         end
-        if not root.id then set_root(call, root, root_id, bucket, raw) end
+        if not root.id then
+          set_root(call, root, root_id, bucket, raw)
+          if noted then root.entries, root.begins_trace = noted, begins end
+        end
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
         pos = read_optional(op, flags, ops, optional)
         code = apply_operation(call, root, op, kind)
@@ -201,6 +231,7 @@ do
     else
       save_root(call, root)
     end
+    if entries then write_trace(call, last, entries, begins, ended) end
     return table.concat(codes)
   end
 end

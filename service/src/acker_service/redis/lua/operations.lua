@@ -2,7 +2,7 @@
   An operation, big-endian: kind B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket c4, root id c8, value to XOR 2 x i4,
   outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress
   timeout I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge,
-  2 x I4; 64 names of edges, their number I2 and 8 bytes each; 128 nothing: the root of this init is traced. Operations
+  2 x I4; 64 names of edges, their number I2 and 8 bytes each; 128 nothing: the root is traced. Operations
   of one root stand together, so that its record is read and written once.
 ]]
 

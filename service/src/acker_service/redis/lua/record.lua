@@ -79,7 +79,7 @@ end
 -- Sets up the table of a root from what its bucket holds of it: a record, a marker, or false.
 local function set_root(call, root, root_id, bucket, raw)
   root.id, root.bucket, root.key = root_id, bucket, call.base .. 'r' .. bucket
-  root.dirty, root.outcome, root.failure, root.was_due = false, nil, nil, nil
+  root.dirty, root.outcome, root.failure, root.was_due, root.entries = false, nil, nil, nil, nil
   root.stored = raw and is_record(raw)
   if root.stored then
     read_record(root, raw)
@@ -158,16 +158,19 @@ local function remove_long_values(call, root)
   end
 end
 
--- Saves a root that changed: its record, or its outcome in place of the record.
+-- Saves a root that changed: its record, or its outcome in place of the record; and what was noted of a traced one.
 local function save_root(call, root)
-  if not root.id or not root.dirty then return end
+  if not root.id then return end
+  if root.traced and (root.dirty or root.entries) then
+    write_trace(call, root.id, root.entries, root.begins_trace, root.state == 'F' and root.outcome or nil)
+  end
+  if not root.dirty then return end
   local pending = (root.state == 'P' and 1 or 0) - (root.was_pending and 1 or 0)
   if pending ~= 0 then call.pending[root.spout] = (call.pending[root.spout] or 0) + pending end
   call.early_change = call.early_change + (root.state == 'E' and 1 or 0) - (root.was_early and 1 or 0)
   local scan_at
   if root.state == 'F' then
     if root.stored then remove_long_values(call, root) end
-    if root.traced then note_end(call, root) end
     local marker, expiry = pack_outcome(call, root.outcome)
     redis.call('HSET', root.key, root.id, marker)
     scan_at = not root.was_due and expiry

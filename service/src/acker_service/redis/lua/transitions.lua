@@ -46,7 +46,7 @@ do
     if kind ~= INIT then return 'A' end
     local code = full_refusal(call, op)
     if code then return code end
-    new_tree(call, root)
+    new_tree(call, root, op)
     root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true
     finish(call, root, 'A')
     return 'a'
@@ -57,7 +57,7 @@ do
     local code = admission_refusal(call, root, op)
     if code then return code end
     local is_new = root.state == 'N'
-    if is_new then new_tree(call, root) end
+    if is_new then new_tree(call, root, op) end
     decide_trace(call, root, op, is_new)
     emit(call, root, op)
     return resolve(call, root)
@@ -68,7 +68,7 @@ do
     local code = early_refusal(call, root)
     if code then return code end
     if call.dedupe_window > 0 and op.edge_high and acked_before(call, root, op) then return 'd' end
-    if root.state == 'N' then new_tree(call, root) end
+    if root.state == 'N' then new_tree(call, root, op) end
     touch_progress_deadline(call, root)
     note_ack(call, root, op)
     xor_in(root, op)
@@ -78,7 +78,7 @@ do
   function fail(call, root, op)
     local code = early_refusal(call, root)
     if code then return code end
-    if root.state == 'N' then new_tree(call, root) end
+    if root.state == 'N' then new_tree(call, root, op) end
     if not root.failed then root.failed, root.failure = true, pack_failure(op.text, op.component) end
     return resolve(call, root)
   end
@@ -108,13 +108,13 @@ do
   end
 
   -- Begins a tree at the first operation on its root, of any kind.
-  function new_tree(call, root)
+  function new_tree(call, root, op)
     root.state, root.high, root.low, root.outstanding, root.spout = 'E', 0, 0, 0, 0
     root.started, root.deadline, root.failed = call.now, call.now + call.message_timeout, false
     root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
     root.message_id, root.message_id_is_long = nil, false
     begin_details(call, root)
-    begin_trace(call, root)
+    begin_trace(call, root, op)
   end
 
   -- Makes a tree pending with the fields of its init.
