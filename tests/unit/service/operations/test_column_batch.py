@@ -167,6 +167,19 @@ def test_columns_are_encoded_to_the_bytes_of_messages() -> None:
     assert batch.encoder(layout, indexes)((2, 0, 1)) == same.encoder(layout, indexes)((2, 0, 1))
 
 
+@pytest.mark.parametrize("trace_threshold", [0, 1 << 31, 1 << 32])
+@given(roots=st.lists(st.integers(1, 2**64 - 1), min_size=1, max_size=20, unique=True))
+def test_columns_say_of_the_same_roots_as_messages_that_they_are_traced(trace_threshold: int, roots: list[int]) -> None:
+    layout = Layout(shards=4, buckets=16)
+    by_columns = columns(*({"op": packed.ACK, "root_id": root_id, "ack_val": 1} for root_id in roots))
+    by_messages = ListBatch([ack(root_id) for root_id in roots])
+    encoded, expected = (
+        batch.encoder(layout, {}, trace_threshold=trace_threshold)(range(len(roots)))
+        for batch in (by_columns, by_messages)
+    )
+    assert encoded == expected
+
+
 @given(messages=requests, codes=st.text("pafeducmbsAFT", min_size=20, max_size=20))
 def test_columns_are_counted_like_messages(messages: list[Operation], codes: str) -> None:
     order = range(0, len(messages), 2)
