@@ -15,8 +15,8 @@ from acker_service.components import Components
 from acker_service.redis.trace_functions import TraceLimits
 from acker_service.settings import Settings
 
-from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init
-from tests.support.redis_side import at, find, forget_outcomes
+from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init, reset_timeout
+from tests.support.redis_side import at, everywhere, find, forget_outcomes
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,8 @@ pytestmark = pytest.mark.anyio
 R = 0xA1
 MAX_BYTES = 20_000
 TTL_MS = 600_000
-KINDS = ("*:trace:*", "*:traces", "*:traced", "*:acked")
+STEP, ROOT_COST = 256, 500
+KINDS = ("*:trace:*", "*:cut:*", "*:traces", "*:traced", "*:acked")
 
 
 async def tree(call: Caller, root: int = R) -> Document:
@@ -254,20 +255,20 @@ async def narrow(parts: Components, stopping: asyncio.Event, valkey_url: str) ->
 
 
 async def total(parts: Components) -> tuple[int, int]:
-    """Give the bytes that all traces take as they are counted, and as the entries are."""
+    """Give the bytes that all traces take as they are counted, and as the keys of traces say."""
     (traced,) = await find(parts, "*:traced")
-    traces = await find(parts, "*:trace:*")
-    return int(await at(parts, "HGET", traced, "")), sum([await at(parts, "STRLEN", key) for key in traces])
+    traces = await find(parts, "*:trace:*") + await find(parts, "*:cut:*")
+    steps = [-(await at(parts, "STRLEN", key) // -STEP) for key in traces]
+    return int(await at(parts, "HGET", traced, "")), sum(count * STEP * 2 + ROOT_COST for count in steps)
 
 
 async def test_a_flood_of_traced_roots_stays_within_the_bound(narrow: Caller, parts: Components) -> None:
     for first in range(1, 1_000, 100):
         await narrow.words(*(init(root, 9, 8) for root in range(first, first + 100)))
-    counted, entries = await total(parts)
-    traces = await find(parts, "*:trace:*")
-    assert counted == entries * 2 + len(traces) * 500
+    counted, taken = await total(parts)
+    assert counted == taken
     assert MAX_BYTES * 0.9 < counted <= MAX_BYTES
-    assert len(traces) < 40
+    assert len(await find(parts, "*:trace:*")) < 40
     assert await edges(narrow, 1) == {9: (None, "orders", "open"), 8: (None, "orders", "open")}
     assert not (await tree(narrow, 999))["traced"]
 
@@ -295,18 +296,137 @@ async def test_the_trace_of_one_root_is_bounded(call: Caller, parts: Components)
         first = 1 + 1_000 * step
         acks = [ack(R, edge, edge + 1_000, component="c" * 128) for edge in range(first, first + 1_000)]
         assert set(await call.words(*acks)) == {"pending"}
-    (key,) = await find(parts, "*:trace:*")
+    (key,) = await find(parts, "*:cut:*")
     assert 262_144 * 0.99 < await at(parts, "STRLEN", key) <= 262_144
     assert (await tree(call))["truncated"]
 
 
+async def test_entries_behind_missing_ones_are_not_added(narrow: Caller, parts: Components) -> None:
+    """The long entry has no space, a short one behind it would have."""
+    await narrow.words(init(R, 1))
+    await narrow.words(*(init(root, 9) for root in range(1_000, 1_100)))
+    last = 1
+    while not (await tree(narrow))["truncated"]:
+        await narrow.words(ack(R, last, last + 1, component="c" * 100))
+        last += 1
+    (key,) = [key for key in await kept(parts) if key.encode(errors="surrogateescape").endswith(bytes([R]))]
+    before, taken = await edges(narrow), await at(parts, "STRLEN", key)
+    await narrow.words(ack(R, last, last + 1))
+    assert (await edges(narrow), await at(parts, "STRLEN", key)) == (before, taken)
+    assert len(before) < last
+    counted, taken = await total(parts)
+    assert counted == taken
+
+
+async def test_the_trace_of_a_root_that_is_acked_makes_space_in_the_same_call(narrow: Caller) -> None:
+    await narrow.words(*(init(root, 9) for root in range(1_000, 1_100)))
+    await narrow.words(init(R, 9), ack(1_000, 9), init(R + 1, 9))
+    assert [(await tree(narrow, root))["traced"] for root in (R, R + 1, 1_000)] == [False, True, False]
+
+
+async def test_a_trace_that_begins_anew_is_counted_once(narrow: Caller, parts: Components) -> None:
+    await narrow.words(init(R, *range(1, 101)), fail(R))
+    await forget_outcomes(parts)
+    await narrow.words(init(R, 2))
+    counted, taken = await total(parts)
+    assert counted == taken == 2 * STEP + ROOT_COST
+
+
+async def test_a_trace_grows_in_steps_as_it_is_counted(narrow: Caller, parts: Components) -> None:
+    await narrow.word(init(R, 1))
+    for edge in range(1, 101):
+        assert await narrow.word(ack(R, edge, edge + 1)) == "pending"
+        counted, taken = await total(parts)
+        assert counted == taken
+    assert counted > STEP * 4
+
+
+async def test_a_cut_trace_keeps_its_time_to_live(narrow: Caller, parts: Components) -> None:
+    await narrow.word(init(R, *range(1, 1_001)))
+    await narrow.words(*(ack(R, edge, edge + 10_000) for edge in range(1, 500)))
+    (key,) = await find(parts, "*:cut:*")
+    assert await at(parts, "PTTL", key) > TTL_MS
+    await narrow.word(fail(R))
+    assert TTL_MS / 2 < await at(parts, "PTTL", key) <= TTL_MS
+
+
+async def test_a_trace_that_grew_gives_its_space_back(narrow: Caller, parts: Components) -> None:
+    await narrow.word(init(R, 1))
+    for edge in range(1, 101):
+        await narrow.word(ack(R, edge, edge + 1))
+    await narrow.word(ack(R, 101))
+    for root in range(1, 20):
+        await narrow.word(init(root, 9))
+    assert not (await tree(narrow))["traced"]
+    counted, taken = await total(parts)
+    assert counted == taken
+
+
+async def test_a_root_without_space_does_not_show_the_tree_of_an_earlier_one(narrow: Caller, parts: Components) -> None:
+    await narrow.words(init(R, 1), fail(R))
+    await narrow.words(*(init(root, 9) for root in range(1_000, 1_100)))
+    await forget_outcomes(parts)
+    assert await narrow.words(init(R, 2), fail(R)) == ["pending", "failed"]
+    assert not (await tree(narrow))["traced"]
+
+
+async def test_a_full_store_keeps_no_more_of_traces(narrow: Caller, parts: Components) -> None:
+    await narrow.words(init(R, 9, 8), init(1, 9))
+    before = await edges(narrow)
+    await everywhere(parts, "CONFIG", "SET", "maxmemory", 1_000_000)
+    try:
+        assert await narrow.words(ack(R, 9, 7), ack(1, 9)) == ["pending", "acked"]
+        shown = await tree(narrow)
+    finally:
+        await everywhere(parts, "CONFIG", "SET", "maxmemory", 0)
+    assert (shown["traced"], shown["truncated"]) == (True, True)
+    await narrow.words(ack(R, 8, 6))
+    assert await edges(narrow) == before
+    assert sorted(key.rsplit(":", 2)[-2] for key in await find(parts, "*:cut:*")) == ["cut", "cut"]
+
+
 async def test_all_that_is_kept_of_traces_expires(narrow: Caller, parts: Components) -> None:
-    await narrow.words(init(1, 9), init(2, 9), ack(2, 9))
-    keys = await kept(parts)
-    assert {key.rsplit(":", 2)[-1] for key in keys} >= {"traces", "traced", "acked"}
-    assert len(keys) == 5
-    for key in keys:
-        assert TTL_MS / 2 < await at(parts, "PTTL", key) <= TTL_MS, key
+    """A trace stays for its time from the deadline of its root on, or from its end."""
+    timeout_ms = 40_000
+    await narrow.words(init(1, 9, message_timeout_ms=timeout_ms), init(2, 9), ack(2, 9))
+    left = {key: await at(parts, "PTTL", key) for key in await kept(parts)}
+    pending, ended = (next(key for key in left if f":trace:\0\0\0\0\0\0\0{chr(root)}" in key) for root in (1, 2))
+    lists = {key for key in left if ":trace:" not in key}
+    assert {key.rsplit(":", 1)[-1] for key in lists} == {"traces", "traced", "acked"}
+    assert len(left) == 5
+    assert TTL_MS < left[pending] <= TTL_MS + timeout_ms
+    assert TTL_MS / 2 < left[ended] <= TTL_MS
+    for key in lists:
+        assert left[ended if key.endswith("acked") else pending] <= left[key] + 1_000, key
+        assert left[key] <= (TTL_MS + timeout_ms) * 1.25, key
+
+
+async def test_a_trace_stays_as_long_as_its_root_may_be_pending(narrow: Caller, parts: Components) -> None:
+    timeout_ms = 4 * TTL_MS
+    await narrow.put(trace=1, ackers=1, message_timeout_ms=timeout_ms)
+
+    async def left() -> int:
+        """Say how long the one trace stays, and see that the lists of traces stay as long."""
+        (trace,) = await find(parts, "*:trace:*")
+        of_lists = [
+            await at(parts, "PTTL", key) for kind in ("*:traces", "*:traced") for key in await find(parts, kind)
+        ]
+        of_trace = int(await at(parts, "PTTL", trace))
+        assert min(of_lists) > of_trace - 1_000
+        return of_trace
+
+    early = 0xA10000
+    await narrow.post(ack(early, 9))
+    for key in await find(parts, "*:trace:*"):
+        await at(parts, "PEXPIRE", key, 1_000)
+    await narrow.post(init(early, 9, 8))
+    assert timeout_ms < await left() <= timeout_ms + TTL_MS
+    for key in await find(parts, "*:trace:*"):
+        await at(parts, "PEXPIRE", key, 1_000)
+    await narrow.post(reset_timeout(early))
+    assert timeout_ms < await left() <= timeout_ms + TTL_MS
+    await narrow.post(ack(early, 8))
+    assert TTL_MS / 2 < await left() <= TTL_MS
 
 
 async def test_a_trace_that_has_expired_shows_no_edges(narrow: Caller, parts: Components) -> None:
@@ -323,26 +443,30 @@ async def test_traces_whose_time_has_passed_give_their_space_back(narrow: Caller
     await narrow.words(*(init(root, 9) for root in range(1, 100)))
     await narrow.post(init(1_000, 9))
     assert not (await tree(narrow, 1_000))["traced"]
+    taken = len(await find(parts, "*:trace:*"))
     (traces,) = await find(parts, "*:traces")
     for root_id in await at(parts, "ZRANGE", traces, 0, -1):
         await at(parts, "ZADD", traces, 0, root_id)
     for key in await find(parts, "*:trace:*"):
         await at(parts, "PEXPIRE", key, 0)
-    for root in (1_001, 1_002, 1_003):  # each call gives back the space of a few
+    for root in range(1_001, 1_001 + taken):
         await narrow.post(init(root, 9))
         assert (await tree(narrow, root))["traced"]
-    counted, entries = await total(parts)
-    assert counted == entries * 2 + len(await find(parts, "*:trace:*")) * 500
+    counted, now_taken = await total(parts)
+    assert counted == now_taken
+    await narrow.post(init(2_000, 9))
+    assert not (await tree(narrow, 2_000))["traced"]
 
 
-async def test_a_trace_that_began_long_ago_stays_while_operations_come(narrow: Caller, parts: Components) -> None:
+async def test_a_trace_that_began_long_ago_stays_until_its_time_has_passed(narrow: Caller, parts: Components) -> None:
     await narrow.post(init(R, 9))
     (traces,) = await find(parts, "*:traces")
     for root_id in await at(parts, "ZRANGE", traces, 0, -1):
         await at(parts, "ZADD", traces, 0, root_id)
     await narrow.post(ack(R, 9, 8))
+    await narrow.words(*(init(root, 9) for root in range(1_000, 1_100)))
     assert await edges(narrow) == {9: (None, "orders", "acked"), 8: (9, None, "open")}
-    assert await at(parts, "ZCOUNT", traces, 1, "+inf") == 1
+    assert await at(parts, "ZCOUNT", traces, "-inf", 0) == 0
 
 
 @pytest.mark.parametrize("linger", [0, 0.005], ids=["at once", "buffered"])

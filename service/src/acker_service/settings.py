@@ -108,7 +108,10 @@ class Settings(BaseSettings):
         default=67_108_864, ge=0, le=2**40, description="Bytes that the traces of a topology's roots take, at most"
     )
     trace_ttl_ms: int = Field(
-        default=3_600_000, ge=1_000, le=7 * DAY_MS, description="How long a trace stays after its last entry"
+        default=3_600_000,
+        ge=1_000,
+        le=7 * DAY_MS,
+        description="How long a trace stays after its root's deadline or end",
     )
     spout_idle_ms: int = Field(
         default=DAY_MS, ge=1_000, le=365 * DAY_MS, description="How long an ephemeral spout task stays unused"

@@ -48,10 +48,10 @@
     delivered hash    spout index -> time of the last delivery of which the receiver took something
     errors    hash    spout index -> time and text of the last error of a delivery
     early     string  number of early roots, none if it is missing; TTL 28 days
-    traces    zset    root id -> time of the last entry of its trace (trace.lua); TTL: that of a trace
-    acked     zset    root id of a traced root that was acked -> when; likewise
-    traced    hash    root id -> bytes of its trace; likewise
-    trace:<r> string  trace of the root r (8 raw bytes); likewise
+    traces    zset    root id -> time at which its trace began, or later (trace.lua); TTL: that of all traces
+    acked     zset    root id of a traced root that was acked -> when; TTL: that of a trace
+    traced    hash    root id -> bytes reserved for its trace; TTL: that of all traces
+    trace:<r> cut:<r> string  trace of the root r (8 raw bytes); TTL: that of a trace
     gone      set     indexes of removed spout tasks: roots that end under them give no completion
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
@@ -80,8 +80,8 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 20
-local LAYOUT = 5
+local VERSION = 21
+local LAYOUT = 6
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 

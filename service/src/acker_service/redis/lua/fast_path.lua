@@ -67,7 +67,6 @@ do
       raw = struct.pack(HEAD, high, low, outstanding, flags) .. rest
     end
     if redis.call('HSETNX', key, root_id, raw) == 0 then return nil end
-    if is_traced then drop_trace(call.base, root_id) end  -- of an earlier root of this id
     call.pending[spout], call.emitted[spout], call.changed = (call.pending[spout] or 0) + 1, true, true
     if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end
     score_bucket(call, bucket, call.now + call.message_timeout)
@@ -149,7 +148,7 @@ do
         else
           save_root(call, root)
         end
-        if entries then write_trace(call, last, entries, begins, ended) end
+        if entries then write_trace(call, last, entries, begins, ended, begins and call.now + call.message_timeout) end
         last, key, root.id, rest, is_changed = root_id, prefix .. bucket, nil, nil, false
         is_traced, entries, begins, ended = false, nil, false, nil
         if kind == INIT and is_plain and may_init and (op_high ~= 0 or op_low ~= 0)
@@ -231,7 +230,7 @@ do
     else
       save_root(call, root)
     end
-    if entries then write_trace(call, last, entries, begins, ended) end
+    if entries then write_trace(call, last, entries, begins, ended, begins and call.now + call.message_timeout) end
     return table.concat(codes)
   end
 end

@@ -25,7 +25,7 @@ local function read_optional(op, flags, ops, pos)
   op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil
   op.names, op.traced, op.is_late = nil, flags >= 128, nil
   if flags % 2 == 1 then op.outstanding = nil end
-  if flags < 2 then return pos end
+  if flags % 128 < 2 then return pos end
   if bit.band(flags, 2) ~= 0 then op.message_timeout, pos = struct.unpack('>I4', ops, pos) end
   if bit.band(flags, 4) ~= 0 then op.progress_timeout, pos = struct.unpack('>I4', ops, pos) end
   if bit.band(flags, 8) ~= 0 then op.text, pos = read_text(ops, pos) end

@@ -162,7 +162,7 @@ end
 local function save_root(call, root)
   if not root.id then return end
   if root.traced and (root.dirty or root.entries) then
-    write_trace(call, root.id, root.entries, root.begins_trace, root.state == 'F' and root.outcome or nil)
+    write_trace(call, root.id, root.entries, root.begins_trace, root.state == 'F' and root.outcome or nil, root.deadline)
   end
   if not root.dirty then return end
   local pending = (root.state == 'P' and 1 or 0) - (root.was_pending and 1 or 0)

@@ -1,13 +1,15 @@
 --[[
   The trace of a root: the operations that changed it, one after the other, so that its tree can be shown.
 
-    trace:<root id>  string  the entries; TTL: the time to live of a trace, from its last entry on
-    traces           zset    root id -> time of the first entry of its trace, or of a later one
+    trace:<root id>  string  the entries; TTL: the time to live of a trace, from the deadline of the root on, or from its end
+    cut:<root id>    string  likewise, if later entries are missing: nothing is added to it
+    traces           zset    root id -> time of the first entry of its trace, or a later one; TTL: that of all traces
     acked            zset    root id -> time at which the root was acked: these traces are removed first
-    traced           hash    root id -> bytes of its entries, and CUT more where entries are missing; '' -> bytes that all
-                             traces of the shard take, about
+    traced           hash    root id -> bytes that are reserved for its entries; '' -> bytes that all traces of the shard
+                             take, about; TTL: that of all traces
 
-  The entries of one call on a root are written at once.
+  The entries of one call on a root are written at once. Bytes are reserved in steps, so that most entries change nothing
+  but their trace.
 
   An entry, big-endian: kind B (that of the operation, or 5: the end), at I5 (milliseconds since 2020-01-01), flags B; of
   an init or an ack its ack val 2 x i4 and outstanding i4; of an init the spout index I4; of an end the outcome c1; then
@@ -22,24 +24,19 @@ do
   local INIT, ACK, FAIL, END = 1, 2, 3, 5
   local UNKNOWN_OUTSTANDING, TEXT, COMPONENT, EDGE, NAMES, IS_LATE = 1, 2, 4, 8, 16, 32
   local CHANGED = { p = true, a = true, e = true, f = true }
-  local MAX_ROOT_BYTES = 262144
-  local CUT = 1099511627776
+  local MAX_ROOT_BYTES, STEP = 262144, 256  -- the one is a multiple of the other
   local ROOT_COST = 500  -- bytes that a trace takes besides its entries, about
   local BYTE_COST = 2    -- Redis reserves up to the length of a string that grows
   local DROPPED_PER_CALL = 16
 
-  -- Gives the bytes of a trace, nil without one, and whether entries are missing.
-  local function read_bytes(base, root_id)
-    local stored = redis.call('HGET', base .. 'traced', root_id)
-    if not stored then return nil, false end
-    local bytes = tonumber(stored)
-    return bytes % CUT, bytes >= CUT
+  local function reserved(bytes)
+    return math.ceil(bytes / STEP) * STEP
   end
 
   function drop_trace(base, root_id)
-    local bytes = read_bytes(base, root_id)
+    local bytes = redis.call('HGET', base .. 'traced', root_id)
     if not bytes then return end
-    redis.call('UNLINK', base .. 'trace:' .. root_id)
+    redis.call('UNLINK', base .. 'trace:' .. root_id, base .. 'cut:' .. root_id)
     redis.call('ZREM', base .. 'traces', root_id)
     redis.call('ZREM', base .. 'acked', root_id)
     redis.call('HDEL', base .. 'traced', root_id)
@@ -58,98 +55,140 @@ do
     return drop_first(base, 'traces', limit)
   end
 
-  -- Removes traces whose time has passed, so that their space can be used.
+  -- Removes some traces whose time has passed. Gives how many it looked at.
   local function drop_expired(call)
     local name, before = call.base .. 'traces', string.format('(%.0f', call.now - call.trace_ttl)
-    for _, root_id in ipairs(redis.call('ZRANGE', name, '-inf', before, 'BYSCORE', 'LIMIT', 0, DROPPED_PER_CALL)) do
-      local expiry = redis.call('PEXPIRETIME', call.base .. 'trace:' .. root_id)
+    local roots = redis.call('ZRANGE', name, '-inf', before, 'BYSCORE', 'LIMIT', 0, DROPPED_PER_CALL)
+    for _, root_id in ipairs(roots) do
+      local expiry = math.max(redis.call('PEXPIRETIME', call.base .. 'trace:' .. root_id),
+        redis.call('PEXPIRETIME', call.base .. 'cut:' .. root_id))
       if expiry > call.now then
         redis.call('ZADD', name, expiry - call.trace_ttl, root_id)
       else
         drop_trace(call.base, root_id)
       end
     end
+    return #roots
   end
 
-  -- Whether the traces of the shard may grow by so many bytes; removes traces of acked roots for that.
+  local function read_total(call)
+    call.traces_growth = call.traces_growth or 0
+    call.traces_total = tonumber(redis.call('HGET', call.base .. 'traced', '') or 0) + call.traces_growth
+    return call.traces_total
+  end
+
+  -- Whether the traces of the shard may grow by so many bytes; for that it removes some whose time has passed, and then
+  -- some of acked roots.
   local function has_space(call, cost)
-    if call.store_full then return false end
-    local function total()
-      return tonumber(redis.call('HGET', call.base .. 'traced', '') or 0) + call.traces_growth
-    end
-    call.traces_total = call.traces_total or total()
-    if call.traces_total + cost <= call.trace_max then return true end
-    drop_first(call.base, 'acked', DROPPED_PER_CALL)
-    call.traces_total = total()
-    return call.traces_total + cost <= call.trace_max
+    if (call.traces_total or read_total(call)) + cost <= call.trace_max then return true end
+    if call.has_no_more_to_drop then return false end
+    local expired = drop_expired(call)
+    if expired > 0 and read_total(call) + cost <= call.trace_max then return true end
+    call.has_no_more_to_drop = drop_first(call.base, 'acked', DROPPED_PER_CALL) + expired == 0
+    return read_total(call) + cost <= call.trace_max
   end
 
-  -- Gives as many of the entries, from the first one on, as there is space for behind so many bytes of the trace.
-  local function take(call, entries, bytes, root_cost)
-    local taken = ''
-    for _, entry in ipairs(entries) do
-      local size = #taken + #entry
-      if bytes + size > MAX_ROOT_BYTES or not has_space(call, size * BYTE_COST + root_cost) then return taken end
-      taken = taken .. entry
-    end
-    return taken
+  local function grow(call, cost)
+    call.traces_growth, call.traces_total = call.traces_growth + cost, call.traces_total + cost
   end
 
-  local function expire(call, name)
-    redis.call('PEXPIREAT', call.base .. name, call.now + call.trace_ttl)
+  -- Gives how many of the entries, from the first one on, there is space for behind so many bytes of the trace, and how
+  -- many bytes it has with them.
+  local function fit(call, entries, before, root_cost)
+    local bytes, allowed = before, reserved(before)
+    for n, entry in ipairs(entries) do
+      local size = bytes + #entry
+      if size > allowed then
+        local cost = (reserved(size) - reserved(before)) * BYTE_COST + root_cost
+        if size > MAX_ROOT_BYTES or not has_space(call, cost) then return n - 1, bytes end
+        allowed = reserved(size)
+      end
+      bytes = size
+    end
+    return #entries, bytes
   end
 
-  -- Appends entries to the trace of a root, unless that has reached a bound: then entries are missing from then on. Only
-  -- the first operation on a root, which `begins` marks, begins a trace. Gives whether there is one.
-  local function append(call, root_id, entries, begins)
-    if not call.traces_growth then
-      call.traces_growth = 0
-      drop_expired(call)
-    end
-    local traced, added = call.base .. 'traced', table.concat(entries)
-    local bytes = redis.call('HINCRBY', traced, root_id, #added) - #added
-    if bytes == 0 and not begins then
-      redis.call('HDEL', traced, root_id)
+  -- Begins the trace of a root with as many of the entries as there is space for. Gives whether it did.
+  local function begin(call, root_id, entries, expiry)
+    local traced, n, size = call.base .. 'traced', fit(call, entries, 0, ROOT_COST)
+    if n == 0 then
+      drop_trace(call.base, root_id)
       return false
     end
-    local root_cost, lost = begins and ROOT_COST or 0, 0
-    if bytes >= CUT then
-      added, lost = '', #added
-    elseif bytes + #added > MAX_ROOT_BYTES or not has_space(call, #added * BYTE_COST + root_cost) then
-      local taken = take(call, entries, bytes, root_cost)
-      added, lost = taken, #added - #taken - CUT
+    local bytes = reserved(size)
+    if redis.call('HINCRBY', traced, root_id, bytes) ~= bytes then  -- an earlier root of this id has a trace
+      redis.call('HINCRBY', traced, root_id, -bytes)
+      drop_trace(call.base, root_id)
+      redis.call('HSET', traced, root_id, bytes)
     end
-    if lost ~= 0 then redis.call('HINCRBY', traced, root_id, -lost) end
-    if added == '' then
-      if begins then redis.call('HDEL', traced, root_id) end
-      return not begins
-    end
-    local name, cost = 'trace:' .. root_id, #added * BYTE_COST + root_cost
-    redis.call('APPEND', call.base .. name, added)
-    expire(call, name)
-    if begins then redis.call('ZADD', call.base .. 'traces', call.now, root_id) end
-    call.traces_growth, call.traces_total = call.traces_growth + cost, call.traces_total + cost
+    local name = n == #entries and 'trace:' or 'cut:'
+    redis.call('SET', call.base .. name .. root_id, table.concat(entries, '', 1, n), 'PXAT', expiry)
+    redis.call('ZADD', call.base .. 'traces', call.now, root_id)
+    grow(call, bytes * BYTE_COST + ROOT_COST)
     return true
   end
 
+  -- Keeps so many bytes of a trace, all of them without a number, and lets nothing be added to it.
+  local function cut(call, root_id, bytes)
+    local key = call.base .. 'trace:' .. root_id
+    local entries = redis.call('GET', key)
+    if not entries then return end
+    redis.call('SET', call.base .. 'cut:' .. root_id, entries:sub(1, bytes), 'PXAT', redis.call('PEXPIRETIME', key))
+    redis.call('UNLINK', key)
+  end
+
+  -- Adds entries to the trace of a root, or as many of them as there is space for. Gives whether the root has a trace.
+  local function append(call, root_id, entries)
+    local key, traced = call.base .. 'trace:' .. root_id, call.base .. 'traced'
+    if call.store_full then
+      cut(call, root_id)
+      return redis.call('HGET', traced, root_id)
+    end
+    local added = entries[2] and table.concat(entries) or entries[1]
+    local bytes = redis.call('APPEND', key, added)
+    local before = bytes - #added
+    if before == 0 then  -- it was cut, or its time has passed
+      redis.call('UNLINK', key)
+      return redis.call('HGET', traced, root_id)
+    end
+    if reserved(bytes) == reserved(before) then return true end
+    local n, kept = fit(call, entries, before, 0)
+    local more = reserved(kept) - reserved(before)
+    if more > 0 then
+      redis.call('HINCRBY', traced, root_id, more)
+      grow(call, more * BYTE_COST)
+    end
+    if n < #entries then cut(call, root_id, kept) end
+    return true
+  end
+
+  local function expire(call, root_id, expiry)
+    if redis.call('PEXPIREAT', call.base .. 'trace:' .. root_id, expiry) == 0 then
+      redis.call('PEXPIREAT', call.base .. 'cut:' .. root_id, expiry)
+    end
+  end
+
   local function pack_text(text)
-    return text and struct.pack('>I2', #text) .. text or ''
+    return struct.pack('>I2', #text) .. text
   end
 
   -- Packs an operation as an entry.
   function pack_entry(call, op, kind)
-    local flags, values = 0, ''
-    if kind ~= FAIL then values = struct.pack('>i4i4i4', op.high, op.low, op.outstanding or 0) end
-    if kind == INIT then values = values .. struct.pack('>I4', op.spout) end
+    local flags, optional = 0, ''
     if kind ~= FAIL and not op.outstanding then flags = flags + UNKNOWN_OUTSTANDING end
-    if op.text then flags = flags + TEXT end
-    if op.component then flags = flags + COMPONENT end
-    if op.edge_high then flags = flags + EDGE end
-    if op.names then flags = flags + NAMES end
+    if op.text then flags, optional = flags + TEXT, pack_text(op.text) end
+    if op.component then flags, optional = flags + COMPONENT, optional .. pack_text(op.component) end
+    if op.edge_high then
+      flags, optional = flags + EDGE, optional .. struct.pack('>I4I4', op.edge_high, op.edge_low)
+    end
+    if op.names then flags, optional = flags + NAMES, optional .. struct.pack('>I2', #op.names / 8) .. op.names end
     if op.is_late then flags = flags + IS_LATE end
-    return struct.pack('>BI5B', kind, call.now - EPOCH, flags) .. values .. pack_text(op.text) .. pack_text(op.component)
-      .. (op.edge_high and struct.pack('>I4I4', op.edge_high, op.edge_low) or '')
-      .. (op.names and struct.pack('>I2', #op.names / 8) .. op.names or '')
+    local at = call.now - EPOCH
+    if kind == FAIL then return struct.pack('>BI5B', kind, at, flags) .. optional end
+    if kind == ACK then
+      return struct.pack('>BI5Bi4i4i4', kind, at, flags, op.high, op.low, op.outstanding or 0) .. optional
+    end
+    return struct.pack('>BI5Bi4i4i4I4', kind, at, flags, op.high, op.low, op.outstanding or 0, op.spout) .. optional
   end
 
   -- Decides with the first operation on a root whether that is traced until its init has come: the operation says it
@@ -178,27 +217,43 @@ do
     root.entries[#root.entries + 1] = pack_entry(call, op, kind)
   end
 
-  -- Writes what a call noted of a traced root, and the outcome that the root has with it, if it has one.
-  function write_trace(call, root_id, entries, begins, outcome)
-    entries = entries or {}
-    if outcome then entries[#entries + 1] = struct.pack('>BI5Bc1', END, call.now - EPOCH, 0, outcome) end
-    if #entries == 0 or not append(call, root_id, entries, begins) or outcome ~= 'A' then return end
+  -- Writes what a call noted of a traced root, and the outcome that the root has with it, if it has one. `begins`: the
+  -- first operation on the root is among it, so its trace begins. `deadline` is that of the root, nil if it is as before.
+  function write_trace(call, root_id, entries, begins, outcome, deadline)
+    if outcome then
+      entries = entries or {}
+      entries[#entries + 1] = struct.pack('>BI5Bc1', END, call.now - EPOCH, 0, outcome)
+    end
+    local expiry = (outcome or deadline) and (outcome and call.now or deadline) + call.trace_ttl
+    if begins then
+      if not entries or not begin(call, root_id, entries, expiry) then return end
+    else
+      if entries and not append(call, root_id, entries) then return end
+      if expiry then expire(call, root_id, expiry) end
+    end
+    call.traces_expiry = math.max(call.traces_expiry or 0, expiry or 0)
+    if outcome ~= 'A' then return end
     redis.call('ZADD', call.base .. 'acked', call.now, root_id)
-    call.has_acked_traces = true
+    call.has_acked_traces, call.has_no_more_to_drop = true, false
   end
 
-  -- Writes what all traces of the shard take after a call.
+  -- Writes what all traces of the shard take after a call, and until when there are some.
   function write_traces(call)
-    if not call.traces_growth or call.traces_growth == 0 then return end
-    redis.call('HINCRBY', call.base .. 'traced', '', call.traces_growth)
-    expire(call, 'traced')
-    expire(call, 'traces')
-    if call.has_acked_traces then expire(call, 'acked') end
+    local growth, expiry = call.traces_growth or 0, call.traces_expiry or 0
+    if growth ~= 0 then redis.call('HINCRBY', call.base .. 'traced', '', growth) end
+    if expiry > 0 and redis.call('PEXPIRETIME', call.base .. 'traces') < expiry then
+      expiry = expiry + math.floor(call.trace_ttl / 4)  -- so that few calls have to move it
+      redis.call('PEXPIREAT', call.base .. 'traces', expiry)
+      redis.call('PEXPIREAT', call.base .. 'traced', expiry)
+    end
+    if call.has_acked_traces then redis.call('PEXPIREAT', call.base .. 'acked', call.now + call.trace_ttl) end
   end
 
   -- Gives the entries of a trace, and 1 if some are missing, else 0.
   function read_trace(base, root_id)
-    local _, is_cut = read_bytes(base, root_id)
-    return redis.call('GET', base .. 'trace:' .. root_id) or '', is_cut and 1 or 0
+    local entries = redis.call('GET', base .. 'trace:' .. root_id)
+    if entries then return entries, 0 end
+    entries = redis.call('GET', base .. 'cut:' .. root_id)
+    return entries or '', entries and 1 or 0
   end
 end
