@@ -18,8 +18,8 @@ class Sizes:
     roots end at an even pace where the delay of webhooks is measured, and ``delivered`` completions lie ready where
     it is measured how many go out a second. For ``sweep_s`` seconds it is watched what the tick takes to forget
     finished roots, again until ``swept`` or more are forgotten. ``mixed`` operations of both kinds go in batches of
-    both, and in each round ``trees`` are sent so often to an acker that is ``watched``, to one that traces, and to one
-    that does neither. ``words`` roots are a sentence
+    both, and so many times a round ``trees`` are sent to an acker that is ``watched``, to one that traces, and to one
+    that does neither, twice to each. ``words`` roots are a sentence
     whose words are counted. The peers work on ``peer_roots`` roots of
     ``peer_tasks`` tasks each. ``batch_sizes`` are those that throughput is drawn by. Spark counts the words of
     so many ``sentences``, and sums up so many ``orders``.

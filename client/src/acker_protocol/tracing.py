@@ -6,12 +6,11 @@ Redis keeps the trace of such a root from its first ack on, even before its init
 its acks name their edges too, which changes nothing else.
 """
 
-from typing import Any
-
 MARK_MASK = 0xFFFF
 """The bits that are zero in the id of a root that is traced by hand."""
 SAMPLE_RANGE = 2**32
-_MULTIPLIER = 2_654_435_761  # Knuth's multiplicative hash: ids that count up are spread evenly, too
+SAMPLE_MULTIPLIER = 2_654_435_761
+"""That of Knuth's multiplicative hash: ids that count up are spread evenly, too."""
 
 
 def threshold(share: float) -> int:
@@ -19,14 +18,14 @@ def threshold(share: float) -> int:
     return min(SAMPLE_RANGE, round(share * SAMPLE_RANGE))
 
 
-def sample(root_id: Any) -> Any:
-    """Hash a root id into 32 bits, or each of an array of 64-bit ids."""
-    return ((root_id ^ root_id >> 32) & 0xFFFFFFFF) * _MULTIPLIER & 0xFFFFFFFF
+def sample(root_id: int) -> int:
+    """Hash a root id into 32 bits."""
+    return ((root_id ^ root_id >> 32) & 0xFFFFFFFF) * SAMPLE_MULTIPLIER & 0xFFFFFFFF
 
 
 def is_sampled(root_id: int, share: float) -> bool:
     """Whether a root is in the share that a topology traces."""
-    return bool(sample(root_id) < threshold(share))
+    return sample(root_id) < threshold(share)
 
 
 def is_marked(root_id: int) -> bool:

@@ -18,6 +18,7 @@ _TEXT = int(OperationFlag.TEXT)
 _COMPONENT = int(OperationFlag.COMPONENT)
 _NAMES = int(OperationFlag.NAMES)
 _TRACED = int(OperationFlag.TRACED)
+_SAMPLE_MULTIPLIER = np.uint32(tracing.SAMPLE_MULTIPLIER)
 _EDGE_HASH_BYTES = 8
 _LENGTH_BYTES = 2
 _FOLLOWED = (
@@ -71,9 +72,11 @@ class Explained:
         return bool(self.names or self.traced)
 
     def with_sample(self, roots: NDArray[np.uint64], threshold: int) -> "Explained":
-        """Add the rows whose root is in the sample; ``roots`` are the root ids of all rows."""
-        sampled = np.flatnonzero(tracing.sample(roots) < threshold).tolist()
-        return dataclasses.replace(self, traced=[*self.traced, *sampled]) if sampled else self
+        """Add the rows whose root is in the sample; ``roots`` are the root ids of all rows, one behind the other."""
+        halves = roots.view(np.uint32)
+        hashes = (halves[::2] ^ halves[1::2]) * _SAMPLE_MULTIPLIER  # as `tracing.sample`, in 32 bits
+        sampled = (hashes < threshold).nonzero()[0].tolist()
+        return Explained(names=self.names, traced=[*self.traced, *sampled]) if sampled else self
 
     def set_flags(self, flags: NDArray[np.uint8]) -> None:
         """Set the flags of these rows."""

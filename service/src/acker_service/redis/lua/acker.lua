@@ -50,7 +50,7 @@
     early     string  number of early roots, none if it is missing; TTL 28 days
     traces    zset    root id -> time at which its trace began, or later (trace.lua); TTL: that of all traces
     acked     zset    root id of a traced root that was acked -> when; TTL: that of a trace
-    traced    hash    root id -> bytes reserved for its trace; TTL: that of all traces
+    traced    hash    root id -> bytes reserved for a long trace, '' -> bytes of all traces; TTL: that of all traces
     trace:<r> cut:<r> string  trace of the root r (8 raw bytes); TTL: that of a trace
     gone      set     indexes of removed spout tasks: roots that end under them give no completion
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,

@@ -5,8 +5,8 @@
     cut:<root id>    string  likewise, if later entries are missing: nothing is added to it
     traces           zset    root id -> time of the first entry of its trace, or a later one; TTL: that of all traces
     acked            zset    root id -> time at which the root was acked: these traces are removed first
-    traced           hash    root id -> bytes that are reserved for its entries; '' -> bytes that all traces of the shard
-                             take, about; TTL: that of all traces
+    traced           hash    root id -> bytes that are reserved for its entries beyond the first step, if any are; '' ->
+                             bytes that all traces of the shard take, about; TTL: that of all traces
 
   The entries of one call on a root are written at once. Bytes are reserved in steps, so that most entries change nothing
   but their trace.
@@ -34,10 +34,9 @@ do
   end
 
   function drop_trace(base, root_id)
-    local bytes = redis.call('HGET', base .. 'traced', root_id)
-    if not bytes then return end
+    if redis.call('ZREM', base .. 'traces', root_id) == 0 then return end
+    local bytes = STEP + (redis.call('HGET', base .. 'traced', root_id) or 0)
     redis.call('UNLINK', base .. 'trace:' .. root_id, base .. 'cut:' .. root_id)
-    redis.call('ZREM', base .. 'traces', root_id)
     redis.call('ZREM', base .. 'acked', root_id)
     redis.call('HDEL', base .. 'traced', root_id)
     redis.call('HINCRBY', base .. 'traced', '', -bytes * BYTE_COST - ROOT_COST)
@@ -110,21 +109,19 @@ do
 
   -- Begins the trace of a root with as many of the entries as there is space for. Gives whether it did.
   local function begin(call, root_id, entries, expiry)
-    local traced, n, size = call.base .. 'traced', fit(call, entries, 0, ROOT_COST)
+    local traces, n, bytes = call.base .. 'traces', fit(call, entries, 0, ROOT_COST)
     if n == 0 then
       drop_trace(call.base, root_id)
       return false
     end
-    local bytes = reserved(size)
-    if redis.call('HINCRBY', traced, root_id, bytes) ~= bytes then  -- an earlier root of this id has a trace
-      redis.call('HINCRBY', traced, root_id, -bytes)
+    if redis.call('ZADD', traces, call.now, root_id) == 0 then  -- an earlier root of this id has a trace
       drop_trace(call.base, root_id)
-      redis.call('HSET', traced, root_id, bytes)
+      redis.call('ZADD', traces, call.now, root_id)
     end
     local name = n == #entries and 'trace:' or 'cut:'
     redis.call('SET', call.base .. name .. root_id, table.concat(entries, '', 1, n), 'PXAT', expiry)
-    redis.call('ZADD', call.base .. 'traces', call.now, root_id)
-    grow(call, bytes * BYTE_COST + ROOT_COST)
+    if bytes > STEP then redis.call('HSET', call.base .. 'traced', root_id, reserved(bytes) - STEP) end
+    grow(call, reserved(bytes) * BYTE_COST + ROOT_COST)
     return true
   end
 
@@ -139,23 +136,23 @@ do
 
   -- Adds entries to the trace of a root, or as many of them as there is space for. Gives whether the root has a trace.
   local function append(call, root_id, entries)
-    local key, traced = call.base .. 'trace:' .. root_id, call.base .. 'traced'
+    local key, traces = call.base .. 'trace:' .. root_id, call.base .. 'traces'
     if call.store_full then
       cut(call, root_id)
-      return redis.call('HGET', traced, root_id)
+      return redis.call('ZSCORE', traces, root_id)
     end
     local added = entries[2] and table.concat(entries) or entries[1]
     local bytes = redis.call('APPEND', key, added)
     local before = bytes - #added
     if before == 0 then  -- it was cut, or its time has passed
       redis.call('UNLINK', key)
-      return redis.call('HGET', traced, root_id)
+      return redis.call('ZSCORE', traces, root_id)
     end
     if reserved(bytes) == reserved(before) then return true end
     local n, kept = fit(call, entries, before, 0)
     local more = reserved(kept) - reserved(before)
     if more > 0 then
-      redis.call('HINCRBY', traced, root_id, more)
+      redis.call('HINCRBY', call.base .. 'traced', root_id, more)
       grow(call, more * BYTE_COST)
     end
     if n < #entries then cut(call, root_id, kept) end
