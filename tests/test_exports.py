@@ -29,6 +29,7 @@ MODULES = {
     "acker_client.integrations.dramatiq": "AckerMiddleware NotTracked",
     "acker_client.integrations.faststream": "AckerMiddleware",
     "acker_client.integrations.httpx": "KEY ainject_request inject_request",
+    "acker_client.integrations.opentelemetry": "RootSpans instrument",
     "acker_client.integrations.prometheus": "StatsCollector",
     "acker_client.integrations.process": """
         ANCHORS_VARIABLE CHILDREN_VARIABLE ChildrenFile child_environment received_headers

@@ -4,13 +4,14 @@ import pytest
 from acker_protocol.errors import MEDIA_TYPE
 from acker_service.components import Components
 
-from tests.support.caller import Caller, ack, compact_ack, compact_init, fail, init, reset_timeout
+from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init, reset_timeout
 from tests.support.redis_side import let_redis_count
 
 pytestmark = pytest.mark.anyio
 
 R, S = 0xA1, 0xB2
 E, F, G = 0xE1, 0xE2, 0xE4
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 async def test_an_answer_names_root_and_state_and_the_outcome_of_a_finished_root(call: Caller) -> None:
@@ -75,6 +76,50 @@ async def test_a_message_id_comes_back_as_given(call: Caller, message_id: str) -
     assert (await call.root(R))["message_id"] == message_id
     await call.post(ack(R, E))
     assert [done["message_id"] for done in (await call.completions())["completions"]] == [message_id] * 2
+
+
+@pytest.mark.parametrize(
+    ("ending", "options"),
+    [
+        ((ack(R, E),), {}),
+        ((fail(R),), {"message_id": "m" * 1_024}),
+        ((fail(R, reason="no", component="bolt"),), {"message_id": "42", "progress_timeout_ms": 500_000}),
+        ((reset_timeout(R), ack(R, E)), {"message_timeout_ms": 600_000, "progress_timeout_ms": 500_000}),
+    ],
+)
+async def test_a_completion_gives_back_the_traceparent_however_the_root_ends(
+    call: Caller, ending: tuple[Document, ...], options: Document
+) -> None:
+    await call.post(init(R, E, traceparent=TRACEPARENT, **options))
+    for operation in ending:
+        await call.post(operation)
+    (done,) = (await call.completions())["completions"]
+    assert (done["traceparent"], done["message_id"]) == (TRACEPARENT, options.get("message_id"))
+
+
+async def test_the_traceparent_of_an_init_after_its_acks_or_fails_comes_back(call: Caller) -> None:
+    await call.words(ack(R, E), init(R, E, traceparent=TRACEPARENT), fail(S, reason="no"))
+    await call.post(init(S, E, traceparent=TRACEPARENT))
+    told = (await call.completions())["completions"]
+    assert sorted((done["reason"] or "", done["traceparent"]) for done in told) == [
+        ("", TRACEPARENT),
+        ("no", TRACEPARENT),
+    ]
+
+
+async def test_without_ackers_the_traceparent_comes_back(call: Caller) -> None:
+    loose = Caller(call.http, "loose")
+    await loose.put(ackers=0)
+    await loose.post(init(R, E, traceparent=TRACEPARENT))
+    (done,) = (await loose.completions())["completions"]
+    assert done["traceparent"] == TRACEPARENT
+
+
+async def test_a_traceparent_is_not_that_of_the_next_root(call: Caller) -> None:
+    await call.words(init(4, E, traceparent=TRACEPARENT, message_id="42"), init(8, E, message_timeout_ms=600_000))
+    await call.words(ack(4, E), ack(8, E))
+    told = {done["root_id"]: done.get("traceparent") for done in (await call.completions())["completions"]}
+    assert told == {f"{4:016x}": TRACEPARENT, f"{8:016x}": None}
 
 
 async def test_what_one_operation_says_is_not_said_of_the_next(call: Caller) -> None:

@@ -17,7 +17,7 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
     folder = tmp_path_factory.mktemp("acker")
-    with acker_serve(folder, "--data-dir", str(folder / "data")) as acker:
+    with acker_serve(folder, "--data-dir", str(folder / "data"), "--callback-allow-cidrs", "127.0.0.0/8") as acker:
         yield acker
 
 

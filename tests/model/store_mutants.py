@@ -83,6 +83,8 @@ IN_COMPLETIONS: list[Rule] = [
     ("an outcome has its own count", "A = 'acked', F = 'failed', T = 'timed_out'", "A = 'acked', F = 'timed_out', T = 'failed'", ANSWERS + "test_counts_tell_how_roots_ended"),
     ("a completion ends behind its texts", "at = at + 2 + high * 256 + low", "at = at + 2 + high", PAGES + "test_an_entry_is_read_on_behind_what_was_read_of_it"),
     ("a completion carries the message id", "add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))", "OUTCOME[outcome], ''", ANSWERS + "test_a_message_id_comes_back_as_given"),
+    ("a completion carries the traceparent", "flags, packed = add_text(flags, packed, 32, read_traceparent(call, root))", "", ANSWERS + "test_a_completion_gives_back_the_traceparent_however_the_root_ends"),
+    ("a traceparent lies beside the record", "or root.has_traceparent and redis", "or false and redis", ANSWERS + "test_a_completion_gives_back_the_traceparent_however_the_root_ends"),
     ("a long message id lies beside the record", "or root.message_id_is_long and redis", "or false and redis", LISTING + "test_a_long_message_id_is_shown"),
     ("an early failure lies beside the record", "return root.failure or redis.call('HGET', call.base .. 'x' .. root.bucket, 'f' .. root.id)", "return root.failure", ANSWERS + "test_an_early_failure_keeps_its_own_reason_until_the_init"),
     ("a failure has a reason", "add_text(0, '', 8, reason)", "0, ''", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
@@ -111,7 +113,7 @@ IN_RECORD: list[Rule] = [
     ("where no root is early there is no number", "    redis.call('UNLINK', call.base .. 'early')\n", "    redis.call('SET', call.base .. 'early', number)\n", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number is never below none", "if number > 0 then", "if number ~= 0 then", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number outlives the buckets", "BACKSTOP_MS * 4 / 3", "BACKSTOP_MS", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
-    ("what lies beside a record goes with it", "if root.message_id_is_long or root.failed and not root.was_pending then", "if false then", LIFETIMES + "test_what_lies_beside_a_record_goes_with_it"),
+    ("what lies beside a record goes with it", "if root.message_id_is_long or root.has_traceparent or root.failed and not root.was_pending then", "if false then", LIFETIMES + "test_what_lies_beside_a_record_goes_with_it"),
 ]
 
 IN_REQUESTS: list[Rule] = [
@@ -153,6 +155,7 @@ IN_REQUESTS: list[Rule] = [
 ]
 
 IN_OPERATIONS: list[Rule] = [
+    ("a traceparent is not that of the next operation", "op.is_late, op.traceparent = nil, flags >= 128, nil, nil", "op.is_late = nil, flags >= 128, nil", ANSWERS + "test_a_traceparent_is_not_that_of_the_next_root"),
     ("an unknown count is unknown", "  if flags % 2 == 1 then op.outstanding = nil end\n", "", ANSWERS + "test_one_who_leaves_the_count_out_makes_it_unknown_for_good"),
     ("an extra is its own operation's", "  op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil\n", "", ANSWERS + "test_what_one_operation_says_is_not_said_of_the_next"),
     ("a text is as long as it says", "ops:sub(pos + 2, stop - 1)", "ops:sub(pos + 2, stop)", ANSWERS + "test_a_completion_tells_message_id_reason_component_and_latency"),
@@ -178,6 +181,7 @@ IN_BUCKETS: list[Rule] = [
 ]
 
 IN_FAST_PATH: list[Rule] = [
+    ("an init with a traceparent is not plain", " and (kind == ACK or flags % 64 < 32), nil, nil", ", nil, nil", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a root that ends is pending no more", "call.pending[spout], call.changed = (call.pending[spout] or 0) - 1, true", "call.changed = true", "tests/integration/test_batcher.py::test_acks_of_one_turn_do_what_they_do_one_by_one"),
     ("plain operations take it", "local FAST_PATH = true", "local FAST_PATH = false", FAST + "test_inits_and_acks_with_all_that_clients_name_take_it"),
     ("an ack is XORed", "bxor(high, op_high), bxor(low, op_low)", "op_high, op_low", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
@@ -206,6 +210,7 @@ IN_FAST_PATH: list[Rule] = [
 ]
 
 IN_TRANSITIONS: list[Rule] = [
+    ("without ackers an init has its traceparent", "root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true\n    root.traceparent = op.traceparent", "root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true", ANSWERS + "test_without_ackers_the_traceparent_comes_back"),
     ("pairs lie in the slice of now", "math.floor(call.now / call.dedupe_window) % 2 .. set", "'0' .. set", SLICES + "test_an_acked_edge_is_forgotten_though_others_follow"),
     ("a slice of pairs expires", "    expire_slice(call, key, call.dedupe_window)\n", "", SLICES + "test_an_acked_edge_is_forgotten_though_others_follow"),
 ]

@@ -42,6 +42,7 @@ def draw(source: random.Random) -> Operation:
                 message_id=source.choice([None, "", "order 1", "m" * 36, "m" * 37, "m" * 100]),
                 message_timeout_ms=source.choice([None, None, None, 3_000, 20_000_000]),
                 trace=source.choice([None, None, True]),
+                traceparent=source.choice([None, None, None, f"00-{1:032x}-{2:016x}-01"]),
             )
         case "ack":
             edge_id = source.choice([None, 1, 2, 2**64 - 1])

@@ -22,7 +22,9 @@ def store(driven_url: str) -> Iterator[DrivenStore]:
     store.close()
 
 
-def emit(root_id: int, *, message_timeout_ms: int = 600_000, message_id: str | None = None) -> Init:
+def emit(
+    root_id: int, *, message_timeout_ms: int = 600_000, message_id: str | None = None, traceparent: str | None = None
+) -> Init:
     return Init(
         root_id=root_id,
         spout_task="s",
@@ -30,6 +32,7 @@ def emit(root_id: int, *, message_timeout_ms: int = 600_000, message_id: str | N
         outstanding=1,
         message_timeout_ms=message_timeout_ms,
         message_id=message_id,
+        traceparent=traceparent,
     )
 
 
@@ -45,6 +48,7 @@ def left_ms(store: DrivenStore, name: str) -> int | None:
     [
         pytest.param(emit(1, message_id="m" * 100), id="a pending root with a long message id"),
         pytest.param(Fail(root_id=1, reason="early"), id="an early failure"),
+        pytest.param(emit(1, traceparent=f"00-{1:032x}-{2:016x}-01"), id="a traceparent"),
     ],
 )
 def test_roots_go_on_their_own_in_a_store_that_nobody_serves(store: DrivenStore, first: Init | Fail) -> None:
@@ -59,6 +63,10 @@ def test_roots_go_on_their_own_in_a_store_that_nobody_serves(store: DrivenStore,
             [emit(1, message_id="m" * 100), Ack(root_id=1, ack_val=1, outstanding=-1)], id="a long message id"
         ),
         pytest.param([Fail(root_id=1, reason="early"), emit(1)], id="an early failure"),
+        pytest.param(
+            [emit(1, traceparent=f"00-{1:032x}-{2:016x}-01"), Ack(root_id=1, ack_val=1, outstanding=-1)],
+            id="a traceparent",
+        ),
     ],
 )
 def test_what_lies_beside_a_record_goes_with_it(store: DrivenStore, operations: list[Operation]) -> None:

@@ -33,6 +33,8 @@ LONG = "a message id that is longer than a record may hold, so it lies beside it
 
 roots = st.sampled_from(ROOTS)
 values = st.sampled_from((0, 1, 2, 3, 1 << 63, (1 << 63) | 1))
+TRACEPARENT = f"00-{1:032x}-{2:016x}-01"
+OTHER_TRACEPARENT = f"00-{'f' * 32}-{'e' * 16}-00"
 counts = st.sampled_from((None, -1, 0, 1, 2, 2**31 - 1, -(2**31)))
 small_counts = st.sampled_from((None, -1, 0, 1))
 timeouts = st.sampled_from((None, 100, 250, 2_000))
@@ -47,6 +49,7 @@ messages = st.one_of(
         message_timeout_ms=timeouts,
         progress_timeout_ms=st.sampled_from((None, 0, 150)),
         trace=st.sampled_from((None, True)),
+        traceparent=st.sampled_from((None, None, TRACEPARENT, OTHER_TRACEPARENT)),
     ),
     st.builds(
         Ack,

@@ -69,6 +69,10 @@ documents = st.one_of(
     _documents("reset-timeout", _root, _any),
 )
 """Lawful operations: the edges of one never XOR to zero."""
+traced_documents = _documents(
+    "init", _root | {"spout_task": names, "edges": edges, "traceparent": strategies.traceparents}, _init
+)
+"""Inits with a traceparent, which JSON has a field for and the packed form has not."""
 
 
 def read(operations: OperationBatch, *, most: int = 10_000) -> list[Operation]:

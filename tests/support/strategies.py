@@ -14,6 +14,7 @@ names = st.builds(str.__add__, st.sampled_from(_LETTERS), st.text(_LETTERS + "._
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 timeouts = st.integers(100, 604_800_000)
 traces = st.sampled_from((None, True))
+traceparents = st.builds("00-{:032x}-{:016x}-{:02x}".format, st.integers(1, 2**128 - 1), ids, st.integers(0, 255))
 
 inits = st.builds(
     Init,

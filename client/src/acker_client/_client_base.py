@@ -15,12 +15,14 @@ from acker_client._core.spouts import Spouts
 from acker_client._core.submitter import Submitter, log_drop
 from acker_client._tuple_base import BaseTuple, RunT, TupleContext, anchor_child
 from acker_client.config import ClientOptions, address_from
-from acker_client.root import spout_task_name
+from acker_client.root import Root, spout_task_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from acker_protocol.anchors import Anchors, Headers
 
-    from acker_client._core.spout_task import SpoutTask
+    from acker_client._core.spout_task import Handled, SpoutTask
     from acker_client._core.submitter import OnDrop
     from acker_client._transport import Endpoint
     from acker_client.config import ClientConfig, OnError
@@ -61,6 +63,7 @@ class BaseClient:
         self._fast_path = FastPath(self._session, self._submitter.flusher)
         self._prefix = header_prefix(self.topology)
         self._components: set[str] = set()  # names that were checked
+        self._make_tuple: Callable[..., Any] | None = None
         _lifecycle.register(self)
 
     def __del__(self) -> None:
@@ -105,6 +108,21 @@ class BaseClient:
         Raises `DuplicateKey`, `TupleClosed`, `TooManyAnchors`, and then no tuple has a new child.
         """
         return anchor_child(tuples, key=key)
+
+    def observe(
+        self,
+        *,
+        root_class: "type[Root]" = Root,
+        make_tuple: "Callable[..., Any] | None" = None,
+        handled: "Handled | None" = None,
+    ) -> None:
+        """Let an integration see what passes; what is left out becomes as it was.
+
+        Roots are made of ``root_class``. ``make_tuple(headers, **fields)`` makes each tuple, of a subclass of the
+        client's. ``handled`` is called with completions that were handled and are about to be released.
+        """
+        self._make_tuple = make_tuple
+        self._spouts.observe(root_class, handled)
 
     def after_fork_in_child(self) -> None:
         """Drop buffers and connections in the child of a fork: the parent sends what it has buffered."""

@@ -123,6 +123,11 @@ class BaseTuple:
         return bool(self._end)
 
     @property
+    def failed(self) -> bool:
+        """Whether it has been failed."""
+        return self._end == "failed"
+
+    @property
     def tracked(self) -> bool:
         """Whether it has anchors."""
         return bool(self._ids)

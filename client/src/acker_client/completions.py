@@ -24,7 +24,8 @@ class Completion:
     """The end of one root. It may come more than once, always with the same ``id``.
 
     ``complete_latency`` is the time from the root's first operation to its end, ``at`` the Unix time of its end, in
-    seconds. The contract has both in whole milliseconds, as ``complete_latency_ms`` and ``at_ms``.
+    seconds. The contract has both in whole milliseconds, as ``complete_latency_ms`` and ``at_ms``. ``traceparent`` is
+    that of the emit.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Completion:
     component: str | None
     complete_latency: float
     at: float
+    traceparent: str | None = None
 
     @property
     def acked(self) -> bool:
@@ -102,4 +104,5 @@ def _completion(item: dict[str, Any]) -> Completion:
         component=item["component"],
         complete_latency=item["complete_latency_ms"] / 1000,
         at=item["at_ms"] / 1000,
+        traceparent=item.get("traceparent"),
     )

@@ -10,7 +10,7 @@ from acker_protocol.operations import Init, Operation
 from acker_protocol.tracing import is_marked, mark
 from acker_protocol.wire import fields
 
-from acker_client import _validate
+from acker_client import _validate, propagate
 from acker_client._core.edges import EdgeSet, add_child
 from acker_client.errors import TupleClosed
 
@@ -25,17 +25,24 @@ class EmitOptions:
     """What a root is emitted with; timeouts in milliseconds.
 
     ``message_id`` is the spout's own id of the message; without one the root is not tracked and nothing is sent. A
-    timeout of None is the topology's; a progress timeout of 0 is none. ``trace``: the root is traced.
+    timeout of None is the topology's; a progress timeout of 0 is none. ``trace``: the root is traced. ``traceparent``
+    is W3C's header of that name, which the completion gives back.
     """
 
     message_id: str | None = None
     message_timeout_ms: int | None = None
     progress_timeout_ms: int | None = None
     trace: bool = False
+    traceparent: str | None = None
 
 
 def emit_options(
-    message_id: str | None, *, message_timeout: float | None, progress_timeout: float | None, trace: bool = False
+    message_id: str | None,
+    *,
+    message_timeout: float | None,
+    progress_timeout: float | None,
+    trace: bool = False,
+    traceparent: str | None = None,
 ) -> EmitOptions:
     """Check what a program emits a root with; timeouts in seconds. Raises `UsageError`."""
     return EmitOptions(
@@ -43,6 +50,7 @@ def emit_options(
         message_timeout_ms=_validate.milliseconds("message_timeout", message_timeout, fields.TIMEOUT_MS),
         progress_timeout_ms=_validate.milliseconds("progress_timeout", progress_timeout, fields.TIMEOUT_MS, zero=True),
         trace=trace,
+        traceparent=_validate.checked("traceparent", fields.traceparent, traceparent),
     )
 
 
@@ -52,7 +60,7 @@ class Root:
     ``attempt`` is 1, and more where a replay emits its message again.
     """
 
-    __slots__ = ("_edges", "_open", "_options", "attempt", "spout_task", "topology")
+    __slots__ = ("_around", "_edges", "_open", "_options", "attempt", "spout_task", "topology")
 
     def __init__(self, *, topology: str, spout_task: str, options: EmitOptions, attempt: int = 1) -> None:
         self.topology = topology
@@ -62,6 +70,7 @@ class Root:
         root_id = mark(draw_id()) if options.trace else draw_id()
         self._edges = EdgeSet(root_id=root_id, edge_id=SPOUT_EDGE, component=spout_task)
         self._open = True
+        self._around: propagate.AnchorParent | None = None
 
     def __str__(self) -> str:
         return f"root {self.root_id} of {self.spout_task!r} (message id {self.message_id!r})"
@@ -81,6 +90,11 @@ class Root:
         """Its message timeout in seconds, None for the topology's."""
         timeout_ms = self._options.message_timeout_ms
         return None if timeout_ms is None else timeout_ms / 1000
+
+    @property
+    def traceparent(self) -> str | None:
+        """The traceparent that it was emitted with, which its completion gives back."""
+        return self._options.traceparent
 
     @property
     def tracked(self) -> bool:
@@ -111,12 +125,18 @@ class Root:
                 progress_timeout_ms=self._options.progress_timeout_ms,
                 trace=self._options.trace or None,
                 edges=tuple(edges.children) if is_traced(edges.root_id) else None,
+                traceparent=self.traceparent,
             )
             for edges in self._parents()
         ]
 
-    def close(self) -> None:
-        """Take no more children."""
+    def begin_block(self) -> None:
+        """Make it current, at the beginning of its emit block."""
+        self._around = propagate.enter(self)
+
+    def end_block(self) -> None:
+        """Make current what was so before, at the end of its emit block, and take no more children."""
+        propagate.leave(self._around)
         self._open = False
 
     def _add_child(self, key: str | None) -> list[int]:

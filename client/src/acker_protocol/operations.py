@@ -42,7 +42,7 @@ class Init:
     ``ack_val`` is the XOR of its first edges, ``outstanding`` their number (None: unknown). Timeouts are in
     milliseconds. None: the topology's timeout. A progress timeout of 0: no progress timeout. ``trace``: the root is
     traced. ``edges`` are the first edges, if they are named; they only explain the root, so inits are equal without
-    them.
+    them. ``traceparent`` is W3C's header of that name; the completion gives it back.
     """
 
     root_id: int
@@ -55,6 +55,7 @@ class Init:
     component: str | None = None
     trace: bool | None = None
     edges: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,7 @@ class CompletionRecord:
     component: str | None
     started_ms: int
     at_ms: int
+    traceparent: str | None = None
 
     @property
     def complete_latency_ms(self) -> int:

@@ -38,6 +38,7 @@ class Tree:
     progress_timeout_ms: int = 0
     idle_deadline_ms: int | None = None
     failure: Fail | None = None
+    traceparent: str | None = None
     edges: frozenset[tuple[int, int]] = frozenset()
 
     @property

@@ -146,6 +146,7 @@ def finish(tree: Tree, outcome: Outcome, now_ms: int) -> Transition:
         component=tree.failure.component if tree.failure else None,
         started_ms=tree.started_ms,
         at_ms=now_ms,
+        traceparent=tree.traceparent,
     )
     return Transition(
         state=Finished(outcome=outcome, at_ms=now_ms),
@@ -169,6 +170,7 @@ def emit(tree: Tree, operation: Init, now_ms: int, rules: TopologyRules) -> Tree
         message_id=operation.message_id,
         message_timeout_ms=operation.message_timeout_ms,
         progress_timeout_ms=progress,
+        traceparent=operation.traceparent,
         deadline_ms=deadline_after(tree, now_ms, operation.message_timeout_ms or rules.message_timeout_ms),
     )
     return xor_in(touch_progress_deadline(tree, now_ms), operation.ack_val, operation.outstanding)

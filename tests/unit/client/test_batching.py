@@ -1,5 +1,6 @@
 """Tests operations that go out together."""
 
+import json
 import threading
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from acker_client import BatchError, InvalidRequest, MailboxFull, OperationState
 from acker_client._core.requests import write_operations
 from acker_client.testing import MemoryAcker, lost_reply
 from acker_protocol.operations import Ack, Fail, Init, Outcome
+from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import MAX_BYTES, decode_packed, encode_packed
 
 from tests.unit.client.conftest import met
@@ -200,3 +202,28 @@ def test_operations_that_share_a_long_text_are_split_until_each_batch_is_taken()
 def test_operations_that_share_a_short_text_stay_in_one_batch():
     messages = [Fail(root_id=root, reason="card service timed out") for root in range(1, 10_001)]
     assert len(write_operations("default", messages)) == 1
+
+
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def traced_inits(count: int, *, message_id: str = "42") -> list[Init]:
+    return [
+        Init(root_id=n, spout_task="s", ack_val=n, message_id=message_id, traceparent=TRACEPARENT)
+        for n in range(1, count + 1)
+    ]
+
+
+def test_a_batch_with_a_traceparent_is_sent_in_json():
+    ops = [Ack(root_id=9, ack_val=1), *traced_inits(2)]
+    (request,) = write_operations("default", ops)
+    assert request.content_type == "application/json"
+    assert decode_batch(json.loads(request.body), max_operations=10) == ops
+
+
+def test_a_large_batch_with_traceparents_is_halved():
+    ops = traced_inits(10_000, message_id="m" * 1_000)
+    requests = write_operations("default", ops)
+    assert len(requests) > 1
+    assert max(len(request.body) for request in requests) <= MAX_BYTES
+    assert [op for request in requests for op in decode_batch(json.loads(request.body), max_operations=10_000)] == ops

@@ -276,3 +276,18 @@ async def test_a_program_of_tasks_listens_likewise(async_acker, service, radio):
             headers = root.headers("bill")
         await async_acker.ack(async_acker.receive(headers, component="bill"))
     assert [(await anext(told)).message_id for _ in range(2)] == ["1", "2"]
+
+
+def test_each_completion_is_told_of_once_when_it_was_handled(acker, spout, service, radio):
+    told: list[str] = []
+    acker.observe(handled=lambda completions: told.extend(names(completions)))
+    end(acker, spout, "1")
+    reading = spout.subscribe(URL, until=MAILBOX_INTERVAL_S + 2)
+    assert next(reading).message_id == "1"
+    assert told == []
+    end(acker, spout, "2")
+    radio.publish(*mail(service)[-1:])
+    assert next(reading).message_id == "2"
+    assert told == ["1"]
+    assert names(reading) == []  # the mailbox, which is read again meanwhile, holds "2" too
+    assert told == ["1", "2"]

@@ -117,8 +117,9 @@ class MailboxReader:
         """Begin again with the oldest completion that is not released."""
         self._page = Page()
 
-    def release(self) -> Flow[None]:
-        """Release the page, now that each of its completions was handled."""
+    def release(self, handled: tuple[Completion, ...] | None = None) -> Flow[None]:
+        """Release the page, now that each of its completions was handled: ``handled``, or now all of it (None)."""
+        self._task.tell_handled(self.current_page() if handled is None else handled)
         for completion in self.current_page():
             self._task.pending.drop(completion.root_id)
         if self._page.completions and self._page.cursor is not None:

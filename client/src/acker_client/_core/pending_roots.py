@@ -26,6 +26,7 @@ class PendingRoot:
     emitted_s: float
     timeout_s: float
     outcome: Outcome | None = None
+    traceparent: str | None = None
 
 
 class PendingRoots:
@@ -49,7 +50,9 @@ class PendingRoots:
 
     def add(self, root: "Root", *, now_s: float, timeout_s: float) -> None:
         """Follow a root until its completion comes."""
-        self._roots[root.root_id] = PendingRoot(message_id=root.message_id, emitted_s=now_s, timeout_s=timeout_s)
+        self._roots[root.root_id] = PendingRoot(
+            message_id=root.message_id, emitted_s=now_s, timeout_s=timeout_s, traceparent=root.traceparent
+        )
         self.check_at(root.root_id, at_s=now_s + timeout_s + GRACE_S)
 
     def drop(self, root_id: str) -> None:
@@ -102,4 +105,5 @@ def _completion(root_id: str, root: PendingRoot, *, now_s: float, at: float) -> 
         component=None,
         complete_latency=round(now_s - root.emitted_s, 3),
         at=at,
+        traceparent=root.traceparent,
     )

@@ -51,6 +51,7 @@ class PubSubReader:
         self._reading_mailbox = False
         self._seen: dict[str, None] = {}
         self._published: tuple[Completion, ...] | None = None
+        self._given: tuple[Completion, ...] = ()
         self._unreleased = 0
 
     @property
@@ -63,13 +64,16 @@ class PubSubReader:
         if not self._reading_mailbox and self._until_mailbox_s() <= 0:
             yield from self._start_mailbox()
         found = yield from self._read_mailbox() if self._reading_mailbox else self._listen()
-        return tuple(completion for completion in found if self._is_new(completion))
+        self._given = tuple(completion for completion in found if self._is_new(completion))
+        return self._given
 
     def release(self) -> Flow[None]:
         """Release what was read last: a page as a whole; a published completion when the mailbox gives it."""
         if self._published is None:
-            yield from self._mailbox.release()
-        for completion in self._published or ():
+            yield from self._mailbox.release(self._given)
+            return
+        self._task.tell_handled(self._given)
+        for completion in self._published:
             self._task.pending.drop(completion.root_id)
 
     def close(self) -> Flow[None]:

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from acker_protocol import routes
 from acker_protocol.operations import Operation, OperationState
-from acker_protocol.wire.operations import encode_operation
-from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed, fits
+from acker_protocol.wire.operations import encode_batch, encode_operation
+from acker_protocol.wire.packed import CONTENT_TYPE, MAX_BYTES, NotPackable, encode_packed, fits
 
 from acker_client._core.folding import BufferedOperations
 
@@ -49,7 +49,10 @@ class OperationResult:
 
 
 def write_operations(topology: str, operations: Sequence[Operation]) -> list[Request]:
-    """Freeze operations into requests, in order: one alone as a single call in JSON, more as packed batches."""
+    """Freeze operations into requests, in order: one alone as a single call in JSON, more as packed batches.
+
+    A batch with what the packed form has no field for, a traceparent, is sent in JSON.
+    """
     if len(operations) == 1:
         return [_single(topology, operations[0])]
     parts = (operations[at : at + MAX_OPS] for at in range(0, len(operations), MAX_OPS))
@@ -130,10 +133,16 @@ def _batches(topology: str, operations: Sequence[Operation]) -> list[Request]:
 
     The service counts a text that many operations share once for each of them.
     """
-    body = operations.packed() if isinstance(operations, BufferedOperations) else encode_packed(operations)
-    if fits(body):
-        path = routes.operation(topology, "batch")
-        return [_post(path, body, operations, content_type=CONTENT_TYPE)]
+    path = routes.operation(topology, "batch")
+    try:
+        body = operations.packed() if isinstance(operations, BufferedOperations) else encode_packed(operations)
+    except NotPackable:
+        body = encode_batch(operations)
+        if len(body) <= MAX_BYTES:
+            return [_post(path, body, operations)]
+    else:
+        if fits(body):
+            return [_post(path, body, operations, content_type=CONTENT_TYPE)]
     middle = len(operations) // 2
     return _batches(topology, operations[:middle]) + _batches(topology, operations[middle:])
 

@@ -12,26 +12,38 @@ from acker_client._core.pending_roots import GRACE_S, PendingRoots
 from acker_client.errors import AckerError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from acker_client._core.retry import RetrySession
+    from acker_client.completions import Completion
     from acker_client.root import Root
+
+    Handled = Callable[[tuple[Completion, ...]], None]
 
 
 class SpoutTask:
     """One spout task of one client.
 
-    ``own`` is a name that no other process has; ``receives`` is True once its completions are read here.
+    ``own`` is a name that no other process has; ``receives`` is True once its completions are read here. ``handled`` is
+    called with completions that were handled.
     """
 
-    def __init__(self, session: "RetrySession", *, name: str, own: bool) -> None:
+    def __init__(self, session: "RetrySession", *, name: str, own: bool, handled: "Handled | None" = None) -> None:
         self.name = name
         self.own = own
         self.receives = own
         self.registered = not own
         self.pending = PendingRoots()
         self._is_parents = False
+        self.handled = handled
         self._session = session
         self._clock = session.config.clock
         self._limit = PendingLimit()
+
+    def tell_handled(self, completions: "tuple[Completion, ...]") -> None:
+        """Call ``handled`` with completions that were handled and are about to be released."""
+        if completions and self.handled is not None:
+            self.handled(completions)
 
     def after_fork(self) -> None:
         """Become the child's copy: its roots belong to the parent, and so does a name of its own."""

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from acker_protocol.operations import REFUSED, Init
 
-from acker_client import propagate
 from acker_client._core.batch import open_batch
 from acker_client._core.fast_path import FastPath
 from acker_client._core.mailbox import MailboxReader, ReadOptions
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from acker_client._core.effects import Flow
     from acker_client._core.pubsub_reader import PubSubReader
     from acker_client._core.requests import OperationResult
+    from acker_client._core.spout_task import Handled
     from acker_client._core.submitter import Submitter
     from acker_client._core.subscription import Connect
     from acker_client.config import ClientConfig
@@ -33,6 +33,8 @@ class Spouts:
         self._submitter = submitter
         self._session = submitter.session
         self._tasks: dict[str, SpoutTask] = {}
+        self._root_class: type[Root] = Root
+        self._handled: Handled | None = None
 
     @property
     def config(self) -> "ClientConfig":
@@ -41,7 +43,13 @@ class Spouts:
 
     def task(self, name: str, *, own: bool) -> SpoutTask:
         """Give the spout task of this name."""
-        return self._tasks.setdefault(name, SpoutTask(self._session, name=name, own=own))
+        return self._tasks.setdefault(name, SpoutTask(self._session, name=name, own=own, handled=self._handled))
+
+    def observe(self, root_class: type[Root], handled: "Handled | None") -> None:
+        """Make roots of this class from now on, and call ``handled`` with completions that were handled."""
+        self._root_class, self._handled = root_class, handled
+        for task in self._tasks.values():
+            task.handled = handled
 
     def after_fork(self) -> None:
         """Leave the spout tasks to the parent of a fork: it awaits their roots, and reads the names of its own."""
@@ -56,7 +64,7 @@ class Spouts:
         """
         self._submitter.flusher.buffer.raise_failures()
         task.check_not_forked()
-        root = Root(topology=self._session.topology, spout_task=task.name, options=options, attempt=attempt)
+        root = self._root_class(topology=self._session.topology, spout_task=task.name, options=options, attempt=attempt)
         if root.tracked:
             yield from task.register() if open_batch(self._submitter) is not None else task.acquire_slot()
         return root
@@ -67,7 +75,7 @@ class Spouts:
             return None
         if not task.emits_at_once(in_batch=open_batch(self._submitter) is not None):
             return None
-        return Root(topology=self._session.topology, spout_task=task.name, options=options)
+        return self._root_class(topology=self._session.topology, spout_task=task.name, options=options)
 
     def commit_quickly(self, task: SpoutTask, root: Root) -> bool:
         """Add the init to the open batch, as `commit_root` does; False without one: nothing was done."""
@@ -95,14 +103,14 @@ class Spouts:
     @contextmanager
     def root_scope(self, task: SpoutTask, root: Root) -> "Iterator[Root]":
         """Keep a root open and current for its emit block; an exception there frees its slot."""
+        root.begin_block()
         try:
-            with propagate.use(root):
-                yield root
+            yield root
         except BaseException:
             task.release()
             raise
         finally:
-            root.close()
+            root.end_block()
 
     def send_batch(self, batch: "Batch") -> "Flow[None]":
         """Send a batch; roots that were refused are not followed."""

@@ -1,8 +1,8 @@
 """The client for programs of tasks."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
 from acker_client import _transport
@@ -129,7 +129,8 @@ class AsyncAcker(BaseClient):
         key have the same edges again. Raises `InvalidHeader` and `UsageError`.
         """
         ids = self._read_ids(headers, component, on_error)
-        return AsyncTuple(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)
+        make: Callable[..., AsyncTuple] = AsyncTuple if self._make_tuple is None else partial(self._make_tuple, headers)
+        return make(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)
 
     async def ack(self, tup: AsyncTuple) -> "list[OperationState]":
         """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.

@@ -34,16 +34,22 @@ class AsyncSpout:
         message_timeout: float | None = None,
         progress_timeout: float | None = None,
         trace: bool = False,
+        traceparent: str | None = None,
     ) -> AsyncIterator[Root]:
         """Emit a root: anchor one child per consumer in the block; its init is sent when the block ends.
 
         ``message_id`` is the spout's own id of the message; without one nothing is tracked. Timeouts are in seconds,
-        None for the topology's. With ``trace`` the acker keeps the root's tree. It waits for a free slot before the
+        None for the topology's. With ``trace`` the acker keeps the root's tree; ``traceparent`` comes back with the
+        completion. It waits for a free slot before the
         block, and raises `MaxSpoutPending`, `MailboxFull` or `StoreFull` for an init that stays refused. If the block
         raises, or is cancelled, no init is sent.
         """
         options = emit_options(
-            message_id, message_timeout=message_timeout, progress_timeout=progress_timeout, trace=trace
+            message_id,
+            message_timeout=message_timeout,
+            progress_timeout=progress_timeout,
+            trace=trace,
+            traceparent=traceparent,
         )
         root = self._spouts.start_quickly(self._task, options)
         if root is None:

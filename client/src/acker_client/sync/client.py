@@ -1,8 +1,8 @@
 """The client for programs of threads."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
 from acker_client._client_base import BaseClient
@@ -135,7 +135,8 @@ class Acker(BaseClient):
         topology, and `UsageError`.
         """
         ids = self._read_ids(headers, component, on_error)
-        return Tuple(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)
+        make: Callable[..., Tuple] = Tuple if self._make_tuple is None else partial(self._make_tuple, headers)
+        return make(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)
 
     def ack(self, tup: Tuple) -> "list[OperationState]":
         """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.

@@ -7,7 +7,6 @@ from acker_client._core.mailbox import log_unreleased, read_options
 from acker_client._core.replay import Exhausted, ReplayMessage, ReplayPolicy, ReplayQueue, log_exhausted
 from acker_client.completions import Completion, Handler, dispatch
 from acker_client.errors import UsageError
-from acker_client.propagate import enter, leave
 from acker_client.root import Root, emit_options
 
 if TYPE_CHECKING:
@@ -37,19 +36,24 @@ class Spout:
         message_timeout: float | None = None,
         progress_timeout: float | None = None,
         trace: bool = False,
+        traceparent: str | None = None,
     ) -> "EmitBlock":
         """Emit a root, current in the block: anchor one child per consumer there; its init is sent when it ends.
 
         ``message_id`` is the spout's own id of the message; without one nothing is tracked. Timeouts are in seconds,
         None for the topology's; a progress timeout of 0 is none. With ``trace`` the acker keeps
-        the root's tree (docs/explain.md).
+        the root's tree (docs/explain.md); ``traceparent`` comes back with the completion.
 
         Where the topology has a cap it waits for a free slot before the block (`MaxSpoutPending`). A refused init is
         sent again for ``emit_timeout``, then the refusal is raised (`MaxSpoutPending`, `MailboxFull`, `StoreFull`);
         `RetriesExhausted` if its result stays unknown. If the block raises, no init is sent.
         """
         options = emit_options(
-            message_id, message_timeout=message_timeout, progress_timeout=progress_timeout, trace=trace
+            message_id,
+            message_timeout=message_timeout,
+            progress_timeout=progress_timeout,
+            trace=trace,
+            traceparent=traceparent,
         )
         return EmitBlock(task=self._task, spouts=self._spouts, driver=self._driver, options=options)
 
@@ -149,7 +153,7 @@ class Spout:
 class EmitBlock:
     """The block in which a root is emitted; see `Spout.emit`. It is no generator, since those cost more."""
 
-    __slots__ = ("_around", "_driver", "_options", "_root", "_spouts", "_task", "_was_entered")
+    __slots__ = ("_driver", "_options", "_root", "_spouts", "_task", "_was_entered")
 
     def __init__(self, *, task: "SpoutTask", spouts: "Spouts", driver: "Driver", options: "EmitOptions") -> None:
         self._task, self._spouts, self._driver, self._options = task, spouts, driver, options
@@ -161,12 +165,12 @@ class EmitBlock:
         root = self._spouts.start_quickly(self._task, self._options)
         if root is None:
             root = self._driver.run(self._spouts.start_root(self._task, self._options))
-        self._was_entered, self._root, self._around = True, root, enter(root)
+        self._was_entered, self._root = True, root
+        root.begin_block()
         return root
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: "TracebackType | None") -> None:
-        leave(self._around)
-        self._root.close()
+        self._root.end_block()
         if error is not None:
             self._task.release()
         elif not self._spouts.commit_quickly(self._task, self._root):

@@ -7,8 +7,11 @@ from acker_protocol.operations import CompletionRecord
 
 
 def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict[str, Any]:
-    """Write a completion as its spout task gets it; its id depends on the topology's incarnation."""
-    return {
+    """Write a completion as its spout task gets it; its id depends on the topology's incarnation.
+
+    ``traceparent`` is left out where the init had none.
+    """
+    document: dict[str, Any] = {
         "id": completion_id(
             incarnation=incarnation,
             root_id=completion.root_id,
@@ -23,3 +26,4 @@ def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict
         "complete_latency_ms": completion.complete_latency_ms,
         "at_ms": completion.at_ms,
     }
+    return document if completion.traceparent is None else document | {"traceparent": completion.traceparent}

@@ -28,6 +28,7 @@ _COMPARED = 100
 _SIMILAR = 0.7
 """How similar a name must be, from 0 to 1: `wait` resembles `wait_ms`, and `token` does not resemble `open`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+_TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _KEY = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
 
 
@@ -95,6 +96,16 @@ def reason(value: Any) -> str:
     if len(text(value)) > REASON_CHARACTERS:
         raise ValueError(f"must be at most {REASON_CHARACTERS} characters")
     return str(value)
+
+
+def traceparent(value: Any) -> str:
+    """Check a W3C ``traceparent`` of version 00."""
+    if not isinstance(value, str) or not _TRACEPARENT.fullmatch(value):
+        raise ValueError(
+            "must be a W3C traceparent of version 00: 00-, 32 hex digits of a trace id, -, 16 of a span id, -, "
+            "2 of flags; in lower case, neither id zero"
+        )
+    return value
 
 
 def integer(allowed: range) -> "Callable[[Any], int]":

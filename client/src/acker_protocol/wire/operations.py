@@ -28,6 +28,7 @@ _CHECKS: "dict[str, Checks]" = {
         "message_timeout_ms": _timeout,
         "progress_timeout_ms": fields.allow_zero(_timeout),
         "trace": fields.boolean,
+        "traceparent": fields.traceparent,
     },
     "ack": _COMMON
     | {
@@ -188,7 +189,10 @@ def names_of(operation: Operation) -> tuple[int, ...] | None:
             return None
 
 
-_OPTIONAL = ("outstanding", "message_id", "message_timeout_ms", "progress_timeout_ms", "reason", "component")
+_OPTIONAL = (
+    *("outstanding", "message_id", "message_timeout_ms", "progress_timeout_ms", "reason", "component"),
+    "traceparent",
+)
 
 
 def _optional(operation: Operation) -> dict[str, Any]:

@@ -4,11 +4,11 @@ All numbers are big-endian. A header of 16 bytes: ``ACKP``, the version, the num
 strings, four bytes each. Then one record of 52 bytes per operation (see ``RECORD``). Then the lengths of the strings in
 bytes, four bytes each, and the strings themselves in UTF-8, one after the other, up to the end.
 
-A record has every field of the compact forms; a field that the operation lacks or leaves out is zero. Zero is a value
-of its own in two fields only, so two flags say that these are given. A record points to a string by its number, counted
-from 1. ``text`` is the message id of an init, the reason of a fail. Flag 4 traces the root of an init. With flag 8 a
-string names the edges of an init or the children of an ack, 16 hex digits each: an init points to it by ``edge_id``, an
-ack by ``text``.
+A record has every field of the compact forms but ``traceparent``; a field that the operation lacks or leaves out is
+zero. Zero is a value of its own in two fields only, so two flags say that these are given. A record points to a string
+by its number, counted from 1. ``text`` is the message id of an init, the reason of a fail. Flag 4 traces the root of an
+init. With flag 8 a string names the edges of an init or the children of an ack, 16 hex digits each: an init points to
+it by ``edge_id``, an ack by ``text``.
 
 Records may share strings, so a small body can hold a large batch: `unpacked_size` says how large.
 """
@@ -55,11 +55,15 @@ GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GI
 
 
 def encode_packed(operations: "Iterable[Operation]") -> bytes:
-    """Write a batch; equal strings are written once."""
+    """Write a batch; equal strings are written once. Raises `NotPackable`."""
     writer = PackedWriter()
     for operation in operations:
         writer.add(operation)
     return writer.finish()
+
+
+class NotPackable(ValueError):
+    """The packed form has no field for what an operation carries: send the batch as JSON."""
 
 
 class PackedWriter:
@@ -120,6 +124,8 @@ class PackedWriter:
         )
 
     def _add_init(self, init: Init) -> None:
+        if init.traceparent is not None:
+            raise NotPackable("a packed batch has no field for the traceparent of an init: send the batch as JSON")
         outstanding, progress_ms = init.outstanding, init.progress_timeout_ms
         flags = (outstanding is not None) * OUTSTANDING_GIVEN + (progress_ms is not None) * PROGRESS_GIVEN
         names = self._number(write_names(init.edges)) if init.edges and len(init.edges) > 1 else 0

@@ -49,6 +49,7 @@ class OperationFlag(IntEnum):
     TEXT = 8
     COMPONENT = 16
     EDGE_HASH = 32
+    TRACEPARENT = 32  # of an init, which has no edge hash
     NAMES = 64
     TRACED = 128  # no field follows
 
@@ -195,11 +196,10 @@ def encode_operation(
     for flag, given in ((OperationFlag.TEXT, text), (OperationFlag.COMPONENT, operation.component)):
         if given is not None:
             flags, extras = flags | flag, extras + encode_text(given)
-    if isinstance(operation, Ack) and operation.edge_id is not None:
-        flags |= OperationFlag.EDGE_HASH
-        extras += edge_hash(operation.root_id, operation.edge_id).to_bytes(8, "big")
-    if is_explained and (own := _encode_explained(operation, trace_threshold)):
+    if own := _encode_edge_or_traceparent(operation):
         flags, extras = flags | own[0], extras + own[1]
+    if is_explained and (explained := _encode_explained(operation, trace_threshold)):
+        flags, extras = flags | explained[0], extras + explained[1]
     if outstanding is None:
         flags, outstanding = flags | OperationFlag.OUTSTANDING_UNKNOWN, 0
     bucket = layout.bucket_of(operation.root_id)
@@ -210,6 +210,11 @@ def encode_text(text: str) -> bytes:
     """Encode a text: its length in bytes, then UTF-8."""
     raw = text.encode()
     return _TEXT_LENGTH.pack(len(raw)) + raw
+
+
+def encode_traceparent(traceparent: str) -> bytes:
+    """Encode a traceparent of version 00 in 25 bytes: trace id, span id, flags."""
+    return bytes.fromhex(traceparent[3:].replace("-", ""))
 
 
 def encode_names(names: bytes) -> bytes:
@@ -266,6 +271,16 @@ def _unmix(value: int) -> int:
     value ^= value >> 27 ^ value >> 54
     value = value * 0x96DE1B173F119089 & _BITS_64
     return value ^ value >> 30 ^ value >> 60
+
+
+def _encode_edge_or_traceparent(operation: Operation) -> tuple[int, bytes] | None:
+    match operation:
+        case Ack(edge_id=int() as edge_id):
+            return OperationFlag.EDGE_HASH, edge_hash(operation.root_id, edge_id).to_bytes(8, "big")
+        case Init(traceparent=str() as traceparent):
+            return OperationFlag.TRACEPARENT, encode_traceparent(traceparent)
+        case _:
+            return None
 
 
 def _encode_explained(operation: Operation, trace_threshold: int) -> tuple[int, bytes] | None:

@@ -22,12 +22,12 @@ _TEXT_LENGTH = struct.Struct(">H")
 _OUTCOME_MASK = 3
 _OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT)
 _OUTCOME_NAMES = tuple(outcome.value for outcome in _OUTCOMES)
-_MESSAGE_ID, _REASON, _COMPONENT = 4, 8, 16
+_MESSAGE_ID, _REASON, _COMPONENT, _TRACEPARENT = 4, 8, 16, 32
 """The flags of the texts that follow the fixed fields, in this order."""
-_ANY_TEXT = _MESSAGE_ID | _REASON | _COMPONENT
+_ANY_TEXT = _MESSAGE_ID | _REASON | _COMPONENT | _TRACEPARENT
 _OUTCOME_FLAGS = bytes(range(len(_OUTCOMES)))
 """The flags of completions without texts."""
-_TEXTS = tuple((flags & _ANY_TEXT).bit_count() for flags in range(32))
+_TEXTS = tuple((flags & _ANY_TEXT).bit_count() for flags in range(64))
 """The number of texts by flags."""
 
 Quote = Callable[[str], str]
@@ -112,6 +112,7 @@ def _write(packed: bytes, at: int, count: int, incarnation: str, quote: Quote, w
         root, start_high, start_low, end_high, end_low, flags = unpack(packed, at)
         at += size
         message_id = reason = component = "null"
+        traceparent = ""
         if flags & _ANY_TEXT:
             if flags & _MESSAGE_ID:
                 begin, at = at + 2, at + 2 + (packed[at] << 8 | packed[at + 1])
@@ -122,6 +123,9 @@ def _write(packed: bytes, at: int, count: int, incarnation: str, quote: Quote, w
             if flags & _COMPONENT:
                 begin, at = at + 2, at + 2 + (packed[at] << 8 | packed[at + 1])
                 component = quote(packed[begin:at].decode())
+            if flags & _TRACEPARENT:
+                begin, at = at + 2, at + 2 + (packed[at] << 8 | packed[at + 1])
+                traceparent = f',"traceparent":"{_read_traceparent(packed[begin:at])}"'
         started, ended = EPOCH_MS + (start_high << 32 | start_low), EPOCH_MS + (end_high << 32 | end_low)
         outcome, root_id = names[flags & _OUTCOME_MASK], f"{root:016x}"
         name = sha256(f"{incarnation}:{root_id}:{started}:{outcome}".encode()).hexdigest()[:32]
@@ -130,7 +134,7 @@ def _write(packed: bytes, at: int, count: int, incarnation: str, quote: Quote, w
         add_document(
             f'{{"id":"{name}","root_id":"{root_id}","outcome":"{outcome}","message_id":{message_id},"reason":{reason}'
             f',"component":{component},"complete_latency_ms":{ended - started if ended > started else 0}'
-            f',"at_ms":{ended}}}'
+            f',"at_ms":{ended}{traceparent}}}'
         )
 
 
@@ -140,22 +144,32 @@ def decode_completions(packed: bytes, spout_task: str) -> Iterator[CompletionRec
     while at < len(packed):
         root_id, start_high, start_low, end_high, end_low, flags = _COMPLETION.unpack_from(packed, at)
         at += _COMPLETION.size
-        texts: dict[int, str] = {}
-        for flag in (_MESSAGE_ID, _REASON, _COMPONENT):
+        texts: dict[int, bytes] = {}
+        for flag in (_MESSAGE_ID, _REASON, _COMPONENT, _TRACEPARENT):
             if flags & flag:
                 (length,) = _TEXT_LENGTH.unpack_from(packed, at)
                 at += _TEXT_LENGTH.size + length
-                texts[flag] = packed[at - length : at].decode()
+                texts[flag] = packed[at - length : at]
         yield CompletionRecord(
             root_id=root_id,
             spout_task=spout_task,
             outcome=_OUTCOMES[flags & _OUTCOME_MASK],
-            message_id=texts.get(_MESSAGE_ID),
-            reason=texts.get(_REASON),
-            component=texts.get(_COMPONENT),
+            message_id=_text(texts.get(_MESSAGE_ID)),
+            reason=_text(texts.get(_REASON)),
+            component=_text(texts.get(_COMPONENT)),
             started_ms=EPOCH_MS + (start_high << 32 | start_low),
             at_ms=EPOCH_MS + (end_high << 32 | end_low),
+            traceparent=_read_traceparent(texts[_TRACEPARENT]) if _TRACEPARENT in texts else None,
         )
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode()
+
+
+def _read_traceparent(raw: bytes) -> str:
+    """Write what `codec.encode_traceparent` has packed as the header's value."""
+    return f"00-{raw[:16].hex()}-{raw[16:24].hex()}-{raw[24:].hex()}"
 
 
 def _has_texts(packed: bytes) -> bool:

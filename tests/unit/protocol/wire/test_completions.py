@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from acker_protocol.operations import CompletionRecord, Outcome
@@ -59,3 +60,9 @@ def test_a_completion_keeps_its_id_however_late_it_is_delivered() -> None:
     )
     first, second = (encode_completion(done, incarnation="0123456789abcdef")["id"] for done in (FAILED, later))
     assert first == second
+
+
+def test_a_completion_has_a_traceparent_only_where_its_init_gave_one() -> None:
+    traced = replace(FAILED, traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+    document = encode_completion(FAILED, incarnation="1")
+    assert encode_completion(traced, incarnation="1") == document | {"traceparent": traced.traceparent}

@@ -10,6 +10,12 @@ NOT_STRINGS = [1, 1.5, True, ["a"], {"a": 1}]
 HEX = "must be a string of 16 lowercase hex digits"
 A_NAME = "must be a name: a letter or digit, then up to 127 letters, digits, dots, dashes, underscores"
 
+A_TRACEPARENT = (
+    "must be a W3C traceparent of version 00: 00-, 32 hex digits of a trace id, -, 16 of a span id, -, "
+    "2 of flags; in lower case, neither id zero"
+)
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 TAKEN: list[tuple[Check, Any, Any]] = [
     (fields.text, "", ""),
     (fields.text, "刘备 🦆\0", "刘备 🦆\0"),
@@ -32,6 +38,7 @@ TAKEN: list[tuple[Check, Any, Any]] = [
     (timeout, 604_800_000, 604_800_000),
     (fields.allow_zero(timeout), 0, 0),
     (fields.allow_zero(timeout), 100, 100),
+    (fields.traceparent, TRACEPARENT, TRACEPARENT),
     (fields.boolean, True, True),
     (fields.boolean, False, False),
     (fields.share, 0, 0),
@@ -76,6 +83,10 @@ REFUSED: list[tuple[Check, Any, str]] = [
     *(
         (fields.allow_zero(timeout), value, "must be an integer from 100 to 604800000, or 0")
         for value in (99, 0.0, False, "0")
+    ),
+    *(
+        (fields.traceparent, value, A_TRACEPARENT)
+        for value in (1, None, "", TRACEPARENT[1:], "01" + TRACEPARENT[2:], TRACEPARENT.upper(), TRACEPARENT + "0")
     ),
     *((fields.boolean, value, "must be true or false") for value in (0, 1, "true", [])),
     *(

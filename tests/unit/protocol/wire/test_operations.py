@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from acker_protocol.wire.operations import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.strategies import ids, messages, names
+from tests.support.strategies import ids, messages, names, traceparents
 
 R, E1, E2, E3 = "00000000000000a1", "00000000000000b1", "00000000000000b2", "00000000000000b3"
 CANCELLING = ["0000000000000001", "0000000000000002", "0000000000000003"]
@@ -56,6 +57,11 @@ READ: list[tuple[str, dict[str, Any], Operation]] = [
         Init(root_id=0xA1, spout_task="s", ack_val=0, outstanding=0),
     ),
     (
+        "init",
+        {"root_id": R, "spout_task": "s", "ack_val": E1, "traceparent": f"00-{1:032x}-{2:016x}-01"},
+        Init(root_id=0xA1, spout_task="s", ack_val=0xB1, traceparent=f"00-{1:032x}-{2:016x}-01"),
+    ),
+    (
         "ack",
         {"root_id": R, "edge_id": E1, "children": [E2, E3]},
         Ack(root_id=0xA1, ack_val=0xB0, outstanding=1, edge_id=0xB1),
@@ -81,6 +87,11 @@ READ: list[tuple[str, dict[str, Any], Operation]] = [
     ("reset-timeout", {"root_id": R}, ResetTimeout(root_id=0xA1)),
     ("reset-timeout", {"root_id": R, "component": "split"}, ResetTimeout(root_id=0xA1, component="split")),
 ]
+TRACEPARENT_RULE = (
+    "traceparent must be a W3C traceparent of version 00: 00-, 32 hex digits of a trace id, -, 16 of a span id, -, "
+    "2 of flags; in lower case, neither id zero"
+)
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 INIT, ACK = {"root_id": R, "spout_task": "s"}, {"root_id": R}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     *((verb, {}, "root_id is missing") for verb in ("init", "ack", "fail", "reset-timeout")),
@@ -102,6 +113,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "message_timeout_ms must be an integer from 100 to 604800000",
     ),
     ("init", INIT | {"edges": [], "edge_id": E1}, "'edge_id' is not a field here"),
+    *(
+        ("init", INIT | {"edges": [], "traceparent": wrong}, TRACEPARENT_RULE)
+        for wrong in (
+            *("", 7, "01-" + TRACEPARENT[3:], TRACEPARENT.upper(), TRACEPARENT + "-x", TRACEPARENT + "\n"),
+            *(f"00-{0:032x}-{1:016x}-01", f"00-{1:032x}-{0:016x}-01"),
+        )
+    ),
+    ("ack", ACK | {"edge_id": E1, "traceparent": TRACEPARENT}, "'traceparent' is not a field here"),
     ("ack", ACK, "an ack takes either edge_id or ack_val"),
     ("ack", ACK | {"children": [E1]}, "an ack takes either edge_id or ack_val"),
     ("ack", ACK | {"ack_val": E1, "children": []}, "an ack takes either children or ack_val"),
@@ -147,6 +166,13 @@ def test_an_operation_of_another_form_is_invalid_and_the_fault_is_named(
     with pytest.raises(InvalidRequest) as refusal:
         decode_operation(verb, document)
     assert (refusal.value.detail, refusal.value.extra) == (why, {})
+
+
+@given(messages, traceparents)
+def test_the_traceparent_of_an_init_is_read_back(message: Operation, traceparent: str) -> None:
+    if isinstance(message, Init):
+        message = replace(message, traceparent=traceparent)
+        assert decoded(json.loads(json.dumps(encode_operation(message)))) == message
 
 
 @given(messages)

@@ -14,6 +14,7 @@ from acker_protocol.wire.packed import (
     MAGIC,
     RECORD,
     VERSION,
+    NotPackable,
     decode_packed,
     encode_packed,
     fits,
@@ -226,3 +227,9 @@ def test_the_vectors_of_the_page_are_read_and_written(_title, document, digits):
 
 def test_the_page_has_four_vectors():
     assert len(VECTORS) == 4
+
+
+def test_an_init_with_a_traceparent_is_not_packed() -> None:
+    init = Init(root_id=1, spout_task="s", ack_val=2, traceparent=f"00-{1:032x}-{2:016x}-01")
+    with pytest.raises(NotPackable, match="send the batch as JSON"):
+        encode_packed([Ack(root_id=1, ack_val=2), init])

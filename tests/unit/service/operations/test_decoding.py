@@ -24,7 +24,7 @@ from acker_service.operations.column_batch import ColumnBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.operations import Document, batches, documents, read
+from tests.support.operations import Document, batches, documents, read, traced_documents
 from tests.unit.protocol.wire.test_packed import HEADERS, RECORDS, RESET, TABLE, VECTORS, batch
 
 MOST = 9
@@ -76,6 +76,14 @@ def test_a_lawful_batch_is_decoded_fast_from_either_form(messages):
 def test_operations_in_all_their_forms_are_decoded_fast(ops):
     assert is_fast(JSON, written(ops))
     assert outcome(JSON, written(ops)) == decode_batch({"ops": ops}, max_operations=MOST)
+
+
+@given(st.lists(documents, max_size=3), traced_documents)
+def test_an_init_with_a_traceparent_is_decoded_by_the_reference_codec(ops, traced):
+    body = written([*ops, traced])
+    assert not is_fast(JSON, body)
+    assert outcome(JSON, body) == reference(JSON, body)
+    assert outcome(JSON, body)[-1].traceparent == traced["traceparent"]
 
 
 ID, EDGE, OTHER, ZERO = "00000000000000a1", "00000000000000b2", "00000000000000c3", "0" * 16

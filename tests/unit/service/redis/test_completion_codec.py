@@ -8,6 +8,7 @@ import pytest
 from acker_protocol.operations import CompletionRecord, Outcome
 from acker_protocol.wire.completions import encode_completion
 from acker_service.mailboxes.runs import CompletionRun
+from acker_service.redis.codec import encode_traceparent
 from acker_service.redis.completion_codec import (
     ASCII,
     EPOCH_MS,
@@ -20,13 +21,15 @@ from acker_service.redis.mailbox_functions import ReadEntry
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.strategies import ids, names, texts
+from tests.support.strategies import ids, names, texts, traceparents
 
 INCARNATION = "0123456789abcdef"
 
 # Written by hand from the head of lua/completions.lua.
 ACKED = "00000000000000a10000000001000000000d00"
 FAILED = "ffffffffffffffff000000000001000000001d0002c3a900026e6f000162"
+TRACED = "00000000000000a10000000001000000000d200019" + "4bf92f3577b34da6a3ce929d0e0e4736" + "00f067aa0ba902b7" + "01"
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def test_completions_are_unpacked_as_the_library_writes_them() -> None:
@@ -54,6 +57,13 @@ def test_completions_are_unpacked_as_the_library_writes_them() -> None:
     ]
 
 
+def test_a_completion_gives_the_traceparent_of_its_init() -> None:
+    (found,) = decode_completions(bytes.fromhex(TRACED), "orders")
+    assert (found.traceparent, found.message_id) == (TRACEPARENT, None)
+    (document,) = PackedCompletions(bytes.fromhex(TRACED)).write("1", UNICODE).documents
+    assert json.loads(document)["traceparent"] == TRACEPARENT
+
+
 def test_an_empty_entry_has_no_completions() -> None:
     assert list(decode_completions(b"", "orders")) == []
 
@@ -64,6 +74,8 @@ def written(done: CompletionRecord) -> bytes:
     for flag, text in ((4, done.message_id), (8, done.reason), (16, done.component)):
         if text is not None:
             flags, tail = flags | flag, tail + struct.pack(">H", len(text.encode())) + text.encode()
+    if done.traceparent is not None:
+        flags, tail = flags | 32, tail + struct.pack(">H", 25) + encode_traceparent(done.traceparent)
     times = b"".join((at - EPOCH_MS).to_bytes(5, "big") for at in (done.started_ms, done.at_ms))
     return done.root_id.to_bytes(8, "big") + times + bytes([flags]) + tail
 
@@ -79,6 +91,7 @@ completions = st.builds(
     component=st.none() | names,
     started_ms=times,
     at_ms=times,
+    traceparent=st.none() | traceparents,
 )
 
 
@@ -118,6 +131,7 @@ with_any_texts = st.builds(
     component=any_text,
     started_ms=times,
     at_ms=times,
+    traceparent=st.none() | traceparents,
 )
 without_texts = st.builds(
     CompletionRecord,

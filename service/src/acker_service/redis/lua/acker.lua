@@ -18,7 +18,8 @@
                       which lasts one day
     r<b>      hash    bucket b (4 raw bytes) of roots: root id (8 raw bytes) -> record (record.lua) or, of a finished root,
                       marker (buckets.lua); TTL 21 days as a backstop
-    x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure
+    x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure,
+                      't' .. root id -> traceparent
     names     string  names of components and their numbers in records (details.lua)
     due       zset    bucket (4 raw bytes) -> earliest deadline in it, or the time to remove its outcomes; a hint when to
                       look, the record decides. SWEEP (buckets.lua) -> when to look whether to sweep
@@ -80,8 +81,8 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 21
-local LAYOUT = 6
+local VERSION = 22
+local LAYOUT = 7
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
 

@@ -1,7 +1,7 @@
 --[[
   A completion in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01), flags B
-  (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component), then in that order each text that
-  has a flag, as its length I2 and its bytes.
+  (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component, 32 traceparent), then in that order
+  each text that has a flag, as its length I2 and its bytes; a traceparent is trace id, span id and flags, 25 bytes.
 ]]
 
 local OUTCOME = { A = 0, F = 1, T = 2 }
@@ -13,7 +13,10 @@ local MAX_EXPONENT = 23
 local TEXTS = {}
 do
   local by_texts = { 0, 1, 1, 2, 1, 2, 2, 3 }
-  for i = 0, 31 do TEXTS[i] = by_texts[(i - i % 4) / 4 + 1] end
+  for i = 0, 31 do
+    TEXTS[i] = by_texts[(i - i % 4) / 4 + 1]
+    TEXTS[i + 32] = TEXTS[i] + 1
+  end
 end
 
 -- Gives the position behind so many completions that begin at a position. Without struct.unpack and calls of its own it
@@ -75,6 +78,11 @@ local function read_message_id(call, root)
     or root.message_id_is_long and redis.call('HGET', call.base .. 'x' .. root.bucket, root.id) or nil
 end
 
+local function read_traceparent(call, root)
+  return root.traceparent
+    or root.has_traceparent and redis.call('HGET', call.base .. 'x' .. root.bucket, 't' .. root.id) or nil
+end
+
 -- Ends a root: collects its completion for its spout task; `commit` appends it to the mailbox.
 local function finish(call, root, outcome)
   local flags, packed = add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))
@@ -86,6 +94,7 @@ local function finish(call, root, outcome)
   elseif outcome == 'T' then
     component = last_component(call, root) or ''
   end
+  flags, packed = add_text(flags, packed, 32, read_traceparent(call, root))
   local completions = call.completions_by_spout[root.spout] or {}
   call.completions_by_spout[root.spout] = completions
   packed = struct.pack('>c8I5I5B', root.id, root.started - EPOCH, call.now - EPOCH, flags) .. packed

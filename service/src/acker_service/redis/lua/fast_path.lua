@@ -1,10 +1,10 @@
 --[[
   The fast path applies plain operations by the state machine of transitions.lua, on local variables.
 
-  Plain is an init of an unknown root, without timeouts of its own, and an ack of a pending root: each with its count
-  of outstanding edges, with or without message id, component, edge id and names of edges; the root may be traced. All
-  other operations go to apply_operation, with the same root, before anything of them was written. Tests also run with
-  FAST_PATH off: answers and all that is stored are the same.
+  Plain is an init of an unknown root, without timeouts of its own and without a traceparent, and an ack of a pending
+  root: each with its count of outstanding edges, with or without message id, component, edge id and names of edges; the
+  root may be traced. All other operations go to apply_operation, with the same root, before anything of them was
+  written. Tests also run with FAST_PATH off: answers and all that is stored are the same.
 ]]
 
 local FAST_PATH = true
@@ -133,7 +133,7 @@ do
     begin_request(call)
     while pos <= size do
       kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional = unpack(OPERATION, ops, pos)
-      local is_plain, code, text = kind <= ACK and flags % 8 == 0, nil, nil
+      local is_plain, code, text = kind <= ACK and flags % 8 == 0 and (kind == ACK or flags % 64 < 32), nil, nil
       local component_at, edge_at, is_noted
       pos = optional
       if flags ~= 0 and is_plain then
@@ -200,7 +200,7 @@ do
       end
       if is_noted then
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
-        read_optional(op, flags, ops, optional)
+        read_optional(op, kind, flags, ops, optional)
         entries = entries or {}
         entries[#entries + 1] = pack_entry(call, op, kind)
       end
@@ -218,7 +218,7 @@ do
           if noted then root.entries, root.begins_trace = noted, begins end
         end
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
-        pos = read_optional(op, flags, ops, optional)
+        pos = read_optional(op, kind, flags, ops, optional)
         code = apply_operation(call, root, op, kind)
         call.changed = call.changed or root.dirty
       end

@@ -2,16 +2,27 @@
   An operation, big-endian: kind B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket c4, root id c8, value to XOR 2 x i4,
   outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress
   timeout I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge,
-  2 x I4; 64 names of edges, their number I2 and 8 bytes each; 128 nothing: the root is traced. Operations
-  of one root stand together, so that its record is read and written once.
+  2 x I4, of an init its traceparent, 25 bytes; 64 names of edges, their number I2 and 8 bytes each; 128 nothing: the root
+  is traced. Operations of one root stand together, so that its record is read and written once.
 ]]
 
+local TRACEPARENT_BYTES = 25
 local OPERATION = '>Bc4c8i4i4i4BI4'
 
 local function read_text(ops, pos)
   local high, low = string.byte(ops, pos, pos + 1)
   local stop = pos + 2 + high * 256 + low
   return ops:sub(pos + 2, stop - 1), stop
+end
+
+-- Reads what an operation has by flag 32. Gives the position behind it.
+local function read_edge_or_traceparent(op, kind, ops, pos)
+  if kind == 1 then
+    op.traceparent, pos = ops:sub(pos, pos + TRACEPARENT_BYTES - 1), pos + TRACEPARENT_BYTES
+  else
+    op.edge_high, op.edge_low, pos = struct.unpack('>I4I4', ops, pos)
+  end
+  return pos
 end
 
 local function read_names(ops, pos)
@@ -21,16 +32,16 @@ local function read_names(ops, pos)
 end
 
 -- Reads the optional fields of an operation. Gives the position behind it.
-local function read_optional(op, flags, ops, pos)
+local function read_optional(op, kind, flags, ops, pos)
   op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil
-  op.names, op.traced, op.is_late = nil, flags >= 128, nil
+  op.names, op.traced, op.is_late, op.traceparent = nil, flags >= 128, nil, nil
   if flags % 2 == 1 then op.outstanding = nil end
   if flags % 128 < 2 then return pos end
   if bit.band(flags, 2) ~= 0 then op.message_timeout, pos = struct.unpack('>I4', ops, pos) end
   if bit.band(flags, 4) ~= 0 then op.progress_timeout, pos = struct.unpack('>I4', ops, pos) end
   if bit.band(flags, 8) ~= 0 then op.text, pos = read_text(ops, pos) end
   if bit.band(flags, 16) ~= 0 then op.component, pos = read_text(ops, pos) end
-  if bit.band(flags, 32) ~= 0 then op.edge_high, op.edge_low, pos = struct.unpack('>I4I4', ops, pos) end
+  if bit.band(flags, 32) ~= 0 then pos = read_edge_or_traceparent(op, kind, ops, pos) end
   if bit.band(flags, 64) ~= 0 then op.names, pos = read_names(ops, pos) end
   return pos
 end
@@ -42,7 +53,7 @@ local function run(call, handler, ops)
   root.id = nil
   while pos <= size do
     kind, bucket, root_id, op.high, op.low, op.outstanding, flags, op.spout, pos = struct.unpack(OPERATION, ops, pos)
-    pos = read_optional(op, flags, ops, pos)
+    pos = read_optional(op, kind, flags, ops, pos)
     if root_id ~= root.id then
       save_root(call, root)
       load_root(call, root, root_id, bucket)

@@ -15,6 +15,7 @@
     rare fields        B        1 wide: outstanding i4 and spout index I4 follow, instead of those before
                                 2 progress timeout I4 and idle deadline I4 (milliseconds after started) follow
                                 4 traced (trace.lua)
+                                8 traceparent in x<b>
     message id                  the rest, if the record stays within 58 bytes without details, and so within 64 with
                                 them: one longer value would turn the whole small hash of the bucket into a large one
 
@@ -23,9 +24,10 @@
   The table `root` is one root while a call works on it. id is the root id, state N (unknown), E (early), P (pending) or
   F (finished; outcome is A, F or T); high and low are the ack val. failure is the packed failure (completions.lua) of a
   fail of this call; the failure of an earlier call lies in x<b>. message_id_is_long says that the message id lies in
-  x<b>. holds_slot says that the root counts against its spout task's cap of pending roots. acks is the number of acks, nil
-  without details; acked_at is the time of the last one, nil if none came, and component the number of its component. The
-  number of early roots (key early) is the number of records of early roots.
+  x<b>, has_traceparent that the traceparent does. holds_slot says that the root counts against its spout task's cap of
+  pending roots. acks is the number of acks, nil without details; acked_at is the time of the last one, nil if none came,
+  and component the number of its component. The number of early roots (key early) is the number of records of early
+  roots.
 ]]
 
 local MAX_RECORD_BYTES = 58
@@ -33,12 +35,14 @@ local HEAD_BYTES, DETAIL_BYTES = 22, 6
 -- The flag of a record with details, the position behind its flags in it, and that of the number of its component.
 local DETAILS, BEHIND_DETAILS, COMPONENT_AT = 128, 12 + DETAIL_BYTES, 15
 local MAX_ACKS = 65535
+local TRACED, TRACEPARENT = 4, 8 -- of the rare fields
 
 local function read_rare_fields(root, raw, pos)
   local fields
   fields, pos = struct.unpack('>B', raw, pos)
   if fields % 2 == 1 then root.outstanding, root.spout, pos = struct.unpack('>i4I4', raw, pos) end
-  root.traced = fields >= 4
+  root.traced = fields % TRACEPARENT >= TRACED
+  root.has_traceparent = fields >= TRACEPARENT
   if fields % 4 >= 2 then
     root.progress_timeout, root.idle_deadline, pos = struct.unpack('>I4I4', raw, pos)
     root.idle_deadline = root.started + root.idle_deadline
@@ -60,6 +64,7 @@ local function read_record(root, raw)
   root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
   root.message_id, root.message_id_is_long = nil, bit.band(flags, 64) ~= 0
   root.traced, root.begins_trace = false, false
+  root.traceparent, root.has_traceparent = nil, false
   if bit.band(flags, 8) ~= 0 then root.message_timeout, pos = struct.unpack('>I4', raw, pos) end
   if bit.band(flags, 16) ~= 0 then pos = read_rare_fields(root, raw, pos) end
   if bit.band(flags, 32) ~= 0 then root.message_id = raw:sub(pos) end
@@ -102,17 +107,20 @@ local function is_wide(root)
 end
 
 local function pack_rare_fields(root)
-  if not is_wide(root) and not root.progress_timeout and not root.traced then return '' end
+  local has_traceparent = root.traceparent or root.has_traceparent
+  if not is_wide(root) and not root.progress_timeout and not root.traced and not has_traceparent then return '' end
   local fields, packed = 0, ''
   if is_wide(root) then fields, packed = 1, struct.pack('>i4I4', root.outstanding or 0, root.spout) end
   if root.progress_timeout then
     fields = fields + 2
     packed = packed .. struct.pack('>I4I4', root.progress_timeout, root.idle_deadline - root.started)
   end
-  return string.char(root.traced and fields + 4 or fields) .. packed
+  if root.traced then fields = fields + TRACED end
+  return string.char(has_traceparent and fields + TRACEPARENT or fields) .. packed
 end
 
--- Writes what lies in x<b> of a root: a message id that is too long for its record, the failure of an early root.
+-- Writes what lies in x<b> of a root: a message id that is too long for its record, the failure of an early root, a
+-- traceparent.
 local function write_long_values(call, root, record_bytes)
   local key = call.base .. 'x' .. root.bucket
   if root.message_id and not root.message_id_is_long and record_bytes + #root.message_id > MAX_RECORD_BYTES then
@@ -123,6 +131,11 @@ local function write_long_values(call, root, record_bytes)
   if root.failure then
     redis.call('HSET', key, 'f' .. root.id, root.failure)
     set_backstop_ttl(call, key)
+  end
+  if root.traceparent then
+    redis.call('HSET', key, 't' .. root.id, root.traceparent)
+    set_backstop_ttl(call, key)
+    root.traceparent, root.has_traceparent = nil, true
   end
 end
 
@@ -153,8 +166,8 @@ local function write_record(call, root)
 end
 
 local function remove_long_values(call, root)
-  if root.message_id_is_long or root.failed and not root.was_pending then
-    redis.call('HDEL', call.base .. 'x' .. root.bucket, root.id, 'f' .. root.id)
+  if root.message_id_is_long or root.has_traceparent or root.failed and not root.was_pending then
+    redis.call('HDEL', call.base .. 'x' .. root.bucket, root.id, 'f' .. root.id, 't' .. root.id)
   end
 end
 

@@ -7,7 +7,7 @@
 do
   local MAX_BUCKETS = 256
   local LEASE_MS = 5000
-  local OWN_TIMEOUT, RARE_FIELDS, SHORT_MESSAGE_ID, LONG_VALUES = 8, 16, 32, 64 + 2
+  local OWN_TIMEOUT, RARE_FIELDS, SHORT_MESSAGE_ID, LONG_VALUES = 8, 16, 32, 64 + 16 + 2
   local TIMED_OUT, TIMED_OUT_WITH_MESSAGE_ID = 2, 6
 
   -- The flags of records that the fast path times out, and of their completions: pending roots with known or unknown

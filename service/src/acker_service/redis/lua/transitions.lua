@@ -48,6 +48,7 @@ do
     if code then return code end
     new_tree(call, root, op)
     root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true
+    root.traceparent = op.traceparent
     finish(call, root, 'A')
     return 'a'
   end
@@ -113,6 +114,7 @@ do
     root.started, root.deadline, root.failed = call.now, call.now + call.message_timeout, false
     root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
     root.message_id, root.message_id_is_long = nil, false
+    root.traceparent, root.has_traceparent = nil, false
     begin_details(call, root)
     begin_trace(call, root, op)
   end
@@ -121,6 +123,7 @@ do
   function emit(call, root, op)
     root.state, root.spout, root.message_id, call.emitted[op.spout] = 'P', op.spout, op.text, true
     root.message_timeout, root.progress_timeout = op.message_timeout, op.progress_timeout or call.progress_timeout
+    root.traceparent = op.traceparent
     if root.progress_timeout == 0 then root.progress_timeout = nil end
     root.deadline = deadline_after(call, root, root.message_timeout or call.message_timeout)
     touch_progress_deadline(call, root)
