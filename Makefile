@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-contract \
-        test-kafka test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-kafka chaos-kafka test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
 APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations kafka queues browser runbook airflow
@@ -53,6 +53,9 @@ test-integrations: $(VENV)/.dev ## Run processes, batches and web applications a
 
 test-kafka: java $(VENV)/.dev ## Read topics of a real Kafka as a spout while members and the broker are killed (minutes; needs Maven)
 	$(BIN)/python -m pytest tests/kafka
+
+chaos-kafka: java $(VENV)/.dev ## Kill members and the broker of a Kafka in random order (an hour), on from where it was stopped; SEEDS=1, RECORDS=600
+	$(BIN)/python -m tests.kafka.chaos $(addprefix --seeds ,$(SEEDS)) $(addprefix --records ,$(RECORDS))
 
 test-airflow: $(VENV)/.dev airflow ## Start a DAG of a real Airflow when a batch has landed, and kill a producer (under 10 minutes)
 	$(BIN)/python -m pytest tests/airflow
