@@ -76,6 +76,9 @@ def test_a_webhook_is_tested_paused_and_resumed_and_its_attempts_are_shown(page:
         expect(callback.locator("div", has_text="Next try").last).to_contain_text("in ")
         page.get_by_role("button", name="Send a test message").click()
         expect(callback).to_contain_text("Not delivered: status 500")
+        with page.expect_response("**/resume") as answered:
+            page.get_by_role("button", name="Try now").click()
+        assert answered.value.ok
         page.get_by_role("button", name="Pause").click()
         expect(callback.locator(".badge")).to_have_text("paused")
         receiver.plan.clear()

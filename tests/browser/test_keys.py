@@ -40,7 +40,7 @@ def locked(browser: Browser, guarded: Scene) -> Iterator[Page]:
 
 def show_key(page: Page, key: str) -> None:
     page.get_by_label("Key", exact=True).fill(key)
-    page.get_by_role("button", name="Show it").click()
+    page.get_by_role("button", name="Use this key").click()
 
 
 def fail_button(page: Page, root: str) -> str:

@@ -78,5 +78,14 @@ async def test_a_pause_ends_the_tries_and_a_resume_begins_them_anew(worker: Work
     assert tried["next_attempt_at_ms"] > worker.now_ms
 
 
+async def test_a_resume_of_one_that_is_on_tries_now_what_waits_for_its_next_try(worker: Worker, call: Caller) -> None:
+    await call.words(init(1))
+    await worker.fail(await worker.claim())
+    assert (await worker.claim()).entries == []
+    await call.http.post(f"{ADDRESS}/resume")
+    claimed = await worker.claim()
+    assert {entry.attempts for entry in claimed.entries} == {0}
+
+
 def _ids(claimed: Any) -> list[str]:
     return [name for entry in claimed.entries for name in entry.write().ids]

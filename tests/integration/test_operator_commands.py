@@ -207,6 +207,8 @@ def test_failures_lists_and_groups_what_failed(acker_command: Run, http: httpx.C
     assert acker_command("failures", "orders", "--outcome", "timed_out").out == "no root failed that fits\n"
     grouped = acker_command("failures", "orders", "--group").out.splitlines()[1]
     assert grouped.split() == ["3", "failed", "charge", "card", "refused"]
+    counted = [{"count": 3, "outcome": "failed", "component": "charge", "reason": "card refused"}]
+    assert json.loads(acker_command("failures", "orders", "--group", "-o", "json").out) == {"groups": counted}
 
 
 def test_completions_shows_what_is_unread_and_releases_nothing(acker_command: Run, http: httpx.Client) -> None:
@@ -216,6 +218,21 @@ def test_completions_shows_what_is_unread_and_releases_nothing(acker_command: Ru
         [done] = acker_command("completions", "orders", "shop", "-o", "jsonl").lines
         assert (done["message_id"], done["outcome"]) == ("42", "acked")
     assert http.get("spouts/shop").json()["last_read_at_ms"] is None
+
+
+def test_lists_say_that_they_were_cut(acker_command: Run, http: httpx.Client) -> None:
+    for number in range(3):
+        begin(http, f"00c200000000000{number}", str(number))
+        acker_command("fail", "orders", f"00c200000000000{number}", "--yes")
+    for command in (("completions", "orders", "shop"), ("audit",), ("failures", "orders")):
+        assert "there may be more than these 2: --limit shows more" in acker_command(*command, "--limit", "2").err
+
+
+def test_a_root_that_is_not_remembered_may_be_found_elsewhere(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, OTHER, "43")
+    unknown = acker_command("root", "orders", ROOT)
+    assert unknown.code == ERROR
+    assert f"acker find {ROOT} looks among failures, unread completions and dead letters" in unknown.err
 
 
 def test_completions_follows_until_it_is_interrupted(acker: AckerProcess, http: httpx.Client) -> None:

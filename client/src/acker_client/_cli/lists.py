@@ -2,15 +2,18 @@
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from acker_protocol import routes
 
-from acker_client._cli.output import Result, table
+from acker_client._cli.output import Result, more, table
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser, add_limit, add_topology, name
 from acker_client._cli.spans import ago, clock_time, read_span, span
+
+GROUPED_BY = ("outcome", "component", "reason")
 
 
 def spouts(arguments: Sequence[str], *, description: str | None) -> int:
@@ -114,7 +117,7 @@ def _roots(service: Service, found: argparse.Namespace) -> Result:
         document=document,
         items=document["roots"],
         lines=root_rows(document["roots"]),
-        notes=_more(document, found.limit),
+        notes=more(document, found.limit),
     )
 
 
@@ -128,21 +131,15 @@ def _failures(service: Service, found: argparse.Namespace) -> Result:
         spout_task=found.spout,
         component=found.component,
     )
-    listed = document["failures"]
-    lines = _groups(listed) if found.group else failure_rows(listed)
-    return Result(document=document, items=listed, lines=lines, notes=_more(document, found.limit))
+    listed, notes = document["failures"], more(document, found.limit)
+    if not found.group:
+        return Result(document=document, items=listed, lines=failure_rows(listed), notes=notes)
+    groups = _groups(listed)
+    columns = ("COUNT", *(each.upper() for each in GROUPED_BY))
+    lines = table(columns, (tuple(group.values()) for group in groups), none="no root failed that fits")
+    return Result(document={"groups": groups}, items=groups, lines=lines, notes=notes)
 
 
-def _groups(listed: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = ("outcome", "component", "reason")
-    counts: dict[tuple[Any, ...], int] = {}
-    for one in listed:
-        key = tuple(one[each] for each in names)
-        counts[key] = counts.get(key, 0) + 1
-    rows = ((count, *key) for key, count in sorted(counts.items(), key=lambda item: -item[1]))
-    return table(("COUNT", *(each.upper() for each in names)), rows, none="no root failed that fits")
-
-
-def _more(document: Mapping[str, Any], limit: int) -> list[str]:
-    """Say that a list was cut: else its length is taken for the number of all."""
-    return [] if document.get("cursor") is None else [f"there may be more than these {limit}: --limit shows more"]
+def _groups(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    counts = Counter(tuple(one[each] for each in GROUPED_BY) for one in listed)
+    return [{"count": count} | dict(zip(GROUPED_BY, key, strict=True)) for key, count in counts.most_common()]

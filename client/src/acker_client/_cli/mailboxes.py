@@ -2,12 +2,13 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from acker_protocol import routes
 
 from acker_client._cli.one_root import confirm
-from acker_client._cli.output import Form, Result, table
+from acker_client._cli.output import Form, Result, more, table
 from acker_client._cli.service import PAGE, Service
 from acker_client._cli.session import ServiceParser, add_limit, add_spout_task
 from acker_client._cli.spans import clock_time, read_time, span
@@ -67,6 +68,8 @@ def _completions(service: Service, found: argparse.Namespace) -> Result:
     path = routes.completions(found.topology, found.spout_task)
     page = _page(service, path, limit=found.limit)
     result = _shown(page, page["completions"])
+    if not found.follow and len(page["completions"]) >= found.limit:
+        result = replace(result, notes=more(page, found.limit))
     while found.follow:
         if page["completions"]:
             result.print(Form(found.output))
@@ -95,7 +98,8 @@ def _dead_letters(service: Service, found: argparse.Namespace) -> Result:
     if found.act == "list":
         page = service.get(path, limit=found.limit, **filters)
         listed = page["dead_letters"]
-        return Result(document=page, items=listed, lines=completion_rows(listed, dead=True))
+        notes = more(page, found.limit) if len(listed) >= found.limit else []
+        return Result(document=page, items=listed, lines=completion_rows(listed, dead=True), notes=notes)
     if found.act == "discard":
         confirm(f"Discard dead letters of {found.topology}/{found.spout_task}?", yes=found.yes)
     given = {name: value for name, value in filters.items() if value is not None}

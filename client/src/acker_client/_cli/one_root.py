@@ -13,7 +13,7 @@ from acker_client._cli.root_ids import full_root_id, root_prefix
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser, add_topology
 from acker_client._cli.spans import ago, clock_time, span
-from acker_client.errors import ServiceError, UsageError
+from acker_client.errors import AckerError, ServiceError, UnknownRoot, UsageError
 
 NOT_TRACED = (
     "it was not traced, so only the last component and the number of open edges are known; "
@@ -73,7 +73,12 @@ def _add_root(parser: ServiceParser) -> None:
 
 def _root(service: Service, found: argparse.Namespace) -> Result:
     root_id = full_root_id(service, found.topology, found.root)
-    document = service.get(routes.root(found.topology, root_id))
+    try:
+        document = service.get(routes.root(found.topology, root_id))
+    except UnknownRoot as error:
+        raise AckerError(
+            f"{error}; acker find {root_id} looks among failures, unread completions and dead letters"
+        ) from None
     now = time.time() * 1000
     return Result(document=document, lines=pairs((name, _shown(name, value, now)) for name, value in document.items()))
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -94,3 +94,8 @@ def _is_number(value: Any) -> bool:
 def _line(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
     cells = zip(row, widths, numeric, strict=True)
     return GAP.join(f"{cell:>{width}}" if right else f"{cell:{width}}" for cell, width, right in cells).rstrip()
+
+
+def more(document: Mapping[str, Any], limit: int) -> list[str]:
+    """Say that a list was cut: else its length is taken for the number of all."""
+    return [] if document.get("cursor") is None else [f"there may be more than these {limit}: --limit shows more"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from acker_protocol import routes
 
-from acker_client._cli.output import Result, pairs, table
+from acker_client._cli.output import Result, more, pairs, table
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser, add_limit, add_topology
 from acker_client._cli.spans import ago, clock_time
@@ -66,7 +66,7 @@ def _status(service: Service, found: argparse.Namespace) -> Result:
             ("store", f"{store['url']}, {store.get('server') or 'unknown'}, {'up' if store['up'] else 'AWAY'}"),
             ("memory", _memory(store)),
             ("durability", store["durability"]),
-            ("time passes", bool(store["ticked"])),
+            ("time passes", bool(store["ticked"]) if store["up"] else "not known"),
             *(("warning", warning) for warning in store["warnings"]),
             ("keys", f"{keys['count']}" + (f"; the file cannot be read: {keys['error']}" if keys["error"] else "")),
             *((limit, f"{load[limit]} of {load.get(f'{limit}_limit') or 'any number'}") for limit in limits),
@@ -168,4 +168,5 @@ def _audit(service: Service, found: argparse.Namespace) -> Result:
     names = ("act", "topology", "spout_task", "root_id", "count", "key", "request_id")
     rows = ((clock_time(act["at_ms"]), *(act[name] for name in names)) for act in document["acts"])
     lines = table(("AT", *(name.upper() for name in names)), rows)
-    return Result(document=document, items=document["acts"], lines=lines)
+    notes = more(document, found.limit) if len(document["acts"]) >= found.limit else []
+    return Result(document=document, items=document["acts"], lines=lines, notes=notes)

@@ -206,8 +206,8 @@ def rotate(present: RegisteredCallback, *, now_ms: int, secret: str) -> Register
 
 
 def resume(present: RegisteredCallback, *, now_ms: int) -> RegisteredCallback:
-    """Deliver again, from the beginning of what is left; a callback that is on stays as it is."""
-    if present.state is CallbackStatus.ON:
+    """Deliver again, from the beginning of what is left; a webhook that is on does not wait for its next try."""
+    if present.state is CallbackStatus.ON and present.kind == "pubsub":
         return present
     return _restarted(replace(present, state=CallbackStatus.ON, error=None), present, now_ms)
 

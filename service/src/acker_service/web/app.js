@@ -2,6 +2,7 @@
 
 import { useReadOnly } from "./access.js";
 import { keepKey, readKey } from "./api.js";
+import { time } from "./format.js";
 import { restart, useLive } from "./live.js";
 import { ReadOnly, sayProblem } from "./ui.js";
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
@@ -64,7 +65,7 @@ function Key({ problem }) {
     <p>This acker has keys. The one that you show is kept in this tab, and forgotten with it.</p>
     ${readKey() && html`<p class="problem" role="alert">${sayProblem(problem)}</p>`}
     <label>Key <input type="password" autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label>
-    <button type="submit">Show it</button>
+    <button type="submit">Use this key</button>
   </form>`;
 }
 
@@ -87,7 +88,7 @@ function Search() {
 
 const State = ({ live }) =>
   html`<p id="state" role="status" class=${live.problem ? "away" : ""}>
-    ${live.problem ? sayProblem(live.problem) : live.at_ms ? "live" : "connecting…"}
+    ${live.problem ? `${sayProblem(live.problem)}${live.topologies ? ` What is shown is of ${time(live.at_ms)} UTC.` : ""}` : live.at_ms ? "live" : "connecting…"}
   </p>`;
 
 function View({ address }) {
@@ -118,7 +119,7 @@ function Page() {
       ${readKey() && html`<button type="button" onClick=${forgetKey}>Forget the key</button>`}
       ${readOnly && html`<p id="read-only">Read-only: what changes something needs a key of scope admin.</p>`}
     </div></header>
-    <main id="main" tabindex="-1">
+    <main id="main" tabindex="-1" class=${live.problem && live.topologies ? "old" : ""}>
       ${asks ? html`<${Key} problem=${live.problem} />` : html`<${ReadOnly.Provider} value=${readOnly}><${View} address=${address} /><//>`}
     </main>`;
 }

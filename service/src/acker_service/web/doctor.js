@@ -64,7 +64,7 @@ function* nothingEnds(seen) {
     const where = last ? `the last acks came from ${last}` : "no component has acked them";
     yield finding("nothing-ends", seen.now_ms - since_at_ms >= UNREAD_MS ? "trouble" : "warning",
       `no root of ${topology} ends; ${pending} are pending, ${where}`,
-      `look at the components that come next; acker roots ${topology} --no-ack-for 60`, { since_at_ms, topology });
+      `look at the components that receive from there, they are silent; acker roots ${topology} --no-ack-for 60`, { since_at_ms, topology });
   }
 }
 
@@ -78,7 +78,7 @@ function* rootsTimeOut(seen) {
       if (hit <= allowed * all) continue;
       yield finding("roots-time-out", outcome === "timed_out" && hit > MOST * all ? "trouble" : "warning",
         `${hit} of ${all} roots of ${topology} ${says} in the last 10 min`,
-        `acker failures ${topology} --outcome ${outcome}`,
+        `acker failures ${topology} --outcome ${outcome} --group`,
         { since_at_ms: points.find((point) => point[outcome]).at_ms, topology });
     }
   }

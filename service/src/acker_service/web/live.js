@@ -1,4 +1,4 @@
-// The live state of all topologies: the latest event, and a ring buffer of the last ten minutes for rates and charts.
+// The live state of all topologies: the latest event that had them, the problem since then, and a ring buffer of the last ten minutes for rates and charts.
 
 import { Problem, follow } from "./api.js";
 import { useEffect, useState } from "./vendor/preact-htm.js";
@@ -24,11 +24,11 @@ const pointOf = (at_ms, { pending, unread, counts }) => ({
 });
 
 function take(event) {
-  Object.assign(state, { at_ms: event.at_ms, problem: null });
+  state.problem = null;
   if (event.topologies === null) {
     state.problem = new Problem({ code: "store_unavailable", detail: "the store does not answer" }, 503);
   } else {
-    state.topologies = event.topologies;
+    Object.assign(state, { at_ms: event.at_ms, topologies: event.topologies });
     for (const topology of event.topologies) {
       const ring = state.rings.get(topology.topology) || [];
       ring.push(pointOf(event.at_ms, topology));

@@ -220,7 +220,12 @@ def test_one_that_is_stopped_is_resumed_and_begins_anew() -> None:
     stopped = deactivate(HOOK, CallbackStatus.PAUSED, "answered 500")
     assert (stopped.callback_epoch_ms, stopped.error) == (10, "answered 500")
     assert resume(stopped, now_ms=50) == replace(HOOK, callback_epoch_ms=50)
-    assert resume(HOOK, now_ms=50) == HOOK
+    assert resume(HOOK, now_ms=50) == replace(HOOK, callback_epoch_ms=50)  # what waits for its next try is tried now
+
+
+def test_one_that_publishes_waits_for_no_try_and_is_resumed_as_it_is() -> None:
+    publishing = RegisteredCallback(kind="pubsub", callback_epoch_ms=7)
+    assert resume(publishing, now_ms=50) == publishing
 
 
 def test_what_is_shown_holds_no_secret() -> None:

@@ -22,7 +22,7 @@ def nothing_ends(seen: Evidence) -> Iterator[Finding]:
             rule="nothing-ends",
             level="trouble" if seen.now_ms - since >= UNREAD_MS else "warning",
             what=f"no root of {name} ends; {topology['pending']} are pending, {where}",
-            do=f"look at the components that come next; acker roots {name} --no-ack-for 60",
+            do=f"look at the components that receive from there, they are silent; acker roots {name} --no-ack-for 60",
             since_at_ms=since,
             topology=name,
         )
@@ -41,7 +41,7 @@ def roots_time_out(seen: Evidence) -> Iterator[Finding]:
                     rule="roots-time-out",
                     level="trouble" if outcome == "timed_out" and hit > MOST * ended else "warning",
                     what=f"{hit} of {ended} roots of {name} {says} in the last 10 min",
-                    do=f"acker failures {name} --outcome {outcome}",
+                    do=f"acker failures {name} --outcome {outcome} --group",
                     since_at_ms=next(point["at_ms"] for point in points if point[outcome]),
                     topology=name,
                 )

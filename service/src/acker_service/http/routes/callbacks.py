@@ -55,14 +55,15 @@ def _add_state_routes(router: APIRouter, callbacks: Callbacks, trail: AuditTrail
         request: Request, act: Act, topology: str, spout_task: str, change: CallbackChange
     ) -> dict[str, str]:
         before, after = await callbacks.change(topology, spout_task, change)
+        assert before.callback is not None
         assert after.callback is not None
-        if after.callback != before.callback:
+        if after.callback.state is not before.callback.state:
             await note(trail, request, act, topology=topology, spout_task=spout_task)
         return {"state": after.callback.state.value}
 
     @router.post("/resume", dependencies=[needs("spout")])
     async def resume_callback(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, str]:
-        """Deliver again after a pause, or after the receiver said that it was gone."""
+        """Deliver again after a pause, or after the receiver said that it was gone; else try now what waits."""
 
         def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback:
             if present is None:

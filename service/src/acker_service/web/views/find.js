@@ -10,12 +10,20 @@ const MOST_PAGES = 20;
 const PAGE = 1_000;
 const ROOT_ID = /^[0-9a-f]{16}$/;
 
+// Nothing, where the key does not show it or it is not there; any other problem is thrown on.
+function orNothing(nothing) {
+  return (problem) => {
+    if (problem.status !== 403 && problem.status !== 404) throw problem;
+    return nothing;
+  };
+}
+
 // A page after the other, until the list ends or enough is read; what the key does not show is left out.
 async function readAll(path, query, items, cursorName) {
   const found = [];
   let cursor;
   for (let page = 0; page < MOST_PAGES; page += 1) {
-    const document = await get(withQuery(path, { limit: PAGE, ...query, [cursorName]: cursor })).catch(() => null);
+    const document = await get(withQuery(path, { limit: PAGE, ...query, [cursorName]: cursor })).catch(orNothing(null));
     if (!document) break;
     found.push(...document[items]);
     if (!document.cursor || document.cursor === cursor || (!document[items].length && document.scanned === undefined)) break;
@@ -28,7 +36,7 @@ async function pending(topology, id) {
   const path = topologyPath(topology, "roots");
   const byMessage = (await readAll(path, { message_id: id }, "roots", "cursor")).map((root) => ({ ...root, where: root.state }));
   if (byMessage.length || !ROOT_ID.test(id)) return byMessage;
-  const root = await get(topologyPath(topology, "roots", id)).catch(() => null);
+  const root = await get(topologyPath(topology, "roots", id)).catch(orNothing(null));
   return root ? [{ ...root, where: root.outcome || root.state }] : [];
 }
 
@@ -45,7 +53,7 @@ async function ofSpout(topology, { spout_task, unread, dead_letters }, fits) {
 
 async function findIn(topology, id) {
   const fits = (item) => item.message_id === id || item.root_id === id;
-  const spouts = await get(topologyPath(topology, "spouts")).catch(() => ({ spouts: [] }));
+  const spouts = await get(topologyPath(topology, "spouts")).catch(orNothing({ spouts: [] }));
   const found = await Promise.all([
     pending(topology, id),
     readAll(topologyPath(topology, "failures"), {}, "failures", "after").then((items) =>
@@ -64,8 +72,8 @@ export function Find({ query: { id = "" } }) {
   return html`<div>
     <h1>Find ${id}</h1>
     <p class="muted">Among pending roots, failures, unread completions and dead letters. Roots that were acked and read are not kept.</p>
-    <${Failure} problem=${problem} />
-    ${found ? html`<${Table} caption="Found" rows=${found} keyOf=${(row) => row.topology + row.root_id + row.where} empty="Not found."
+    <${Failure} problem=${problem || (!names && live.problem)} />
+    ${found ? html`<${Table} caption="Found" rows=${found} keyOf=${(row) => row.topology + row.root_id + row.where} empty="Not found. A root is found by all 16 digits of its id; acker find takes 8."
       columns=${[
         ["Root", (row) => html`<a class="id" href=${link("t", row.topology, "roots", row.root_id)}>${row.root_id}</a>`],
         ["Message", (row) => row.message_id ?? "–"],
@@ -73,6 +81,7 @@ export function Find({ query: { id = "" } }) {
         ["Spout task", (row) => row.spout_task ?? "–"],
         ["Where", (row) => html`<${Badge} name=${row.where} />`],
         ["Component", (row) => row.last_component ?? row.component ?? "–"],
+        ["Reason", (row) => row.reason ?? "–", "text"],
         ["Age", (row) => duration(row.age_ms ?? now_ms - row.at_ms), "number"],
-      ]} />` : !problem && html`<p class="muted">Looking…</p>`}</div>`;
+      ]} />` : !problem && !live.problem && html`<p class="muted">Looking…</p>`}</div>`;
 }

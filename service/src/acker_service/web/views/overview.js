@@ -32,5 +32,5 @@ export function Overview() {
     <h1>Topologies</h1>
     ${(live.topologies || live.problem) && html`<${Trouble} looked=${looked} />`}
     ${live.topologies ? html`<${Table} caption="Topologies" columns=${columns} rows=${live.topologies} keyOf=${(row) => row.topology}
-      empty="No topology that this key is for." />` : html`<p class="muted">Waiting for the first second…</p>`}</div>`;
+      empty="No topology that this key is for." />` : !live.problem && html`<p class="muted">Waiting for the first second…</p>`}</div>`;
 }

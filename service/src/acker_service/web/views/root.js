@@ -1,6 +1,6 @@
 // One root: its number as 64 squares, its times, its tree where it is traced, and how to ask for it elsewhere.
 
-import { get, topologyPath } from "../api.js";
+import { get, topologyPath, withQuery } from "../api.js";
 import { age, count, duration, time } from "../format.js";
 import { useLive } from "../live.js";
 import { Badge, Facts, Failure, useLoaded } from "../ui.js";
@@ -81,8 +81,8 @@ export function Root({ names: [topology, id] }) {
     <h1>Root <span class="id">${id}</span></h1>
     <${Tabs} topology=${topology} at="Roots" />
     <${Failure} problem=${problem} />
-    ${problem?.code === "unknown_root" && html`<p class="muted">A root that was acked is remembered for the retention time of its
-      topology only.</p>`}
+    ${problem?.code === "unknown_root" && html`<p>A root that has ended is remembered for the retention time of its topology only.
+      <a href=${withQuery("#/find", { id })}>Find it</a> among failures, unread completions and dead letters.</p>`}
     ${root && html`<p role="status"><span id="root-state"><${Badge} big name=${isOver ? root.outcome : root.state} /></span></p>`}
     ${root && (isOver ? html`<${Ended} root=${root} />`
       : html`<${Pending} root=${root} now_ms=${now_ms} topology=${topology} reload=${reload} />`)}

@@ -35,6 +35,7 @@ function Callback({ topology, spout, now_ms, reload }) {
     <div class="row">
       ${callback.kind === "webhook" && html`<${Act} label="Send a test message" act=${async () => sayTest(await post(path("test")))} />`}
       ${callback.state === "on" && html`<${Act} label="Pause" act=${change("pause")} />`}
+      ${callback.state === "on" && callback.next_attempt_at_ms && html`<${Act} label="Try now" act=${change("resume")} />`}
       ${callback.state !== "on" && html`<${Act} label="Resume" act=${change("resume")} />`}
     </div>
   </section>`;
