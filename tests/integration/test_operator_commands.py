@@ -235,6 +235,15 @@ def test_a_root_that_is_not_remembered_may_be_found_elsewhere(acker_command: Run
     assert f"acker find {ROOT} looks among failures, unread completions and dead letters" in unknown.err
 
 
+def test_a_topology_that_is_misspelt_is_suggested(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    misspelt, unlike = acker_command("failures", "oders"), acker_command("failures", "xyzzy")
+    assert (misspelt.code, unlike.code) == (ERROR, ERROR)
+    assert "there is no topology oders" in misspelt.err
+    assert misspelt.err.endswith("did you mean orders?\n")
+    assert "did you mean" not in unlike.err
+
+
 def test_completions_follows_until_it_is_interrupted(acker: AckerProcess, http: httpx.Client) -> None:
     begin(http, ROOT, "42")
     ack(http, ROOT)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
+from acker_protocol import routes
 from acker_protocol.wire import fields
 
 from acker_client._cli.output import Form, Result
 from acker_client._cli.parsing import Parser, print_line, usage_error
 from acker_client._cli.service import Service
 from acker_client.config import Address, address_from
-from acker_client.errors import AckerError, UsageError
+from acker_client.errors import AckerError, UnknownTopology, UsageError
 
 INTERRUPTED = 130
 WATCH_S = 2.0
@@ -103,7 +104,12 @@ def add_limit(parser: Parser, *, default: int = 100) -> None:
 
 
 def _once(service: Service, found: argparse.Namespace, action: Action) -> int:
-    result = action(service, found)
+    try:
+        result = action(service, found)
+    except UnknownTopology as error:
+        names = (one["topology"] for one in service.get(routes.topologies())["topologies"])
+        meant = fields.nearest(found.topology, names)
+        raise AckerError(f"{error}; did you mean {meant}?" if meant else str(error)) from None
     result.print(Form(found.output))
     return result.exit_code
 
