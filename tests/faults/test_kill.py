@@ -39,6 +39,12 @@ async def load_over_a_kill(url: str, kill: Callable[[], Awaitable[None]]) -> Non
     assert outcomes == {(root, "timed_out" if root in load.held else "acked"): 1 for root in load.answered}
 
 
+def sync_each_write(port: int) -> None:
+    """Let no answer come before its writes are in the file: with ``everysec`` Redis holds them back on a busy disk."""
+    with Redis(port=port) as redis:
+        redis.config_set("appendfsync", "always")
+
+
 async def test_a_killed_service_loses_no_root(tmp_path: Path) -> None:
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as acker:
 
@@ -53,6 +59,7 @@ async def test_a_killed_service_loses_no_root(tmp_path: Path) -> None:
 def store(tmp_path: Path) -> Iterator[tuple[EmbeddedServer, int]]:
     port = free_port()
     with valkey(tmp_path / "store", port=port) as store:
+        sync_each_write(port)
         yield store, port
 
 
@@ -71,6 +78,7 @@ async def test_a_killed_store_loses_no_root(tmp_path: Path, store: tuple[Embedde
 async def test_a_killed_embedded_store_is_started_again_and_loses_no_root(tmp_path: Path) -> None:
     port = free_port()
     with acker_serve(tmp_path, "--data-dir", str(tmp_path / "data"), "--store-port", str(port)) as acker:
+        sync_each_write(port)
 
         async def kill() -> None:
             with Redis(port=port) as redis:
