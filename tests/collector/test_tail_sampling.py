@@ -11,8 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from tests.collector.conftest import Collector
 from tests.integrations.test_opentelemetry import emit, read
-from tests.support.kafka import never
-from tests.support.waiting import eventually_true
+from tests.support.waiting import eventually_true, never
 
 pytestmark = pytest.mark.timeout(1800)
 

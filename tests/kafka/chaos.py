@@ -174,7 +174,7 @@ def main(
     kept: Annotated[Path, typer.Option(help="The file of the runs that are done")] = KEPT,
 ) -> None:
     """Kill members and the broker of a Kafka in random order; exit with 1 if a record was lost or committed early."""
-    commit, done = baseline.head(), [*read(kept)]
+    commit, done = baseline.head(), read(kept)
     whole = records // PARTITIONS * PARTITIONS
     cases = [(protocol, seed) for seed in range(1, seeds + 1) for protocol in PROTOCOLS]
     found = {(each.protocol, each.seed): each for each in done if each.key[2:] == (whole, commit)}

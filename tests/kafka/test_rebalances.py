@@ -12,8 +12,8 @@ from acker_client.sources.kafka.assignments import Assignments
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from examples.support.kafka import KafkaBroker
-from tests.support.kafka import LONG, Member, committed, eventually_committed, member_config, never, produce
-from tests.support.waiting import eventually_true
+from tests.support.kafka import LONG, Member, committed, eventually_committed, member_config, produce
+from tests.support.waiting import eventually_true, never
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, Producer
 
 from examples.support.acker import create_topology
 from examples.support.kafka import KafkaBroker
-from tests.support.kafka import LONG, Member, committed, eventually_committed, member, member_config, never, produce
+from tests.support.kafka import LONG, Member, committed, eventually_committed, member, member_config, produce
 from tests.support.pages import DOCS, fences
 from tests.support.servers import acker_serve
-from tests.support.waiting import eventually_true
+from tests.support.waiting import eventually_true, never
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -144,11 +143,3 @@ def eventually_committed(kafka: KafkaBroker, group: str, topic: str, offset: int
         return False
 
     eventually_true(is_committed, within=LONG)
-
-
-def never(look: Any, *, for_s: float) -> None:
-    """See that something does not become true for a while."""
-    until = time.monotonic() + for_s
-    while time.monotonic() < until:
-        assert not look(), "it became true"
-        time.sleep(0.05)

@@ -24,3 +24,11 @@ def eventually_true(look: Callable[[], object], *, within: float = 40.0) -> None
     while not look():
         assert time.monotonic() < until, f"not within {within} s"
         time.sleep(0.02)
+
+
+def never(look: Callable[[], object], *, for_s: float) -> None:
+    """See that something does not become true for a while."""
+    until = time.monotonic() + for_s
+    while time.monotonic() < until:
+        assert not look(), "it became true"
+        time.sleep(0.05)

@@ -117,7 +117,7 @@ def _roots(service: Service, found: argparse.Namespace) -> Result:
         document=document,
         items=document["roots"],
         lines=root_rows(document["roots"]),
-        notes=more(document, found.limit),
+        notes=more(document, document["roots"], found.limit),
     )
 
 
@@ -131,7 +131,8 @@ def _failures(service: Service, found: argparse.Namespace) -> Result:
         spout_task=found.spout,
         component=found.component,
     )
-    listed, notes = document["failures"], more(document, found.limit)
+    listed = document["failures"]
+    notes = more(document, listed, found.limit)
     if not found.group:
         return Result(document=document, items=listed, lines=failure_rows(listed), notes=notes)
     groups = _groups(listed)

@@ -68,8 +68,8 @@ def _completions(service: Service, found: argparse.Namespace) -> Result:
     path = routes.completions(found.topology, found.spout_task)
     page = _page(service, path, limit=found.limit)
     result = _shown(page, page["completions"])
-    if not found.follow and len(page["completions"]) >= found.limit:
-        result = replace(result, notes=more(page, found.limit))
+    if not found.follow:
+        result = replace(result, notes=more(page, page["completions"], found.limit))
     while found.follow:
         if page["completions"]:
             result.print(Form(found.output))
@@ -98,7 +98,7 @@ def _dead_letters(service: Service, found: argparse.Namespace) -> Result:
     if found.act == "list":
         page = service.get(path, limit=found.limit, **filters)
         listed = page["dead_letters"]
-        notes = more(page, found.limit) if len(listed) >= found.limit else []
+        notes = more(page, listed, found.limit)
         return Result(document=page, items=listed, lines=completion_rows(listed, dead=True), notes=notes)
     if found.act == "discard":
         confirm(f"Discard dead letters of {found.topology}/{found.spout_task}?", yes=found.yes)

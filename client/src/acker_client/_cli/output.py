@@ -96,6 +96,10 @@ def _line(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) ->
     return GAP.join(f"{cell:>{width}}" if right else f"{cell:{width}}" for cell, width, right in cells).rstrip()
 
 
-def more(document: Mapping[str, Any], limit: int) -> list[str]:
+def more(document: Mapping[str, Any], listed: Sequence[Any], limit: int) -> list[str]:
     """Say that a list was cut: else its length is taken for the number of all."""
-    return [] if document.get("cursor") is None else [f"there may be more than these {limit}: --limit shows more"]
+    return (
+        []
+        if document.get("cursor") is None or len(listed) < limit
+        else [f"there may be more than these {limit}: --limit shows more"]
+    )

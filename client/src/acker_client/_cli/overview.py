@@ -168,5 +168,5 @@ def _audit(service: Service, found: argparse.Namespace) -> Result:
     names = ("act", "topology", "spout_task", "root_id", "count", "key", "request_id")
     rows = ((clock_time(act["at_ms"]), *(act[name] for name in names)) for act in document["acts"])
     lines = table(("AT", *(name.upper() for name in names)), rows)
-    notes = more(document, found.limit) if len(document["acts"]) >= found.limit else []
+    notes = more(document, document["acts"], found.limit)
     return Result(document=document, items=document["acts"], lines=lines, notes=notes)

@@ -2,8 +2,8 @@
 
     roots = instrument(acker)  # spans of roots and bolts, by the TracerProvider of the program
 
-A root's span has the root id as its span id, so its children have a parent before it is exported. Whoever reads the
-completion exports it, in any process: the completion has the ``traceparent`` that the init gave. That names the span in
+A root's span has the root id as its span id, so its children have a parent before it is exported. The process that
+reads the completion exports it: the completion has the ``traceparent`` that the init gave. That names the span in
 which the root was emitted or, without one, the root's own. Needs ``acker-client[opentelemetry]``.
 """
 
@@ -104,8 +104,8 @@ class RootSpans:
     def export(self, completions: "Iterable[Completion]") -> None:
         """Export the spans of roots that have ended, and link the current span to each.
 
-        For whoever gets completions otherwise than by an instrumented client: by a webhook. Spans of one completion
-        that comes twice are equal: the same ids and times.
+        Call it where no instrumented client reads the completions, as in a webhook. A completion that comes twice gives
+        two equal spans: the same ids and times.
         """
         current = trace.get_current_span()
         for completion in completions:

@@ -64,7 +64,7 @@ function* nothingEnds(seen) {
     const where = last ? `the last acks came from ${last}` : "no component has acked them";
     yield finding("nothing-ends", seen.now_ms - since_at_ms >= UNREAD_MS ? "trouble" : "warning",
       `no root of ${topology} ends; ${pending} are pending, ${where}`,
-      `look at the components that receive from there, they are silent; acker roots ${topology} --no-ack-for 60`, { since_at_ms, topology });
+      `look at the component that should ack next: it is silent; acker roots ${topology} --no-ack-for 60`, { since_at_ms, topology });
   }
 }
 

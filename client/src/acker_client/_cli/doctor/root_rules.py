@@ -22,7 +22,7 @@ def nothing_ends(seen: Evidence) -> Iterator[Finding]:
             rule="nothing-ends",
             level="trouble" if seen.now_ms - since >= UNREAD_MS else "warning",
             what=f"no root of {name} ends; {topology['pending']} are pending, {where}",
-            do=f"look at the components that receive from there, they are silent; acker roots {name} --no-ack-for 60",
+            do=f"look at the component that should ack next: it is silent; acker roots {name} --no-ack-for 60",
             since_at_ms=since,
             topology=name,
         )
