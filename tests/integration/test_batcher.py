@@ -42,9 +42,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture(params=[True, False], ids=["joined", "each by itself"])
 def joins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether single operations without a key go to Redis as one request."""
+    """Whether single operations without a key go to Redis as one request; only the fast path lets them."""
     monkeypatch.setattr(batcher, "JOINS", request.param)
-    return bool(request.param)
+    return bool(request.param) and not request.config.getoption("--no-fast-path")
 
 
 @pytest.fixture
