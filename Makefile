@@ -114,7 +114,7 @@ faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts 
 bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=memory for one group, ROUNDS=1 for a first look
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY)) $(addprefix --rounds ,$(ROUNDS))
 
-bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, dramatiq, celery, bullmq or storm; CASE="…" for some
+bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, queues, dramatiq, celery, bullmq or storm; CASE="…" for some
 	$(BIN)/python -m bench.long --group $(GROUP) --only "$(CASE)" $(addprefix --rounds ,$(ROUNDS))
 
 bench-page: $(VENV)/.dev ## Put the figures of the last bench and bench-long into the documentation, and draw its plots

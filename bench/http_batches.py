@@ -1,7 +1,8 @@
 """Measures root updates in batches over HTTP, beside the same apply function called directly on the same Redis.
 
 Three batches update a root: its init, an ack after which it is pending, its last ack. In mixed batches each second
-operation is an init of a new root, and the others are acks of roots that are pending.
+operation is an init of a new root, and the others are acks of roots that are pending. Acks that are all of one root go
+to one shard, and thus to one core of Redis, however many there are.
 """
 
 from collections import defaultdict
@@ -23,7 +24,7 @@ from bench.servers import Member, one
 from bench.serving import Served, acker, nothing
 from bench.sizes import BATCH, Sizes
 from bench.table import Curve, Line, Result
-from bench.trees import Trees, batches, json_body, mixed, packed_body
+from bench.trees import Trees, batches, json_body, mixed, one_root, packed_body
 
 GROUP = "batches"
 PATH = "/v1/topologies/bench"
@@ -97,6 +98,14 @@ def _round(bench: Bench, sizes: Sizes, taken: dict[str, list[float]]) -> None:
         taken[f"{form} mixed"].append(max(0.001, sent.service_s - idle * sent.wall_s) / sizes.mixed * 1e6)
         for size in sizes.batch_sizes:
             taken[f"{form} by {size}"].append(_rate(bench.service, form, size))
+    for of, acks in (
+        ("one root", _acks_of_one(bench.service, sizes.mixed)),
+        ("many", _acks(bench.service, sizes.mixed)),
+    ):
+        store = bench.store.cpu_s()
+        wall, _ = _send(bench.service, [_requests(batches(acks), "packed")], DONE)
+        taken[f"acks of {of}/s"].append(len(acks) / wall)
+        taken[f"acks of {of} Redis"].append((bench.store.cpu_s() - store) / len(acks) * 1e6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +134,18 @@ def _rate(service: Served, form: str, size: int) -> float:
     trees = _pending(service, min(SIZED * size, MOST_SIZED))
     wall, _ = _send(service, [_requests(batches(trees.acks(), size), form)], DONE)
     return len(trees.roots) / wall
+
+
+def _acks(service: Served, count: int) -> ColumnBatch:
+    """Emit roots; give an ack of each."""
+    return _pending(service, count).acks()
+
+
+def _acks_of_one(service: Served, count: int) -> ColumnBatch:
+    """Emit a root; give so many acks of it, after which it is pending."""
+    init, acks = one_root(count)
+    load.send(service.port, _requests([init], "packed"), connections=1, expected=DONE)
+    return acks
 
 
 def _pending(service: Served, count: int) -> Trees:
@@ -165,6 +186,12 @@ def _lines(taken: dict[str, Series]) -> Iterator[Line]:
         yield _line(f"the load, an update, {form}", us, taken[f"{form} load"], beside, taken[f"{form} service"])
         beside = "the same at the service"
         yield _line(f"the load at an echo, {form}", "updates/s", taken[f"{form} echo/s"], beside, taken[f"{form}/s"])
+    for what, unit, key in (
+        ("acks over HTTP, packed", "/s", "/s"),
+        ("Redis behind it, an ack, packed", "CPU µs", " Redis"),
+    ):
+        of_one, many = taken[f"acks of one root{key}"], taken[f"acks of many{key}"]
+        yield _line(f"{what}, all of one root", unit, of_one, "each of another root", many)
 
 
 def _line(what: str, unit: str, measured: Series, beside: str, base: Series, *, at_most: float | None = None) -> Line:

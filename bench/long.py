@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench import baseline, peers_cost, redis_time, table, word_tree
+from bench import baseline, peers_cost, queues, redis_time, table, word_tree
 from bench.__main__ import WIDE
 from bench.direct import WEEK_MS
 from bench.kept import KEPT, SIMULATED_SECTION, Kept, Taken, store_key, store_section
@@ -156,15 +156,26 @@ def storm_cases() -> Iterator[Case]:
     yield Case(section="storm, faults", key="storm, faults, Storm", measure=faults)
 
 
+def queue_cases() -> Iterator[Case]:
+    """Trees of tasks that are born while they run, in each queue."""
+    for name, peer in queues.peers().items():
+
+        def measure(sizes: Sizes, folder: Path, progress: Progress, *, peer: work.Peer = peer) -> Taken:
+            return queues.rounds(peer, sizes, folder, progress)
+
+        yield Case(section=queues.GROUP, key=f"{queues.GROUP}, {name}", measure=measure)
+
+
 def cases(group: str, sizes: Sizes) -> list[Case]:
     """Give the cases of a group."""
     if group == "store":
         pending, simulated = (PENDING, SIMULATED) if sizes.levels == FULL.levels else (TINY_PENDING, TINY_SIMULATED)
         return [*store_cases(pending), *simulated_cases(simulated)]
-    return list(storm_cases() if group == "storm" else peer_cases(group))
+    others = {"storm": storm_cases, queues.GROUP: queue_cases}
+    return list(others[group]() if group in others else peer_cases(group))
 
 
-GROUPS = ("store", *PEERS, "storm")
+GROUPS = ("store", *PEERS, "storm", queues.GROUP)
 
 
 def results(group: str, found: Iterable[tuple[Case, Taken]], kept: Kept) -> Iterator[Result]:
@@ -173,6 +184,8 @@ def results(group: str, found: Iterable[tuple[Case, Taken]], kept: Kept) -> Iter
     for case, taken in found:
         if case.key == word_tree.RECORDED:
             yield from word_tree.lines(taken, kept)
+        elif group == queues.GROUP:
+            yield from queues.lines(case.key.rpartition(", ")[2], taken)
         elif group == "store":
             levels.setdefault(case.section, {})[case.pending] = taken
         elif case.section == group:

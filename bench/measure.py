@@ -31,6 +31,10 @@ class Series:
         """The largest value."""
         return max(self.values)
 
+    def minus(self, base: "Series") -> "Series":
+        """Take the same round of another series off each round."""
+        return Series.of(own - other for own, other in zip(self.values, base.values, strict=True))
+
     def over(self, base: "Series") -> "Series":
         """Divide each round by the same round of another series: what slowed both down falls out."""
         return Series.of(own / other for own, other in zip(self.values, base.values, strict=True))

@@ -20,9 +20,9 @@ class Sizes:
     finished roots, again until ``swept`` or more are forgotten. ``mixed`` operations of both kinds go in batches of
     both, and so many times a round ``trees`` are sent to an acker that is ``watched``, to one that traces, and to one
     that does neither, twice to each. ``words`` roots are a sentence
-    whose words are counted. The peers work on ``peer_roots`` roots of
-    ``peer_tasks`` tasks each. ``batch_sizes`` are those that throughput is drawn by. Spark counts the words of
-    so many ``sentences``, and sums up so many ``orders``.
+    whose words are counted. The peers work on ``peer_roots`` roots of ``peer_tasks`` tasks each; ``grown_roots`` are
+    those whose tasks are born while they run. ``batch_sizes`` are those that throughput is drawn by. Spark counts the
+    words of so many ``sentences``, and sums up so many ``orders``.
     """
 
     rounds: int
@@ -46,6 +46,7 @@ class Sizes:
     words: int
     peer_roots: int
     peer_tasks: int
+    grown_roots: int
     batch_sizes: tuple[int, ...]
 
 
@@ -71,6 +72,7 @@ FULL = Sizes(
     words=2_000,
     peer_roots=100,
     peer_tasks=20,
+    grown_roots=1_000,
     batch_sizes=(1, 10, 100, 1_000, 5_000),
 )
 TINY = Sizes(
@@ -95,5 +97,6 @@ TINY = Sizes(
     words=20,
     peer_roots=4,
     peer_tasks=3,
+    grown_roots=9,
     batch_sizes=(1, 100),
 )

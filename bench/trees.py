@@ -51,6 +51,15 @@ class Trees:
         return ColumnBatch(records[_random.permutation(len(records))], [])
 
 
+def one_root(count: int) -> tuple[ColumnBatch, ColumnBatch]:
+    """Give the init of a root, and so many acks of it, after which it is still pending."""
+    root, edges = Trees(1), Trees(count)
+    edges.roots[:] = root.roots
+    init = root.inits()
+    init.records["outstanding"] = count + 1
+    return init, edges.acks()
+
+
 def mixed(new: Trees, old: Trees) -> ColumnBatch:
     """Give inits of new trees and acks of as many old ones, which stay pending, by turns."""
     inits = new.inits()

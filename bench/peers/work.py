@@ -42,27 +42,25 @@ class Peer:
     variants: tuple[str, ...]
 
 
-def dramatiq() -> Peer:
-    """Dramatiq with Redis as its broker: groups, and Acker in two ways."""
-    module = "bench.peers.dramatiq_jobs"
+def dramatiq(module: str = "bench.peers.dramatiq_jobs", variants: tuple[str, ...] = ("safe", "folded")) -> Peer:
+    """Dramatiq with Redis as its broker: groups, and Acker in these ways."""
     return Peer(
         name="Dramatiq",
         worker=lambda: [_python("dramatiq"), "-m", "dramatiq", module, "--processes", "1", "--threads", THREADS],
         sender=lambda: [_python("dramatiq"), "-m", module],
-        variants=("groups", "safe", "folded"),
+        variants=("groups", *variants),
     )
 
 
-def celery() -> Peer:
-    """Celery with Redis as its broker and result backend: chords."""
-    module = "bench.peers.celery_jobs"
+def celery(module: str = "bench.peers.celery_jobs", variants: tuple[str, ...] = ()) -> Peer:
+    """Celery with Redis as its broker and result backend: chords, and Acker in these ways."""
     options = ["--pool", "threads", "--concurrency", THREADS, "--loglevel", "ERROR"]
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return Peer(
         name="Celery",
         worker=lambda: [_python("celery"), "-m", "celery", "--app", module, "worker", *options, *quiet],
         sender=lambda: [_python("celery"), "-m", module],
-        variants=("chords",),
+        variants=("chords", *variants),
     )
 
 
@@ -110,14 +108,16 @@ class Run:
             queue, store = (stack.enter_context(one(folder)) for _ in range(2))
             service = self._service(stack, folder, store) if self.variant in ("safe", "folded") else None
             own = self._environment(queue, service)
-            workers = [stack.enter_context(_process(self.peer.worker(), own, folder / "worker.log"))]
+            workers = [stack.enter_context(running(self.peer.worker(), own, folder / "worker.log"))]
             until(
                 lambda: queue_client(queue, "GET", "ready"), f"a worker of {self.peer.name} is ready", within=WITHIN_S
             )
-            sender = stack.enter_context(_sender([*self.peer.sender(), *self._arguments()], own, folder / "sender.log"))
+            sender = stack.enter_context(
+                sender_of([*self.peer.sender(), *self._arguments()], own, folder / "sender.log")
+            )
             assert sender.stdout is not None
             assert sender.stdin is not None
-            _expect(sender.stdout.readline(), folder)
+            line_of(sender.stdout.readline(), folder)
             stores = (queue, store) if service else (queue,)
             before = _spent(workers, stores, service)
             memory = _memory(stores, "used_memory")
@@ -125,7 +125,7 @@ class Run:
             sender.stdin.flush()
             if self.faults:
                 self._kill_one(stack, workers, queue, own, folder)
-            result = json.loads(_expect(sender.stdout.readline(), folder))
+            result = json.loads(line_of(sender.stdout.readline(), folder))
             each = self.roots * self.tasks
             spent = _spent(workers, stores, service) - before + result["cpu_s"]
             finished, early, repeated = _reported(queue, self.tasks) if self.faults else (result["finished"], 0, 0)
@@ -162,7 +162,7 @@ class Run:
         until(lambda: queue_client(queue, "DBSIZE") > self.roots // 4, "some roots are begun", within=WITHIN_S)
         os.killpg(workers[0].pid, signal.SIGKILL)
         workers[0].wait()
-        workers[0] = stack.enter_context(_process(self.peer.worker(), own, folder / "worker.log"))
+        workers[0] = stack.enter_context(running(self.peer.worker(), own, folder / "worker.log"))
 
 
 Process = subprocess.Popen[str]
@@ -191,7 +191,8 @@ def _memory(stores: tuple[Member, ...], figure: str) -> int:
     return sum(int(re.findall(rf"{figure}:(\d+)", store.info("INFO", "memory"))[0]) for store in stores)
 
 
-def _expect(line: str, folder: Path) -> str:
+def line_of(line: str, folder: Path) -> str:
+    """Give what a sender has said; if that is nothing, raise `RuntimeError` with the end of all logs."""
     if line:
         return line
     logs = "\n".join(log.read_text()[-1_500:] for log in folder.glob("*er.log"))
@@ -199,7 +200,8 @@ def _expect(line: str, folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def _process(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
+def running(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
+    """Run a command in a process group of its own, which is killed when the block is left."""
     with log.open("a") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, text=True, env=own, start_new_session=True)
     try:
@@ -211,7 +213,8 @@ def _process(command: list[str], own: dict[str, str], log: Path) -> Iterator[Pro
 
 
 @contextlib.contextmanager
-def _sender(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
+def sender_of(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
+    """Run a command that is told what to send on its standard input; it is killed when the block is left."""
     with (
         log.open("a") as out,
         subprocess.Popen(
