@@ -111,6 +111,14 @@ async def test_edges_of_a_root_that_timed_out_are_open(call: Caller, parts: Comp
     assert (shown["outcome"], shown["edges"][0]["state"]) == ("timed_out", "open")
 
 
+async def test_a_root_whose_spout_task_was_deleted_has_none(call: Caller) -> None:
+    await call.words(init(R, 1, trace=True), ack(R, 1))
+    assert (await tree(call))["spout_task"] == "orders"
+    deleted = await call.http.delete(f"/v1/topologies/{call.topology}/spouts/orders?discard=true")
+    assert deleted.status_code == 204, deleted.text
+    assert (await tree(call))["spout_task"] is None
+
+
 async def test_a_trace_stays_when_the_outcome_is_forgotten(call: Caller, parts: Components) -> None:
     await call.post(init(R, 1, trace=True))
     await call.post(ack(R, 1))

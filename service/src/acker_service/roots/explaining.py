@@ -49,7 +49,8 @@ class RootExplainer:
         topology, reply = await self._shards.call(topology, layout.shard_of(root_id), call)
         index = _spout_index(reply)
         names = await self._spouts.names(topology, {index}) if index is not None else {}
-        return explain(reply, root_id, names.get(index) if index is not None else None)
+        spout_task = names[index] if index is not None else ""
+        return explain(reply, root_id, spout_task or None)  # it may be deleted
 
 
 def explain(reply: TraceReply, root_id: int, spout_task: str | None) -> Explanation:
