@@ -1,64 +1,28 @@
 """A subscriber of FastStream is a bolt: each row of the table in docs/faststream.md, with real brokers."""
 
 import asyncio
-import secrets
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_client import Acker, AsyncAcker, Completion, UsageError
-from acker_client.integrations.faststream import AckerMiddleware
+from acker_client import Acker, UsageError
 from faststream import AckPolicy
 from faststream.exceptions import AckMessage, NackMessage, RejectMessage
-from faststream.rabbit import RabbitBroker, RabbitMessage, RabbitQueue
-from faststream.redis import ListSub, RedisBroker
+from faststream.rabbit import RabbitMessage
+from faststream.redis import ListSub
 
 from examples.support.broker import Broker
+from tests.support import faststream
+from tests.support.faststream import App, tracked_app
 from tests.support.pages import DOCS, fences
 from tests.support.servers import AckerProcess
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 MESSAGE_TIMEOUT_S = 300.0
-
-
-class App:
-    """A broker with the middleware, an acker of its own topology, and what its subscribers have done."""
-
-    def __init__(self, broker: Any, acker: AsyncAcker) -> None:
-        self.broker, self.acker = broker, acker
-        self.queue = f"queue-{secrets.token_hex(4)}"
-        self.done: Counter[str] = Counter()
-        self.spout = acker.spout("messages")
-
-    async def emit(self, body: Any = "line", *, queue: str | None = None) -> None:
-        """Publish the message of a new root."""
-        async with self.spout.emit(message_id="m"):
-            await self.broker.publish(body, queue or self.queue)
-
-    async def completion(self, *, within: float = 200) -> Completion:
-        """Wait for the end of the root."""
-        async with asyncio.timeout(within):
-            async for completion in self.spout.completions(poll_timeout=5):
-                return completion
-        raise AssertionError("reading ended without a completion")
-
-
-@asynccontextmanager
-async def made(broker: Any, url: str, topology: str, **options: Any) -> AsyncIterator[App]:
-    """Add the middleware to a broker; ``options`` are the middleware's."""
-    async with AsyncAcker(url, topology, linger=0.001) as acker:
-        broker.add_middleware(AckerMiddleware(acker, **options))
-        app = App(broker, acker)
-        try:
-            yield app
-        finally:
-            await broker.stop()
 
 
 @pytest.fixture
@@ -71,13 +35,13 @@ def tracked(client: Acker) -> str:
 
 @pytest.fixture
 async def rabbit(process: AckerProcess, rabbitmq: Broker, tracked: str) -> AsyncIterator[App]:
-    async with made(RabbitBroker(rabbitmq.url, logger=None), process.url, tracked) as app:
+    async with tracked_app("rabbit", rabbitmq.url, process.url, tracked) as app:
         yield app
 
 
 @pytest.fixture
 async def redis(process: AckerProcess, redis_url: str, tracked: str) -> AsyncIterator[App]:
-    async with made(RedisBroker(redis_url, logger=None), process.url, tracked) as app:
+    async with tracked_app("redis", redis_url, process.url, tracked) as app:
         yield app
 
 
@@ -88,18 +52,7 @@ def app(request: pytest.FixtureRequest) -> App:
 
 
 async def test_what_grows_while_it_runs_is_one_tree(app: App) -> None:
-    """Each message publishes two more, to a depth that the emitter does not know."""
-
-    @app.broker.subscriber(app.queue)
-    async def grow(depth: int) -> None:
-        if depth:
-            await asyncio.gather(*(app.broker.publish(depth - 1, app.queue) for _ in range(2)))
-        app.done["messages"] += 1
-
-    await app.broker.start()
-    await app.emit(4)
-    completion = await app.completion()
-    assert (completion.outcome, app.done["messages"]) == ("acked", 31)
+    await faststream.grows_while_it_runs(app)
 
 
 async def test_what_a_subscriber_returns_to_a_publisher_belongs_to_the_tree(app: App) -> None:
@@ -131,38 +84,12 @@ async def test_a_message_without_anchors_is_not_tracked(app: App) -> None:
 
 
 async def test_an_exception_leaves_the_tuple_open_where_the_broker_delivers_again(rabbit: App) -> None:
-    """The children of both runs are the same ones: each has one edge."""
-
-    @rabbit.broker.subscriber(rabbit.queue, ack_policy=AckPolicy.NACK_ON_ERROR)
-    async def twice(line: str) -> None:
-        for child in ("a", "b") if rabbit.done[line] else ("b", "a"):
-            await rabbit.broker.publish(child, f"{rabbit.queue}-2")
-        rabbit.done[line] += 1
-        if rabbit.done[line] == 1:
-            raise ValueError("not yet")
-
-    @rabbit.broker.subscriber(f"{rabbit.queue}-2")
-    async def child(name: str) -> None:
-        rabbit.done[name] += 1
-
-    await rabbit.broker.start()
-    await rabbit.emit()
-    completion = await rabbit.completion()
-    assert completion.outcome == "acked"
-    assert rabbit.done["line"] == 2
-    assert min(rabbit.done["a"], rabbit.done["b"]) >= 1
+    await faststream.is_delivered_again_after_an_exception(rabbit)
 
 
 @pytest.mark.parametrize("policy", [AckPolicy.REJECT_ON_ERROR, AckPolicy.ACK, AckPolicy.ACK_FIRST])
 async def test_an_exception_fails_the_root_where_the_broker_forgets_the_message(rabbit: App, policy: AckPolicy) -> None:
-    @rabbit.broker.subscriber(rabbit.queue, ack_policy=policy)
-    async def refuse(line: str) -> None:
-        raise ValueError(f"no such {line}")
-
-    await rabbit.broker.start()
-    await rabbit.emit()
-    completion = await rabbit.completion()
-    assert (completion.outcome, completion.reason, completion.component) == ("failed", "no such line", "Refuse")
+    await faststream.fails_by_an_exception(rabbit, policy)
 
 
 @pytest.mark.parametrize(("raised", "outcome"), [(AckMessage, "acked"), (RejectMessage, "failed")])
@@ -291,7 +218,7 @@ async def test_a_child_has_the_key_that_its_publisher_gives_and_the_key_is_not_s
 async def test_with_strict_nothing_is_published_untracked(
     process: AckerProcess, rabbitmq: Broker, tracked: str
 ) -> None:
-    async with made(RabbitBroker(rabbitmq.url, logger=None), process.url, tracked, strict=True) as app:
+    async with tracked_app("rabbit", rabbitmq.url, process.url, tracked, strict=True) as app:
         await app.broker.start()
         with pytest.raises(UsageError, match="neither a tuple nor a root is current"):
             await app.broker.publish("line", app.queue)
@@ -300,7 +227,7 @@ async def test_with_strict_nothing_is_published_untracked(
 async def test_a_topology_without_a_dedupe_window_is_refused(
     process: AckerProcess, rabbitmq: Broker, client: Acker
 ) -> None:
-    async with made(RabbitBroker(rabbitmq.url, logger=None), process.url, client.topology) as app:
+    async with tracked_app("rabbit", rabbitmq.url, process.url, client.topology) as app:
         await app.broker.start()
         with pytest.raises(UsageError, match="dedupe window"):
             await app.emit()
@@ -308,27 +235,9 @@ async def test_a_topology_without_a_dedupe_window_is_refused(
 
 @pytest.mark.parametrize("when", ["before", "between"])
 async def test_a_worker_that_dies_before_its_ack_or_before_that_of_the_broker_loses_nothing(
-    rabbit: App, process: AckerProcess, rabbitmq: Broker, tmp_path: Path, when: str
+    rabbit: App, tmp_path: Path, when: str
 ) -> None:
-    @rabbit.broker.subscriber(RabbitQueue(f"{rabbit.queue}-children", durable=True))
-    async def work(child: str) -> None:
-        rabbit.done[child] += 1
-
-    await rabbit.broker.start()
-    await rabbit.broker.declare_queue(RabbitQueue(rabbit.queue, durable=True))
-    await rabbit.emit()
-    arguments = (rabbitmq.url, process.url, rabbit.acker.topology, rabbit.queue, str(tmp_path), when)
-    command = [sys.executable, "-m", "tests.integrations.faststream_worker", *arguments]
-    dead = await asyncio.to_thread(subprocess.run, command, timeout=200, check=False)
-    assert dead.returncode == 9
-    worker = await asyncio.create_subprocess_exec(*command)
-    try:
-        completion = await rabbit.completion()
-    finally:
-        worker.terminate()
-        await worker.wait()
-    assert completion.outcome == "acked"
-    assert set(rabbit.done) == {"a", "b", "c"}
+    await faststream.outlives_its_worker(rabbit, tmp_path, when)
 
 
 def test_the_page_works_when_pasted(process: AckerProcess, rabbitmq: Broker, tmp_path: Path) -> None:
