@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from acker_client import UsageError, propagate
+from acker_client import DropTuple, UsageError, propagate
 from acker_client.integrations.celery import track
 from celery import Celery, Task, chain, chord, group, signals
 from celery.exceptions import Reject
@@ -76,6 +76,12 @@ def sends_and_retries(self: Task, root: str) -> None:
 def fails(root: str) -> None:
     count(root, "tries")
     raise ValueError("for good")
+
+
+@app.task
+def drops(root: str) -> None:
+    leaf.delay(root, "child")
+    raise DropTuple("no such price")
 
 
 @app.task
@@ -234,6 +240,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "retries": retries.delay,
     "sends_and_retries": sends_and_retries.delay,
     "fails": fails.delay,
+    "drops": drops.delay,
     "dies": dies.delay,
     "dies_and_reorders": dies_and_reorders.delay,
     "dies_at_its_end": dies_at_its_end.delay,

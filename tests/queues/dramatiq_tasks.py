@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dramatiq
-from acker_client import propagate
+from acker_client import DropTuple, propagate
 from acker_client.integrations.dramatiq import AckerMiddleware, NotTracked
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.brokers.redis import RedisBroker
@@ -113,6 +113,12 @@ def told_of_failure(message: dict[str, Any], _error: dict[str, str]) -> None:
 def fails(root: str) -> None:
     count(root, "tries")
     raise ValueError("for good")
+
+
+@actor(throws=DropTuple)
+def drops(root: str) -> None:
+    leaf.send(root, "child")
+    raise DropTuple("no such price")
 
 
 @actor()
@@ -245,6 +251,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "sends_and_retries": sends_and_retries.send,
     "retries_and_tells": retries_and_tells.send,
     "fails": fails.send,
+    "drops": drops.send,
     "dies": dies.send,
     "dies_and_reorders": dies_and_reorders.send,
     "dies_at_its_end": dies_at_its_end.send,

@@ -14,7 +14,7 @@ KINDS = [(broker, pool) for pool in POOLS for broker in ("redis", "rabbitmq")]
 MODULE = "tests.queues.celery_tasks"
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING")
 SCENARIOS = (
-    *("fan", "retries", "sends_and_retries", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
+    *("fan", "retries", "sends_and_retries", "drops", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
     *("equal_calls", "chord", "chord_of_the_root", "nested_chord", "growing_chord", "group", "chain", "link"),
     *("requeues", "rejects", "publishes_untracked"),
     # those that kill the worker come last: each death stops whatever runs beside it
@@ -59,6 +59,11 @@ def test_a_task_that_fails_for_good_fails_the_tree_after_its_retries(lab):
     ended = lab.ended("fails")
     assert (ended.outcome, ended.reason) == ("failed", "for good")
     assert lab.runs("fails")["tries"] >= 2
+
+
+def test_a_task_that_drops_its_tuple_is_acked_and_what_it_has_published_is_waited_for(lab):
+    ended = lab.ended("drops")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"child"})
 
 
 @pytest.mark.parametrize("scenario", ["dies", "dies_at_its_end", "dies_after_its_ack", "delivers_twice"])

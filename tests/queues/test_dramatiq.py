@@ -11,7 +11,17 @@ from tests.queues.harness import Lab, Worker, working
 KINDS = [("redis", "threads"), ("rabbitmq", "threads"), ("redis", "gevent"), ("rabbitmq", "gevent")]
 MODULE = "tests.queues.dramatiq_tasks"
 SCENARIOS = (
-    *("fan", "retries", "sends_and_retries", "retries_and_tells", "fails", "aged", "sends_to_nobody", "asynchronous"),
+    *(
+        "fan",
+        "retries",
+        "sends_and_retries",
+        "drops",
+        "retries_and_tells",
+        "fails",
+        "aged",
+        "sends_to_nobody",
+        "asynchronous",
+    ),
     *("starts_a_thread", "equal_calls", "group", "group_of_the_root", "group_of_pipelines", "pipeline"),
     # those that kill the worker come last: each death stops whatever runs beside it
     *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
@@ -58,6 +68,11 @@ def test_a_task_that_fails_for_good_fails_the_tree_after_its_retries(lab):
     ended = lab.ended("fails")
     assert (ended.outcome, ended.reason) == ("failed", "for good")
     assert lab.runs("fails")["tries"] >= 2
+
+
+def test_a_task_that_drops_its_tuple_is_acked_and_what_it_has_published_is_waited_for(lab):
+    ended = lab.ended("drops")
+    assert (ended.outcome, set(ended.done)) == ("acked", {"child"})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from acker_protocol.routes import ANCHORS
 
 from acker_client import propagate
-from acker_client.errors import AckerError, OperationsLost, UsageError
+from acker_client.errors import AckerError, DropTuple, OperationsLost, UsageError
 
 if TYPE_CHECKING:
     from acker_client.admin import Topology
@@ -158,9 +158,10 @@ class TaskRuns:
         self._current.set(run)
         propagate.enter(None if run is None else run.tup)
 
-    def end(self, *, failed: str | None = None, left_open: bool = False) -> bool:
+    def end(self, *, failed: str | None = None, error: object = None, left_open: bool = False) -> bool:
         """Ack the tuple of this run, or fail it for a reason; False if there is none.
 
+        Where the reason is an ``error`` that is a `DropTuple`, the tuple is dropped: reported, counted and acked.
         Nothing is sent where its task goes on in another message, or ``left_open``: the queue delivers it again.
         """
         run = self._current.get()
@@ -169,7 +170,7 @@ class TaskRuns:
         if run is None:
             return False
         if not (left_open or run.is_left_open or run.tup.closed):
-            _once_more(run.tup.ack if failed is None else partial(run.tup.fail, failed))
+            _once_more(partial(_end, run.tup, failed, error))
         return True
 
     def fail(self, value: str, *, component: str, reason: str) -> None:
@@ -273,6 +274,16 @@ def check_dedupe_window(topology: "Topology", *, redelivery_s: float, flush_befo
             f"messages again after up to {redelivery_s:g} s: make the window longer, "
             f"topologies.create({topology.name!r}, dedupe_window=…)"
         )
+
+
+def _end(tup: "Tuple", failed: str | None, error: object) -> None:
+    if failed is None:
+        tup.ack()
+    elif isinstance(error, DropTuple):
+        with tup:
+            raise error
+    else:
+        tup.fail(failed)
 
 
 def _once_more(operation: Callable[[], Any]) -> None:

@@ -106,7 +106,7 @@ class _Tracker:
         )
 
     def end(self, task: Any = None, state: str | None = None, retval: Any = None, **_: Any) -> None:
-        """Ack the tuple of a task, or fail it; without a state its process ends."""
+        """Ack the tuple of a task, fail it, or drop it after a `DropTuple`; without a state its process ends."""
         if task.app is not self._app or task.request.is_eager:
             return
         failed, left_open = None, state is None
@@ -114,7 +114,11 @@ class _Tracker:
             left_open = True
         elif state in (states.FAILURE, states.REJECTED) or (state == states.RETRY and not self._runs.was_continued()):
             failed = str(retval) or type(retval).__name__
-        if self._runs.end(failed=failed, left_open=left_open) and self._runs.flush_before_ack and task.acks_late:
+        if (
+            self._runs.end(failed=failed, error=retval, left_open=left_open)
+            and self._runs.flush_before_ack
+            and task.acks_late
+        ):
             self._runs.flush()
 
     def fail_lost(self, sender: Any = None, task_id: str = "", exception: Any = None, **_: Any) -> None:

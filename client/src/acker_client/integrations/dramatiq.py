@@ -123,12 +123,12 @@ class AckerMiddleware(Middleware):
         result: Any = None,  # noqa: ARG002
         exception: BaseException | None = None,
     ) -> None:
-        """Ack its tuple, or fail it if the actor raised and no retry was sent."""
+        """Ack its tuple, or fail it if the actor raised and no retry was sent; a `DropTuple` drops it."""
         self._ended.set(message.message_id)
         failed = None
         if message.failed or (exception is not None and not self._runs.was_continued()):
             failed = str(exception or "") or type(exception).__name__
-        self._runs.end(failed=failed)
+        self._runs.end(failed=failed, error=exception)
 
     def after_skip_message(self, broker: "Broker", message: "MessageProxy") -> None:  # noqa: ARG002
         """Ack the tuple of a message that a middleware skips, or fail it if the message failed."""
