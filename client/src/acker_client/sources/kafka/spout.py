@@ -1,5 +1,6 @@
 """Reads topics of Kafka as a spout, as a member of a consumer group."""
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ POLL_S = 0.05
 Send = Callable[["Root", Record], Any]
 """Anchors the children of a root and sends them: ``producer.produce(…, headers=root.anchor(key).kafka_headers())``."""
 
+_log = logging.getLogger("acker_client")
+
 Settlement = Literal["retry", "skip"]
 
 
@@ -40,7 +43,7 @@ class KafkaSpout:
     id, after ``retry_delay`` seconds, doubled each time up to ``retry_delay_max``), "skip" (its offset may be
     committed), or a function of its completion and the record that gives one of the two. `SkipRecord` raised by
     ``send`` skips a record at once; any other exception ends ``run``. ``on_completed`` is called with every completion
-    that settled a record, and that record. All functions are called in the thread of ``run``.
+    of a record, also of one that is retried, and that record. All functions are called in the thread of ``run``.
 
     A partition has at most ``max_uncommitted`` records that are read and not committed; then it is paused. Offsets are
     committed every ``commit_interval`` seconds, for partitions that this consumer holds then. When a partition is
@@ -182,6 +185,12 @@ class KafkaSpout:
         else:
             delay_s = min(self._retry_delay_s * 2 ** min(record.attempt - 1, 30), self._retry_delay_max_s)
             record.assignment.retry(next_attempt(record), at_s=time.monotonic() + delay_s)
+            _log.warning(
+                "%s %s (attempt %d%s): it is emitted again in %g s; commits of its partition wait for it",
+                *(record.message_id, completion.outcome, record.attempt),
+                f", {completion.reason}" if completion.reason else "",
+                delay_s,
+            )
         if self._on_completed is not None:
             self._on_completed(completion, record)
 
