@@ -29,5 +29,5 @@ fi
 
 ACKER_ANCHORS=$(acker emit --message-id "build-$$" --message-timeout 600)  # the root, with one edge
 export ACKER_ANCHORS
-acker run --component build -- sh "$0" all
-acker join "$ACKER_ANCHORS" --wait 600
+acker run --component build -- sh "$0" all &
+acker join "$ACKER_ANCHORS" --wait 600  # beside the run: it tells of a failure at once, and its exit code is the script's

@@ -5,10 +5,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from acker_client import Acker, Completion, Outcome
+from acker_client import Acker, Completion, NotFound, Outcome
 
 from examples.support.ports import free_port
 from tests.support.pages import DOCS, fences
@@ -62,6 +63,12 @@ class Tree:
         """The root's outcome, or its state while it has none."""
         found = self.acker.roots.get(self.root_id)
         return found.outcome or found.state
+
+    def is_forgotten(self) -> bool:
+        """Whether the acker knows the root no more."""
+        with suppress(NotFound):
+            return self.acker.roots.get(self.root_id) is None
+        return True
 
     def completion(self) -> Completion:
         """Wait for the root's completion; there is one only."""
@@ -304,6 +311,27 @@ def test_without_anchors_the_command_runs_untracked(tree: Tree) -> None:
     assert tree.state() == "pending"
 
 
+def test_empty_anchors_are_said_to_be_no_tracking(tree: Tree) -> None:
+    ended = tree.run("exit 4", ACKER_ANCHORS="")
+    assert (ended.returncode, "so this run is not tracked" in ended.stderr) == (4, True)
+    del tree.environment["ACKER_ANCHORS"]
+    ended = tree.run("exit 4")
+    assert (ended.returncode, ended.stderr) == (4, "")
+
+
+def test_two_runs_with_one_header_are_told_that_the_second_counts_for_nothing(tree: Tree) -> None:
+    assert tree.run("true").stderr == ""
+    assert "one header is for one run" in tree.run("true").stderr
+
+
+def test_a_process_that_outlives_the_command_goes_on_writing_to_stderr(tree: Tree) -> None:
+    """Its pipe must not end with the run: a shell is killed by its next line then."""
+    late = "sleep 3; echo first >&2; echo second >&2; touch survived"
+    assert tree.run(f"sh -c '{late}' >/dev/null & exit 0").stderr == "first\nsecond\n"
+    assert (tree.folder / "survived").exists()
+    assert tree.completion().acked
+
+
 def test_an_anchor_of_an_edge_that_this_process_owns_is_refused(tree: Tree) -> None:
     refused = tree.call("anchor")
     assert (refused.returncode, refused.stdout) == (1, "")
@@ -336,6 +364,23 @@ def test_join_waits_for_a_timeout_and_exits_with_11(short: Tree) -> None:
     assert (joined.returncode, joined.stdout) == (11, "timed_out\n"), joined.stderr
 
 
+def test_join_says_why_a_root_failed_also_when_the_root_is_forgotten(client: Acker, process, tmp_path: Path) -> None:
+    client.topologies.create(client.topology, message_timeout=300, retention=1)
+    tree = Tree(client, process.url, tmp_path)
+    fail(tree)
+    joined = tree.call("join", tree.environment["ACKER_ANCHORS"])
+    assert (joined.returncode, joined.stdout, joined.stderr) == (10, "failed\n", "acker: x: no\n")
+    eventually_true(tree.is_forgotten, within=60)
+    later = tree.call("join", tree.environment["ACKER_ANCHORS"])
+    assert (later.returncode, later.stdout, later.stderr) == (10, "failed\n", "acker: x: no\n")
+
+
+def test_join_of_nothing_says_that_emit_has_failed(tree: Tree) -> None:
+    joined = tree.call("join", "")
+    assert (joined.returncode, joined.stdout) == (2, "")
+    assert "`acker emit` has printed no header" in joined.stderr
+
+
 def test_join_of_a_root_that_never_was_exits_with_13(tree: Tree) -> None:
     joined = tree.call("join", "00000000000000ff", "--wait", "60")
     assert (joined.returncode, joined.stdout) == (13, "unknown\n")
@@ -348,6 +393,29 @@ def test_emit_begins_a_root_whose_completion_its_spout_reads(tree: Tree) -> None
     found: list[str] = []
     tree.acker.shared_spout("cron").listen(on_ack=found.append, stop=lambda: found)
     assert found == ["nightly"]
+
+
+def test_the_page_works_when_pasted(process, tmp_path: Path) -> None:
+    text = (DOCS / "processes.md").read_text()
+    script, answer = [fence.code for fence in fences(text) if fence.language in ("sh", "text")][:2]
+    assert "http://127.0.0.1:8700" in script
+    environment = {"PATH": f"{BIN}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["sh", "-c", script.replace("http://127.0.0.1:8700", process.url)],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout.strip()) == (0, answer.strip()), ended.stderr
+
+
+def test_the_example_says_that_it_failed_and_exits_with_10(process, tmp_path: Path) -> None:
+    broken = tmp_path / "build.sh"
+    broken.write_text((ROOT / "examples/shell/build.sh").read_text().replace('echo "compiled $1"', "false"))
+    environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "ACKER_URL": process.url}
+    ended = subprocess.run(
+        ["sh", str(broken)], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 10
+    assert "failed" in ended.stdout.splitlines()
 
 
 def test_the_example_builds_and_is_one_tree(process, tmp_path: Path) -> None:

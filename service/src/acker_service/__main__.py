@@ -220,7 +220,12 @@ def _start_line(settings: Settings, where: str) -> str:
 def health(
     url: Annotated[
         str | None,
-        typer.Option(help="Where the acker serves [this machine, the port of ACKER_PORT]", show_default=False),
+        typer.Option(
+            help="Where the acker serves [ACKER_URL; without it this machine, the port of ACKER_PORT]",
+            show_default=False,
+            envvar="ACKER_URL",
+            show_envvar=False,
+        ),
     ] = None,
     *,
     live: Annotated[bool, typer.Option("--live", help="Ask only whether the process runs.")] = False,

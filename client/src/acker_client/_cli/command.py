@@ -109,8 +109,15 @@ class _Tail:
     def last_line(self) -> str:
         """Give the last line that is not blank, cut to the length of a reason."""
         self._thread.join(DRAIN_S)
+        if self._thread.is_alive():
+            self._hand_over()
         lines = [line for line in self._kept.decode(errors="replace").splitlines() if line.strip()]
         return lines[-1].strip()[:REASON_CHARACTERS] if lines else ""
+
+    def _hand_over(self) -> None:
+        """Let another process copy on: whoever still has the pipe would be killed by its next line on stderr."""
+        with suppress(OSError):
+            subprocess.Popen(["cat"], stdin=self._descriptor, stdout=sys.stderr, start_new_session=True)  # noqa: S607
 
     def _copy(self) -> None:
         while data := os.read(self._descriptor, 65_536):

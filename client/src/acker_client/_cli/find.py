@@ -84,6 +84,13 @@ def _failures(service: Service, topology: str, matches: Matches) -> Iterator[dic
     return (_found(topology, "failures", one) for one in failures if matches(one))
 
 
+def failure_of(service: Service, topology: str, root_id: str) -> dict[str, Any] | None:
+    """Give the record of a root's failure, None if there is none. It is kept for longer than the root is."""
+    path = f"{routes.topology(topology)}/failures"
+    found = [one for one in _pages(service, path, "failures", "after") if one["root_id"] == root_id]
+    return found[-1] if found else None
+
+
 def _waiting(service: Service, topology: str, matches: Matches) -> Iterator[dict[str, Any]]:
     """Find unread completions and dead letters, of spout tasks that have any."""
     for spout in service.get(routes.spouts(topology))["spouts"]:

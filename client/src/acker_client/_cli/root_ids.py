@@ -5,9 +5,11 @@ import re
 from typing import Any
 
 from acker_protocol import routes
+from acker_protocol.anchors import parse_anchors
+from acker_protocol.ids import format_id
 
 from acker_client._cli.service import PAGE, Service
-from acker_client.errors import AckerError, NotFound
+from acker_client.errors import AckerError, NotFound, UsageError
 
 DIGITS = 16
 MIN_DIGITS = 8
@@ -23,12 +25,26 @@ class AmbiguousRoot(AckerError):
 
 
 def root_prefix(text: str) -> str:
-    """Check that this is a root id, or at least 8 digits of one; an argparse type."""
+    """Check that this is a root id, at least 8 digits of one, or a header, which names it; an argparse type."""
+    if " " in text.strip():
+        try:
+            return root_of_header(text)[1]
+        except AckerError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
     if not _PREFIX.fullmatch(text.lower()):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no root id: give its 16 hex digits, or the first {MIN_DIGITS} or more"
         )
     return text.lower()
+
+
+def root_of_header(text: str) -> tuple[str, str]:
+    """Give the topology and the root id of a header. Raises `InvalidHeader`, and `UsageError` for several roots."""
+    anchors = parse_anchors(text)
+    ids = {anchor.root_id for anchor in anchors.anchors}
+    if len(ids) != 1:
+        raise UsageError("the header names several roots: give one root id")
+    return anchors.topology, format_id(ids.pop())
 
 
 def is_root_prefix(text: str) -> bool:

@@ -3,17 +3,22 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
+from typing import Any
 
 from acker_protocol.anchors import parse_anchors
-from acker_protocol.ids import format_id
 from acker_protocol.operations import Outcome
 from acker_protocol.routes import ANCHORS
 
+from acker_client._cli.find import failure_of
 from acker_client._cli.parsing import Parser, print_line, usage_error
+from acker_client._cli.root_ids import root_of_header
+from acker_client._cli.service import Service
 from acker_client._cli.session import add_address, address_of, count, name
-from acker_client.errors import AckerError, NotFound, UsageError
+from acker_client.config import Address
+from acker_client.errors import AckerError, Forbidden, NotFound, UsageError
 from acker_client.integrations.process import ANCHORS_VARIABLE
 from acker_client.sync.client import Acker
 
@@ -59,6 +64,8 @@ def join(arguments: Sequence[str], *, description: str | None) -> int:
     parser.options.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="How long to wait [0].")
     add_address(parser)
     found = parser.parse_args(arguments)
+    if not found.root.strip():
+        return usage_error("the argument ROOT is empty: `acker emit` has printed no header, or the variable is not set")
     return _report(partial(_join, found))
 
 
@@ -101,24 +108,33 @@ def _ack(found: argparse.Namespace) -> int:
 
 
 def _join(found: argparse.Namespace) -> int:
-    address = address_of(found)
-    topology, root_id = _named(found.root, topology=address.topology)
-    with Acker(address.url, topology, address.api_key) as acker:
-        try:
-            answer = acker.roots.get(root_id, wait=found.wait)
-        except NotFound:
-            print_line("unknown")
-            return UNKNOWN
-    print_line(answer.outcome or answer.state)
-    return STILL_OPEN if answer.outcome is None else EXIT_CODES[answer.outcome]
+    address, given = address_of(found), found.root.strip()
+    topology, root_id = root_of_header(given) if " " in given else (address.topology, given)
+    state, outcome = "unknown", None
+    with Acker(address.url, topology, address.api_key) as acker, suppress(NotFound):
+        answer = acker.roots.get(root_id, wait=found.wait)
+        state, outcome = answer.state, answer.outcome
+    failure = None
+    if outcome in (Outcome.FAILED, Outcome.TIMED_OUT) or state == "unknown":
+        failure = _failure(Address(url=address.url, topology=topology, api_key=address.api_key), root_id)
+    if failure is not None:
+        outcome = Outcome(failure["outcome"])
+        _print_failure(failure)
+    print_line(outcome or state)
+    if outcome is None:
+        return UNKNOWN if state == "unknown" else STILL_OPEN
+    return EXIT_CODES[outcome]
 
 
-def _named(root: str, *, topology: str) -> tuple[str, str]:
-    """Give the topology and the root id that an argument names: a root id, or a header. Raises `UsageError`."""
-    if " " not in root.strip():
-        return topology, root.strip()
-    anchors = parse_anchors(root)
-    ids = {anchor.root_id for anchor in anchors.anchors}
-    if len(ids) != 1:
-        raise UsageError("the header names several roots; join them one by one")
-    return anchors.topology, format_id(ids.pop())
+def _failure(address: Address, root_id: str) -> dict[str, Any] | None:
+    """Give the record of a root's failure, which outlives the root; None without one, or if the key may not read it."""
+    with closing(Service(address)) as service, suppress(Forbidden, NotFound):
+        return failure_of(service, address.topology, root_id)
+    return None
+
+
+def _print_failure(failure: Mapping[str, Any]) -> None:
+    """Say on stderr which component failed a root and why, as far as it is known."""
+    told = [failure[name] for name in ("last_component", "component", "reason") if failure.get(name)]
+    if told:
+        print_line(f"acker: {': '.join(dict.fromkeys(told))}", file=sys.stderr)

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 NOT_ACKED = 125
 """The exit code where the command was not started, or its ack could not be delivered; as of env, nohup and timeout."""
 
+EMPTY_ANCHORS = (
+    f"{ANCHORS_VARIABLE} is empty, so this run is not tracked: has `acker emit` failed? Unset the variable to run "
+    "untracked without this line"
+)
+ENDED_BEFORE = "the tree had ended before this run did, so its ack counts for nothing: one header is for one run"
+"""Where the topology has a dedupe window it may have been delivered twice, and that is as it should be."""
+
 MAX_RESET_S = 604_800
 """As the longest message timeout."""
 
@@ -82,6 +89,8 @@ def _run(options: RunOptions) -> int:
     """Start the command as early as possible: the client is imported while it runs."""
     if os.environ.get(ANCHORS_VARIABLE):
         _check(options)  # before a child is listed: one that is listed has to be acked
+    elif ANCHORS_VARIABLE in os.environ:
+        print_line(f"acker: {EMPTY_ANCHORS}", file=sys.stderr)
     anchors = extract(received_headers(options.key))
     if anchors is None:
         return Command(options.command, environment=os.environ, keep_stderr=False).wait().exit_code
@@ -97,7 +106,7 @@ def _run(options: RunOptions) -> int:
         tup = acker.receive(anchors.headers(), component=options.component, on_error=options.on_error)
         with kept_alive(tup, topologies=acker.topologies, roots=acker.roots, interval=options.reset_interval):
             ended = command.wait()
-        return _end(tup, ended, children, around)
+        return _end(acker, tup, ended, children, around)
 
 
 def _check(options: RunOptions) -> None:
@@ -117,7 +126,7 @@ def _connect(anchors: "Anchors") -> "Acker":
     return Acker(address.url, anchors.topology, address.api_key, linger=0, startup_timeout=None)
 
 
-def _end(tup: "Tuple", ended: Ended, children: ChildrenFile, around: ChildrenFile | None) -> int:
+def _end(acker: "Acker", tup: "Tuple", ended: Ended, children: ChildrenFile, around: ChildrenFile | None) -> int:
     """Ack the tuple with its children, or fail it; it is failed, too, where it is unknown which children it has."""
     try:
         listed = children.close()
@@ -132,7 +141,8 @@ def _end(tup: "Tuple", ended: Ended, children: ChildrenFile, around: ChildrenFil
         _add_child(tup, child)
     if around is not None and not around.claim_ack(tup.anchors):
         raise UsageError("another run with the same key has acked this edge meanwhile; a key is of one piece of work")
-    tup.ack()
+    if "finished" in acker.ack(tup) and not acker.topologies.get(tup.anchors.topology).dedupe_window:
+        print_line(f"acker: {ENDED_BEFORE}", file=sys.stderr)
     return 0
 
 
