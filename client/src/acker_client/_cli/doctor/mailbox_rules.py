@@ -19,17 +19,17 @@ def mailbox_grows(seen: Evidence) -> Iterator[Finding]:
         nearly_full = bool(limit) and spout["unread"] > NEARLY_FULL * limit
         if unread_ms < UNREAD_MS and not nearly_full:
             continue
-        read = spout.get("last_read_at_ms")
+        read, task = spout.get("last_read_at_ms"), spout["spout_task"]
         yield Finding(
             rule="mailbox-grows",
             level="trouble" if nearly_full or unread_ms >= LONG_UNREAD_MS else "warning",
-            what=f"{spout['unread']} completions of {name}/{spout['spout_task']} are unread; "
+            what=f"{spout['unread']} completions of {name}/{task} are unread; "
             + (f"they were last read {span(seen.now_ms - read)} ago" if read else "they were never read"),
-            do=f"start the reader of {spout['spout_task']}, it goes on where it was; of a process that is gone for good "
-            f"they are kept for a day: acker completions {name} {spout['spout_task']}",
+            do=f"start the reader of {task}, it goes on where it was; of a process that is gone for good they are kept "
+            f"for a day: acker completions {name} {task}",
             since_at_ms=spout.get("oldest_unread_at_ms"),
             topology=name,
-            spout_task=spout["spout_task"],
+            spout_task=task,
         )
 
 
