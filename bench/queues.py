@@ -1,4 +1,4 @@
-"""Measures what it takes, and how it ends, when tasks are born while they run and something always goes wrong.
+"""Measures what it takes, and how it ends, when tasks publish tasks while things go wrong.
 
 A thousand roots grow into 30 tasks each (`bench.peers.growing`), in Celery and in Dramatiq on Redis, with two workers
 of eight threads, fifty roots at a time. One worker is killed once a third of the tasks are done, one message of a
@@ -15,17 +15,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import redis
 
-from bench import baseline
 from bench.http_batches import make_topology
 from bench.measure import Series
 from bench.peers import work
 from bench.peers.growing import ACKED, FAILED, FAILING, TASKS
 from bench.peers.work import UNTRACKED, Peer, Process
 from bench.progress import Progress
-from bench.servers import one, until
+from bench.servers import Member, one, until
 from bench.serving import Served, acker, cpu_by_process, family
 from bench.sizes import Sizes
 from bench.table import Line
@@ -38,9 +38,6 @@ READY_S = 120
 QUIET_S = 120.0
 """So long nothing may happen; a killed worker's tasks are delivered again after 5 to 15 seconds."""
 LOOK_S = 0.5
-MESSAGE_TIMEOUT_MS = 60_000
-"""A root with a task that the queue has lost is emitted again then."""
-DEDUPE_WINDOW_MS = 600_000
 WAYS = {"chords": "chords", "groups": "groups", ACKER: "Acker"}
 PARTS = {
     "broker": "the queue's Redis",
@@ -49,6 +46,15 @@ PARTS = {
     "store": "the acker's Redis",
 }
 """Whose processor time is told apart."""
+KINDS = {
+    "rightly": "ended rightly",
+    "early": "reported as done before all tasks were",
+    "wrongly": "reported with the wrong outcome, or with two",
+    "never": "never reported",
+}
+
+
+EVENTS = {"again": "reported again", "replayed": "emitted again after a timeout"}
 Taken = dict[str, Series]
 
 
@@ -67,10 +73,22 @@ def rounds(peer: Peer, sizes: Sizes, folder: Path, progress: Progress) -> Taken:
         own = folder / f"{way}-{step}"
         own.mkdir(parents=True)
         with contextlib.ExitStack() as stack:
-            ran = Run(peer=peer, way=way, roots=sizes.grown_roots, folder=own, stack=stack).measure()
+            queue, store = (stack.enter_context(one(own)) for _ in ("queue", "store"))
+            done = stack.enter_context(redis.Redis(port=queue.port, db=15, decode_responses=True))
+            servers = Servers(queue=queue, store=store, done=done)
+            ran = Run(peer=peer, way=way, roots=sizes.grown_roots, folder=own, servers=servers, stack=stack).measure()
         for name, value in ran.items():
             taken[f"{way} {name}"].append(value)
     return {name: Series.of(values) for name, values in taken.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """The queue's Redis and that of the acker; ``done`` is where tasks and reports are counted."""
+
+    queue: Member
+    store: Member
+    done: Any
 
 
 @dataclass(kw_only=True)
@@ -81,6 +99,7 @@ class Run:
     way: str
     roots: int
     folder: Path
+    servers: Servers
     stack: contextlib.ExitStack
     service: Served | None = None
     workers: list[Process] = field(default_factory=list)
@@ -89,23 +108,21 @@ class Run:
 
     def measure(self) -> dict[str, float]:
         """Start all, kill a worker on the way, and stop it when all roots have ended or nothing happens any more."""
-        self.queue, self.store = (self.stack.enter_context(one(self.folder)) for _ in ("queue", "store"))
         if self.way == ACKER:
-            self.service = self.stack.enter_context(acker(self.folder, self.store.url))
-            configuration = {"message_timeout_ms": MESSAGE_TIMEOUT_MS, "dedupe_window_ms": DEDUPE_WINDOW_MS}
-            make_topology(self.service, configuration)
-        self.done = self.stack.enter_context(redis.Redis(port=self.queue.port, db=15, decode_responses=True))
+            self.service = self.stack.enter_context(acker(self.folder, self.servers.store.url))
+            timeout, window = work.FAULTY_TIMEOUT_MS, work.DEDUPE_WINDOW_MS
+            make_topology(self.service, {"message_timeout_ms": timeout, "dedupe_window_ms": window})
         for _ in range(WORKERS):
             self._start_worker()
         until(
-            lambda: int(self.done.get("ready") or 0) == WORKERS,
+            lambda: int(self.servers.done.get("ready") or 0) == WORKERS,
             f"workers of {self.peer.name} are ready",
             within=READY_S,
         )
         with self._sender() as sender:
             _tell(sender, -WARM_ROOTS, WARM_ROOTS)
             until(lambda: self._size("tasks") == WARM_ROOTS * TASKS, "roots to warm up are done", within=READY_S)
-        self.done.delete("tasks", "reported", "ended")
+        self.servers.done.delete("tasks", "reported", "ended")
         sender = self.stack.enter_context(self._sender())
         before, began = self._spent(sender), time.monotonic()
         _tell(sender, 0, self.roots)
@@ -121,7 +138,7 @@ class Run:
         while not self._has_ended(*state) and time.monotonic() - last < QUIET_S:
             time.sleep(LOOK_S)
             if sender.poll() is not None:
-                work.line_of("", self.folder)
+                work.raise_with_logs(self.folder)
             found = (self._size("tasks"), self._size("ended"))
             if found != state:
                 state, spent, last = found, self._spent(sender), time.monotonic()
@@ -138,7 +155,7 @@ class Run:
     def _outcomes(self) -> dict[str, float]:
         """Count the roots that ended rightly, and each way in which others did not."""
         reports: dict[int, list[tuple[str, int]]] = {root: [] for root in range(self.roots)}
-        for report in self.done.lrange("reported", 0, -1):
+        for report in self.servers.done.lrange("reported", 0, -1):
             root, outcome, worked = report.split(":")
             reports[int(root)].append((outcome, int(worked)))
         kinds = Counter(kind_of(root, told) for root, told in reports.items())
@@ -147,14 +164,17 @@ class Run:
             {kind: float(kinds[kind]) for kind in KINDS}
             | {"again": float(again)}
             | {
-                "replayed": float(self.done.get("replayed") or 0),
+                "replayed": float(self.servers.done.get("replayed") or 0),
                 "roots": float(self.roots),
             }
         )
 
+    def _environment(self) -> dict[str, str]:
+        return work.environment(self.servers.queue, self.service, self.way)
+
     def _start_worker(self) -> None:
         log = self.folder / "worker.log"
-        self.workers.append(self.stack.enter_context(work.running(self.peer.worker(), self._environment(), log)))
+        self.workers.append(self.stack.enter_context(work.run_worker(self.peer.worker(), self._environment(), log)))
 
     def _kill_one(self) -> None:
         """Kill a worker with all its processes, and start another."""
@@ -167,39 +187,23 @@ class Run:
     @contextlib.contextmanager
     def _sender(self) -> Iterator[Process]:
         """Run a sender that is ready until the block is left."""
-        with work.sender_of(self.peer.sender(), self._environment(), self.folder / "sender.log") as sender:
+        with work.run_sender(self.peer.sender(), self._environment(), self.folder / "sender.log") as sender:
             assert sender.stdout is not None
-            work.line_of(sender.stdout.readline(), self.folder)
+            work.check_line(sender.stdout.readline(), self.folder)
             yield sender
-
-    def _environment(self) -> dict[str, str]:
-        own = os.environ | baseline.environment(baseline.ROOT)
-        own |= {"BENCH_QUEUE_PORT": str(self.queue.port), "BENCH_VARIANT": self.way}
-        return own | {"BENCH_ACKER_URL": self.service.url if self.service else ""}
 
     def _spent(self, sender: Process) -> dict[str, float]:
         """Read the processor time of each part so far, in seconds."""
         pids = [pid for process in (*self.workers, sender) for pid in family(process.pid)]
         return {
-            "broker": self.queue.cpu_s(),
+            "broker": self.servers.queue.cpu_s(),
             "workers": sum(cpu_by_process(pids).values()) + self.ended_s,
             "service": sum(cpu_by_process(family(self.service.pid)).values()) if self.service else 0.0,
-            "store": self.store.cpu_s() if self.service else 0.0,
+            "store": self.servers.store.cpu_s() if self.service else 0.0,
         }
 
     def _size(self, name: str) -> int:
-        return int(self.done.scard(name))
-
-
-KINDS = {
-    "rightly": "ended rightly",
-    "early": "reported as done before all tasks were",
-    "wrongly": "reported with the wrong outcome, or with two",
-    "never": "never reported",
-}
-
-
-EVENTS = {"again": "reported again", "replayed": "emitted again after a timeout"}
+        return int(self.servers.done.scard(name))
 
 
 def kind_of(root: int, told: list[tuple[str, int]]) -> str:

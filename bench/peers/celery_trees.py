@@ -17,7 +17,7 @@ from bench.peers.growing import BRANCHES, FailsForGoodError, leaves_of, report, 
 PORT = os.environ["BENCH_QUEUE_PORT"]
 VARIANT = os.environ["BENCH_VARIANT"]
 REDELIVERY = {"visibility_timeout": 5, "unacked_restore_throttle": 1}
-"""Tasks of a killed worker are delivered again after 5 seconds, for which a worker looks each 10 and not each 100."""
+"""Tasks of a killed worker are delivered again after 5 seconds; a worker looks for them every 10 seconds, not 100."""
 
 done = redis.Redis(port=int(PORT), db=15)
 app = Celery("bench.peers.celery_trees", broker=f"redis://127.0.0.1:{PORT}/3", backend=f"redis://127.0.0.1:{PORT}/4")

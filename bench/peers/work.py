@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import redis
 
@@ -107,17 +108,17 @@ class Run:
         with contextlib.ExitStack() as stack:
             queue, store = (stack.enter_context(one(folder)) for _ in range(2))
             service = self._service(stack, folder, store) if self.variant in ("safe", "folded") else None
-            own = self._environment(queue, service)
-            workers = [stack.enter_context(running(self.peer.worker(), own, folder / "worker.log"))]
+            own = environment(queue, service, self.variant, faults=self.faults)
+            workers = [stack.enter_context(run_worker(self.peer.worker(), own, folder / "worker.log"))]
             until(
                 lambda: queue_client(queue, "GET", "ready"), f"a worker of {self.peer.name} is ready", within=WITHIN_S
             )
             sender = stack.enter_context(
-                sender_of([*self.peer.sender(), *self._arguments()], own, folder / "sender.log")
+                run_sender([*self.peer.sender(), *self._arguments()], own, folder / "sender.log")
             )
             assert sender.stdout is not None
             assert sender.stdin is not None
-            line_of(sender.stdout.readline(), folder)
+            check_line(sender.stdout.readline(), folder)
             stores = (queue, store) if service else (queue,)
             before = _spent(workers, stores, service)
             memory = _memory(stores, "used_memory")
@@ -125,7 +126,7 @@ class Run:
             sender.stdin.flush()
             if self.faults:
                 self._kill_one(stack, workers, queue, own, folder)
-            result = json.loads(line_of(sender.stdout.readline(), folder))
+            result = json.loads(check_line(sender.stdout.readline(), folder))
             each = self.roots * self.tasks
             spent = _spent(workers, stores, service) - before + result["cpu_s"]
             finished, early, repeated = _reported(queue, self.tasks) if self.faults else (result["finished"], 0, 0)
@@ -145,12 +146,6 @@ class Run:
         make_topology(service, {"message_timeout_ms": timeout} | window)
         return service
 
-    def _environment(self, queue: Member, service: Served | None) -> dict[str, str]:
-        own = os.environ | baseline.environment(baseline.ROOT)
-        own |= {"BENCH_QUEUE_PORT": str(queue.port), "BENCH_VARIANT": self.variant}
-        own |= {"BENCH_ACKER_URL": service.url if service else "", "BENCH_FAULTS": "1" if self.faults else ""}
-        return own
-
     def _arguments(self) -> list[str]:
         counted = int(self.variant == UNTRACKED)
         return [str(number) for number in (self.roots, self.tasks, WITHIN_S, counted)]
@@ -162,10 +157,17 @@ class Run:
         until(lambda: queue_client(queue, "DBSIZE") > self.roots // 4, "some roots are begun", within=WITHIN_S)
         os.killpg(workers[0].pid, signal.SIGKILL)
         workers[0].wait()
-        workers[0] = stack.enter_context(running(self.peer.worker(), own, folder / "worker.log"))
+        workers[0] = stack.enter_context(run_worker(self.peer.worker(), own, folder / "worker.log"))
 
 
 Process = subprocess.Popen[str]
+
+
+def environment(queue: Member, service: Served | None, variant: str, *, faults: bool = False) -> dict[str, str]:
+    """Give the environment of a worker and a sender."""
+    own = os.environ | baseline.environment(baseline.ROOT)
+    own |= {"BENCH_QUEUE_PORT": str(queue.port), "BENCH_VARIANT": variant}
+    return own | {"BENCH_ACKER_URL": service.url if service else "", "BENCH_FAULTS": "1" if faults else ""}
 
 
 def queue_client(queue: Member, *command: str) -> int:
@@ -191,16 +193,19 @@ def _memory(stores: tuple[Member, ...], figure: str) -> int:
     return sum(int(re.findall(rf"{figure}:(\d+)", store.info("INFO", "memory"))[0]) for store in stores)
 
 
-def line_of(line: str, folder: Path) -> str:
+def check_line(line: str, folder: Path) -> str:
     """Give what a sender has said; if that is nothing, raise `RuntimeError` with the end of all logs."""
-    if line:
-        return line
+    return line or raise_with_logs(folder)
+
+
+def raise_with_logs(folder: Path) -> NoReturn:
+    """Raise `RuntimeError` for a sender that has ended, with the end of all logs."""
     logs = "\n".join(log.read_text()[-1_500:] for log in folder.glob("*er.log"))
     raise RuntimeError(f"the sender ended:\n{logs}")
 
 
 @contextlib.contextmanager
-def running(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
+def run_worker(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
     """Run a command in a process group of its own, which is killed when the block is left."""
     with log.open("a") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, text=True, env=own, start_new_session=True)
@@ -213,7 +218,7 @@ def running(command: list[str], own: dict[str, str], log: Path) -> Iterator[Proc
 
 
 @contextlib.contextmanager
-def sender_of(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
+def run_sender(command: list[str], own: dict[str, str], log: Path) -> Iterator[Process]:
     """Run a command that is told what to send on its standard input; it is killed when the block is left."""
     with (
         log.open("a") as out,

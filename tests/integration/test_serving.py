@@ -277,7 +277,12 @@ def asked_for_health(*options: str, **environment: str) -> tuple[int, str]:
 def test_health_is_0_where_an_acker_is_ready(running: AckerProcess) -> None:
     ready = run_acker("health", "--url", running.url)
     assert (ready.returncode, ready.stdout) == (0, "ready\n")
-    assert asked_for_health("--live", ACKER_PORT=running.url.rpartition(":")[2]) == (0, "alive\n")
+    port = running.url.rpartition(":")[2]
+    assert asked_for_health("--live", ACKER_PORT=port) == (0, "alive\n")
+    assert asked_for_health(ACKER_URL=running.url) == (0, "ready\n")
+    elsewhere = f"http://127.0.0.1:{free_port()}"
+    assert asked_for_health(ACKER_URL=elsewhere, ACKER_PORT=port)[0] == 1
+    assert asked_for_health("--url", "", ACKER_URL=elsewhere, ACKER_PORT=port) == (0, "ready\n")
 
 
 def test_health_is_1_where_nobody_serves() -> None:

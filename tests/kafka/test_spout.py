@@ -95,7 +95,9 @@ def test_one_that_timed_out_is_emitted_again(
     assert reader.done[0][0].outcome == "timed_out"
 
 
-def test_retries_come_ever_later(kafka: KafkaBroker, reading: Reading, topic: str) -> None:
+def test_retries_come_ever_later_and_each_is_warned_of(
+    kafka: KafkaBroker, reading: Reading, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
     produce(kafka, topic, 1)
     with reading(topic, retry_delay=0.4, retry_delay_max=0.8) as reader:
         for attempt in range(1, 4):
@@ -105,6 +107,9 @@ def test_retries_come_ever_later(kafka: KafkaBroker, reading: Reading, topic: st
             reader.wait_done(attempt)
             never(lambda attempt=attempt: len(reader.sent) > attempt, for_s=min(0.3 * 2 ** (attempt - 1), 0.6))
         reader.wait_for(4)
+    assert [f"record {topic}/0/0 failed at attempt {attempt} (no)" in caplog.text for attempt in (1, 2, 3)] == [
+        True
+    ] * 3
 
 
 @pytest.mark.parametrize("on_failed", ["skip", lambda *_: "skip"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from acker_client import Acker
 from faststream import AckPolicy
+from faststream.exceptions import NackMessage
 
 from tests.support import faststream
 from tests.support.faststream import App, tracked_app
@@ -34,17 +35,29 @@ async def test_an_exception_fails_the_root_where_the_stream_does_not_deliver_aga
     await faststream.fails_by_an_exception(app, policy)
 
 
-async def test_an_exception_fails_the_root_on_a_subject_without_a_stream(app: App) -> None:
-    """It knows no acks."""
+@pytest.mark.parametrize("raised", [ValueError, NackMessage])
+async def test_an_exception_fails_the_root_on_a_subject_without_a_stream(app: App, raised: type[Exception]) -> None:
+    """It knows no acks, so that a policy that would deliver again does nothing."""
 
     @app.broker.subscriber(app.queue)
     async def refuse(line: str) -> None:
-        raise ValueError(f"no such {line}")
+        assert line
+        raise raised
 
     await app.broker.start()
     await app.emit()
     completion = await app.completion()
-    assert (completion.outcome, completion.reason, completion.component) == ("failed", "no such line", "Refuse")
+    assert (completion.outcome, completion.component) == ("failed", "Refuse")
+
+
+async def test_a_subject_without_a_stream_is_acked_when_its_subscriber_returns(app: App) -> None:
+    @app.broker.subscriber(app.queue)
+    async def work(line: str) -> None:
+        app.done[line] += 1
+
+    await app.broker.start()
+    await app.emit()
+    assert ((await app.completion()).outcome, app.done) == ("acked", {"line": 1})
 
 
 @pytest.mark.parametrize("when", ["before", "between"])

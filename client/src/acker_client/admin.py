@@ -50,7 +50,8 @@ class RootInfo:
     """A root as the service has it.
 
     ``state`` is ``early`` (acks or a fail came, the init has not), ``pending`` or ``finished``; ``outcome`` is set once
-    it is finished, and then nothing else is known. ``age`` is in seconds, ``deadline_at`` in Unix seconds.
+    it is finished, and then only of one that failed or timed out more is known: the ``component`` and the ``reason``,
+    if there were any. ``age`` is in seconds, ``deadline_at`` in Unix seconds.
     """
 
     root_id: str
@@ -61,6 +62,8 @@ class RootInfo:
     outstanding: int | None = None
     age: float | None = None
     deadline_at: float | None = None
+    component: str | None = None
+    reason: str | None = None
 
 
 def topology_document(
@@ -138,6 +141,8 @@ def _read_root(response: responses.Response) -> RootInfo:
             state=found["state"],
             outcome=Outcome(found["outcome"]) if "outcome" in found else None,
             spout_task=found.get("spout_task"),
+            component=found.get("component"),
+            reason=found.get("reason"),
             message_id=found.get("message_id"),
             outstanding=found.get("outstanding"),
             age=_seconds(found.get("age_ms")),

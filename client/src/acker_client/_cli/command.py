@@ -110,12 +110,12 @@ class _Tail:
         """Give the last line that is not blank, cut to the length of a reason."""
         self._thread.join(DRAIN_S)
         if self._thread.is_alive():
-            self._hand_over()
+            self._continue_in_cat()
         lines = [line for line in self._kept.decode(errors="replace").splitlines() if line.strip()]
         return lines[-1].strip()[:REASON_CHARACTERS] if lines else ""
 
-    def _hand_over(self) -> None:
-        """Let another process copy on: whoever still has the pipe would be killed by its next line on stderr."""
+    def _continue_in_cat(self) -> None:
+        """Start a process that copies the rest: else SIGPIPE would kill what still writes to the pipe."""
         with suppress(OSError):
             subprocess.Popen(["cat"], stdin=self._descriptor, stdout=sys.stderr, start_new_session=True)  # noqa: S607
 

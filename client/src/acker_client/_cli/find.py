@@ -85,10 +85,9 @@ def _failures(service: Service, topology: str, matches: Matches) -> Iterator[dic
 
 
 def failure_of(service: Service, topology: str, root_id: str) -> dict[str, Any] | None:
-    """Give the record of a root's failure, None if there is none. It is kept for longer than the root is."""
-    path = f"{routes.topology(topology)}/failures"
-    found = [one for one in _pages(service, path, "failures", "after") if one["root_id"] == root_id]
-    return found[-1] if found else None
+    """Give the newest record of a root's failure, None if there is none; it is kept for longer than the root is."""
+    failures = _pages(service, f"{routes.topology(topology)}/failures", "failures", "after")
+    return next((one for one in failures if one["root_id"] == root_id), None)
 
 
 def _waiting(service: Service, topology: str, matches: Matches) -> Iterator[dict[str, Any]]:

@@ -48,7 +48,7 @@ def fail(arguments: Sequence[str], *, description: str | None) -> int:
     parser = ServiceParser("fail", description, arguments="TOPOLOGY ROOT...")
     add_topology(parser)
     parser.add_argument(
-        "roots", metavar="ROOT", nargs="+", type=root_prefix, help="Root ids, or 8 or more digits of each."
+        "roots", metavar="ROOT", nargs="+", type=root_prefix, help="Root ids, 8 or more digits of each, or headers."
     )
     parser.options.add_argument("--reason", metavar="TEXT", help="Why; the completion has it.")
     parser.options.add_argument("--yes", action="store_true", help="Do not ask.")
@@ -68,7 +68,9 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def _add_root(parser: ServiceParser) -> None:
     add_topology(parser)
-    parser.add_argument("root", metavar="ROOT", type=root_prefix, help="A root id, or 8 or more of its digits.")
+    parser.add_argument(
+        "root", metavar="ROOT", type=root_prefix, help="A root id, 8 or more of its digits, or a header."
+    )
 
 
 def _root(service: Service, found: argparse.Namespace) -> Result:

@@ -1,4 +1,4 @@
-"""Finds the root that the first digits of an id name."""
+"""Reads which root an argument names: an id, the first digits of one, or a header."""
 
 import argparse
 import re

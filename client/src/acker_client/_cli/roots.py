@@ -3,10 +3,10 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from acker_protocol.anchors import parse_anchors
 from acker_protocol.operations import Outcome
@@ -17,8 +17,8 @@ from acker_client._cli.parsing import Parser, print_line, usage_error
 from acker_client._cli.root_ids import root_of_header
 from acker_client._cli.service import Service
 from acker_client._cli.session import add_address, address_of, count, name
-from acker_client.config import Address
-from acker_client.errors import AckerError, Forbidden, NotFound, UsageError
+from acker_client.admin import RootInfo
+from acker_client.errors import AckerError, NotFound, UsageError
 from acker_client.integrations.process import ANCHORS_VARIABLE
 from acker_client.sync.client import Acker
 
@@ -110,31 +110,19 @@ def _ack(found: argparse.Namespace) -> int:
 def _join(found: argparse.Namespace) -> int:
     address, given = address_of(found), found.root.strip()
     topology, root_id = root_of_header(given) if " " in given else (address.topology, given)
-    state, outcome = "unknown", None
-    with Acker(address.url, topology, address.api_key) as acker, suppress(NotFound):
-        answer = acker.roots.get(root_id, wait=found.wait)
-        state, outcome = answer.state, answer.outcome
-    failure = None
-    if outcome in (Outcome.FAILED, Outcome.TIMED_OUT) or state == "unknown":
-        failure = _failure(Address(url=address.url, topology=topology, api_key=address.api_key), root_id)
-    if failure is not None:
+    try:
+        with Acker(address.url, topology, address.api_key) as acker:
+            root = acker.roots.get(root_id, wait=found.wait)
+    except NotFound:
+        with closing(Service(replace(address, topology=topology))) as service:
+            failure = failure_of(service, topology, root_id)  # it outlives the root
+        if failure is None:
+            print_line("unknown")
+            return UNKNOWN
         outcome = Outcome(failure["outcome"])
-        _print_failure(failure)
-    print_line(outcome or state)
-    if outcome is None:
-        return UNKNOWN if state == "unknown" else STILL_OPEN
-    return EXIT_CODES[outcome]
-
-
-def _failure(address: Address, root_id: str) -> dict[str, Any] | None:
-    """Give the record of a root's failure, which outlives the root; None without one, or if the key may not read it."""
-    with closing(Service(address)) as service, suppress(Forbidden, NotFound):
-        return failure_of(service, address.topology, root_id)
-    return None
-
-
-def _print_failure(failure: Mapping[str, Any]) -> None:
-    """Say on stderr which component failed a root and why, as far as it is known."""
-    told = [failure[name] for name in ("last_component", "component", "reason") if failure.get(name)]
-    if told:
-        print_line(f"acker: {': '.join(dict.fromkeys(told))}", file=sys.stderr)
+        known = {"component": failure["component"], "reason": failure["reason"]}
+        root = RootInfo(root_id=root_id, state="finished", outcome=outcome, **known)
+    if why := ": ".join(filter(None, (root.component, root.reason))):
+        print_line(f"acker: {why}", file=sys.stderr)
+    print_line(root.outcome or root.state)
+    return STILL_OPEN if root.outcome is None else EXIT_CODES[root.outcome]

@@ -3,10 +3,13 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from acker_protocol.ids import format_id
+from acker_protocol.operations import OperationState, Outcome
 from acker_protocol.routes import ANCHORS
 
 from acker_client import _validate
@@ -37,8 +40,7 @@ EMPTY_ANCHORS = (
     f"{ANCHORS_VARIABLE} is empty, so this run is not tracked: has `acker emit` failed? Unset the variable to run "
     "untracked without this line"
 )
-ENDED_BEFORE = "the tree had ended before this run did, so its ack counts for nothing: one header is for one run"
-"""Where the topology has a dedupe window it may have been delivered twice, and that is as it should be."""
+DONE_BEFORE = "the tree was done before this ack, which counts for nothing: do two runs share one header?"
 
 MAX_RESET_S = 604_800
 """As the longest message timeout."""
@@ -141,9 +143,22 @@ def _end(acker: "Acker", tup: "Tuple", ended: Ended, children: ChildrenFile, aro
         _add_child(tup, child)
     if around is not None and not around.claim_ack(tup.anchors):
         raise UsageError("another run with the same key has acked this edge meanwhile; a key is of one piece of work")
-    if "finished" in acker.ack(tup) and not acker.topologies.get(tup.anchors.topology).dedupe_window:
-        print_line(f"acker: {ENDED_BEFORE}", file=sys.stderr)
+    if OperationState.FINISHED in acker.ack(tup) and _was_done(acker, tup):
+        print_line(f"acker: {DONE_BEFORE}", file=sys.stderr)
     return 0
+
+
+def _was_done(acker: "Acker", tup: "Tuple") -> bool:
+    """Whether a root of a tuple was acked without it; not where messages may come twice, or nothing is tracked.
+
+    The ack is delivered: an error of the acker here changes nothing.
+    """
+    with suppress(AckerError):
+        topology = acker.topologies.get(tup.anchors.topology)
+        if topology.ackers and not topology.dedupe_window:
+            roots = (acker.roots.get(format_id(anchor.root_id)) for anchor in tup.anchors.anchors)
+            return any(root.outcome is Outcome.ACKED for root in roots)
+    return False
 
 
 def _fail(tup: "Tuple", ended: Ended) -> None:

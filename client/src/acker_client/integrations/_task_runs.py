@@ -158,10 +158,9 @@ class TaskRuns:
         self._current.set(run)
         propagate.enter(None if run is None else run.tup)
 
-    def end(self, *, failed: str | None = None, error: object = None, left_open: bool = False) -> bool:
-        """Ack the tuple of this run, or fail it for a reason; False if there is none.
+    def end(self, *, failed: str | None = None, drop: DropTuple | None = None, left_open: bool = False) -> bool:
+        """Ack the tuple of this run, drop it (report, count and ack it), or fail it; False if there is none.
 
-        Where the reason is an ``error`` that is a `DropTuple`, the tuple is dropped: reported, counted and acked.
         Nothing is sent where its task goes on in another message, or ``left_open``: the queue delivers it again.
         """
         run = self._current.get()
@@ -170,7 +169,11 @@ class TaskRuns:
         if run is None:
             return False
         if not (left_open or run.is_left_open or run.tup.closed):
-            _once_more(partial(_end, run.tup, failed, error))
+            if drop is not None:
+                self.flush()  # so that the ack raises nothing of earlier ones
+                _drop(run.tup, drop)
+            else:
+                _once_more(run.tup.ack if failed is None else partial(run.tup.fail, failed))
         return True
 
     def fail(self, value: str, *, component: str, reason: str) -> None:
@@ -276,14 +279,9 @@ def check_dedupe_window(topology: "Topology", *, redelivery_s: float, flush_befo
         )
 
 
-def _end(tup: "Tuple", failed: str | None, error: object) -> None:
-    if failed is None:
-        tup.ack()
-    elif isinstance(error, DropTuple):
-        with tup:
-            raise error
-    else:
-        tup.fail(failed)
+def _drop(tup: "Tuple", drop: DropTuple) -> None:
+    with tup:
+        raise drop
 
 
 def _once_more(operation: Callable[[], Any]) -> None:

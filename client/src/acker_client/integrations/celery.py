@@ -18,7 +18,7 @@ from celery import Task, signals, states
 from celery.utils import uuid
 
 from acker_client import propagate
-from acker_client.errors import AckerError, UsageError
+from acker_client.errors import AckerError, DropTuple, UsageError
 from acker_client.integrations._task_runs import KEY, NAME, Call, TaskRuns
 
 if TYPE_CHECKING:
@@ -109,16 +109,14 @@ class _Tracker:
         """Ack the tuple of a task, fail it, or drop it after a `DropTuple`; without a state its process ends."""
         if task.app is not self._app or task.request.is_eager:
             return
-        failed, left_open = None, state is None
+        failed, drop, left_open = None, None, state is None
         if state == states.REJECTED and getattr(retval, "requeue", False):
             left_open = True
         elif state in (states.FAILURE, states.REJECTED) or (state == states.RETRY and not self._runs.was_continued()):
             failed = str(retval) or type(retval).__name__
-        if (
-            self._runs.end(failed=failed, error=retval, left_open=left_open)
-            and self._runs.flush_before_ack
-            and task.acks_late
-        ):
+            drop = retval if isinstance(retval, DropTuple) else None
+        was_tracked = self._runs.end(failed=failed, drop=drop, left_open=left_open)
+        if was_tracked and self._runs.flush_before_ack and task.acks_late:
             self._runs.flush()
 
     def fail_lost(self, sender: Any = None, task_id: str = "", exception: Any = None, **_: Any) -> None:

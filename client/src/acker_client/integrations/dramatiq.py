@@ -16,7 +16,7 @@ from dramatiq.message import Message
 from dramatiq.middleware import Middleware, MiddlewareError
 
 from acker_client import propagate
-from acker_client.errors import AckerError, UsageError
+from acker_client.errors import AckerError, DropTuple, UsageError
 from acker_client.integrations._task_runs import KEY, NAME, Call, TaskRuns
 
 if TYPE_CHECKING:
@@ -125,10 +125,11 @@ class AckerMiddleware(Middleware):
     ) -> None:
         """Ack its tuple, or fail it if the actor raised and no retry was sent; a `DropTuple` drops it."""
         self._ended.set(message.message_id)
-        failed = None
+        failed, drop = None, None
         if message.failed or (exception is not None and not self._runs.was_continued()):
             failed = str(exception or "") or type(exception).__name__
-        self._runs.end(failed=failed, error=exception)
+            drop = exception if isinstance(exception, DropTuple) else None
+        self._runs.end(failed=failed, drop=drop)
 
     def after_skip_message(self, broker: "Broker", message: "MessageProxy") -> None:  # noqa: ARG002
         """Ack the tuple of a message that a middleware skips, or fail it if the message failed."""

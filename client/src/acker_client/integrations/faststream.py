@@ -43,7 +43,8 @@ class AckerMiddleware:
     The tuple is acked when the subscriber has returned and its responses are published. After an exception it is left
     open where the broker delivers the message again (``AckPolicy.NACK_ON_ERROR``, ``NackMessage``), else failed. With
     ``AckPolicy.MANUAL`` it ends as the subscriber ended the message: acked, rejected (failed), or left open. Where the
-    broker forgets what it delivers (a list or a channel of Redis) an exception fails it.
+    broker forgets what it delivers (a list or a channel of Redis, a subject of NATS without a stream) an exception
+    fails it.
 
     A message that is delivered again has the same edge, and so have the messages that its subscriber publishes: each is
     known by its destination, its content and the number of equal ones before it. Where the content differs between runs
@@ -94,11 +95,12 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
         self._shared = shared
         self._tuples: list[AsyncTuple] = []
         self._message: StreamMessage[Any] | None = None
+        self._can_be_acked = True
 
     async def consume_scope(self, call_next: "Callable[[Any], Awaitable[Any]]", msg: "StreamMessage[Any]") -> Any:
         """Make the message's tuple current; it stays so until its responses are published."""
         component = self._shared.component(self.context.get_local("handler_"))
-        self._message = msg
+        self._message, self._can_be_acked = msg, _can_be_acked(msg)
         for headers in msg.batch_headers or [msg.headers]:
             if propagate.extract(headers) is not None:
                 self._tuples.append(self._shared.acker.receive(headers, component=component))
@@ -160,14 +162,14 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
         """Give what becomes of the tuples: ACKED, REJECTED (they fail); None: they stay open for a redelivery."""
         if error is not None and not isinstance(error, Exception):
             return None
+        if not self._can_be_acked:
+            return AckStatus.ACKED if error is None or isinstance(error, AckMessage) else AckStatus.REJECTED
         if isinstance(error, HandlerException):
             if isinstance(error, AckMessage):
                 return AckStatus.ACKED
             return None if isinstance(error, NackMessage) else AckStatus.REJECTED
-        policy, message = self.context.get_local("handler_").ack_policy, cast("StreamMessage[Any]", self._message)
-        committed = message.committed
-        if not _can_be_acked(message):
-            return AckStatus.ACKED if error is None else AckStatus.REJECTED
+        policy = self.context.get_local("handler_").ack_policy
+        committed = cast("StreamMessage[Any]", self._message).committed
         if policy is AckPolicy.MANUAL:
             return None if committed is AckStatus.NACKED else committed
         if error is None:
@@ -202,8 +204,11 @@ class _Parent:
 
 
 def _can_be_acked(message: "StreamMessage[Any]") -> bool:
-    """Whether the broker knows acks: a list and a channel of Redis forget what they deliver."""
-    return type(message).ack is not StreamMessage.ack
+    """Whether the broker knows acks: a list and a channel of Redis, and a subject of NATS, forget what they deliver.
+
+    FastStream marks a message of such a subject as acked before it is processed.
+    """
+    return type(message).ack is not StreamMessage.ack and not getattr(message.raw_message, "_ackd", False)
 
 
 async def _end_tuple(tup: "AsyncTuple", *, acked: bool, error: BaseException | None) -> None:

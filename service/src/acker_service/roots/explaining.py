@@ -47,10 +47,10 @@ class RootExplainer:
         layout = topology.layout
         call = trace_functions.read_trace(settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id)
         topology, reply = await self._shards.call(topology, layout.shard_of(root_id), call)
-        index = _spout_index(reply)
-        names = await self._spouts.names(topology, {index}) if index is not None else {}
-        spout_task = names[index] if index is not None else ""
-        return explain(reply, root_id, spout_task or None)  # it may be deleted
+        index, spout_task = _spout_index(reply), None
+        if index is not None:
+            spout_task = (await self._spouts.names(topology, {index}))[index] or None  # empty once it is deleted
+        return explain(reply, root_id, spout_task)
 
 
 def explain(reply: TraceReply, root_id: int, spout_task: str | None) -> Explanation:

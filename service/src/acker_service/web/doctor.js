@@ -138,7 +138,7 @@ function* mailboxGrows(seen) {
       ? `they were last read ${span(seen.now_ms - spout.last_read_at_ms)} ago` : "they were never read";
     yield finding("mailbox-grows", nearlyFull || unreadMs >= LONG_UNREAD_MS ? "trouble" : "warning",
       `${spout.unread} completions of ${topology}/${task} are unread; ${read}`,
-      `start the reader of ${task}, it goes on where it was; of a process that is gone for good they are kept for a day: ` +
+      `start the reader of ${task}: it continues where it stopped. If its process is gone, read them with: ` +
       `acker completions ${topology} ${task}`,
       { since_at_ms: spout.oldest_unread_at_ms, topology, spout_task: task });
   }

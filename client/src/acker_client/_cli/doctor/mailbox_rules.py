@@ -25,8 +25,8 @@ def mailbox_grows(seen: Evidence) -> Iterator[Finding]:
             level="trouble" if nearly_full or unread_ms >= LONG_UNREAD_MS else "warning",
             what=f"{spout['unread']} completions of {name}/{task} are unread; "
             + (f"they were last read {span(seen.now_ms - read)} ago" if read else "they were never read"),
-            do=f"start the reader of {task}, it goes on where it was; of a process that is gone for good they are kept "
-            f"for a day: acker completions {name} {task}",
+            do=f"start the reader of {task}: it continues where it stopped. If its process is gone, read them with: "
+            f"acker completions {name} {task}",
             since_at_ms=spout.get("oldest_unread_at_ms"),
             topology=name,
             spout_task=task,

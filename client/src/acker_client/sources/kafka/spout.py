@@ -42,8 +42,8 @@ class KafkaSpout:
     ``on_failed`` says: "retry" (the record stays in memory and is emitted again, under a new root with the same message
     id, after ``retry_delay`` seconds, doubled each time up to ``retry_delay_max``), "skip" (its offset may be
     committed), or a function of its completion and the record that gives one of the two. `SkipRecord` raised by
-    ``send`` skips a record at once; any other exception ends ``run``. ``on_completed`` is called with every completion
-    of a record, also of one that is retried, and that record. All functions are called in the thread of ``run``.
+    ``send`` skips a record at once; any other exception ends ``run``. ``on_completed`` is called with each completion
+    and its record, also where the record is retried. All functions are called in the thread of ``run``.
 
     A partition has at most ``max_uncommitted`` records that are read and not committed; then it is paused. Offsets are
     committed every ``commit_interval`` seconds, for partitions that this consumer holds then. When a partition is
@@ -186,9 +186,11 @@ class KafkaSpout:
             delay_s = min(self._retry_delay_s * 2 ** min(record.attempt - 1, 30), self._retry_delay_max_s)
             record.assignment.retry(next_attempt(record), at_s=time.monotonic() + delay_s)
             _log.warning(
-                "%s %s (attempt %d%s): it is emitted again in %g s; commits of its partition wait for it",
-                *(record.message_id, completion.outcome, record.attempt),
-                f", {completion.reason}" if completion.reason else "",
+                "record %s %s at attempt %d (%s): it is emitted again in %g s; commits of its partition wait for it",
+                record.message_id,
+                completion.outcome.replace("_", " "),
+                record.attempt,
+                completion.reason or "no reason given",
                 delay_s,
             )
         if self._on_completed is not None:
