@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-contract \
-        test-kafka chaos-kafka test-nats test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
-APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations collector nats kafka queues browser runbook airflow
+APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations collector nats sqs kafka queues browser runbook airflow
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ test-integrations: $(VENV)/.dev ## Run processes, batches and web applications a
 
 test-collector: $(VENV)/.dev ## Let a real OpenTelemetry Collector sample trees at the tail (minutes; needs Go, which fetches and builds it)
 	$(BIN)/python -m pytest tests/collector
+
+test-sqs: java $(VENV)/.dev ## Read queues of a real ElasticMQ, which speaks SQS, as a spout (minutes; needs Maven)
+	$(BIN)/python -m pytest tests/sqs
 
 test-nats: $(VENV)/.dev ## Let subscribers of FastStream work on a real NATS (minutes; needs Go, which fetches and builds it)
 	$(BIN)/python -m pytest tests/nats

@@ -4,9 +4,6 @@ It needs Java 17 or later, and Maven, which downloads 130 MB at the first time a
 """
 
 import contextlib
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +12,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from examples.support import maven
 from examples.support.ports import free_port
 from examples.support.processes import Child, Processes, processes_in
 
 POM = Path(__file__).with_name("kafka.pom.xml")
-CLASSPATH_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 _CONFIGURATION = """
@@ -132,18 +129,7 @@ def running_kafka(folder: Path) -> Iterator[KafkaBroker]:
 
 def find_classpath() -> str:
     """Let Maven find the jars, once; give their paths. Raises `NoKafka`."""
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            raise NoKafka(f"{program} is not installed here (Debian: apt-get install openjdk-17-jre-headless maven)")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "acker-kafka"
-    kept = cache / "classpath-4.4.0"
-    if kept.exists() and all(Path(jar).exists() for jar in kept.read_text().split(os.pathsep)):
-        return kept.read_text()
-    cache.mkdir(parents=True, exist_ok=True)
-    output = cache / f"classpath-{os.getpid()}"
-    command = ["mvn", "--quiet", "--batch-mode", "--file", str(POM), f"-Dmdep.outputFile={output}", CLASSPATH_PLUGIN]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise NoKafka(f"Maven could not fetch Kafka: {ended.stdout[-1000:]}{ended.stderr[-1000:]}")
-    output.replace(kept)
-    return kept.read_text()
+    try:
+        return maven.find_classpath(POM, name="kafka-4.4.0")
+    except maven.NoJars as missing:
+        raise NoKafka(str(missing)) from None

@@ -1,0 +1,179 @@
+"""A real ElasticMQ, which speaks the protocol of SQS: its jars come from Maven. And queues of a test's own."""
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from acker_client import Acker, Completion, Root
+from acker_client.sources.sqs import Message, SqsSpout
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from examples.support.maven import NoJars, find_classpath
+from examples.support.ports import free_port
+from examples.support.processes import Child, processes_in
+from tests.integrations.conftest import client, process, topology
+from tests.support.servers import AckerProcess
+from tests.support.waiting import eventually_true
+
+__all__ = ["client", "process", "topology"]
+
+POM = Path(__file__).with_name("elasticmq.pom.xml")
+CONFIGURATION = """
+node-address {{ protocol = http, host = "127.0.0.1", port = {port}, context-path = "" }}
+rest-sqs {{ enabled = true, bind-port = {port}, bind-hostname = "127.0.0.1", sqs-limits = strict }}
+rest-stats {{ enabled = false }}
+"""
+LONG = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """An SQS that runs on this machine."""
+
+    url: str
+    node: Child
+
+    def client(self) -> Any:
+        """Make a client that gives up early."""
+        config = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 1})
+        login = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
+        return boto3.client("sqs", endpoint_url=self.url, region_name="elasticmq", config=config, **login)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """An SQS for the whole run."""
+    try:
+        classpath = find_classpath(POM, name="elasticmq-1.6.11")
+    except NoJars as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+    folder, port = tmp_path_factory.mktemp("sqs"), free_port()
+    settings = folder / "elasticmq.conf"
+    settings.write_text(CONFIGURATION.format(port=port))
+    options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dconfig.file={settings}"]
+    with processes_in(folder) as processes:
+        node = processes.start(
+            "sqs", ["java", *options, "org.elasticmq.server.Main"], environment={"CLASSPATH": classpath}
+        )
+        found = Server(url=f"http://127.0.0.1:{port}", node=node)
+        node.wait_until(lambda: _answers(found), within=120)
+        yield found
+
+
+def _answers(server: Server) -> bool:
+    try:
+        server.client().list_queues()
+    except (BotoCoreError, ClientError):
+        return False
+    return True
+
+
+@dataclass(kw_only=True)
+class Queue:
+    """A queue of this test's own."""
+
+    sqs: Any
+    url: str
+
+    def send(self, *bodies: str, **options: Any) -> None:
+        """Send messages."""
+        for body in bodies:
+            self.sqs.send_message(QueueUrl=self.url, MessageBody=body, **options)
+
+    def size(self) -> int:
+        """The messages in it, also those that are invisible."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        answer = self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)
+        return sum(map(int, answer["Attributes"].values()))
+
+
+@pytest.fixture
+def make_queue(server: Server) -> Callable[..., Queue]:
+    """Make a queue with attributes."""
+    sqs = server.client()
+
+    def make(name: str = "", **attributes: str) -> Queue:
+        made = sqs.create_queue(QueueName=name or f"queue-{secrets.token_hex(4)}", Attributes=attributes)
+        return Queue(sqs=sqs, url=made["QueueUrl"])
+
+    return make
+
+
+@pytest.fixture
+def queue(make_queue: Callable[..., Queue]) -> Queue:
+    """A queue of this test's own."""
+    return make_queue()
+
+
+@dataclass(kw_only=True)
+class Reader:
+    """A spout that runs in a thread, and what it has sent and settled."""
+
+    acker: Acker
+    spout: SqsSpout = field(init=False)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    sent: list[tuple[Message, dict[str, str]]] = field(default_factory=list)
+    done: list[tuple[Completion, Message]] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def send(self, root: Root, message: Message) -> None:
+        """Note a message and the header of its only child."""
+        self.sent.append((message, root.headers("work")))
+
+    def run(self, drain_timeout: float) -> None:
+        """Run the spout until it is to stop."""
+        try:
+            self.spout.run(stop=self.stopping.is_set, drain_timeout=drain_timeout)
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+
+    def wait_for(self, count: int, *, within: float = LONG) -> None:
+        """Wait until so many messages were sent."""
+        eventually_true(lambda: len(self.sent) >= count or self.error is not None, within=within)
+        assert self.error is None
+
+    def ack(self, number: int) -> None:
+        """Ack the child of a message."""
+        self.acker.ack(self.acker.receive(self.sent[number][1], component="work"))
+
+    def fail(self, number: int) -> None:
+        """Fail the root of a message."""
+        self.acker.fail(self.acker.receive(self.sent[number][1], component="work"), reason="no")
+
+
+Reading = Callable[..., AbstractContextManager[Reader]]
+
+
+@pytest.fixture
+def reading(process: AckerProcess, client: Acker, server: Server) -> Reading:
+    """Run a spout over a queue: by a context manager; ``options`` are the spout's."""
+
+    @contextmanager
+    def start(queue: Queue, *, drain_timeout: float = 0.0, **options: Any) -> Iterator[Reader]:
+        with Acker(process.url, client.topology, linger=0, retry_timeout=1.0, emit_timeout=1.0) as acker:
+            reader = Reader(acker=acker)
+            options = {"send": reader.send, "visibility_timeout": 4, "retry_delay": 0} | options
+            completed: dict[str, Any] = {"on_completed": lambda *done: reader.done.append(done)}
+            reader.spout = SqsSpout(
+                acker, spout="orders", client=server.client(), queue_url=queue.url, **completed, **options
+            )
+            thread = threading.Thread(target=reader.run, args=(drain_timeout,))
+            thread.start()
+            try:
+                yield reader
+            finally:
+                reader.stopping.set()
+                thread.join(LONG)
+                assert not thread.is_alive()
+
+    return start
