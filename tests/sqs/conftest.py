@@ -32,6 +32,15 @@ rest-sqs {{ enabled = true, bind-port = {port}, bind-hostname = "127.0.0.1", sqs
 rest-stats {{ enabled = false }}
 """
 LONG = 60.0
+VISIBLE_S = 10
+"""The visibility timeout of these spouts."""
+
+
+def make_client(url: str, *, read_timeout: float = 3.5) -> Any:
+    """Make a client of a server, whose requests take ``read_timeout`` and a second at most."""
+    config = Config(connect_timeout=1, read_timeout=read_timeout, retries={"total_max_attempts": 1})
+    login = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    return boto3.client("sqs", endpoint_url=url, region_name="elasticmq", config=config, **login)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +52,7 @@ class Server:
 
     def client(self) -> Any:
         """Make a client that gives up early."""
-        config = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 1})
-        login = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-        return boto3.client("sqs", endpoint_url=self.url, region_name="elasticmq", config=config, **login)
+        return make_client(self.url)
 
 
 @pytest.fixture(scope="session")
@@ -162,7 +169,7 @@ def reading(process: AckerProcess, client: Acker, server: Server) -> Reading:
     def start(queue: Queue, *, drain_timeout: float = 0.0, **options: Any) -> Iterator[Reader]:
         with Acker(process.url, client.topology, linger=0, retry_timeout=1.0, emit_timeout=1.0) as acker:
             reader = Reader(acker=acker)
-            options = {"send": reader.send, "visibility_timeout": 4, "retry_delay": 0} | options
+            options = {"send": reader.send, "visibility_timeout": VISIBLE_S, "retry_delay": 0} | options
             completed: dict[str, Any] = {"on_completed": lambda *done: reader.done.append(done)}
             reader.spout = SqsSpout(
                 acker, spout="orders", client=server.client(), queue_url=queue.url, **completed, **options

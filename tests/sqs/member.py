@@ -2,9 +2,10 @@
 
 import sys
 
-import boto3
 from acker_client import Acker, Root
 from acker_client.sources.sqs import Message, SqsSpout
+
+from tests.sqs.conftest import make_client
 
 
 def send(root: Root, message: Message) -> None:
@@ -16,9 +17,7 @@ def send(root: Root, message: Message) -> None:
 
 if __name__ == "__main__":
     acker_url, topology, sqs_url, queue_url, visibility = sys.argv[1:]
-    login = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-    client = boto3.client("sqs", endpoint_url=sqs_url, region_name="elasticmq", **login)
-    acker = Acker(acker_url, topology)
+    client, acker = make_client(sqs_url), Acker(acker_url, topology)
     SqsSpout(
         acker, spout="orders", client=client, queue_url=queue_url, send=send, visibility_timeout=int(visibility)
     ).run(stop=lambda: False)

@@ -14,14 +14,11 @@ from acker_client import Acker, UsageError
 from acker_client.sources.sqs import Message, SkipMessage, SqsSpout, headers_of, message_attributes
 from botocore.exceptions import ClientError
 
-from tests.sqs.conftest import LONG, Queue, Reader, Reading, Server
+from tests.sqs.conftest import LONG, VISIBLE_S, Queue, Reader, Reading, Server, make_client
 from tests.support.servers import AckerProcess
 from tests.support.waiting import eventually_true, never
 
 pytestmark = pytest.mark.timeout(300)
-
-VISIBLE_S = 4
-"""The visibility timeout of these spouts."""
 
 
 def test_a_message_is_deleted_when_its_tree_is_acked(reading: Reading, queue: Queue) -> None:
@@ -98,7 +95,7 @@ def test_a_message_stays_invisible_as_long_as_its_tree_is_open(reading: Reading,
     queue.send("a")
     with reading(queue) as reader:
         reader.wait_for(1)
-        never(lambda: len(reader.sent) > 1, for_s=3 * VISIBLE_S)
+        never(lambda: len(reader.sent) > 1, for_s=2.5 * VISIBLE_S)
         reader.ack(0)
         eventually_true(lambda: queue.size() == 0)
 
@@ -181,10 +178,29 @@ def test_a_server_that_is_frozen_is_asked_again(reading: Reading, queue: Queue, 
     assert (len(reader.sent), reader.error) == (2, None)
 
 
-def test_while_the_acker_is_away_messages_stay_in_the_queue(
-    reading: Reading, queue: Queue, process: AckerProcess, client: Acker
+def test_a_message_stays_invisible_though_a_request_to_keep_it_so_is_not_answered(
+    reading: Reading, queue: Queue, server: Server
 ) -> None:
-    """A root that the acker may have taken before it was frozen is not waited for: the message comes again."""
+    """The request is due at half of the time, and sent again as soon as the server is back."""
+    queue.send("a")
+    with reading(queue, visibility_timeout=20) as reader:
+        reader.wait_for(1)
+        time.sleep(8)
+        os.kill(server.node.process.pid, signal.SIGSTOP)
+        time.sleep(6)
+        os.kill(server.node.process.pid, signal.SIGCONT)
+        never(lambda: len(reader.sent) > 1, for_s=12)
+        reader.ack(0)
+        eventually_true(lambda: queue.size() == 0)
+
+
+def test_while_the_acker_is_away_messages_wait_and_are_no_delivery_more(
+    reading: Reading, make_queue: Callable[..., Queue], process: AckerProcess, client: Acker
+) -> None:
+    """One more would make it a dead letter here."""
+    dead = make_queue()
+    arn = dead.sqs.get_queue_attributes(QueueUrl=dead.url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    queue = make_queue(RedrivePolicy=json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1}))
     with reading(queue) as reader:
         reader.acker.topologies.get(client.topology)
         os.kill(process.process.pid, signal.SIGSTOP)
@@ -195,7 +211,7 @@ def test_while_the_acker_is_away_messages_stay_in_the_queue(
         finally:
             os.kill(process.process.pid, signal.SIGCONT)
         eventually_true(lambda: _acked(reader, queue), within=LONG)
-    assert reader.error is None
+    assert (reader.error, dead.size(), {message.attempt for message, _ in reader.sent}) == (None, 0, {1})
 
 
 def _acked(reader: Reader, queue: Queue) -> bool:
@@ -233,6 +249,32 @@ def test_a_queue_that_does_not_exist_ends_the_spout(reading: Reading, queue: Que
 def test_settings_that_cannot_be_are_refused(client: Acker, options: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="must be at least 1, visibility_timeout from 2 to 43200"):
         SqsSpout(client, spout="orders", client=None, queue_url="", send=lambda *_: None, **options)
+
+
+def test_a_client_whose_requests_take_too_long_is_refused(client: Acker, server: Server) -> None:
+    def make(sqs: Any) -> SqsSpout:
+        return SqsSpout(client, spout="orders", client=sqs, queue_url="", send=lambda *_: None, visibility_timeout=10)
+
+    make(make_client(server.url))
+    with pytest.raises(UsageError, match=r"may take 5 s \(1 attempts .* less than half .* of 10 s"):
+        make(make_client(server.url, read_timeout=4.0))
+    with pytest.raises(UsageError, match="read_timeout must be more than 1 s"):
+        make(make_client(server.url, read_timeout=1.0))
+
+
+def test_a_message_without_a_message_id_ends_the_spout(reading: Reading, queue: Queue) -> None:
+    queue.send("a")
+    with reading(queue, message_id=lambda _: None) as reader:
+        eventually_true(lambda: reader.error is not None)
+    assert isinstance(reader.error, UsageError)
+    assert "message_id must give a text, not None" in str(reader.error)
+
+
+def test_a_spout_runs_once(reading: Reading, queue: Queue) -> None:
+    with reading(queue) as reader:
+        pass
+    with pytest.raises(UsageError, match="runs once"):
+        reader.spout.run(stop=lambda: True)
 
 
 def test_a_bolt_that_reads_a_queue_finds_the_anchors(reading: Reading, make_queue: Callable[..., Queue]) -> None:

@@ -55,6 +55,16 @@ class PendingMessages(Generic[M]):
             self._pending = {root: each for root, each in self._pending.items() if not is_gone(each)}
             self._changed.notify_all()
 
+    def messages(self) -> list[M]:
+        """Give those that are pending."""
+        with self._changed:
+            return list(self._pending.values())
+
+    def wait_until_below(self, limit: int, *, within: float) -> bool:
+        """Wait until fewer messages are pending; False after ``within`` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._pending) < limit, within)
+
     def wait_until_empty(self, *, within: float) -> bool:
         """Wait until no message is pending; False after ``within`` seconds."""
         with self._changed:

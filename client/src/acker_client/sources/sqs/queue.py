@@ -3,13 +3,21 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - that of botocore
+from botocore.exceptions import (
+    ClientError,
+    ConnectionError,  # noqa: A004 - that of botocore
+    CredentialRetrievalError,
+    HTTPClientError,
+    MetadataRetrievalError,
+)
+
+from acker_client.errors import UsageError
 
 if TYPE_CHECKING:
     from acker_protocol.anchors import Anchors
@@ -18,23 +26,29 @@ MAX_BATCH = 10
 """The most messages that one request to SQS may receive, delete or keep invisible."""
 MAX_VISIBILITY_S = 43_200
 """SQS keeps no message invisible for longer than twelve hours after it was received."""
+MARGIN_S = 60
+"""So long before these are over the last extension ends."""
 POLL_S = 1
 """How long SQS waits for a message."""
-LOOK_S = 0.5
-"""How often to look which messages become visible soon."""
-AWAY_S = 1.0
-"""How long to wait before SQS is asked again that did not answer."""
+CHECK_INTERVAL_S = 0.5
+"""How often to check which messages become visible soon."""
+RETRY_WAIT_S = 1.0
+"""How long to wait before a request is sent again that was not answered."""
 CLOSE_S = 10.0
 """How long to wait at the end until what is settled is deleted."""
-SERVER_ERROR = 500
-THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "OverLimit"})
+SERVER_ERROR, TOO_MANY_REQUESTS = 500, 429
+THROTTLED = frozenset(
+    {"RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException", "OverLimit"}
+    | {"KmsThrottled", "KMS.ThrottlingException"}
+)
+NOT_ANSWERED = (ConnectionError, HTTPClientError, CredentialRetrievalError, MetadataRetrievalError)
 
 _log = logging.getLogger("acker_client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Message:
-    """One message as it was received; ``attempt`` says how often SQS has delivered it, this time included.
+    """One message as it was received; ``attempt`` is SQS's approximate count of its deliveries, this one included.
 
     ``attributes`` are those of SQS, such as ``MessageGroupId``; ``headers`` are the sender's that are texts.
     """
@@ -45,6 +59,15 @@ class Message:
     attributes: Mapping[str, str]
     headers: Mapping[str, str]
     receipt: str = field(repr=False)
+
+
+@dataclass(slots=True, kw_only=True)
+class _InFlight:
+    """A message that is received and not settled: when it was received and becomes visible, by the monotonic clock."""
+
+    message: Message
+    received_s: float
+    visible_s: float
 
 
 def message_attributes(anchors: "Anchors") -> dict[str, dict[str, str]]:
@@ -58,43 +81,66 @@ def headers_of(message: Mapping[str, Any]) -> dict[str, str]:
     return {name: own["StringValue"] for name, own in attributes.items() if "StringValue" in own}
 
 
+def check_timeouts(client: Any, *, visibility_s: int) -> None:
+    """Raise `UsageError` for a client whose requests may take so long that messages become visible meanwhile."""
+    config = client.meta.config
+    retries = config.retries or {}
+    attempts = retries.get("total_max_attempts") or retries.get("max_attempts", 2) + 1
+    longest_s = attempts * (config.connect_timeout + config.read_timeout)
+    if longest_s >= visibility_s / 2:
+        raise UsageError(
+            f"a request of this client may take {longest_s:g} s ({attempts} attempts of connect_timeout and "
+            f"read_timeout), which has to be less than half of the visibility timeout of {visibility_s} s: give it "
+            'config=Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 2}), or a longer '
+            "visibility_timeout"
+        )
+    if config.read_timeout <= POLL_S:
+        raise UsageError(f"read_timeout must be more than {POLL_S} s, for so long SQS waits for a message")
+
+
 class Queue:
     """A queue of SQS: receives messages, and in a thread of its own keeps them invisible and settles them."""
 
     def __init__(self, client: Any, url: str, *, visibility_s: int) -> None:
         self._client, self._url, self._visibility_s = client, url, visibility_s
         self._lock = threading.Lock()
-        self._held: dict[str, tuple[Message, float]] = {}  # by receipt; invisible until a moment of the monotonic clock
-        self._settled: SimpleQueue[tuple[Message, int | None]] = SimpleQueue()  # when it comes again; None: deleted
-        self._ended = threading.Event()
+        self._in_flight: dict[str, _InFlight] = {}  # by receipt
+        self._settled: SimpleQueue[tuple[Message, int | None]] = SimpleQueue()  # after how long it comes; None: deleted
+        self._ending, self._given_up = threading.Event(), threading.Event()
         self.error: BaseException | None = None
         """What SQS has refused for good."""
 
     @contextmanager
-    def keeping(self) -> Iterator[None]:
-        """Keep messages invisible and settle them, in a thread of its own, until the block is left."""
-        keeper = threading.Thread(target=self._keep, name="acker-sqs", daemon=True)
-        keeper.start()
+    def running(self) -> Iterator[None]:
+        """Keep messages invisible and settle them until the block is left, and at most `CLOSE_S` longer."""
+        thread = threading.Thread(target=self._run, name="acker-sqs", daemon=True)
+        thread.start()
         try:
             yield
         finally:
-            self._ended.set()
-            keeper.join(CLOSE_S)
+            self._ending.set()
+            thread.join(CLOSE_S)
+            self._given_up.set()
+            if left := self._settled.qsize():
+                _log.warning("%d messages were not settled, since SQS did not answer: they come again", left)
 
-    def receive(self, most: int) -> list[Message]:
+    def receive(self, max_messages: int) -> list[Message]:
         """Receive messages; none if there are none, or SQS does not answer."""
-        until_s = time.monotonic() + self._visibility_s
-        wanted = {"MessageSystemAttributeNames": ["All"], "MessageAttributeNames": ["All"]}
-        answer = self._ask(
+        now_s = time.monotonic()
+        answer = self._request(
             "receive_message",
-            **wanted,
-            MaxNumberOfMessages=most,
+            MaxNumberOfMessages=max_messages,
             WaitTimeSeconds=POLL_S,
             VisibilityTimeout=self._visibility_s,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
         )
-        found = [_read(one) for one in (answer or {}).get("Messages", ())]
+        found = [_read(entry) for entry in (answer or {}).get("Messages", ())]
         with self._lock:
-            self._held |= {message.receipt: (message, until_s) for message in found}
+            for message in found:
+                self._in_flight[message.receipt] = _InFlight(
+                    message=message, received_s=now_s, visible_s=now_s + self._visibility_s
+                )
         return found
 
     def delete(self, message: Message) -> None:
@@ -105,55 +151,72 @@ class Queue:
         """Let SQS deliver a message again."""
         self._settled.put((message, after_s))
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         try:
-            while not (self._ended.is_set() and self._settled.empty()):
+            while not (self._ending.is_set() and self._settled.empty()) and not self._given_up.is_set():
                 self._settle(self._take())
                 self._extend()
         except BaseException as error:  # noqa: BLE001 - run() of the spout raises it
             self.error = error
 
     def _take(self) -> list[tuple[Message, int | None]]:
-        """Take messages that are settled, as many as go in a request; none if none is within `LOOK_S`."""
+        """Take messages that are settled, as many as go in a request; none if none is within `CHECK_INTERVAL_S`."""
         found: list[tuple[Message, int | None]] = []
         with suppress(Empty):
-            found.append(self._settled.get(timeout=LOOK_S))
+            found.append(self._settled.get(timeout=CHECK_INTERVAL_S))
             while len(found) < MAX_BATCH:
                 found.append(self._settled.get_nowait())
         return found
 
     def _settle(self, settled: Sequence[tuple[Message, int | None]]) -> None:
-        """Delete messages or let them come again; those of a request that was not answered are settled later."""
-        with self._lock:
-            for message, _ in settled:
-                self._held.pop(message.receipt, None)
-        deleted = [message for message, after_s in settled if after_s is None]
-        again = {message: after_s for message, after_s in settled if after_s is not None}
-        for message in self._send("delete_message_batch", {message: {} for message in deleted}):
+        """Delete messages or let them come again; those for which SQS did not do so are settled later."""
+        deletes: dict[Message, dict[str, Any]] = {message: {} for message, after_s in settled if after_s is None}
+        retries = {message: after_s for message, after_s in settled if after_s is not None}
+        changes = {message: {"VisibilityTimeout": self._allowed_s(message, s)} for message, s in retries.items()}
+        not_deleted = self._send("delete_message_batch", deletes)
+        for message in not_deleted:
             self.delete(message)
-        changes = {message: {"VisibilityTimeout": after_s} for message, after_s in again.items()}
-        for message in self._send("change_message_visibility_batch", changes):
-            self.retry(message, after_s=again[message])
+        not_changed = self._send("change_message_visibility_batch", changes)
+        for message in not_changed:
+            self.retry(message, after_s=retries[message])
+        self._forget({*deletes, *retries} - {*not_deleted, *not_changed})
 
     def _extend(self) -> None:
         """Keep those messages invisible that would become visible within half of the time."""
         now_s = time.monotonic()
         with self._lock:
-            due = [message for message, until_s in self._held.values() if until_s - now_s < self._visibility_s / 2]
+            due = [one.message for one in self._in_flight.values() if one.visible_s - now_s < self._visibility_s / 2]
         for at in range(0, len(due), MAX_BATCH):
-            some = due[at : at + MAX_BATCH]
-            self._send(
-                "change_message_visibility_batch", {one: {"VisibilityTimeout": self._visibility_s} for one in some}
-            )
+            longer = {message: self._allowed_s(message, self._visibility_s) for message in due[at : at + MAX_BATCH]}
+            over = [message for message, allowed_s in longer.items() if allowed_s <= 0]
+            for message in over:
+                _log.warning("message %s is open for twelve hours: SQS delivers it again", message.id)
+            self._forget(over)
+            changes = {message: {"VisibilityTimeout": s} for message, s in longer.items() if s > 0}
+            left = self._send("change_message_visibility_batch", changes)
             with self._lock:
-                for message in some:
-                    if message.receipt in self._held:
-                        self._held[message.receipt] = message, now_s + self._visibility_s
+                for message in changes.keys() - set(left):
+                    if message.receipt in self._in_flight:
+                        self._in_flight[message.receipt].visible_s = now_s + longer[message]
+            if left:
+                return  # SQS is asked again after the next settlements
+
+    def _allowed_s(self, message: Message, wanted_s: int) -> int:
+        """Bound a visibility timeout by the twelve hours; SQS would refuse a longer one."""
+        with self._lock:
+            known = self._in_flight.get(message.receipt)
+        elapsed_s = time.monotonic() - known.received_s if known else 0.0
+        return max(0, min(wanted_s, int(MAX_VISIBILITY_S - MARGIN_S - elapsed_s)))
+
+    def _forget(self, messages: Iterable[Message]) -> None:
+        with self._lock:
+            for message in messages:
+                self._in_flight.pop(message.receipt, None)
 
     def _send(self, operation: str, changes: Mapping[Message, Mapping[str, Any]]) -> list[Message]:
         """Send a request for several messages; give those for which it is to be sent again.
 
-        One that SQS refuses is no longer held by this spout: SQS has delivered it again, or deletes it.
+        A message that SQS refuses is forgotten: its receipt has expired, since it was delivered again or deleted.
         """
         if not changes:
             return []
@@ -162,38 +225,39 @@ class Queue:
             {"Id": str(number), "ReceiptHandle": message.receipt, **changes[message]}
             for number, message in enumerate(messages)
         ]
-        answer = self._ask(operation, Entries=entries)
+        answer = self._request(operation, Entries=entries)
         if answer is None:
             return messages
-        failed = {messages[int(one["Id"])]: one for one in answer.get("Failed", ())}
-        for message, one in failed.items():
-            if one["SenderFault"]:
-                _log.warning("SQS refused %s of message %s: %s", operation, message.id, one.get("Message", one["Code"]))
-                with self._lock:
-                    self._held.pop(message.receipt, None)
-        return [message for message, one in failed.items() if not one["SenderFault"]]
+        left = []
+        for entry in answer.get("Failed", ()):
+            message = messages[int(entry["Id"])]
+            if entry["SenderFault"]:
+                _log.warning("SQS refused %s of message %s: %s", operation, message.id, entry.get("Message", ""))
+                self._forget([message])
+            else:
+                left.append(message)
+        return left
 
-    def _ask(self, operation: str, **arguments: Any) -> Mapping[str, Any] | None:
-        """Send a request; None if SQS does not answer, or has too much to do. Raises what it refuses."""
+    def _request(self, operation: str, **arguments: Any) -> Mapping[str, Any] | None:
+        """Send a request; None if SQS does not answer, or has too much to do. Raises what it refuses for good."""
         try:
             answer: Mapping[str, Any] = getattr(self._client, operation)(QueueUrl=self._url, **arguments)
-        except (ConnectionError, HTTPClientError) as error:
-            reason: Exception = error
+        except NOT_ANSWERED as error:
+            _log.warning("SQS did not answer %s: %s", operation, error)
         except ClientError as error:
-            if not _passes(error):
+            if not _is_transient(error):
                 raise
-            reason = error
+            _log.warning("SQS refused %s for now: %s", operation, error)
         else:
             return answer
-        _log.warning("SQS did not answer %s: %s", operation, reason)
-        self._ended.wait(AWAY_S)
+        self._given_up.wait(RETRY_WAIT_S)
         return None
 
 
-def _passes(error: ClientError) -> bool:
+def _is_transient(error: ClientError) -> bool:
     """Whether a request that SQS has refused may be sent again."""
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-    return bool(status >= SERVER_ERROR or error.response["Error"]["Code"] in THROTTLED)
+    return bool(status >= SERVER_ERROR or status == TOO_MANY_REQUESTS or error.response["Error"]["Code"] in THROTTLED)
 
 
 def _read(received: Mapping[str, Any]) -> Message:
