@@ -169,11 +169,14 @@ def reading(process: AckerProcess, client: Acker, server: Server) -> Reading:
     def start(queue: Queue, *, drain_timeout: float = 0.0, **options: Any) -> Iterator[Reader]:
         with Acker(process.url, client.topology, linger=0, retry_timeout=1.0, emit_timeout=1.0) as acker:
             reader = Reader(acker=acker)
-            options = {"send": reader.send, "visibility_timeout": VISIBLE_S, "retry_delay": 0} | options
+            options = {
+                "client": server.client(),
+                "send": reader.send,
+                "visibility_timeout": VISIBLE_S,
+                "retry_delay": 0,
+            } | options
             completed: dict[str, Any] = {"on_completed": lambda *done: reader.done.append(done)}
-            reader.spout = SqsSpout(
-                acker, spout="orders", client=server.client(), queue_url=queue.url, **completed, **options
-            )
+            reader.spout = SqsSpout(acker, spout="orders", queue_url=queue.url, **completed, **options)
             thread = threading.Thread(target=reader.run, args=(drain_timeout,))
             thread.start()
             try:

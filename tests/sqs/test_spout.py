@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from acker_client import Acker, UsageError
 from acker_client.sources.sqs import Message, SkipMessage, SqsSpout, headers_of, message_attributes
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.sqs.conftest import LONG, VISIBLE_S, Queue, Reader, Reading, Server, make_client
 from tests.support.servers import AckerProcess
@@ -181,15 +181,20 @@ def test_a_server_that_is_frozen_is_asked_again(reading: Reading, queue: Queue, 
 def test_a_message_stays_invisible_though_a_request_to_keep_it_so_is_not_answered(
     reading: Reading, queue: Queue, server: Server
 ) -> None:
-    """The request is due at half of the time, and sent again as soon as the server is back."""
+    """The request is due at half of the time, and sent again before it is over."""
+    sqs, unanswered = server.client(), list[str]()
+
+    def fail_twice(**_: Any) -> None:
+        if len(unanswered) < 2:
+            unanswered.append("extension")
+            raise EndpointConnectionError(endpoint_url=server.url)
+
+    sqs.meta.events.register("before-send.sqs.ChangeMessageVisibilityBatch", fail_twice)
     queue.send("a")
-    with reading(queue, visibility_timeout=20) as reader:
+    with reading(queue, client=sqs) as reader:
         reader.wait_for(1)
-        time.sleep(8)
-        os.kill(server.node.process.pid, signal.SIGSTOP)
-        time.sleep(6)
-        os.kill(server.node.process.pid, signal.SIGCONT)
-        never(lambda: len(reader.sent) > 1, for_s=12)
+        never(lambda: len(reader.sent) > 1, for_s=1.5 * VISIBLE_S)
+        assert len(unanswered) == 2
         reader.ack(0)
         eventually_true(lambda: queue.size() == 0)
 
