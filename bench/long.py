@@ -157,7 +157,7 @@ def storm_cases() -> Iterator[Case]:
 
 
 def queue_cases() -> Iterator[Case]:
-    """Trees of tasks that are born while they run, in each queue."""
+    """Trees of tasks that publish tasks, in each queue."""
     for name, peer in queues.peers().items():
 
         def measure(sizes: Sizes, folder: Path, progress: Progress, *, peer: work.Peer = peer) -> Taken:

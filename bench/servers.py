@@ -16,7 +16,7 @@ from acker_service.redis.embedded import find_program
 from examples.support.ports import free_port
 
 NODE_TIMEOUT_MS = 3_000
-"""After so long without a word a node is taken for gone; less, and one that gets no processor is."""
+"""A node that has sent nothing for so long is taken for gone; less, and one that gets no processor is."""
 
 PATIENT_MS = 60_000
 """Likewise, where nobody could take over."""

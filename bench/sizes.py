@@ -21,7 +21,7 @@ class Sizes:
     both, and so many times a round ``trees`` are sent to an acker that is ``watched``, to one that traces, and to one
     that does neither, twice to each. ``words`` roots are a sentence
     whose words are counted. The peers work on ``peer_roots`` roots of ``peer_tasks`` tasks each; ``grown_roots`` are
-    those whose tasks are born while they run. ``batch_sizes`` are those that throughput is drawn by. Spark counts the
+    those whose tasks publish tasks. ``batch_sizes`` are those that throughput is drawn by. Spark counts the
     words of so many ``sentences``, and sums up so many ``orders``.
     """
 

@@ -13,6 +13,7 @@ from kombu.transport import redis as redis_transport
 
 from bench.peers import growing
 from bench.peers.growing import BRANCHES, FailsForGoodError, leaves_of, report, work
+from bench.peers.sending import Doubling
 
 PORT = os.environ["BENCH_QUEUE_PORT"]
 VARIANT = os.environ["BENCH_VARIANT"]
@@ -33,7 +34,7 @@ app.conf.update(
 acker = Acker(os.environ["BENCH_ACKER_URL"], topology="bench") if VARIANT == "acker" else None
 if acker is not None:
     track(app, acker)
-doubling = growing.Doubling()
+doubling = Doubling()
 TRIES = {"autoretry_for": (FailsForGoodError,), "max_retries": growing.RETRIES, "default_retry_delay": 1}
 
 

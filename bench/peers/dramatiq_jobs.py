@@ -26,7 +26,7 @@ VARIANT = os.environ["BENCH_VARIANT"]
 """``untracked``, ``groups``, or Acker: ``safe`` flushes before each ack of the queue, ``folded`` does not."""
 OPTION = "acker_anchors"
 HEARTBEAT_MS = 4_000
-"""In a run with faults: after so long without a word, a worker's messages go to another one."""
+"""In a run with faults: after so long without a heartbeat, a worker's messages go to another one."""
 
 acker = Acker(os.environ["BENCH_ACKER_URL"], topology="bench") if VARIANT in ("safe", "folded") else None
 

@@ -14,12 +14,13 @@ from dramatiq.middleware import AgeLimit, GroupCallbacks, Middleware
 from dramatiq.rate_limits import Barrier
 from dramatiq.rate_limits.backends import RedisBackend
 
-from bench.peers.growing import ACKED, BRANCHES, FAILED, RETRIES, Doubling, Sender, leaves_of, report, work
+from bench.peers.growing import ACKED, BRANCHES, FAILED, RETRIES, Sender, leaves_of, report, work
+from bench.peers.sending import Doubling
 
 PORT = os.environ["BENCH_QUEUE_PORT"]
 VARIANT = os.environ["BENCH_VARIANT"]
 HEARTBEAT_MS = 4_000
-"""After so long without a word, a worker's messages go to another one."""
+"""After so long without a heartbeat, a worker's messages go to another one."""
 doubling = Doubling()
 
 

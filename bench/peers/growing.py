@@ -1,4 +1,4 @@
-"""Trees of tasks that are born while they run: what each task does, and what sends the roots.
+"""Trees of tasks that publish tasks while they run: what each task does, and what sends the roots.
 
 A root's first task publishes five tasks, its branches, and these publish 24 more, its leaves: 30 tasks. One leaf of
 each root takes longer than the others, and one of one root fails each time it is tried. The broker gets each hundredth
@@ -19,8 +19,6 @@ FAILING = (7, "leaf 0 0")
 SLOW, SLOW_S = "leaf 4 0", 0.25
 """The task of each root that takes so long."""
 RETRIES = 1
-DOUBLED = 100
-"""One message of so many is delivered twice."""
 IN_FLIGHT = 50
 """So many roots are sent before tasks of others are done."""
 LOOK_S = 0.01
@@ -51,18 +49,6 @@ def report(done: Any, root: int, outcome: str) -> None:
 def leaves_of(branch: int) -> range:
     """Give the numbers of the leaves of a branch; the last branch has one less than the others."""
     return range(LEAVES // BRANCHES + (branch < LEAVES % BRANCHES))
-
-
-class Doubling:
-    """Says of each message of this process whether the broker gets it twice."""
-
-    def __init__(self) -> None:
-        self._sent = 0
-
-    def is_due(self) -> bool:
-        """Whether the message that is sent now is the hundredth since the last one."""
-        self._sent += 1
-        return self._sent % DOUBLED == 0
 
 
 class Sender(ABC):

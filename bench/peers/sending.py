@@ -15,7 +15,7 @@ from typing import Any
 FAULTS = bool(os.environ.get("BENCH_FAULTS"))
 """Whether tasks are delivered twice and workers killed: then each task is noted by its name, and not only counted."""
 DOUBLED = 100
-"""With faults one task of so many is delivered twice."""
+"""One task of so many is delivered twice."""
 WARM_ROOTS = 3
 POLL_S = 0.05
 WORK_S = 0.02
@@ -46,13 +46,25 @@ def root_finished(done: Any, root: int) -> None:
     done.incr("finished")
 
 
+class Doubling:
+    """Says of each message of this process whether it is delivered twice."""
+
+    def __init__(self) -> None:
+        self._sent = 0
+
+    def is_due(self) -> bool:
+        """Whether the message that is sent now is the hundredth since the last one."""
+        self._sent += 1
+        return self._sent % DOUBLED == 0
+
+
 class Sender(ABC):
     """Sends jobs and waits until they are done; ``by_completions``: until Acker has reported them."""
 
     def __init__(self, done: Any, *, by_completions: bool = False) -> None:
         self._done, self._by_completions = done, by_completions
         self._roots, self._tasks, self._within_s, self._counted = (int(given) for given in sys.argv[1:5])
-        self._end, self._sent = time.monotonic(), 0
+        self._end, self._doubling = time.monotonic(), Doubling()
 
     @abstractmethod
     def send(self, job: Job) -> None:
@@ -71,8 +83,7 @@ class Sender(ABC):
 
     def is_doubled(self) -> bool:
         """Whether the task that is sent now is delivered twice: with faults each hundredth is."""
-        self._sent += 1
-        return FAULTS and self._sent % DOUBLED == 0
+        return FAULTS and self._doubling.is_due()
 
     def main(self) -> None:
         """Warm up, say ``ready``, and when told send all; print what it took."""

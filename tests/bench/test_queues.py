@@ -1,4 +1,4 @@
-"""Trees of tasks that are born while they run, in Celery and Dramatiq, tracked by Acker and by their own means."""
+"""Trees of tasks that publish tasks, in Celery and Dramatiq, tracked by Acker and by their own means."""
 
 import pytest
 

@@ -2,16 +2,15 @@
 
 import os
 import secrets
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from acker_client import Acker, Completion, Root
+from acker_client import Acker
 from acker_client.sources.sqs import Message, SqsSpout
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -21,7 +20,7 @@ from examples.support.ports import free_port
 from examples.support.processes import Child, processes_in
 from tests.integrations.conftest import client, process, topology
 from tests.support.servers import AckerProcess
-from tests.support.waiting import eventually_true
+from tests.support.spouts import RunningSpout
 
 __all__ = ["client", "process", "topology"]
 
@@ -31,7 +30,6 @@ node-address {{ protocol = http, host = "127.0.0.1", port = {port}, context-path
 rest-sqs {{ enabled = true, bind-port = {port}, bind-hostname = "127.0.0.1", sqs-limits = strict }}
 rest-stats {{ enabled = false }}
 """
-LONG = 60.0
 VISIBLE_S = 10
 """The visibility timeout of these spouts."""
 
@@ -122,42 +120,7 @@ def queue(make_queue: Callable[..., Queue]) -> Queue:
     return make_queue()
 
 
-@dataclass(kw_only=True)
-class Reader:
-    """A spout that runs in a thread, and what it has sent and settled."""
-
-    acker: Acker
-    spout: SqsSpout = field(init=False)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    sent: list[tuple[Message, dict[str, str]]] = field(default_factory=list)
-    done: list[tuple[Completion, Message]] = field(default_factory=list)
-    error: BaseException | None = None
-
-    def send(self, root: Root, message: Message) -> None:
-        """Note a message and the header of its only child."""
-        self.sent.append((message, root.headers("work")))
-
-    def run(self, drain_timeout: float) -> None:
-        """Run the spout until it is to stop."""
-        try:
-            self.spout.run(stop=self.stopping.is_set, drain_timeout=drain_timeout)
-        except BaseException as error:  # noqa: BLE001 - the test looks at it
-            self.error = error
-
-    def wait_for(self, count: int, *, within: float = LONG) -> None:
-        """Wait until so many messages were sent."""
-        eventually_true(lambda: len(self.sent) >= count or self.error is not None, within=within)
-        assert self.error is None
-
-    def ack(self, number: int) -> None:
-        """Ack the child of a message."""
-        self.acker.ack(self.acker.receive(self.sent[number][1], component="work"))
-
-    def fail(self, number: int) -> None:
-        """Fail the root of a message."""
-        self.acker.fail(self.acker.receive(self.sent[number][1], component="work"), reason="no")
-
-
+Reader = RunningSpout[SqsSpout, Message]
 Reading = Callable[..., AbstractContextManager[Reader]]
 
 
@@ -175,15 +138,8 @@ def reading(process: AckerProcess, client: Acker, server: Server) -> Reading:
                 "visibility_timeout": VISIBLE_S,
                 "retry_delay": 0,
             } | options
-            completed: dict[str, Any] = {"on_completed": lambda *done: reader.done.append(done)}
-            reader.spout = SqsSpout(acker, spout="orders", queue_url=queue.url, **completed, **options)
-            thread = threading.Thread(target=reader.run, args=(drain_timeout,))
-            thread.start()
-            try:
+            reader.spout = SqsSpout(acker, spout="orders", queue_url=queue.url, on_completed=reader.note, **options)
+            with reader.running(drain_timeout):
                 yield reader
-            finally:
-                reader.stopping.set()
-                thread.join(LONG)
-                assert not thread.is_alive()
 
     return start

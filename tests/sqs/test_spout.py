@@ -14,8 +14,9 @@ from acker_client import Acker, UsageError
 from acker_client.sources.sqs import Message, SkipMessage, SqsSpout, headers_of, message_attributes
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from tests.sqs.conftest import LONG, VISIBLE_S, Queue, Reader, Reading, Server, make_client
+from tests.sqs.conftest import VISIBLE_S, Queue, Reader, Reading, Server, make_client
 from tests.support.servers import AckerProcess
+from tests.support.spouts import LONG
 from tests.support.waiting import eventually_true, never
 
 pytestmark = pytest.mark.timeout(300)
@@ -122,7 +123,7 @@ def test_at_the_end_pending_trees_are_waited_for(reading: Reading, queue: Queue)
     queue.send("a")
     with reading(queue, drain_timeout=30.0) as reader:
         reader.wait_for(1)
-        reader.stopping.set()
+        reader.stop.set()
         time.sleep(2)  # what is received already is taken
         queue.send("b")
         never(lambda: len(reader.sent) > 1, for_s=2)
@@ -178,24 +179,57 @@ def test_a_server_that_is_frozen_is_asked_again(reading: Reading, queue: Queue, 
     assert (len(reader.sent), reader.error) == (2, None)
 
 
-def test_a_message_stays_invisible_though_a_request_to_keep_it_so_is_not_answered(
-    reading: Reading, queue: Queue, server: Server
-) -> None:
-    """The request is due at half of the time, and sent again before it is over."""
+def failing_twice(server: Server, operation: str) -> tuple[Any, list[str]]:
+    """Make a client whose first two requests of an operation are not answered; gives it, and the list of these."""
     sqs, unanswered = server.client(), list[str]()
 
     def fail_twice(**_: Any) -> None:
         if len(unanswered) < 2:
-            unanswered.append("extension")
+            unanswered.append(operation)
             raise EndpointConnectionError(endpoint_url=server.url)
 
-    sqs.meta.events.register("before-send.sqs.ChangeMessageVisibilityBatch", fail_twice)
+    sqs.meta.events.register(f"before-send.sqs.{operation}", fail_twice)
+    return sqs, unanswered
+
+
+def test_a_message_stays_invisible_though_a_request_to_keep_it_so_is_not_answered(
+    reading: Reading, queue: Queue, server: Server
+) -> None:
+    """The request is due at half of the time, and sent again before it is over."""
+    sqs, unanswered = failing_twice(server, "ChangeMessageVisibilityBatch")
     queue.send("a")
     with reading(queue, client=sqs) as reader:
         reader.wait_for(1)
         never(lambda: len(reader.sent) > 1, for_s=1.5 * VISIBLE_S)
         assert len(unanswered) == 2
         reader.ack(0)
+        eventually_true(lambda: queue.size() == 0)
+
+
+def test_a_message_is_deleted_though_the_request_is_not_answered_at_first(
+    reading: Reading, queue: Queue, server: Server
+) -> None:
+    sqs, unanswered = failing_twice(server, "DeleteMessageBatch")
+    queue.send("a")
+    with reading(queue, client=sqs, visibility_timeout=600) as reader:
+        reader.wait_for(1)
+        reader.ack(0)
+        eventually_true(lambda: queue.size() == 0)
+    assert (len(unanswered), len(reader.sent), reader.error) == (2, 1, None)
+
+
+def test_a_message_comes_again_though_the_request_for_that_is_not_answered_at_first(
+    reading: Reading, queue: Queue, server: Server
+) -> None:
+    """Long before its visibility timeout is over."""
+    sqs, unanswered = failing_twice(server, "ChangeMessageVisibilityBatch")
+    queue.send("a")
+    with reading(queue, client=sqs, visibility_timeout=600) as reader:
+        reader.wait_for(1)
+        reader.fail(0)
+        reader.wait_for(2)
+        assert len(unanswered) == 2
+        reader.ack(1)
         eventually_true(lambda: queue.size() == 0)
 
 

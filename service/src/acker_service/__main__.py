@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from acker_service import VERSION
-from acker_service.claims import address, claim
+from acker_service.claims import claim, start_line
 from acker_service.http.keys import configured_keys, entry
 from acker_service.metrics.logs import start_logging
 from acker_service.setting_errors import option_of
@@ -191,7 +191,7 @@ def _check_store_options(settings: Settings) -> None:
 def _serve(settings: Settings) -> None:
     """Serve until a signal. Importing the server takes a second, which errors and the other commands are spared."""
     with claim(settings) as sockets:
-        _log.info("%s", _start_line(settings, address(settings, sockets)))
+        _log.info("%s", start_line(settings, sockets))
         if settings.processes > 1:
             from acker_service.supervisor import supervise as serve_forever  # noqa: PLC0415
         else:
@@ -199,21 +199,6 @@ def _serve(settings: Settings) -> None:
 
         with contextlib.suppress(asyncio.CancelledError):  # a signal came before the server handled signals
             uvloop.run(serve_forever(settings, sockets))
-
-
-def _start_line(settings: Settings, where: str) -> str:
-    """Describe how this process is set up, without any secret."""
-    if settings.redis_url is not None:
-        store = without_login(settings.redis_url)
-    else:
-        store = f"an embedded one, data folder {settings.data_dir.absolute()}"
-    keys = configured_keys(settings.keys_file)
-    named = "none, every request is allowed" if keys is None else f"{len(keys)} in {settings.keys_file}"
-    processes = f"processes: {settings.processes}; " if settings.processes > 1 else ""
-    return (
-        f"acker {VERSION} starts; address: {where}; role: {settings.role.value}; {processes}store: {store}; "
-        f"durability: {settings.durability}; keys: {named}"
-    )
 
 
 @cli.command()

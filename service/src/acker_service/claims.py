@@ -1,6 +1,6 @@
 """Claims what only one acker can have, its address and its data folder, before anything else starts.
 
-The modules of the server take a second to import: this one imports none of them, so that errors come at once.
+The server takes a second to import: this module imports nothing of it, so that errors come at once.
 """
 
 import contextlib
@@ -11,6 +11,10 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from acker_protocol.redis_url import without_login
+
+from acker_service import VERSION
+from acker_service.http.keys import configured_keys
 from acker_service.settings import Settings, setting
 
 LOCK = "owner.lock"
@@ -41,6 +45,21 @@ def address(settings: Settings, sockets: list[socket.socket]) -> str:
     """Give the URL where the sockets are reached; the port is the one that is bound."""
     host = settings.host or "0.0.0.0"  # noqa: S104 - shown, not bound
     return f"http://[{host}]:{_port(sockets)}" if ":" in host else f"http://{host}:{_port(sockets)}"
+
+
+def start_line(settings: Settings, sockets: list[socket.socket]) -> str:
+    """Describe how this process is set up, without any secret."""
+    if settings.redis_url is not None:
+        store = without_login(settings.redis_url)
+    else:
+        store = f"an embedded one, data folder {settings.data_dir.absolute()}"
+    keys = configured_keys(settings.keys_file)
+    named = "none, every request is allowed" if keys is None else f"{len(keys)} in {settings.keys_file}"
+    processes = f"processes: {settings.processes}; " if settings.processes > 1 else ""
+    return (
+        f"acker {VERSION} starts; address: {address(settings, sockets)}; role: {settings.role.value}; {processes}"
+        f"store: {store}; durability: {settings.durability}; keys: {named}"
+    )
 
 
 def bind(host: str, port: int) -> list[socket.socket]:

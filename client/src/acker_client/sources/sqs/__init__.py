@@ -4,8 +4,10 @@ def send(root, message):
     attributes = message_attributes(root.anchor("charge"))
     sqs.send_message(QueueUrl=charges, MessageBody=message.body, MessageAttributes=attributes)
 
+patience = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 2})
+sqs = boto3.client("sqs", config=patience)
 with Acker("http://127.0.0.1:8700", topology="orders") as acker:
-    spout = SqsSpout(acker, spout="orders-reader", client=boto3.client("sqs"), queue_url=orders, send=send)
+    spout = SqsSpout(acker, spout="orders-reader", client=sqs, queue_url=orders, send=send)
     spout.run(stop=ending.is_set)
 
 A bolt reads the anchors of a message that boto3 has received: ``acker.receive(headers_of(message))``. It has to ask
