@@ -63,6 +63,7 @@ IN_LUA = [
     ("(math.floor(call.now / window) + 2) * window - 1", "(math.floor(call.now / window) + 1) * window - 1"),
     ("(math.floor(call.now / window) + 2) * window - 1", "(math.floor(call.now / window) + 3) * window - 1"),
     ("if root.was_due and scan_at >= root.was_due then", "if root.was_due then"),
+    ("if now > deadline and FAST_PATH", "if now >= deadline and FAST_PATH"),
     ("if call.now <= due_ms(root) then return due_ms(root) end", "if call.now < due_ms(root) then return due_ms(root) end"),
     ("return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline", "return root.deadline"),
     ("return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline", "return root.idle_deadline or root.deadline"),

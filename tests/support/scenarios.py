@@ -7,9 +7,9 @@ from acker_service.topologies.config import TopologyConfig
 
 PLAIN = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000)
 ROOT = 0xA1
-NEIGHBOUR = ROOT + 4 * 4_096
+NEIGHBOUR = ROOT + PLAIN.ackers * PLAIN.buckets
 """A root in the same bucket."""
-BESIDE = ROOT + 4
+BESIDE = ROOT + PLAIN.ackers
 """A root in the same shard, and in another bucket."""
 E1, E2, E3 = 0xB1, 0xB2, 0xB3
 
@@ -282,6 +282,17 @@ SCENARIOS = [
     Scenario(
         "at its deadline a root is in time, also beside one that is not",
         [init(E1, message_timeout_ms=500), init(E2, root_id=NEIGHBOUR), Wait(1_000), ack(E2, root_id=NEIGHBOUR)],
+        "pending pending acked",
+        [TIMED_OUT, ACKED],
+    ),
+    Scenario(
+        "at its idle deadline a root is in time, also beside one that is not",
+        [
+            init(E1, message_timeout_ms=500),
+            init(E2, root_id=NEIGHBOUR, progress_timeout_ms=800),
+            Wait(800),
+            ack(E2, root_id=NEIGHBOUR),
+        ],
         "pending pending acked",
         [TIMED_OUT, ACKED],
     ),
