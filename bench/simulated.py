@@ -18,7 +18,6 @@ CHUNK = 5_000
 """So many buckets are written by one call of the script."""
 SAMPLE = 1_000
 """So many real roots are emitted for a record that can be copied."""
-RECORD_BYTES = 22
 FULLEST = 2 * ROOTS_PER_BUCKET
 """No bucket gets more roots than this; next to none would."""
 
@@ -61,11 +60,11 @@ def _dumps(at: Direct, record: bytes) -> list[bytes]:
 
 def _record(at: Direct) -> bytes:
     """Give the record of a pending root that was emitted without a message id."""
-    for key in at.redis.scan_iter(_type="hash", count=1_000):
+    buckets = f"{at.topology.shards[0]}:{at.topology.incarnation}:r*"
+    for key in at.redis.scan_iter(match=buckets, count=1_000):
         for value in at.redis.hvals(key):
-            if isinstance(value, bytes) and len(value) == RECORD_BYTES:
-                return value
-    raise RuntimeError("no root has a record of the size that simulated ones have")
+            return cast("bytes", value)
+    raise RuntimeError(f"no root was emitted: there is no key {buckets}")
 
 
 def _chunks(buckets: int, pending: int, shards: int) -> Iterator[tuple[int, bytes]]:
