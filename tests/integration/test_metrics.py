@@ -487,9 +487,9 @@ async def test_a_store_that_is_full_is_told(tmp_path: Path, stopping: asyncio.Ev
     parts = Components(embedded.url, window_ms=600_000)
     await parts.open()
     async with client_of(parts, stopping) as http:
+        await seen(http, 0, "acker_store_full")  # a scrape leaves out a store that takes too long to answer
         used = await told(http, "acker_store_used_bytes")
         assert used is not None
-        assert await told(http, "acker_store_full") == 0
         await everywhere(parts, "CONFIG SET", "maxmemory", int(used))
         await parts.backpressure.refresh()
         assert await told(http, "acker_store_full") == 1
