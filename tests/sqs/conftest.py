@@ -30,6 +30,7 @@ node-address {{ protocol = http, host = "127.0.0.1", port = {port}, context-path
 rest-sqs {{ enabled = true, bind-port = {port}, bind-hostname = "127.0.0.1", sqs-limits = strict }}
 rest-stats {{ enabled = false }}
 """
+LONG = 60.0
 VISIBLE_S = 10
 """The visibility timeout of these spouts."""
 
@@ -131,7 +132,7 @@ def reading(process: AckerProcess, client: Acker, server: Server) -> Reading:
     @contextmanager
     def start(queue: Queue, *, drain_timeout: float = 0.0, **options: Any) -> Iterator[Reader]:
         with Acker(process.url, client.topology, linger=0, retry_timeout=1.0, emit_timeout=1.0) as acker:
-            reader = Reader(acker=acker)
+            reader = Reader(acker=acker, within=LONG)
             options = {
                 "client": server.client(),
                 "send": reader.send,

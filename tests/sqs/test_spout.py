@@ -14,9 +14,8 @@ from acker_client import Acker, UsageError
 from acker_client.sources.sqs import Message, SkipMessage, SqsSpout, headers_of, message_attributes
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from tests.sqs.conftest import VISIBLE_S, Queue, Reader, Reading, Server, make_client
+from tests.sqs.conftest import LONG, VISIBLE_S, Queue, Reader, Reading, Server, make_client
 from tests.support.servers import AckerProcess
-from tests.support.spouts import LONG
 from tests.support.waiting import eventually_true, never
 
 pytestmark = pytest.mark.timeout(300)

@@ -11,9 +11,10 @@ from acker_client.sources.kafka import KafkaSpout, Record
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from examples.support.kafka import KafkaBroker, NoKafka, find_classpath
-from tests.support.spouts import LONG, RunningSpout
+from tests.support.spouts import RunningSpout
 from tests.support.waiting import eventually_true
 
+LONG = 90.0
 PROTOCOLS = ("classic", "consumer")
 SHORT_SESSION = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
 """In the other protocol the broker sets them, and `examples.support.kafka` has set it so."""
@@ -64,7 +65,7 @@ def member(
     What is sent stays in its list.
     """
     with Acker(url, topology=topology, retry_timeout=5.0, emit_timeout=2.0) as acker:
-        started = Member(acker=acker)
+        started = Member(acker=acker, within=LONG)
         given: dict[str, Any] = {"send": started.send, "on_completed": started.note}
         short: dict[str, Any] = {"commit_interval": 0.1, "retry_delay": 0.05}
         name = f"spout-{id(started):x}"

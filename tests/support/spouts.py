@@ -10,16 +10,19 @@ from acker_client import Acker, Completion, Root
 
 from tests.support.waiting import eventually_true
 
-LONG = 90.0
 Source = TypeVar("Source")
 Item = TypeVar("Item")
 
 
 @dataclass(kw_only=True)
 class RunningSpout(Generic[Source, Item]):
-    """A spout of the kind ``Source`` that reads what is an ``Item``: a record of Kafka, a message of SQS."""
+    """A spout of the kind ``Source`` that reads what is an ``Item``: a record of Kafka, a message of SQS.
+
+    Everything has to happen ``within`` so many seconds.
+    """
 
     acker: Acker
+    within: float
     spout: Source = field(init=False)
     stop: threading.Event = field(default_factory=threading.Event)
     sent: list[tuple[Item, dict[str, str]]] = field(default_factory=list)
@@ -43,7 +46,7 @@ class RunningSpout(Generic[Source, Item]):
             yield
         finally:
             self.stop.set()
-            thread.join(LONG)
+            thread.join(self.within)
             assert not thread.is_alive()
 
     def _run(self, drain_timeout: float) -> None:
@@ -55,12 +58,12 @@ class RunningSpout(Generic[Source, Item]):
 
     def wait_for(self, sent: int) -> None:
         """Wait until so many items were sent."""
-        eventually_true(lambda: len(self.sent) >= sent or self.error, within=LONG)
+        eventually_true(lambda: len(self.sent) >= sent or self.error, within=self.within)
         assert self.error is None
 
     def wait_done(self, done: int) -> None:
         """Wait until so many trees have ended."""
-        eventually_true(lambda: len(self.done) >= done or self.error, within=LONG)
+        eventually_true(lambda: len(self.done) >= done or self.error, within=self.within)
         assert self.error is None
 
     def ack(self, *numbers: int) -> None:
