@@ -10,6 +10,7 @@ from acker_client._direct import DirectHttp
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.http.fast_path import FastPath
+from acker_service.monitoring import readiness, snapshot
 from acker_service.operations.plain_batch import PlainBatch
 from acker_service.redis.pipeline import Pipeline
 from acker_service.settings import Settings
@@ -52,7 +53,14 @@ def valkey_url(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 
 
 @pytest.fixture
-async def parts(valkey_url: str) -> AsyncIterator[Components]:
+def slow_store_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for what is asked of the store, however long it takes: on a busy machine it may take seconds."""
+    for module in (snapshot, readiness):
+        monkeypatch.setattr(module, "WAIT_S", 60.0)
+
+
+@pytest.fixture
+async def parts(valkey_url: str, slow_store_allowed: None) -> AsyncIterator[Components]:
     """The parts of a service on an empty Valkey that has the library."""
     parts = Components(valkey_url, window_ms=WINDOW_MS)
     await flush(parts)
