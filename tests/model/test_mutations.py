@@ -55,7 +55,7 @@ IN_LUA = [
     ("if root.state == 'N' then return 'd' end", ""),
     ("return kind == FAIL and 'd' or 'p'", "return 'p'"),
     ("refused and request.partial_hash or request.hash", "request.hash"),
-    ("if request.set == '' or call.store_full and not call.changed then return end", "if true then return end"),
+    ("if call.store_full and not call.changed then return end", "if true then return end"),
     ("    expire_slice(call, hashes, call.idempotency_window)\n", ""),
     ("    if call.now > expiry then return nil end\n", ""),
     ("(nth + 2) * call.retention - 1", "(nth + 1) * call.retention - 1"),

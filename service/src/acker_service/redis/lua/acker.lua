@@ -81,7 +81,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 22
+local VERSION = 23
 local LAYOUT = 7
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
@@ -132,21 +132,48 @@ local function register_on_shard(name, callback)
   register(name, on_shard(callback))
 end
 
+-- Fields of a call that many calls do not need: each is made when it is first used, because to make all of them takes
+-- nearly as long as to apply an ack. `collected` reads a table without making it.
+local MADE, NONE = {}, {}
+
+function MADE.due_key(call) return call.base .. 'due' end
+function MADE.hints_channel(call) return call.key .. ':hints' end
+function MADE.incarnation(call) return call.stamp:sub(1, 16) end
+
+for name in ('completions_by_spout pending emitted scores counts latencies acked_latencies failures failures_by_spout '
+  .. 'sliced numbers new_rests'):gmatch('%S+') do
+  MADE[name] = function() return {} end
+end
+
+local CALL = {
+  __index = function(call, name)
+    local make = MADE[name]
+    if not make then return nil end
+    local made = make(call)
+    call[name], call.is_unused = made, false
+    return made
+  end,
+}
+
+local function collected(call, name)
+  return rawget(call, name) or NONE
+end
+
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
 -- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 1 with
 -- ackers, 2 where new roots get details; most failures that the shard lists I2; of traces: most bytes of
 -- the shard I6, time to live I5 (trace.lua).
 local function begin_call(key, base, args)
-  local call = { base = base, incarnation = args[1]:sub(1, 16), now = clock(), root = {} }
-  local flags
-  call.message_timeout, call.progress_timeout, call.dedupe_window, call.retention, call.idempotency_window, flags,
-    call.max_failures, call.trace_max, call.trace_ttl = struct.unpack('>I4I4I4I4I4BI2I6I5', args[2])
-  call.tracked, call.has_details, call.numbers = flags % 2, bit.band(flags, 2) ~= 0, {}
-  call.due_key, call.hints_channel = call.base .. 'due', key .. ':hints'
-  call.completions_by_spout, call.pending, call.counts, call.latencies = {}, {}, {}, {}
-  call.sliced, call.emitted, call.early_change, call.scores, call.acked_latencies = {}, {}, 0, {}, {}
-  call.failures, call.failures_by_spout = {}, {}
-  return call
+  local message_timeout, progress_timeout, dedupe_window, retention, idempotency_window, flags, max_failures, trace_max,
+    trace_ttl = struct.unpack('>I4I4I4I4I4BI2I6I5', args[2])
+  return setmetatable({
+    key = key, base = base, stamp = args[1], now = clock(), root = {},
+    message_timeout = message_timeout, progress_timeout = progress_timeout, dedupe_window = dedupe_window,
+    retention = retention, idempotency_window = idempotency_window, tracked = flags % 2, has_details = flags % 4 >= 2,
+    max_failures = max_failures, trace_max = trace_max, trace_ttl = trace_ttl,
+    early_change = 0, traces_growth = 0, traces_expiry = 0, has_acked_traces = false,
+    store_full = false, changed = false, free_slots = false, is_unused = true,
+  }, CALL)
 end
 
 -- Lets a key expire in a store that nobody serves any more: no timeout is longer than a third of this.

@@ -56,7 +56,7 @@ do
   -- Writes the scores of a call into the deadline index; a lower one that is there stays.
   function write_scores(call)
     local text_of, pairs_of_zadd, n = {}, {}, 0
-    for bucket, moment in pairs(call.scores) do
+    for bucket, moment in pairs(collected(call, 'scores')) do
       local text = text_of[moment] or string.format('%.0f', moment)
       text_of[moment], pairs_of_zadd[n + 1], pairs_of_zadd[n + 2], n = text, text, bucket, n + 2
       if n == 2 * PAIRS_PER_CALL then

@@ -50,7 +50,7 @@ end
 
 -- Writes the counts by latency. An outcome's total is their sum, so that a single completion writes one field less.
 local function write_latencies(call)
-  for outcome, counted in pairs(call.latencies) do
+  for outcome, counted in pairs(collected(call, 'latencies')) do
     for exponent, change in pairs(counted) do
       redis.call('HINCRBY', call.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)
     end
@@ -130,18 +130,19 @@ end
 -- Commits a call: appends completions to the mailboxes, publishes hints, writes counts. One entry per spout task holds
 -- all completions of the call, so that a batch costs one append.
 local function commit(call)
+  if call.is_unused and call.early_change == 0 and call.traces_growth == 0 and call.traces_expiry == 0 then return end
   write_scores(call)
-  for spout, completions in pairs(call.completions_by_spout) do
+  for spout, completions in pairs(collected(call, 'completions_by_spout')) do
     if not is_gone(call, spout) then append_completions(call, spout, completions) end
   end
-  for spout, change in pairs(call.pending) do
+  for spout, change in pairs(collected(call, 'pending')) do
     if change ~= 0 and not is_gone(call, spout) then redis.call('HINCRBY', call.base .. 'pending', spout, change) end
   end
-  for spout in pairs(call.emitted) do redis.call('HSET', call.base .. 'used', spout, call.now) end
+  for spout in pairs(collected(call, 'emitted')) do redis.call('HSET', call.base .. 'used', spout, call.now) end
   write_early(call)
   write_traces(call)
   write_failures(call)
-  for latency, times in pairs(call.acked_latencies) do count_completion(call, 'A', latency, times) end
+  for latency, times in pairs(collected(call, 'acked_latencies')) do count_completion(call, 'A', latency, times) end
   write_latencies(call)
-  for name, change in pairs(call.counts) do redis.call('HINCRBY', call.base .. 'counts', name, change) end
+  for name, change in pairs(collected(call, 'counts')) do redis.call('HINCRBY', call.base .. 'counts', name, change) end
 end

@@ -74,7 +74,7 @@ do
 
   -- Writes the failures of a call, but not those that would be replaced at once: then the first chunk is begun.
   function write_failures(call)
-    if #call.failures == 0 then return end
+    if #collected(call, 'failures') == 0 then return end
     local total = 0
     for _, group in ipairs(call.failures) do
       total = total + #group.list

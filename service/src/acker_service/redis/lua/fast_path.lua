@@ -78,8 +78,11 @@ do
     local started, _, spout = struct.unpack('>I5I4I2', rest)
     local completion = root_id .. rest:sub(1, 5)
     if flags % DETAILS < SHORT_MESSAGE_ID then
+      call.acked = call.acked or struct.pack('>I5B', call.now - EPOCH, ACKED)
       completion = completion .. call.acked
     else
+      call.acked_with_message_id = call.acked_with_message_id
+        or struct.pack('>I5B', call.now - EPOCH, ACKED_WITH_MESSAGE_ID)
       local message_id = rest:sub(PLAIN_RECORD[flags])
       completion = completion .. call.acked_with_message_id .. struct.pack('>I2', #message_id) .. message_id
     end
@@ -106,13 +109,6 @@ do
     return struct.pack(HEAD_WITH_DETAILS, high, low, outstanding, flags, span, component, acks) .. rest
   end
 
-  local function begin_request(call)
-    call.new_rests = call.new_rests or {}
-    call.acked = call.acked or struct.pack('>I5B', call.now - EPOCH, ACKED)
-    call.acked_with_message_id = call.acked_with_message_id
-      or struct.pack('>I5B', call.now - EPOCH, ACKED_WITH_MESSAGE_ID)
-  end
-
   -- Applies the operations of a request. Gives their codes in a string.
   --
   -- One long function, because local variables cost a fraction of fields and calls: most operations pass here. Of the
@@ -123,14 +119,13 @@ do
   function apply_operations(call, ops)
     if not FAST_PATH or call.tracked == 0 then return run(call, apply_operation, ops) end
     local redis_call, unpack, bxor, byte = redis.call, struct.unpack, bit.bxor, string.byte
-    local root, op, codes, n, pos, size, prefix = call.root, {}, {}, 0, 1, #ops, call.base .. 'r'
+    local root, op, codes, n, pos, size, prefix = call.root, nil, {}, 0, 1, #ops, call.base .. 'r'
     local may_init, dedupes = call.progress_timeout == 0 and not call.store_full, call.dedupe_window > 0
     local kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional
     local last, key, raw, high, low, outstanding, kept, component, acks, rest, is_changed
     local is_traced, entries, begins, ended
-    local numbers, _ = call.numbers, nil
+    local numbers, _
     root.id = nil
-    begin_request(call)
     while pos <= size do
       kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional = unpack(OPERATION, ops, pos)
       local is_plain, code, text = kind <= ACK and flags % 8 == 0 and (kind == ACK or flags % 64 < 32), nil, nil
@@ -194,11 +189,13 @@ do
           is_noted = is_traced
           if kept >= DETAILS then
             local name = component_at and read_text(ops, component_at)
+            numbers = numbers or name and call.numbers
             acks, component = acks + 1, name and (numbers[name] or component_number(call, name)) or 0
           end
         end
       end
       if is_noted then
+        op = op or {}
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
         read_optional(op, kind, flags, ops, optional)
         entries = entries or {}
@@ -217,6 +214,7 @@ do
           set_root(call, root, root_id, bucket, raw)
           if noted then root.entries, root.begins_trace = noted, begins end
         end
+        op = op or {}
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
         pos = read_optional(op, kind, flags, ops, optional)
         code = apply_operation(call, root, op, kind)

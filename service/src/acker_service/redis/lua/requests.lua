@@ -60,10 +60,10 @@ do
     return false
   end
 
-  -- Remembers a request that was answered with 200, also if it changed nothing: a repeat must not change anything
+  -- Remembers a request with a key that was answered with 200, also if it changed nothing: a repeat must not change anything
   -- either. Not so in a full store, where that would fill it further, and not a single operation that was refused.
   local function remember(call, request, codes)
-    if request.set == '' or call.store_full and not call.changed then return end
+    if call.store_full and not call.changed then return end
     local refused = codes:find(REFUSED)
     if refused and request.partial_hash == '' then return end
     local key = math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set
@@ -80,14 +80,14 @@ do
 
   -- As remember, for the release before: only what changed something, and only that inits were refused.
   local function remember_v1(call, request, codes)
-    if request.set == '' or not call.changed then return end
+    if not call.changed then return end
     local key = call.base .. 's' .. math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set
     redis.call('SADD', key, codes:find('[bms]') and request.partial_hash or request.hash)
     expire_slice(call, key, call.idempotency_window)
   end
 
   local function read_free_slots(packed)
-    if packed == '' then return nil end
+    if packed == '' then return false end
     local free_slots, pos = {}, 1
     while pos <= #packed do
       local spout, free
@@ -115,8 +115,9 @@ do
   end
 
   local function write_free_slots(free_slots)
+    if not free_slots then return '' end
     local packed = {}
-    for spout, free in pairs(free_slots or {}) do packed[#packed + 1] = struct.pack('>I4i4', spout, free) end
+    for spout, free in pairs(free_slots) do packed[#packed + 1] = struct.pack('>I4i4', spout, free) end
     return table.concat(packed)
   end
 
@@ -146,6 +147,7 @@ do
       local marks = mark_unregistered(call, request)
       if call.spouts == ASKED or marks:find('[?!]') then return '?' .. marks end
     end
+    if request.set == '' then return '+' .. apply_operations(call, request.ops) end
     if was_applied(call, request) then return replay(call, request) end
     call.changed = false
     local codes = apply_operations(call, request.ops)

@@ -71,7 +71,6 @@ do
   end
 
   local function read_total(call)
-    call.traces_growth = call.traces_growth or 0
     call.traces_total = tonumber(redis.call('HGET', call.base .. 'traced', '') or 0) + call.traces_growth
     return call.traces_total
   end
@@ -228,7 +227,7 @@ do
       if entries and not append(call, root_id, entries) then return end
       if expiry then expire(call, root_id, expiry) end
     end
-    call.traces_expiry = math.max(call.traces_expiry or 0, expiry or 0)
+    call.traces_expiry = math.max(call.traces_expiry, expiry or 0)
     if outcome ~= 'A' then return end
     redis.call('ZADD', call.base .. 'acked', call.now, root_id)
     call.has_acked_traces, call.has_no_more_to_drop = true, false
@@ -236,7 +235,7 @@ do
 
   -- Writes what all traces of the shard take after a call, and until when there are some.
   function write_traces(call)
-    local growth, expiry = call.traces_growth or 0, call.traces_expiry or 0
+    local growth, expiry = call.traces_growth, call.traces_expiry
     if growth ~= 0 then redis.call('HINCRBY', call.base .. 'traced', '', growth) end
     if expiry > 0 and redis.call('PEXPIRETIME', call.base .. 'traces') < expiry then
       expiry = expiry + math.floor(call.trace_ttl / 4)  -- so that few calls have to move it
