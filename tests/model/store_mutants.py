@@ -68,7 +68,7 @@ IN_ACKER: list[Rule] = [
     ("all functions of a shard use keys with the incarnation", "return key .. ':' .. stamp:sub(1, 16) .. ':'", "return key .. ':0:'", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
     ("a call that collected something writes it", "call[name], call.is_unused = made, false", "call[name] = made", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
     ("hints carry the incarnation", "return call.stamp:sub(1, 16) end", "return 'none' end", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
-    ("hints go to the channel of their shard", "key .. ':hints'", "'acker:hints'", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
+    ("hints go to the channel of their shard", "return call.key .. ':hints' end", "return 'acker:hints' end", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
     ("the backstop is set", "  redis.call('PEXPIREAT', key, call.now + BACKSTOP_MS)\n", "", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
     ("the backstop is three times the longest timeout", "21 * 86400000", "7 * 86400000", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
     ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < call.now + window", "true", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
