@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
+from redis.exceptions import ResponseError
 
 from tests.model.store_mutants import MUTANTS
 from tests.support.mutant import Mutant, run_against, run_tests
@@ -25,6 +26,16 @@ def redis(driven_url: str) -> Iterator[Redis]:
 def test_every_rule_to_break_stands_in_its_file() -> None:
     for mutant in MUTANTS:
         assert mutant.broken() != mutant.source()
+
+
+def test_every_broken_library_loads(redis: Redis) -> None:
+    refused = list[str]()
+    for mutant in MUTANTS:
+        try:
+            redis.function_load(mutant.library(), replace=True)
+        except ResponseError as error:
+            refused.append(f"{mutant.rule}: {error}")
+    assert not refused
 
 
 @pytest.mark.parametrize("test", sorted({test for mutant in MUTANTS for test in mutant.tests}))
