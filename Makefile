@@ -7,7 +7,7 @@ DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test faults test-stores test-both-ways test-bench test-integrations test-contract \
+.PHONY: help setup dev demo serve test faults test-stores test-all test-both-ways test-bench test-integrations test-contract \
         test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
@@ -75,8 +75,14 @@ test-browser: $(VENV)/.dev ## Try the page /ui/ in a real Chromium, against a re
 test-runbook: $(VENV)/.dev ## Stage the ten troubles of docs/runbook.md, and see that doctor names each and its entry is right (minutes)
 	$(BIN)/python -m pytest tests/runbook
 
-coverage: $(VENV)/.dev ## Check that each pure module is covered wholly by its own tests (a minute)
+coverage: $(VENV)/.dev ## Run the unit tests, and check that each pure module is covered wholly by its own (two minutes)
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -x tests/unit -n 2 --dist worksteal -p no:cov -p tests.support.coverage_contexts
+	$(BIN)/coverage combine --quiet
 	$(BIN)/python -m pytest tests/test_coverage.py
+
+test-all: ## Run all that has to pass before a change lands, as .ci/run does: tests/support/lanes.py has the list
+	@$(PYTHON) tests/support/lanes.py
 
 mutations: $(VENV)/.dev ## Break every rule of the state machine and the store on purpose; a test must notice each (most of an hour)
 	$(BIN)/python -m pytest -m mutations

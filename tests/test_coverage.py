@@ -1,10 +1,11 @@
-"""The pure rooms are covered wholly, each file by the one test module that bears its name."""
+"""The pure modules are covered wholly, each by the one test module that bears its name.
+
+`make coverage` runs the unit tests first and measures them: this reads what was measured.
+"""
 
 import json
-import os
 import re
-import subprocess
-import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,59 +14,42 @@ import pytest
 
 pytestmark = pytest.mark.timeout(600)
 
-HOUSE = Path(__file__).parents[1]
-PROTOCOL = HOUSE / "client/src/acker_protocol"
-SERVICE = HOUSE / "service/src/acker_service"
-TESTS = HOUSE / "tests/unit"
-PURE_SERVICE = (
-    *("delivery/egress", "delivery/payload", "delivery/response", "delivery/retry"),
-    *("http/keys", "http/load_shedding", "metrics/store_collector", "operations/batch", "operations/column_batch"),
-    *("mailboxes/cursor", "mailboxes/paging", "monitoring/history", "redis/calls", "redis/durability", "redis/stamp"),
-    *("topologies/callback", "topologies/config", "topologies/cursors", "topologies/topology"),
-)
-"""The pure modules of the service: functions over plain values."""
+ROOT = Path(__file__).parents[1]
+PYPROJECT = ROOT / "pyproject.toml"
+MEASURED = ROOT / ".coverage"
+SOURCES = {"acker_protocol": ROOT / "client/src", "acker_service": ROOT / "service/src"}
+"""The folder of each package that has pure modules."""
 
 
-def module_testing(path: Path, tests: Path) -> Path:
-    """The test module that bears the name of a module."""
-    return tests / path.with_name(f"test_{path.name}")
+def pure_modules() -> dict[Path, Path]:
+    """Return the file of each module that coverage measures, with the test module that bears its name."""
+    found = {}
+    for name in tomllib.loads(PYPROJECT.read_text())["tool"]["coverage"]["run"]["source_pkgs"]:
+        package, *rest = name.split(".")
+        path = SOURCES[package].joinpath(package, *rest)
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]:
+            if file.name != "__init__.py":
+                inside = file.relative_to(SOURCES[package] / package)
+                tests = ROOT / "tests/unit" / package.removeprefix("acker_")
+                found[file] = tests / inside.with_name(f"test_{file.name}")
+    return found
 
 
-PURE = {
-    file: module_testing(file.relative_to(PROTOCOL), TESTS / "protocol")
-    for file in sorted(PROTOCOL.rglob("*.py"))
-    if file.name != "__init__.py"
-} | {SERVICE / f"{name}.py": module_testing(Path(f"{name}.py"), TESTS / "service") for name in PURE_SERVICE}
+PURE = pure_modules()
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The unit tests of the pure rooms were run, and it was written down which module ran which line."""
-    written = tmp_path_factory.mktemp("coverage") / "data"
-    options = ("-q", "--confcutdir=tests/unit", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "tests.support.whose")
-    command = (
-        sys.executable,
-        "-m",
-        "coverage",
-        "run",
-        "--branch",
-        "-m",
-        "pytest",
-        *options,
-        *sorted({test.parent for test in PURE.values()}),
-    )
-    own = os.environ | {"COVERAGE_FILE": str(written)}
-    run = subprocess.run(command, check=False, cwd=HOUSE, env=own, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout
-    return written
+def measured() -> Path:
+    """What the unit tests ran, by the test module that ran it."""
+    assert MEASURED.exists(), "nothing was measured: run make coverage"
+    return MEASURED
 
 
-def report(measured: Path, file: Path, **contexts: list[str]) -> dict[str, Any]:
+def report(measured: Path, file: Path, target: Path, contexts: list[str] | None = None) -> dict[str, Any]:
     """What is covered of a file, by all or in some contexts only: by function, and "" for what stands outside them."""
-    covered = coverage.Coverage(data_file=str(measured), config_file=str(HOUSE / "pyproject.toml"))
+    covered = coverage.Coverage(data_file=str(measured), config_file=str(PYPROJECT))
     covered.load()
-    target = measured.with_suffix(".json")
-    covered.json_report(morfs=[str(file)], outfile=str(target), **contexts)
+    covered.json_report(morfs=[str(file)], outfile=str(target), contexts=contexts)
     (found,) = json.loads(target.read_text())["files"].values()
     return dict(found["functions"])
 
@@ -75,10 +59,12 @@ def missing(region: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("file", "test"), PURE.items(), ids=[f"{file.parent.name}/{file.stem}" for file in PURE])
-def test_a_pure_room_is_covered_wholly_by_its_own_test_module(measured: Path, file: Path, test: Path) -> None:
+def test_a_pure_module_is_covered_wholly_by_its_own_test_module(
+    measured: Path, tmp_path: Path, file: Path, test: Path
+) -> None:
     """What stands outside functions runs at the first import, whoever's that is."""
-    outside = report(measured, file).pop("", {"missing_lines": [], "missing_branches": []})
-    inside = report(measured, file, contexts=[re.escape(str(test))])
+    outside = report(measured, file, tmp_path / "all.json").pop("", {"missing_lines": [], "missing_branches": []})
+    inside = report(measured, file, tmp_path / "own.json", contexts=[re.escape(str(test))])
     inside.pop("", None)
     assert test.exists()
     assert missing(outside) == []
