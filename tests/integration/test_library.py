@@ -8,7 +8,7 @@ from acker_protocol.operations import Init, OperationState
 from acker_service.components import Components
 from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
-from acker_service.redis import library
+from acker_service.redis import library, rights
 
 from tests.cluster.upgraded import newer
 from tests.support.caller import Caller, ack, init
@@ -47,6 +47,28 @@ async def test_a_command_that_the_server_lacks_is_not_allowed(parts: Components)
     asked = ("get acker:{default/0}", "no-such-command acker:{default/0}", "xinfo stream acker:{default/0}")
     for flags in await everywhere(parts, "FCALL", "acker_rights_v1", 0, *asked):
         assert flags == [b"ok", b"101"]
+
+
+async def test_an_error_of_the_check_is_told_and_is_no_missing_right(parts: Components) -> None:
+    broken = library.source().replace("pcall(redis.acl_check_cmd, unpack(words))", "pcall(redis.acl_check_cmd)")
+    try:
+        await everywhere(parts, "FUNCTION LOAD", "REPLACE", broken)
+        with pytest.raises(
+            ValueError, match=r"may run 'append acker:[^']* value': ERR Please specify at least one"
+        ) as raised:
+            await parts.open()
+        assert "grant" not in str(raised.value)
+    finally:
+        await everywhere(parts, "FUNCTION LOAD", "REPLACE", library.source())
+
+
+@pytest.mark.parametrize("command", [*rights.COMMANDS, *rights.WAIT, *rights.HINTS, rights.delivery("publish")])
+async def test_each_command_of_the_check_has_all_its_words(parts: Components, command: str) -> None:
+    words = command.split()
+    name = rights.grants([command]).rpartition("+")[2]
+    for shown in await everywhere(parts, "COMMAND", "INFO", name):
+        arity = int(shown[name]["arity"])
+        assert len(words) == arity or (arity < 0 and len(words) >= -arity)
 
 
 @pytest.fixture

@@ -74,8 +74,9 @@ IN_ACKER: list[Rule] = [
     ("a slice keeps its later end", "redis.call('PEXPIRETIME', key) < call.now + window", "true", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
     ("a slice gets the later end of a longer window", "redis.call('PEXPIRETIME', key) < call.now + window", "redis.call('PEXPIRETIME', key) < 0", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
     ("what frees or reads runs in a full store", "flags = flags or { 'allow-oom' }", "flags = flags or {}", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
-    ("a right that is missing is told", "is_known and may and '1' or '0'", "'1'", LIBRARY + "test_a_missing_right_is_named_before_a_function_runs"),
-    ("a command that the server lacks is not allowed", "is_known and may", "may", LIBRARY + "test_a_command_that_the_server_lacks_is_not_allowed"),
+    ("a right that is missing is told", "is_checked and may and '1' or '0'", "'1'", LIBRARY + "test_a_missing_right_is_named_before_a_function_runs"),
+    ("a command that the server lacks is not allowed", "is_checked and may", "may", LIBRARY + "test_a_command_that_the_server_lacks_is_not_allowed"),
+    ("an error of the check is no missing right", "not may:find('Invalid command', 1, true)", "false", LIBRARY + "test_an_error_of_the_check_is_told_and_is_no_missing_right"),
     ("a stale call applies nothing", "    if stale then return stale end\n", "", STAMPS + "test_a_call_that_is_stale_applies_nothing"),
 ]
 

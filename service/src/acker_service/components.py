@@ -29,7 +29,7 @@ from acker_service.operations.single import SingleApplier
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED, Durability, Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
-from acker_service.redis.errors import LayoutMismatch, PermissionDenied
+from acker_service.redis.errors import LayoutMismatch, PermissionDenied, RightsUnknown
 from acker_service.redis.requirements import ServerRequirements
 from acker_service.redis.trace_functions import TraceLimits
 from acker_service.roots.expiry import RootExpiry
@@ -148,7 +148,7 @@ class Components:
             if not is_checked and (violation := await self._requirements.rights_violation()):
                 raise ValueError(violation)
             await self.registry.refresh(DEFAULT)
-        except (LayoutMismatch, PermissionDenied) as error:
+        except (LayoutMismatch, PermissionDenied, RightsUnknown) as error:
             raise ValueError(error.detail) from error
         except StoreUnavailable as error:
             _log.debug("the store is opened later: %s", error.detail)

@@ -41,6 +41,12 @@ class PermissionDenied(StoreUnavailable):
     retryable_by_default = False
 
 
+class RightsUnknown(StoreUnavailable):
+    """Redis fails to say whether its login may run a command: a retry asks the same question."""
+
+    retryable_by_default = False
+
+
 class LayoutMismatch(StoreUnavailable):
     """The store has keys of another layout: a retry helps only once it is emptied."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.routes import channel
 
 from acker_service.redis import keys
-from acker_service.redis.errors import PermissionDenied
+from acker_service.redis.errors import PermissionDenied, RightsUnknown
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -19,20 +19,55 @@ PATTERN = "acker:*"
 
 _ON_CHANNELS = frozenset({"publish", "spublish", "ssubscribe"})
 _KEY = f"{keys.shard('default', 0)}:rights"
-_KEYED = (
-    "append del exists get hdel hget hgetall hincrby hlen hmget hscan hset hsetnx mget pexpireat pexpiretime sadd set "
-    "sismember smembers smismember srem unlink xadd xdel xrange xtrim zadd zcount zrange zrem zscan zscore"
-)
-"""The commands on keys that the functions and the driver run, but for XINFO, whose key is its second argument."""
+_TOUCHED = """
+append KEY value
+del KEY
+exists KEY
+fcall acker_version 1 KEY
+get KEY
+hdel KEY field
+hget KEY field
+hgetall KEY
+hincrby KEY field 1
+hlen KEY
+hmget KEY field
+hscan KEY 0
+hset KEY field value
+hsetnx KEY field value
+mget KEY
+pexpireat KEY 1
+pexpiretime KEY
+sadd KEY member
+set KEY value
+sismember KEY member
+smembers KEY
+smismember KEY member
+srem KEY member
+unlink KEY
+xadd KEY * field value
+xdel KEY 0-0
+xinfo stream KEY
+xrange KEY - +
+xtrim KEY maxlen 0
+zadd KEY 1 member
+zcount KEY 0 1
+zrange KEY 0 1
+zrem KEY member
+zscan KEY 0
+zscore KEY member
+"""
+"""The commands on keys that the functions and the driver run, each whole.
+
+Redis 8.0 raises an error for one that lacks a word.
+"""
 
 _ON_KEYS = (
-    *(f"{name} {_KEY}" for name in _KEYED.split()),
-    *(f"xinfo stream {_KEY}", f"fcall acker_version 1 {_KEY}"),
-    *(f"hget {keys.TOPOLOGIES}", f"hset {keys.TOPOLOGIES}"),
+    *_TOUCHED.replace("KEY", _KEY).strip().splitlines(),
+    *(f"hget {keys.TOPOLOGIES} field", f"hset {keys.TOPOLOGIES} field value"),
 )
 
 COMMANDS = (*_ON_KEYS, "function load -", "info", "time")
-"""What every server is asked about, each command with a key of Acker's if it takes one."""
+"""What every server is asked about, each command whole, with a key of Acker's if it takes one."""
 
 WAIT = ("wait 1 1",)
 """What durability `replica:n` needs."""
@@ -47,13 +82,22 @@ def delivery(publish_command: str) -> str:
 
 
 async def missing(redis: "Redis", commands: Sequence[str]) -> list[str]:
-    """Give those of the commands that a server does not let the login run. The library has to be loaded."""
-    _, allowed = await redis.execute_command("FCALL", "acker_rights_v1", 0, *commands)
+    """Return those of the commands that a server does not let the login run. The library has to be loaded.
+
+    Raises `RightsUnknown` if the server answers the question about one of them with an error.
+    """
+    status, *reply = await redis.execute_command("FCALL", "acker_rights_v1", 0, *commands)
+    if status != b"ok":
+        command, error = (word.decode() for word in reply)
+        raise RightsUnknown(
+            f"Redis does not say whether the login that ACKER_REDIS_URL names may run {command!r}: {error}"
+        )
+    [allowed] = reply
     return [command for command, flag in zip(commands, allowed, strict=True) if flag != ord("1")]
 
 
 async def require(redis: "Redis", commands: Sequence[str] = COMMANDS) -> None:
-    """Raise `PermissionDenied` if the login may not run one of the commands on a server."""
+    """Raise `PermissionDenied` if the login may not run one of the commands on a server, or `RightsUnknown`."""
     if lacking := await missing(redis, commands):
         raise PermissionDenied(
             f"the login that ACKER_REDIS_URL names lacks rights, and a function would stop half-way: "

@@ -81,7 +81,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 23
+local VERSION = 24
 local LAYOUT = 7
 local MAILBOX_FULL = -2147483648
 local BACKSTOP_MS = 21 * 86400000
@@ -205,14 +205,17 @@ register('acker_version', function() return VERSION end)
 
 -- Checks what the login of the caller may do: Redis runs a function by the rights of its caller, and stops it half-way
 -- where one is missing. Also runs on a replica. A command that the server does not have is not allowed.
--- Input: no keys; ARGV commands, their words separated by a space. Output: {'ok', per command '1' (allowed) or '0'}
+-- Any other error is none of the login's: Redis 8.0 raises one for a command that lacks a word.
+-- Input: no keys; ARGV commands, their words separated by a space.
+-- Output: {'ok', per command '1' (allowed) or '0'}, or {'unknown', command, error} of the first that cannot be checked
 register('acker_rights_v1', function(_, args)
   local allowed = {}
   for i, command in ipairs(args) do
     local words = {}
     for word in command:gmatch('%S+') do words[#words + 1] = word end
-    local is_known, may = pcall(redis.acl_check_cmd, unpack(words))
-    allowed[i] = is_known and may and '1' or '0'
+    local is_checked, may = pcall(redis.acl_check_cmd, unpack(words))
+    if not is_checked and not may:find('Invalid command', 1, true) then return { 'unknown', command, may } end
+    allowed[i] = is_checked and may and '1' or '0'
   end
   return { 'ok', table.concat(allowed) }
 end, { 'allow-oom', 'no-writes' })
