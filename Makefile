@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STORES := redis7 valkey-cluster redis7-cluster valkey-sentinel redis7-sentinel
+STORES := redis7 redis8 valkey-cluster redis7-cluster redis8-cluster valkey-sentinel redis7-sentinel redis8-sentinel
 DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -36,7 +36,7 @@ test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, 
 faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood it, and see that nothing is lost
 	$(BIN)/python -m pytest tests/faults
 
-test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0, clusters, sentinels
+test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0 and 8.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
 
 test-queues: $(VENV)/.dev ## Run Celery and Dramatiq on RabbitMQ and Redis, with workers that die (under 20 minutes)

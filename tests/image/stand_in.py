@@ -4,13 +4,13 @@ That of Python is of the same distribution, with the same Python and the same pa
 alone: nothing made of them is to be published.
 """
 
-import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 from tests.image.engine import Engine
+from tests.support.debian import mirror
 
 SUITE, PYTHON = "trixie", "3.13"
 NAME = "localhost/python-stand-in"
@@ -49,17 +49,9 @@ def bootstrap(engine: Engine, root: Path, suite: str, *packages: str) -> None:
     without.append('--essential-hook=mkdir -p "$1/usr/share/man/man1"')  # Java's page gets a link there
     without.append('--aptopt=Acquire::Retries "9"')
     how = ["--quiet", "--mode=root", "--variant=minbase", "--format=directory", included, *without]
-    engine.run("mmdebstrap", *how, suite, str(root), _mirror())
+    engine.run("mmdebstrap", *how, suite, str(root), mirror())
     for unclean in ("dev", "var/cache/apt", "var/lib/apt/lists", "var/log"):
         engine.run("find", str(root / unclean), "-mindepth", "1", "-delete")
-
-
-def _mirror() -> str:
-    """Give where this machine gets its packages from."""
-    for file in (*Path("/etc/apt/sources.list.d").glob("*debian*.sources"), Path("/etc/apt/sources.list")):
-        if file.exists() and (found := re.search(r"^(?:URIs:|deb(?: \[.*\])?) (\S+)", file.read_text(), re.MULTILINE)):
-            return found[1]
-    raise RuntimeError("apt names no source of Debian's packages")
 
 
 def _install_pip(folder: Path, root: Path) -> None:

@@ -2,10 +2,11 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from acker_service.redis.embedded import find_program
@@ -23,10 +24,13 @@ from bench.servers import (
     until,
 )
 from examples.support.ports import free_port
+from tests.support import debian
 from tests.support.proxy import Proxy, proxied
 
 NAME = "acker"
-KINDS = ("valkey", "redis7", "valkey-cluster", "redis7-cluster", "valkey-sentinel", "redis7-sentinel")
+KINDS = tuple(f"{name}{form}" for form in ("", "-cluster", "-sentinel") for name in ("valkey", "redis7", "redis8"))
+VERSIONS = {"valkey": "Valkey 9.1.2", "redis7": "Redis 7.0.15", "redis8": "Redis 8.0.2"}
+"""What the tests run, and what the documentation, the chart, the image and compose.yaml name."""
 
 
 @dataclass
@@ -39,12 +43,34 @@ class Running:
 
 def redis7(folder: Path) -> str:
     """Find a Redis 7.0; without one the test is skipped, and fails in CI."""
-    if program := find_redis7(folder):
-        return program
-    missing = "no Redis 7.0 here: apt-get install redis-tools (Debian 12), or have redis-server 7.0 on the PATH"
+    program = find_redis7(folder)
+    if program is None:
+        _lack("no Redis 7.0 here: apt-get install redis-tools (Debian 12), or have redis-server 7.0 on the PATH")
+    return program
+
+
+def redis8() -> str:
+    """Find a Redis 8.0; without one the test is skipped, and fails in CI."""
+    try:
+        return str(debian.redis8())
+    except debian.Missing as missing:
+        _lack(f"no Redis 8.0 here: {missing}")
+
+
+def _lack(missing: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(missing)
     pytest.skip(missing)
+
+
+def _program(name: str, folder: Path) -> str:
+    match name:
+        case "redis7":
+            return redis7(folder)
+        case "redis8":
+            return redis8()
+        case _:
+            return find_program()
 
 
 @contextlib.contextmanager
@@ -54,7 +80,7 @@ def running(kind: str, folder: Path, *, proxies: list[Proxy] | None = None) -> I
     With ``proxies``, which are added to, there is one before each server, and the store's address leads to them.
     """
     name, _, form = kind.partition("-")
-    program = redis7(folder) if name == "redis7" else find_program()
+    program = _program(name, folder)
     with contextlib.ExitStack() as stack:
 
         def start(*options: str) -> Member:
@@ -69,6 +95,15 @@ def running(kind: str, folder: Path, *, proxies: list[Proxy] | None = None) -> I
 
         form_store = {"": _alone, "cluster": _cluster, "sentinel": _sentinels}[form]
         yield form_store(start)
+
+
+def version(member: Member) -> str:
+    """Return the name and version of a server as it states them."""
+    said = member.info("INFO", "server")
+    for name, field in (("Valkey", "valkey_version"), ("Redis", "redis_version")):  # a Valkey states both
+        if found := re.search(rf"^{field}:(\S+)", said, re.MULTILINE):
+            return f"{name} {found[1]}"
+    raise AssertionError(said)
 
 
 def _alone(start: Start) -> Running:
