@@ -4,6 +4,7 @@
 ARG PYTHON_IMAGE=python:3.13-slim
 
 # What others wrote: the only layer that needs the network, made anew only when the hashed requirements change.
+# Its embedded store is Valkey 9.1.2, which the tests run.
 FROM ${PYTHON_IMAGE} AS deps
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_COMPILE=1 \
     PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
