@@ -146,8 +146,9 @@ def test_an_acker_that_cannot_wait_for_replicas_ends_only_where_it_has_to(redis:
         assert acker.http.get("/readyz").is_success
 
 
-def test_redis_7_names_a_missing_right_too_and_loses_nothing_without_channels(tmp_path: Path) -> None:
-    with running("redis7", tmp_path) as redis:
+@pytest.mark.parametrize("kind", ["redis7", "redis8"])
+def test_redis_names_a_missing_right_too_and_loses_nothing_without_channels(tmp_path: Path, kind: str) -> None:
+    with running(kind, tmp_path) as redis:
         code, log = ended(tmp_path, log_in(redis, *rights({"+xadd": ""})))
         assert code not in {0, None}
         assert "+xadd" in log

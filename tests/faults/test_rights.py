@@ -25,7 +25,7 @@ def listed_rights() -> list[str]:
     return str(rights).split()
 
 
-@pytest.fixture(params=["valkey", "redis7"])
+@pytest.fixture(params=["valkey", "redis7", "redis8"])
 async def stage(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[tuple[AckerProcess, Caller]]:
     with running(request.param, tmp_path) as store:
         store.members[0].ask("ACL SETUSER", "acker", "on", ">pw", *listed_rights())
