@@ -98,7 +98,9 @@ class Lanes:
             return
         words = lane.popleft()
         command = ["make", "--no-print-directory", *shlex.split(words)]
-        target = _Target(words=words, log=self.logs / f"{command[2]}.log", lane=lane, started=time.monotonic())
+        target = _Target(
+            words=words, log=self.logs / f"{words.replace(' ', '-')}.log", lane=lane, started=time.monotonic()
+        )
         _say(f"make {words}, {self._seconds()} s after the beginning")
         out = os.open(target.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         empty = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
