@@ -16,6 +16,7 @@ from acker_service.redis.pipeline import Pipeline
 from acker_service.settings import Settings
 
 from tests.support import servers
+from tests.support.application import SharedApplication
 from tests.support.caller import Caller
 from tests.support.redis_side import flush
 from tests.support.stores import KINDS, running
@@ -75,10 +76,20 @@ async def stopping() -> asyncio.Event:
     return asyncio.Event()
 
 
+@pytest.fixture(scope="session")
+def shared_application() -> SharedApplication:
+    return SharedApplication()
+
+
 @pytest.fixture
-async def api(parts: Components, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
+async def api(
+    parts: Components, stopping: asyncio.Event, shared_application: SharedApplication, request: pytest.FixtureRequest
+) -> AsyncIterator[httpx.AsyncClient]:
     """The whole application, spoken to over HTTP inside this process. The tick does not run: tests tick themselves."""
-    app = make_app(parts, Settings(), stopping)
+    if request.node.get_closest_marker("own_application"):
+        app = make_app(parts, Settings(), stopping)
+    else:
+        app = shared_application.over(parts, stopping)
     parts.start(stopping)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:

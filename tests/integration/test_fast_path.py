@@ -246,6 +246,7 @@ async def test_many_addresses_are_not_all_remembered(ready: Caller) -> None:
     assert 0 < len(fast_path._targets) <= MAX_PATHS
 
 
+@pytest.mark.own_application
 async def test_addresses_without_a_route_are_not_remembered(ready: Caller) -> None:
     fast_path = ready.http._transport.app.fast_path  # type: ignore[attr-defined]
     assert fast_path._target(b"/" + b"a" * 60_000) is None

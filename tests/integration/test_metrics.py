@@ -342,6 +342,7 @@ async def is_told(http: httpx.AsyncClient, expected: float, sample: str) -> bool
     return await told(http, sample) == expected
 
 
+@pytest.mark.own_application
 async def test_who_waits_and_open_streams_are_counted_while_they_do(
     call: Caller, parts: Components, stopping: asyncio.Event
 ) -> None:
