@@ -7,11 +7,16 @@ DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test faults test-stores test-all test-both-ways test-bench test-integrations test-contract \
+.PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-both-ways test-bench test-integrations test-contract \
         test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
-APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations collector nats sqs kafka queues browser runbook airflow
+APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations collector nats sqs kafka queues browser runbook airflow model
+# tests that run the blocks of the pages and the examples, and those that start pytest
+PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
+PLUGIN := tests/unit/client/test_pytest_plugin.py
+# two workers; each file whole to one of them, because its tests share what its fixtures start
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,8 +32,14 @@ demo: $(VENV)/.runtime ## Count the words of a book through the acker, with work
 serve: $(VENV)/.runtime ## Start the acker on http://127.0.0.1:8700 with its embedded store
 	$(BIN)/acker serve
 
-test: $(VENV)/.dev ## Run all tests but those that have a target of their own (under ten minutes)
-	$(BIN)/python -m pytest $(addprefix --ignore tests/,$(APART) test_coverage.py)
+test: $(VENV)/.dev ## Run the quick tests: all that need no second system (under four minutes); LESS=tests/unit leaves some out
+	$(PYTEST) $(addprefix --ignore ,$(addprefix tests/,$(APART) test_coverage.py) $(PAGES) $(PLUGIN) $(LESS))
+
+test-model: $(VENV)/.dev ## Hold the state machine in Lua to the one in Python, and the store to its model (a minute)
+	$(PYTEST) tests/model
+
+test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)
+	$(PYTEST) $(PAGES) $(PLUGIN)
 
 test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, all forms of each field, random requests (a minute)
 	$(BIN)/python -m pytest tests/contract

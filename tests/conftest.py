@@ -18,6 +18,7 @@ from acker_service.settings import Settings
 from tests.support import servers
 from tests.support.application import SharedApplication
 from tests.support.caller import Caller
+from tests.support.programs import left_out
 from tests.support.redis_side import flush
 from tests.support.stores import KINDS, running
 
@@ -44,6 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
         ClientFastPath.enabled = False
     if config.getoption("--no-direct-http"):
         DirectHttp.enabled = False
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say before the run what this machine lets it not do."""
+    folder = config.invocation_params.dir
+    chosen = [folder / each.partition("::")[0] for each in config.args]
+    ignored = [folder / each for each in config.getoption("ignore") or ()]
+    return [f"left out, {line}" for line in left_out(chosen, ignored)]
 
 
 @pytest.fixture(scope="session")

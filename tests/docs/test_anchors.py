@@ -10,8 +10,8 @@ from acker_client import InvalidHeader
 from acker_protocol import ids
 from acker_protocol.anchors import MAX_ANCHORS, parse_anchors
 
-from tests.support.examples import needed
 from tests.support.pages import DOCS, LANGUAGES, languages
+from tests.support.programs import needed
 
 LISTED = "00 orders " + ",".join(f"00000000000000a1-{edge:016x}" for edge in range(1, MAX_ANCHORS + 1))
 """As many anchors as a header holds."""

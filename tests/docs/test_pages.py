@@ -139,5 +139,5 @@ def test_without_the_program_the_test_is_skipped_here_and_fails_in_ci(
     with pytest.raises(pytest.skip.Exception, match="not installed"):
         run("```js\n1;\n```", "js", url=NOWHERE, folder=tmp_path)
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="node is missing"):
+    with pytest.raises(pytest.fail.Exception, match="node is not installed"):
         run("```js\n1;\n```", "js", url=NOWHERE, folder=tmp_path)

@@ -9,6 +9,7 @@ from typing import Any
 import acker_service.web
 import pytest
 
+from tests.support.programs import needed
 from tests.unit.client.cli.test_doctor_rules import CASES, merged
 
 BASE = json.loads((Path(__file__).parents[1] / "support/doctor_cases.json").read_text())["base"]
@@ -23,9 +24,7 @@ console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map(judge)));
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the rules find in each case, by its name."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed")
+    node = needed("node")
     folder = tmp_path_factory.mktemp("doctor")
     shutil.copy(DOCTOR, folder / "doctor.mjs")
     program = folder / "judge.mjs"

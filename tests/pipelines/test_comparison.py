@@ -13,8 +13,8 @@ from dramatiq.middleware import GroupCallbacks
 from dramatiq.rate_limits.backends import StubBackend
 
 from examples.support.broker import Broker
-from tests.support.examples import needed
 from tests.support.pages import DOCS, ROOT
+from tests.support.programs import needed
 from tests.support.servers import AckerProcess, acker_serve, free_port
 
 pytestmark = pytest.mark.timeout(400)

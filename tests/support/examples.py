@@ -6,7 +6,6 @@ be that answer; behind the last one it must print nothing.
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.support.pages import Group, compare, groups
+from tests.support.programs import needed
 
 ADDRESS = "http://127.0.0.1:8700"
 """The address in the examples; the only thing that is substituted."""
@@ -61,20 +59,6 @@ def run(text: str, language: str, *, url: str, folder: Path) -> None:
 def serves(text: str, language: str) -> bool:
     """Whether the examples of a page in one language start an acker of their own."""
     return any(example.startswith(STARTS) for group in groups(text) for example in group.examples.get(language, ()))
-
-
-def needed(program: str) -> str:
-    """Give the path of a program. Where it is missing the test is skipped, but where CI is set it fails.
-
-    `.ci/run` installs what is missing before it tests; it does not set CI itself, since under that hypothesis draws the
-    same examples each time.
-    """
-    found = shutil.which(program)
-    if found is None and os.environ.get("CI") == "true":
-        pytest.fail(f"{program} is missing, and .ci/run should have installed it")
-    if found is None:
-        pytest.skip(f"{program} is not installed: the examples that need it are not run (apt-get install curl nodejs)")
-    return found
 
 
 def outputs(own: list[Group], language: str, *, url: str, folder: Path) -> list[str]:

@@ -23,7 +23,16 @@ QUICK = ("check", "coverage")
 
 LANES = (
     (
-        *("check-deploy", "image-test", "test", "test-contract", "test-runbook", "faults", "spark", "examples"),
+        *(
+            "test LESS=tests/unit",
+            "test-model",
+            "test-pages",
+            "check-deploy",
+            "image-test",
+            "test-contract",
+            "test-runbook",
+        ),
+        *("faults", "spark", "examples"),
         "faults-cluster ONLY=split SETTING=replica:1",
     ),
 )
