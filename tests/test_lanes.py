@@ -43,7 +43,9 @@ def left(folder: Path) -> list[int]:
 
 
 def test_lanes_that_pass_print_the_closing_lines_of_pytest(folder: Path) -> None:
-    with started(folder, "--quick", "passes", "--lane", "passes A=0", "passes A=1", "--lane", "passes A=2") as process:
+    with started(
+        folder, "--quick", "passes", "--lane", "passes A=some/path", "passes A=1", "--lane", "passes A=2"
+    ) as process:
         out = process.communicate(timeout=60)[0]
     assert process.returncode == 0
     assert out.count("\n===== 3 passed in 0.01s =====\n") == 4

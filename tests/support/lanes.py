@@ -97,7 +97,7 @@ class Lanes:
         words = lane.popleft()
         command = ["make", "--no-print-directory", *shlex.split(words)]
         target = _Target(
-            words=words, log=self.logs / f"{words.replace(' ', '-')}.log", lane=lane, started=time.monotonic()
+            words=words, log=self.logs / f"{re.sub('[ /]', '-', words)}.log", lane=lane, started=time.monotonic()
         )
         _say(f"make {words}, {self._seconds()} s after the beginning")
         out = os.open(target.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
