@@ -1,7 +1,10 @@
 """Stops processes, lets them go on, and measures them. A signal takes its time: both wait until it has worked."""
 
+import json
 import os
 import signal
+import time
+from functools import cache
 from pathlib import Path
 
 from tests.support.waiting import eventually_true
@@ -27,6 +30,18 @@ def cpu_seconds(pid: int) -> float:
     """Give the CPU time that a process has used. Unlike the clock, it does not depend on what else the machine does."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+@cache
+def parsing_cpu_seconds() -> float:
+    """Measure the CPU time that this machine takes to parse four megabytes of empty lists.
+
+    A process that does not answer for as long stalls its callers; how long that is depends on the machine.
+    """
+    body = b"[" + b",".join([b"[]"] * 1_400_000) + b"]"
+    began = time.thread_time()
+    json.loads(body)
+    return time.thread_time() - began
 
 
 def stands_still(pid: int) -> bool:

@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import hiredis
 import pytest
 from acker_service.redis.node import _pool
 from acker_service.redis.pipeline import Pipeline
+from redis.asyncio import Connection
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 Command = list[bytes]
 MANY = 1_000
-TIMEOUT_S = 0.5
+TIMEOUT_S = 20.0
 
 
 def echo(command: Command) -> bytes | None:
@@ -91,16 +93,40 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def pipeline(server: Server) -> AsyncIterator[Pipeline]:
-    pipeline = Pipeline(_pool(url(server), 1, 20.0))
-    yield pipeline
-    await pipeline.close()
-
-
-@pytest.fixture
-async def impatient(server: Server) -> AsyncIterator[Pipeline]:
     pipeline = Pipeline(_pool(url(server), 1, TIMEOUT_S))
     yield pipeline
     await pipeline.close()
+
+
+Skip = Callable[[float], Awaitable[None]]
+
+
+@pytest.fixture
+async def skip(monkeypatch: pytest.MonkeyPatch) -> Skip:
+    """Set the time of the event loop forward by seconds, and let run what is due then."""
+    loop = asyncio.get_running_loop()
+
+    async def skip(seconds: float) -> None:
+        time = loop.time
+        monkeypatch.setattr(loop, "time", lambda: time() + seconds)
+        for _ in range(2):
+            await asyncio.sleep(0)
+
+    return skip
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The replies that connections have read."""
+    replies: list[object] = []
+    read_response = Connection.read_response
+
+    async def noting(self: Connection, **options: Any) -> object:
+        replies.append(reply := await read_response(self, **options))
+        return reply
+
+    monkeypatch.setattr(Connection, "read_response", noting)
+    return replies
 
 
 def url(server: Server) -> str:
@@ -180,61 +206,77 @@ async def test_a_connection_that_ends_within_a_round_trip_fails_it(pipeline: Pip
     assert await sent(pipeline, "again") == [b"again"]
 
 
-async def test_a_late_reply_closes_the_connection_for_all_that_wait(impatient: Pipeline, server: Server) -> None:
-    assert await sent(impatient, "before") == [b"before"]
+async def test_a_late_reply_closes_the_connection_for_all_that_wait(
+    pipeline: Pipeline, server: Server, skip: Skip
+) -> None:
+    assert await sent(pipeline, "before") == [b"before"]
     server.may_answer.clear()
-    trips = [sent(impatient, "first"), sent(impatient, "second")]
-    began = asyncio.get_running_loop().time()
+    trips = [sent(pipeline, "first"), sent(pipeline, "second")]
+    await server.has(2)
+    await skip(TIMEOUT_S / 2)
+    assert not any(trip.done() for trip in trips)
+    await skip(TIMEOUT_S / 2)
     errors = [await failure(trip) for trip in trips]
     assert [type(error) for error in errors] == [RedisTimeoutError] * 2
-    assert asyncio.get_running_loop().time() - began >= TIMEOUT_S
     server.may_answer.set()
-    assert await sent(impatient, "after") == [b"after"]
+    assert await sent(pipeline, "after") == [b"after"]
     assert server.opened == 2
 
 
-async def test_a_server_that_reads_no_more_holds_nothing_up_for_longer(impatient: Pipeline, server: Server) -> None:
-    assert await sent(impatient, "before") == [b"before"]
+async def test_a_server_that_reads_no_more_holds_nothing_up_for_longer(
+    pipeline: Pipeline, server: Server, skip: Skip
+) -> None:
+    assert await sent(pipeline, "before") == [b"before"]
     server.may_answer.clear()
     large = "x" * 30_000_000  # more than the buffers of both sides take
-    trips = [sent(impatient, "first"), sent(impatient, large), sent(impatient, "third")]
+    trips = [sent(pipeline, "first"), sent(pipeline, large), sent(pipeline, "third")]
+    await server.has(2)
+    await skip(TIMEOUT_S)
     errors = [await failure(trip) for trip in trips]
     assert all(isinstance(error, RedisTimeoutError) for error in errors)
     server.cut()
     server.may_answer.set()
-    assert await sent(impatient, "after") == [b"after"]
+    assert await sent(pipeline, "after") == [b"after"]
 
 
-async def test_each_reply_has_the_whole_timeout(impatient: Pipeline, server: Server) -> None:
-    async def release() -> None:
-        for _ in range(4):
-            await asyncio.sleep(TIMEOUT_S * 0.6)
-            server.writers[-1].write(b"+slow\r\n")
+async def test_each_reply_has_the_whole_timeout(
+    pipeline: Pipeline, server: Server, skip: Skip, read: list[object]
+) -> None:
+    async def are_read(count: int) -> bool:
+        return read.count(b"slow") == count
 
     server.answer = lambda _: None
-    trip = sent(impatient, "a", "b", "c", "d")
+    trip = sent(pipeline, "a", "b", "c", "d")
     await server.has(1)
-    await release()
+    for count in range(1, 5):
+        await skip(TIMEOUT_S * 0.6)
+        server.writers[-1].write(b"+slow\r\n")
+        await eventually(partial(are_read, count))
     assert await trip == [b"slow"] * 4
 
 
-async def test_an_idle_connection_is_kept(impatient: Pipeline, server: Server) -> None:
-    assert await sent(impatient, "one") == [b"one"]
-    await asyncio.sleep(TIMEOUT_S * 1.5)
-    assert await sent(impatient, "two") == [b"two"]
+async def test_an_idle_connection_is_kept(pipeline: Pipeline, server: Server, skip: Skip) -> None:
+    assert await sent(pipeline, "one") == [b"one"]
+    await skip(TIMEOUT_S * 1.5)
+    assert await sent(pipeline, "two") == [b"two"]
     assert server.opened == 1
 
 
-async def test_a_server_that_does_not_finish_the_handshake_is_given_up(server: Server) -> None:
+async def test_a_server_that_does_not_finish_the_handshake_is_given_up(skip: Skip) -> None:
+    connected = asyncio.Event()
+
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
         await reader.read()
         writer.close()
 
     listening = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     pipeline = Pipeline(_pool(f"redis://127.0.0.1:{port}?protocol=2", 1, TIMEOUT_S))
-    errors = await asyncio.gather(*(failure(sent(pipeline, word)) for word in "ab"))
-    assert [type(error) for error in errors] == [RedisTimeoutError] * 2
+    trips = [sent(pipeline, word) for word in "ab"]
+    await connected.wait()
+    await skip(TIMEOUT_S)
+    assert [type(await failure(trip)) for trip in trips] == [RedisTimeoutError] * 2
     await pipeline.close()
     listening.close()
 
