@@ -176,7 +176,7 @@ test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in 
 	$(BIN)/python -m pytest tests/dist
 
 clean: ## Remove .venv and the caches of the tools
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

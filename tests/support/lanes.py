@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-QUICK = ("check", "coverage")
+QUICK = ("coverage", "check")
 """What runs alone, before any lane begins: `coverage` runs the unit tests. A mistake shows within two minutes."""
 
 LANES = (
