@@ -67,7 +67,7 @@ def serving(treat: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 async def test_a_command_to_it_is_a_fault_of_the_connection(url: str) -> None:
-    server = Node(url)
+    server = Node(url, timeout=PATIENCE_S)
     await _always(RedisConnectionError, lambda: server.run([PING, PING]))
     await _always(StoreUnavailable, lambda: server.command("PING"))
     await server.close()
@@ -118,7 +118,7 @@ async def test_a_post_to_it_is_one_to_be_made_again(port: int) -> None:
 async def test_what_does_not_speak_redis_is_a_fault_like_any_other(login: str, said: bytes) -> None:
     with serving(lambda connection: _say(connection, said)) as port:
         url = f"redis://{login}127.0.0.1:{port}/0"
-        server = Node(url)
+        server = Node(url, timeout=PATIENCE_S)
         for error, call in (
             (RedisError, lambda: server.run([PING, PING])),
             (StoreUnavailable, lambda: server.command("PING")),
