@@ -9,12 +9,15 @@ from acker_service.topologies import config
 
 from tests.support.caller import Caller, Document, ack, fail, init
 from tests.support.redis_side import at, find
+from tests.support.trips import command_counts
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
 R, E = 0xA1, 0xE1
 DAY_MS = 86_400_000
+CHUNKS = 9
+"""Parts in which a shard keeps its list (lua/failures.lua)."""
 Failed = tuple[int, str]
 
 
@@ -47,6 +50,14 @@ async def time_out(parts: Components, call: Caller, roots: Sequence[int], **fiel
         return ended == len(roots)
 
     await eventually(is_over)
+
+
+@pytest.fixture
+async def single(call: Caller) -> Caller:
+    """A topology of one shard."""
+    caller = Caller(call.http, "single")
+    await caller.put(ackers=1)
+    return caller
 
 
 async def test_a_root_that_failed_is_listed_with_all_that_is_known_of_it(call: Caller) -> None:
@@ -107,6 +118,18 @@ async def test_a_root_id_that_is_used_again_shows_its_newest_failure(call: Calle
     await at(parts, "HDEL", key.encode(errors="surrogateescape"), R.to_bytes(8, "big"))
     await call.words(init(R, E), fail(R, reason="second"))
     assert (await call.root(R))["reason"] == "second"
+
+
+@pytest.mark.parametrize("field", ["reason", "component", "message_id"])
+async def test_an_id_within_a_text_is_no_root(single: Caller, field: str) -> None:
+    text = "abcdefgh"
+    root = int.from_bytes(text.encode(), "big")
+    await single.words(init(root, E), fail(root, reason="its own"))
+    texts = {"reason": "another's", field: text}
+    message_id = texts.pop("message_id", None)
+    await single.words(init(R, E, message_id=message_id), fail(R, **texts))
+    assert (await single.root(root))["reason"] == "its own"
+    assert (await single.root(R))["reason"] == texts["reason"]
 
 
 async def test_pages_list_every_failure_once_newest_first(call: Caller) -> None:
@@ -195,6 +218,15 @@ async def test_a_wave_of_timeouts_is_listed_as_far_as_the_list_goes(small: Calle
     assert {outcome for _, outcome in found} == {"timed_out"}
 
 
+async def test_failures_beyond_the_list_are_not_written(small: Caller, parts: Components) -> None:
+    before = await command_counts(parts)
+    await small.words(*[op for root in range(1, 201) for op in (init(root, E), fail(root))])
+    after = await command_counts(parts)
+    assert len(await listed(small)) == 40
+    written = [after.get(command, 0) - before.get(command, 0) for command in ("set", "append")]
+    assert sum(written) <= 2 * CHUNKS
+
+
 async def test_the_list_takes_few_keys_which_end_a_day_after_the_last_write(small: Caller, parts: Components) -> None:
     for root in range(1, 101):
         await small.words(init(root, E), fail(root))
@@ -228,3 +260,32 @@ async def test_a_root_of_a_spout_task_that_is_gone_is_listed_without_it(call: Ca
     await call.http.delete("/v1/topologies/default/spouts/orders", params={"discard": True})
     (failure,) = (await page(call))["failures"]
     assert (failure["root_id"], failure["spout_task"]) == (format_id(R), None)
+
+
+async def counted(parts: Components) -> dict[str, int]:
+    """Return what the one shard of a topology counts of its failures."""
+    (key,) = await find(parts, "*single*:failed")
+    return {name.decode(): int(value) for name, value in (await at(parts, "HGETALL", key)).items()}
+
+
+async def test_components_beyond_the_first_fifty_are_counted_together(single: Caller, parts: Components) -> None:
+    for root in range(1, 61):
+        await single.words(init(root, E), fail(root, component=f"bolt-{root}"))
+    await single.words(init(61, E), fail(61, component="bolt-1"))
+    found = await counted(parts)
+    named = {name: times for name, times in found.items() if name.startswith("Fbolt")}
+    assert named == {f"Fbolt-{number}": 2 if number == 1 else 1 for number in range(1, 51)}
+    assert found["Fother"] == 10
+
+
+async def test_a_component_is_admitted_once_for_both_outcomes(single: Caller, parts: Components) -> None:
+    await single.words(init(1, E), fail(1, component="price"))
+    await single.words(init(2, E ^ R, message_timeout_ms=100), ack(2, E, component="price"))
+    topology = await parts.registry.get(single.topology)
+
+    async def is_over() -> bool:
+        return await parts.expiry.expire(topology) == 1
+
+    await eventually(is_over)
+    found = await counted(parts)
+    assert (found["Fprice"], found["Tprice"], found["n"]) == (1, 1, 1)
