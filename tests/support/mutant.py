@@ -12,30 +12,40 @@ from pathlib import Path
 import pytest
 from acker_service.redis import library
 
-HOUSE = Path(__file__).parents[2]
-LUA = "service/src/acker_service/redis/lua/"
-SERVICE = "service/src/acker_service/"
+from tests.support.rules import ROOT, rules_of_the_source
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """A rule, the file it stands in, how it reads there and how it is broken, and the tests that must fail then."""
+    """A rule that is broken on purpose, and the tests that must fail then.
+
+    The rule stands as a comment in the source. ``old`` is the fragment of the statement below it that ``new`` replaces,
+    or None for all of the statement.
+    """
 
     rule: str
-    path: str
-    old: str
+    old: str | None
     new: str
-    tests: Sequence[str]
+    tests: Sequence[str] = ()
+
+    @property
+    def path(self) -> str:
+        """The file in which the rule stands."""
+        return rules_of_the_source().statement(self.rule).path
+
+    @property
+    def module(self) -> str:
+        """The module in which a rule of Python stands."""
+        _, _, inside = self.path.partition("/src/")
+        return inside.removesuffix(".py").replace("/", ".")
 
     def source(self) -> str:
         """The file, unbroken."""
-        return (HOUSE / self.path).read_text(encoding="utf-8")
+        return (ROOT / self.path).read_text(encoding="utf-8")
 
     def broken(self) -> str:
-        """The file with its one place broken."""
-        text = self.source()
-        assert text.count(self.old) == 1, f"stands {text.count(self.old)} times in {self.path}: {self.old}"
-        return text.replace(self.old, self.new)
+        """The file with its rule broken."""
+        return rules_of_the_source().broken(self.rule, self.old, self.new)
 
     def library(self) -> str:
         """The library, with this rule broken if it stands there."""
@@ -72,7 +82,7 @@ def run_against(mutant: Mutant, folder: Path) -> Run:
 
 
 def _run(arguments: list[str], printed: Path) -> None:
-    os.chdir(HOUSE)
+    os.chdir(ROOT)
     with printed.open("w") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
@@ -102,6 +112,5 @@ def _break_module(mutant: Mutant) -> None:
     """Import a module broken: all of the service anew, so that nothing holds on to what it was."""
     for name in [name for name in sys.modules if name.startswith("acker_service")]:
         del sys.modules[name]
-    _, _, inside = mutant.path.partition("/src/")
-    module = importlib.import_module(inside.removesuffix(".py").replace("/", "."))
+    module = importlib.import_module(mutant.module)
     exec(compile(mutant.broken(), mutant.path, "exec"), module.__dict__)

@@ -18,13 +18,18 @@ def replay_operation(state: State, operation: Operation, *, refused: bool) -> Op
     if refused:
         return OperationState.STORE_FULL
     if state is None:
+        # rule: a repeated operation on a forgotten root is a duplicate
         return OperationState.DUPLICATE
     if state.spout_task is None:
+        # rule: a repeated reset is answered unknown while its root is early
         return OperationState.UNKNOWN if isinstance(operation, ResetTimeout) else OperationState.EARLY
+    # rule: a repeated fail of a pending root is a duplicate
     return OperationState.DUPLICATE if isinstance(operation, Fail) else OperationState.PENDING
 
 
 def _replayed_init(state: Tree | None, operation: Init, *, refused: bool) -> OperationState:
     if state is None or state.spout_task is None:
+        # rule: a repeated init that was refused is refused again
         return OperationState.MAX_SPOUT_PENDING if refused else OperationState.DUPLICATE
+    # rule: a repeated init is a conflict unless it made the root pending
     return OperationState.PENDING if state.emitted_by(operation) else OperationState.CONFLICT

@@ -58,6 +58,7 @@ def apply_operation(
     state = forget_expired(state, now_ms=now_ms, rules=rules)
     if isinstance(state, Finished):
         return Transition(state=state, operation_state=OperationState.FINISHED, outcome=state.outcome)
+    # rule: without ackers nothing is tracked
     if not rules.tracked:
         return apply_untracked(operation, now_ms, rules)
     match operation:
@@ -83,8 +84,10 @@ def init(state: Tree | None, operation: Init, now_ms: int, rules: TopologyRules,
     """Make an unknown or early root pending, unless it needs a slot and there is none."""
     if state is not None and state.spout_task is not None:
         same = state.emitted_by(operation)
+        # rule: an init is a duplicate of the one that made the root pending, and a conflict with any other
         return Transition(state=state, operation_state=OperationState.DUPLICATE if same else OperationState.CONFLICT)
     transition = resolve(emit(state or new_tree(operation, now_ms, rules), operation, now_ms, rules), now_ms)
+    # rule: an init that leaves its root pending needs a free slot
     if transition.operation_state is OperationState.PENDING and free_slots is not None and free_slots <= 0:
         return Transition(state=state, operation_state=OperationState.MAX_SPOUT_PENDING)
     return transition
@@ -92,25 +95,32 @@ def init(state: Tree | None, operation: Init, now_ms: int, rules: TopologyRules,
 
 def ack(state: Tree | None, operation: Ack, now_ms: int, rules: TopologyRules, free_early: int | None) -> Transition:
     """XOR an ack val in. An ack val of zero, or an edge that is remembered as acked, changes nothing."""
+    # rule: an ack val of zero changes nothing
     if not operation.ack_val:
         return Transition(state=state, operation_state=current_state(state))
+    # rule: an ack begins no tree beyond the bound on early roots
     if refused := early_refusal(state, free_early):
         return Transition(state=state, operation_state=refused)
     tree = state or new_tree(operation, now_ms, rules)
     edges = tree.edges
+    # rule: an edge that is remembered as acked is a duplicate
     if rules.dedupe_window_ms and operation.edge_id is not None:
         if any(edge == operation.edge_id for edge, _ in edges):
             return Transition(state=state, operation_state=OperationState.DUPLICATE)
+        # rule: an edge that is acked is remembered
         edges |= {(operation.edge_id, now_ms)}
+    # rule: an ack gives its root the whole progress timeout again
     tree = replace(touch_progress_deadline(tree, now_ms), edges=edges)
     return resolve(xor_in(tree, operation.ack_val, operation.outstanding), now_ms)
 
 
 def fail(state: Tree | None, operation: Fail, now_ms: int, rules: TopologyRules, free_early: int | None) -> Transition:
     """Fail a pending root; an early one remembers its first failure until its init arrives."""
+    # rule: a fail begins no tree beyond the bound on early roots
     if refused := early_refusal(state, free_early):
         return Transition(state=state, operation_state=refused)
     tree = state or new_tree(operation, now_ms, rules)
+    # rule: the first failure of a root is kept
     return resolve(replace(tree, failure=tree.failure or operation), now_ms)
 
 
@@ -118,19 +128,25 @@ def reset_timeout(state: Tree | None, now_ms: int, rules: TopologyRules) -> Tran
     """Give a pending root its whole message timeout again, from now on."""
     if state is None or state.spout_task is None:
         return Transition(state=state, operation_state=OperationState.UNKNOWN)
+    # rule: a reset gives the root its own message timeout again, or else the topology's
     timeout = state.message_timeout_ms or rules.message_timeout_ms
     tree = replace(state, deadline_ms=deadline_after(state, now_ms, timeout))
+    # rule: a reset gives the root its whole progress timeout again, too
     return Transition(state=touch_progress_deadline(tree, now_ms), operation_state=OperationState.PENDING)
 
 
 def resolve(tree: Tree, now_ms: int) -> Transition:
     """Gives the answer for a changed root. An operation finishes a tracked root only here."""
+    # rule: a root without an init stays early
     if tree.spout_task is None:
         return Transition(state=tree, operation_state=OperationState.EARLY)
+    # rule: a root that was failed ends failed, whatever its ack val is
     if tree.failure is not None:
         return finish(tree, Outcome.FAILED, now_ms)
+    # rule: a root is acked when its ack val is zero and no edge is outstanding
     if tree.ack_val == 0 and not tree.outstanding:
         return finish(tree, Outcome.ACKED, now_ms)
+    # rule: an ack val of zero with edges outstanding is unbalanced
     return Transition(state=tree, operation_state=OperationState.PENDING, unbalanced=tree.ack_val == 0)
 
 
@@ -144,6 +160,7 @@ def finish(tree: Tree, outcome: Outcome, now_ms: int) -> Transition:
         message_id=tree.message_id,
         reason=tree.failure.reason if tree.failure else None,
         component=tree.failure.component if tree.failure else None,
+        # rule: a completion tells the start of its tree
         started_ms=tree.started_ms,
         at_ms=now_ms,
         traceparent=tree.traceparent,
@@ -163,6 +180,7 @@ def new_tree(operation: Operation, now_ms: int, rules: TopologyRules) -> Tree:
 
 def emit(tree: Tree, operation: Init, now_ms: int, rules: TopologyRules) -> Tree:
     """Make a tree pending with the fields of its init."""
+    # rule: an init may bring its own progress timeout
     progress = rules.progress_timeout_ms if operation.progress_timeout_ms is None else operation.progress_timeout_ms
     tree = replace(
         tree,
@@ -171,6 +189,7 @@ def emit(tree: Tree, operation: Init, now_ms: int, rules: TopologyRules) -> Tree
         message_timeout_ms=operation.message_timeout_ms,
         progress_timeout_ms=progress,
         traceparent=operation.traceparent,
+        # rule: a root has the message timeout of its init, or else the topology's
         deadline_ms=deadline_after(tree, now_ms, operation.message_timeout_ms or rules.message_timeout_ms),
     )
     return xor_in(touch_progress_deadline(tree, now_ms), operation.ack_val, operation.outstanding)
@@ -178,13 +197,16 @@ def emit(tree: Tree, operation: Init, now_ms: int, rules: TopologyRules) -> Tree
 
 def xor_in(tree: Tree, ack_val: int, outstanding: int | None) -> Tree:
     """XOR a value into the ack val and add to the outstanding edges."""
+    # rule: an ack val is XORed into that of the tree
     return replace(tree, ack_val=tree.ack_val ^ ack_val, outstanding=add_outstanding(tree.outstanding, outstanding))
 
 
 def add_outstanding(count: int | None, more: int | None) -> int | None:
     """Add two counts; None if one is unknown or the sum leaves 32 bits."""
+    # rule: a count that is unknown stays unknown
     if count is None or more is None:
         return None
+    # rule: a count that leaves 32 bits is unknown
     return count + more if count + more in _INT32 else None
 
 
@@ -202,11 +224,13 @@ def deadline_after(tree: Tree, now_ms: int, timeout_ms: int) -> int:
 
 def current_state(state: Tree | None) -> OperationState:
     """Give the state that answers an operation without effect on an unknown, early or pending root."""
+    # rule: a root is answered as early until its init came
     return OperationState.EARLY if state is None or state.spout_task is None else OperationState.PENDING
 
 
 def early_refusal(state: Tree | None, free_early: int | None) -> OperationState | None:
     """Give the state that refuses an ack or a fail which would begin a tree where there may be no more early roots."""
+    # rule: what would begin a tree is refused when there is no room for another early root
     return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None
 
 
@@ -215,8 +239,10 @@ def expire(state: State, *, now_ms: int) -> tuple[State, CompletionRecord | None
 
     An overdue pending root becomes finished. An overdue early root is dropped: its state is None, without a completion.
     """
+    # rule: a root is overdue only after its deadline
     if not isinstance(state, Tree) or now_ms <= state.due_ms:
         return state, None
+    # rule: an overdue early root is dropped without a completion
     if state.spout_task is None:
         return None, None
     transition = finish(state, Outcome.TIMED_OUT, now_ms)
@@ -226,6 +252,7 @@ def expire(state: State, *, now_ms: int) -> tuple[State, CompletionRecord | None
 def forget_expired(state: State, *, now_ms: int, rules: TopologyRules) -> State:
     """Forget what expired: an outcome after the retention, acked edges after the dedupe window."""
     if isinstance(state, Finished):
+        # rule: an outcome is forgotten after the retention
         return state if is_remembered(state.at_ms, now_ms, rules.retention_ms) else None
     if isinstance(state, Tree) and state.edges:
         edges = {e for e in state.edges if is_remembered(e[1], now_ms, rules.dedupe_window_ms)}
@@ -235,4 +262,5 @@ def forget_expired(state: State, *, now_ms: int, rules: TopologyRules) -> State:
 
 def is_remembered(at_ms: int, now_ms: int, window_ms: int) -> bool:
     """Whether an event is still remembered: in its slice of one window's length and in the whole slice after it."""
+    # rule: an event is remembered in its own window and the whole one after it
     return window_ms > 0 and now_ms // window_ms - at_ms // window_ms <= 1

@@ -14,6 +14,7 @@ class PubSubWorker(DeliveryWorker):
     async def deliver(self, lease: Lease, claimed: ClaimedBatch) -> DeliveryResult:
         """Publish the claimed completions, at most ``max_batch`` in a message."""
         messages = pubsub_messages(claimed.entries, lease.max_batch)
+        # rule: many messages go in one round trip
         for group in round_trips(messages, lease.max_batch):
             await self.leases.publish(lease, group)
             self.metrics.messages[lease.topology.name].inc(len(group))

@@ -42,6 +42,7 @@ class ClockReading:
 
     def now_ms(self) -> int:
         """Return the time by Redis's clock, late by at most the round trip of the reading."""
+        # rule: the time since the clock was read counts
         return self.redis_ms + int((time.monotonic() - self.read_s) * 1_000)
 
 
@@ -127,7 +128,9 @@ class DeliveryWorker:
         if not backoff_s and (claimed.more or self._wakeup.is_woken):
             return None
         retries = [settlement.at_ms for settlement in settlements if settlement.result is EntryResult.RETRY]
+        # rule: a worker wakes for the retry of what it settled
         known = retries if claimed.due_ms is None else [*retries, claimed.due_ms]
+        # rule: an idle worker releases its lease
         return Pause(backoff_s=backoff_s, due_ms=min(known, default=None))
 
     async def change_callback(self, change: Callable[[RegisteredCallback], RegisteredCallback]) -> None:
@@ -172,12 +175,14 @@ class DeliveryWorker:
 
     async def _claim(self, lease: Lease) -> ClaimedBatch:
         self._clock = ClockReading(redis_ms=await self._registry.now_ms())
+        # rule: what a claim finds wakes nobody again
         self._wakeup.clear()  # the claim finds all that came until now
         return await self.leases.claim(lease, self.now_ms())
 
     async def _deliver_batch(self, lease: Lease, claimed: ClaimedBatch) -> Pause | None:
         """Deliver and settle a batch, which may be empty; returns the pause after it, with the lease released."""
         if claimed.entries:
+            # rule: what comes while a batch is delivered goes next
             return await self.settle(lease, claimed, await self.deliver(lease, claimed))
         pause = self.pause_after(claimed)
         if pause is not None:
@@ -187,6 +192,7 @@ class DeliveryWorker:
     async def _rest(self, pause: Pause) -> None:
         """Wait until the pause is over: the receiver is left alone, or a notification comes or a retry is due."""
         if pause.backoff_s:
+            # rule: a receiver that is left alone costs nothing
             await self.sleep(min(IDLE_S, pause.backoff_s))
         else:
             await self._wait(IDLE_S if pause.due_ms is None else (pause.due_ms - self.now_ms()) / 1_000)
@@ -199,6 +205,7 @@ class DeliveryWorker:
     async def _linger(self, woken_s: float | None) -> None:
         """Wait for further completions until ``linger_s`` after the wake by the first one; without a wake, do not."""
         if woken_s is not None:
+            # rule: a worker lingers before it claims
             await self.sleep(woken_s + self.config.linger_s - time.monotonic())
 
     async def _topology(self) -> Topology:

@@ -117,7 +117,9 @@ class PageBuilder(Generic[R]):
         if missing <= 0 or self._free_bytes <= 0 or not self._unfinished:
             return {}
         shards = len(self._unfinished)
+        # rule: a shard is asked for its share
         max_completions = min(missing, -(-missing // shards) * 2 + OVERFETCH)
+        # rule: a shard is asked for its share of the bytes
         max_bytes = -(-self._free_bytes // shards)
         return {
             shard: Share(position=self._position(shard), max_completions=max_completions, max_bytes=max_bytes)
@@ -132,6 +134,7 @@ class PageBuilder(Generic[R]):
         passed = given.passed or (given.items.end if given.items else None)
         if passed is not None:
             self._passed[shard] = passed
+        # rule: a shard that has more is asked again
         if passed is None or not given.more:
             self._unfinished.remove(shard)
 

@@ -92,6 +92,7 @@ class _Reading:
         found, until = CompletionRun(reply.entries), self._request.until
         items = found if until is None else found.up_to(until.positions[shard])
         size = sum(entry.completions.size for entry in reply.entries)
+        # rule: a shard has no more behind the last cursor of a page
         more = reply.more and len(items) == len(found)
         self._page.add(shard, ShardItems(items=items, size=size, more=more))
 

@@ -79,8 +79,10 @@ class CompletionRun:
 def _position(entry: ReadEntry, count: int) -> Position:
     """Give the position behind the first ``count`` completions that were read of an entry."""
     ms, seq = entry.entry_id
+    # rule: a position counts what was read of an entry before
     return Position(ms=ms, seq=seq, offset=entry.skipped + count)
 
 
 def _first(entry: ReadEntry, count: int) -> ReadEntry:
+    # rule: a run is cut within an entry
     return replace(entry, completions=entry.completions.split(max(0, count))[0])

@@ -15,6 +15,7 @@ from acker_service.topologies.stats import StatsReader
 from acker_service.topologies.topology import Topology
 
 REFRESH_INTERVAL_S = 1.0
+# rule: memory is full from nine tenths on
 FULL_RATIO = 0.9
 """Share of maxmemory from which new roots are refused, so that pending roots have the memory to finish."""
 ADVICE = "its memory is full; raise maxmemory, or read and release completions"
@@ -63,6 +64,7 @@ class Backpressure:
         if not suspected:
             return suspected
         stored = await self._stats.read_stored(topology)
+        # rule: a mailbox that was full is counted again, and is full from its bound on
         return {index for index in suspected if stored[index] >= self._mailbox_max}
 
     async def refresh(self) -> None:
@@ -80,6 +82,7 @@ class Backpressure:
         """Check the memory before the mailboxes: counting takes long while a server hangs."""
         memories = await self._monitor.memories()
         memory, violation = fullest(memories), await self._requirements.violation(memories)
+        # rule: a store with another policy lets no init in
         is_full = violation is not None or memory_ratio(memory) >= FULL_RATIO
         if is_full != self.is_store_full:
             state = f"takes no new roots: {violation or ADVICE}" if is_full else "takes new roots again"
@@ -104,4 +107,5 @@ class Backpressure:
 
     def _full(self, counted: Iterable[_Counted]) -> Iterator[tuple[str, int]]:
         for incarnation, stored in counted:
+            # rule: a mailbox is suspected from its bound on
             yield from ((incarnation, index) for index, count in stored.items() if count >= self._mailbox_max)

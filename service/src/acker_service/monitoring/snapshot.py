@@ -138,10 +138,12 @@ class StoreMonitor:
 
 def fullest(memories: Iterable[Mapping[str, Any]]) -> Memory:
     """Give the memory of the server that uses most of its own."""
+    # rule: the fullest server says how full the store is
     return max(((int(it["used_memory"]), int(it.get("maxmemory", 0))) for it in memories), key=memory_ratio)
 
 
 def memory_ratio(memory: Memory) -> float:
     """Give the share of its memory limit that a server uses; 0 without a limit."""
     used_bytes, max_bytes = memory
+    # rule: a store without maxmemory is never full
     return used_bytes / max_bytes if max_bytes else 0.0

@@ -174,6 +174,7 @@ class Applier:
         Spout tasks are registered only once a shard needs them: a repeat must not create one that was deleted. If roots
         change meanwhile, a shard may need more.
         """
+        # rule: what may begin a root is refused when Redis has no memory
         function = apply_function(self._backpressure)
         spout_tasks = request.operations.spout_tasks
         indexes = await self._spouts.find(topology, spout_tasks) if spout_tasks else {}
@@ -183,6 +184,7 @@ class Applier:
             if _has_unregistered(indexes):
                 registered = await self._register_needed(topology, request, remaining, function, indexes)
                 indexes |= registered
+                # rule: without memory for a spout task its inits are refused
                 if UNREGISTERED in registered.values():  # there is no memory for them
                     function = apply_functions.apply_without_new_roots
             await self._apply_parts(topology, request, remaining, function, indexes, results)
@@ -205,7 +207,9 @@ class Applier:
         new, missed = set[str](), set[str]()
         for part, reply in zip(parts, replies, strict=True):
             if isinstance(reply, SpoutsNeeded):
+                # rule: a spout task is registered only if a shard needs it
                 new |= request.operations.spout_tasks_of(reply.marked(REGISTER, part.apply_order))
+                # rule: a spout task that was registered meanwhile is looked for again
                 missed |= request.operations.spout_tasks_of(reply.marked(FIND, part.apply_order))
         found = await self._spouts.find(topology, missed - new) if missed - new else {}
         found = {name: NOT_FOUND_AGAIN if index == UNREGISTERED else index for name, index in found.items()}
@@ -258,11 +262,13 @@ class Applier:
 
 def apply_function(backpressure: Backpressure) -> ApplyFunction:
     """Choose how requests are applied: Redis runs the call that begins no roots even when its memory is full."""
+    # rule: a full store begins no roots, also without inits
     return apply_functions.apply_without_new_roots if backpressure.is_store_full else apply_functions.apply
 
 
 def apply_limits(max_early: int, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
     """Give the limits of a call on one shard of a topology that may have ``max_early`` early roots."""
+    # rule: each shard takes an equal part of the early roots
     return ApplyLimits(max_early=math.ceil(max_early / len(topology.shards)), spouts=spouts)
 
 

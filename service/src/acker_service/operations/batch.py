@@ -174,6 +174,7 @@ class ListBatch(OperationBatch):
 
 def _part(shard: int, order: list[int]) -> ShardPart:
     by_index, as_applied = tuple(sorted(order)), tuple(order)
+    # rule: equal orders are one object
     return ShardPart(
         shard=shard, request_order=by_index, apply_order=by_index if by_index == as_applied else as_applied
     )

@@ -96,8 +96,10 @@ class PendingLimiter:
 
     async def _count_pending(self, topology: Topology, indexes: Iterable[int]) -> dict[int, int]:
         pending = dict.fromkeys(indexes, 0)
+        # rule: a capped init counts its own spout task alone
         for counts in await self._shards.call_once(topology, [read_pending([*pending])] * len(topology.shards)):
             for index, count in zip(pending, counts, strict=True):
+                # rule: the places that are taken are counted on every shard
                 pending[index] += count
         return pending
 
@@ -105,6 +107,7 @@ class PendingLimiter:
 def _slots(topology: Topology, pending: Mapping[int, int], full: Set[int]) -> bytes:
     """Encode the slots that are free where so many roots of each spout task are pending."""
     cap = topology.config.max_spout_pending or UNLIMITED
+    # rule: a full mailbox is no room
     return encode_free_slots(
         FreeSlots(spout_index=index, slots=cap - count, mailbox_full=index in full) for index, count in pending.items()
     )

@@ -92,6 +92,7 @@ class SingleApplier:
             return ShardRequest(operations=encoded, may_be_joined=True)
         named = encoded
         # An index may be another when it is sent again, and the share of the roots that are traced.
+        # rule: a single ack is known again under another share
         if isinstance(operation, Init) or names_of(operation) or topology.trace_threshold:
             named = codec.encode_operation(operation, topology.layout, codec.name_hash, is_explained=False)
         known_by = codec.fingerprint(verb, key, named, sets=topology.seen_sets)

@@ -103,7 +103,9 @@ class RedisClient:
     async def execute_each_then(self, calls: Sequence[Call[R]], last: Call[Any]) -> list[R]:
         """Make several calls and, when all are made, one more: in the same round trip if one server has all keys."""
         nodes = {await self._slot_map.of(call.key) for call in (*calls, last)}
+        # rule: the lease goes back in the round trip that settles
         if len(nodes) == 1:
+            # rule: the lease is released when all is settled
             return (await self.execute_each([*calls, last]))[:-1]
         replies = await self.execute_each(calls)
         await self.execute(last)

@@ -286,6 +286,7 @@ def _encode_edge_or_traceparent(operation: Operation) -> tuple[int, bytes] | Non
 def _encode_explained(operation: Operation, trace_threshold: int) -> tuple[int, bytes] | None:
     """Encode what only explains a root: its flags and the names of edges; None for most operations."""
     names, is_traced = names_of(operation), isinstance(operation, Init) and bool(operation.trace)
+    # rule: a single operation says that its root is in the share
     if trace_threshold:
         is_traced = is_traced or tracing.sample(operation.root_id) < trace_threshold
     if not names and not is_traced:

@@ -75,6 +75,7 @@ class Explained:
         """Add the rows whose root is in the sample; ``roots`` are the root ids of all rows, one behind the other."""
         halves = roots.view(np.uint32)
         hashes = (halves[::2] ^ halves[1::2]) * _SAMPLE_MULTIPLIER  # as `tracing.sample`, in 32 bits
+        # rule: a share is chosen by the id
         sampled = (hashes < threshold).nonzero()[0].tolist()
         return Explained(names=self.names, traced=[*self.traced, *sampled]) if sampled else self
 

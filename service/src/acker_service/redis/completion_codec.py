@@ -131,6 +131,7 @@ def _write(packed: bytes, at: int, count: int, incarnation: str, quote: Quote, w
         name = sha256(f"{incarnation}:{root_id}:{started}:{outcome}".encode()).hexdigest()[:32]
         add_id(name)
         add_ended(ended)
+        # rule: a latency is never negative
         add_document(
             f'{{"id":"{name}","root_id":"{root_id}","outcome":"{outcome}","message_id":{message_id},"reason":{reason}'
             f',"component":{component},"complete_latency_ms":{ended - started if ended > started else 0}'
@@ -175,6 +176,7 @@ def _read_traceparent(raw: bytes) -> str:
 def _has_texts(packed: bytes) -> bool:
     """Whether a completion of an entry has a text; without any, all are of one length."""
     size = _COMPLETION.size
+    # rule: an entry with texts is walked
     return bool(len(packed) % size or packed[size - 1 :: size].translate(None, _OUTCOME_FLAGS))
 
 

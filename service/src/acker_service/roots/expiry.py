@@ -25,6 +25,7 @@ from acker_service.topologies.topology import Topology
 RECORDS = 1_000
 """Records that one call reads, about: two or three milliseconds of Redis's time."""
 
+# rule: two shards of a topology are ticked at once, and no more
 CALLS_AT_ONCE = 2
 """Calls of a topology under way at once, each on a shard of its own.
 
@@ -102,7 +103,9 @@ class RootExpiry:
             ended += ticked.ended
             for bucket in ticked.overfull_buckets:
                 ended += await self._scan_bucket(topology, shard, bucket)
+            # rule: a shard that has more is ticked again
             if ticked.more:
+                # rule: a shard that has more is ticked last then
                 due.append(shard)
         return ended
 
@@ -153,6 +156,7 @@ class RootExpiryTask(PeriodicTask):
         """Give the topologies in which something is due; all of them if that cannot be found out together."""
         alive = time.monotonic() - self._heartbeat_at >= HEARTBEAT_INTERVAL_S
         if self._expiry.asks_one_server:
+            # rule: a look that fails is made for each topology
             with contextlib.suppress(ServiceError):  # which may be the fault of one topology: each looks by itself
                 return await self._select_due(alive=alive)
         if alive:
@@ -181,6 +185,7 @@ class RootExpiryTask(PeriodicTask):
             self._due.setdefault(shard.topology, []).append(shard.number)
         idle = {it.name for it in topologies if not it.deletion and it.name in names} - self._due.keys()
         self.count_idle(len(idle))
+        # rule: a topology that is new is ticked, one with nothing due is not
         return [name for name in names if name not in idle]
 
     def _note_alive(self) -> None:

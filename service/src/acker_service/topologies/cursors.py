@@ -67,6 +67,7 @@ class SpoutList:
         So is one of the release before, which does not say whose it is. Raises `InvalidRequest`.
         """
         cursor = _decode(text)
+        # rule: a cursor of pending roots is no other list's
         if cursor.format in (CursorFormat.PENDING_ROOTS, CursorFormat.FAILURES):
             self._refuse()
         rows = _unpack_rows(self.row, cursor.body)
@@ -75,8 +76,10 @@ class SpoutList:
         if not rows:
             raise _not_a_cursor()
         kind, name_hash, index = _SPOUT_LIST.unpack_from(cursor.body)
+        # rule: a cursor belongs to its list and its spout task
         if (kind, name_hash) != (self.kind, _hash(self.spout_task)):
             self._refuse()
+        # rule: a cursor is that of one life of a spout task
         return rows[1:] if (cursor.incarnation, index) == (self.incarnation, self.spout_index) else None
 
     def _refuse(self) -> NoReturn:

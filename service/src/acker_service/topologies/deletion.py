@@ -78,13 +78,16 @@ class _Deleter(ABC, Generic[T]):
 
     async def _delete_unless_used(self, target: T, mode: DeleteMode) -> int:
         marked = await self._mark(target, Deletion.CHECKING)
+        # rule: what is marked is looked at again for its use
         if use := await self._in_use(marked, mode):
+            # rule: what is in use is unmarked
             await self._mark(marked, None)
             raise self._busy(marked, use)
         return await self._remove(await self._mark(marked, Deletion.DELETING), mode.value)
 
     async def _take_over(self, target: T, deletion: Deletion, age_ms: int) -> None:
         """Finish a deletion, or remove the mark, if the replica that set the mark must have died."""
+        # rule: a young mark is left to whoever set it
         if age_ms > DELETION_TIMEOUT_MS:
             if deletion is Deletion.DELETING:
                 await self._remove(target, TAKEN_OVER)
@@ -143,6 +146,7 @@ class TopologyDeleter(_Deleter[Topology]):
                 topology, more = await self._shards.call(topology, shard, call)
                 if not more:
                     break
+        # rule: a forced deletion waits until all was released
         if not await self._in_use(topology, DeleteMode.DRAIN):
             await self._remove(await self._mark(topology, Deletion.DELETING), DeleteMode.DRAIN.value)
 
@@ -263,6 +267,7 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
             return ""
         stats = await self._stats.read(target.topology)
         if mode is not DeleteMode.UNUSED:
+            # rule: a spout task is counted again behind its mark
             return stats.remaining(target.spout.index)
         pending = stats.pending[target.spout.index]
         return f"{pending} pending roots" if pending else await self._recently_used(target)

@@ -114,6 +114,7 @@ class TopologyRegistry:
             if present is not None and present.deletion is not None:
                 present = await self._wait_while_deleting(present)
             config = change(present.config if present else None)
+            # rule: a new topology is above the tombstones
             floor = floor or (None if present else await self._highest_stamp(name, config))
             if not present and floor and not floor.is_tombstone:
                 _log.error(
@@ -150,6 +151,7 @@ class TopologyRegistry:
             refreshed = await self._repeat_deletion(refreshed)
         while refreshed.deletion is Deletion.DELETING:
             refreshed = await self.wait_for_deletion(refreshed)
+        # rule: a shard without a stamp is stamped by what was read
         if not stale.stamp:
             await self.stamp_shards(refreshed)
         elif stale.stamp.is_newer_than(refreshed.stamp):

@@ -85,6 +85,7 @@ class StatsReader:
 
         Leaves out topologies whose stamp is stale, and in a cluster all: one call reads from one server.
         """
+        # rule: one call counts the shards of all topologies
         if self._redis.is_cluster or not topologies:
             return {}
         shards = [(topology, key) for topology in topologies for key in topology.shards]
@@ -96,6 +97,7 @@ class StatsReader:
         stored, stale = dict[str, Counter[int]](), set[str]()
         for (topology, _), counts in zip(shards, chain.from_iterable(replies), strict=True):
             if counts is None:
+                # rule: what a stale stamp hides is counted again
                 stale.add(topology.name)
             else:
                 _add(stored.setdefault(topology.name, Counter()), counts)

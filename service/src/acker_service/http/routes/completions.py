@@ -243,6 +243,7 @@ async def _show(reading: ReadResult) -> bytes:
     slices: list[str] = []
     for documents in reading.documents():
         if slices:
+            # rule: others run while a large page is written
             await asyncio.sleep(0)
         slices.append(",".join(documents))
     return f'{{"completions":[{",".join(slices)}],"cursor":"{reading.cursor.encode()}"}}'.encode()

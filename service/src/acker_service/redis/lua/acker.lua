@@ -10,6 +10,8 @@
   because Lua allows 200 local variables at a time. In all files, `call` is the state of one call (begin_call), `root`
   the root that it works on (record.lua) and `op` the operation that it applies (requests.lua).
 
+  A comment "rule: ..." says what the statement below it is for; tests break each rule on purpose (CONTRIBUTING.md).
+
   Keys. K = acker:{TOPOLOGY/SHARD} holds the stamp and is the only key without the incarnation in its name; all other
   keys of the shard begin with K:INCARNATION: and share its hash tag. Times are Unix milliseconds unless another unit is
   given.
@@ -81,9 +83,10 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 24
+local VERSION = 25
 local LAYOUT = 7
 local MAILBOX_FULL = -2147483648
+-- rule: the backstop is three times the longest timeout
 local BACKSTOP_MS = 21 * 86400000
 
 local function clock()
@@ -93,6 +96,7 @@ end
 
 -- Gives the prefix of the keys of one incarnation of a shard.
 local function base_of(key, stamp)
+  -- rule: all functions of a shard use keys with the incarnation
   return key .. ':' .. stamp:sub(1, 16) .. ':'
 end
 
@@ -105,9 +109,11 @@ end
 local function check_stamp(key, stamp)
   local own = redis.call('MGET', key, key .. ':none')[1]
   if own == stamp then return nil end
+  -- rule: a pair is stale if it is lower, the shard has none, or its incarnation has a tombstone
   if not own or stamp < own or stamp:sub(1, 16) == own:sub(1, 16) and #own > #stamp then
     return { 'stale', own or '' }
   end
+  -- rule: a higher pair is adopted, and is the shard's own from then on
   redis.call('SET', key, stamp)
   return nil
 end
@@ -115,6 +121,7 @@ end
 -- Registers a function that Redis also runs at maxmemory: all but those that make new roots, topologies or spout tasks.
 -- At maxmemory Redis refuses every other function, even one that only frees or reads.
 local function register(name, callback, flags)
+  -- rule: what frees or reads runs in a full store
   redis.register_function { function_name = name, callback = callback, flags = flags or { 'allow-oom' } }
 end
 
@@ -123,6 +130,7 @@ end
 local function on_shard(callback)
   return function(keys, args)
     local stale = check_stamp(keys[1], args[1])
+    -- rule: a stale call applies nothing
     if stale then return stale end
     return callback(keys[1], base_of(keys[1], args[1]), args)
   end
@@ -137,7 +145,9 @@ end
 local MADE, NONE = {}, {}
 
 function MADE.due_key(call) return call.base .. 'due' end
+-- rule: hints go to the channel of their shard
 function MADE.hints_channel(call) return call.key .. ':hints' end
+-- rule: hints carry the incarnation
 function MADE.incarnation(call) return call.stamp:sub(1, 16) end
 
 for name in ('completions_by_spout pending emitted scores counts latencies acked_latencies failures failures_by_spout '
@@ -150,6 +160,7 @@ local CALL = {
     local make = MADE[name]
     if not make then return nil end
     local made = make(call)
+    -- rule: a call that collected something writes it
     call[name], call.is_unused = made, false
     return made
   end,
@@ -167,6 +178,7 @@ local function begin_call(key, base, args)
   local message_timeout, progress_timeout, dedupe_window, retention, idempotency_window, flags, max_failures, trace_max,
     trace_ttl = struct.unpack('>I4I4I4I4I4BI2I6I5', args[2])
   return setmetatable({
+    -- rule: the keys of a call carry the incarnation
     key = key, base = base, stamp = args[1], now = clock(), root = {},
     message_timeout = message_timeout, progress_timeout = progress_timeout, dedupe_window = dedupe_window,
     retention = retention, idempotency_window = idempotency_window, tracked = flags % 2, has_details = flags % 4 >= 2,
@@ -178,6 +190,7 @@ end
 
 -- Lets a key expire in a store that nobody serves any more: no timeout is longer than a third of this.
 local function set_backstop_ttl(call, key)
+  -- rule: a key that nobody ends goes with the backstop
   redis.call('PEXPIREAT', key, call.now + BACKSTOP_MS)
 end
 
@@ -190,13 +203,16 @@ end
 local function expire_slice(call, key, window)
   if call.sliced[key] then return end
   call.sliced[key] = true
+  -- rule: a slice keeps its later end, and gets the later end of a longer window
   if redis.call('PEXPIRETIME', key) < call.now + window then
+    -- rule: a slice ends with the window after its own
     redis.call('PEXPIREAT', key, (math.floor(call.now / window) + 2) * window - 1)
   end
 end
 
 -- Input: KEYS[1] any key. Writes to its slot, so that WAIT covers all earlier writes to that server. Output: {'ok'}
 register('acker_barrier_v1', function(keys)
+  -- rule: a barrier is a write at the place of its key, and goes on its own
   redis.call('SET', keys[1]:match('^[^}]*}') .. ':barrier', '', 'PX', BACKSTOP_MS)
   return { 'ok' }
 end)
@@ -214,7 +230,9 @@ register('acker_rights_v1', function(_, args)
     local words = {}
     for word in command:gmatch('%S+') do words[#words + 1] = word end
     local is_checked, may = pcall(redis.acl_check_cmd, unpack(words))
+    -- rule: an error of the check is no missing right
     if not is_checked and not may:find('Invalid command', 1, true) then return { 'unknown', command, may } end
+    -- rule: a command is allowed if the server has it and the login may run it
     allowed[i] = is_checked and may and '1' or '0'
   end
   return { 'ok', table.concat(allowed) }
@@ -223,6 +241,7 @@ end, { 'allow-oom', 'no-writes' })
 -- Input: KEYS[1] shard; ARGV[1] stamp. Stamps a shard that has no stamp or a lower one.
 -- Output: {'ok'} or {'stale', stamp}
 register('acker_stamp_v1', function(keys, args)
+  -- rule: a shard without a stamp is stamped, a higher stamp is left alone
   if redis.call('EXISTS', keys[1]) == 0 then redis.call('SET', keys[1], args[1]) end
   return check_stamp(keys[1], args[1]) or { 'ok' }
 end)

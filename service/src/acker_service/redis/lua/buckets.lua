@@ -41,14 +41,17 @@ do
   -- Notes that a bucket has to be scanned once a moment is past: `write_scores` writes that, once a call.
   function score_bucket(call, bucket, moment)
     local score = call.scores[bucket]
+    -- rule: the lowest score of a call is written
     if not score or moment < score then call.scores[bucket] = moment end
   end
 
   -- Writes scores, as ZADD takes them. Only if a bucket is new in the index can its key be new too, without a backstop.
   local function add_scores(call, pairs_of_zadd)
+    -- rule: a lower score stays
     if redis.call('ZADD', call.due_key, 'LT', unpack(pairs_of_zadd)) == 0 then return end
     for i = 2, #pairs_of_zadd, 2 do
       local key = call.base .. 'r' .. pairs_of_zadd[i]
+      -- rule: a new bucket gets the backstop
       if redis.call('PEXPIRETIME', key) == -1 then set_backstop_ttl(call, key) end
     end
   end
@@ -59,6 +62,7 @@ do
     for bucket, moment in pairs(collected(call, 'scores')) do
       local text = text_of[moment] or string.format('%.0f', moment)
       text_of[moment], pairs_of_zadd[n + 1], pairs_of_zadd[n + 2], n = text, text, bucket, n + 2
+      -- rule: more scores than a command takes are written
       if n == 2 * PAIRS_PER_CALL then
         add_scores(call, pairs_of_zadd)
         pairs_of_zadd, n = {}, 0
@@ -87,6 +91,7 @@ do
   function outcomes_written(call)
     local counts, written = redis.call('HGETALL', call.base .. 'counts'), 0
     for i = 1, #counts, 2 do
+      -- rule: an outcome of the call is not among those before its slice
       if counts[i]:find(':', 1, true) then written = written + tonumber(counts[i + 1]) end
     end
     return written
@@ -95,7 +100,9 @@ do
   -- Whether all markers that expired at this time are removed. Else the next sweep has to come, however little it finds.
   local function is_swept(call, expiry)
     local key = call.base .. 'sweep'
+    -- rule: the number of a slice is used again, but only once its outcomes are removed
     if expiry == EPOCH or tonumber(redis.call('HGET', key, 'until') or 0) > expiry then return true end
+    -- rule: the number of a slice that is needed again brings a sweep
     redis.call('HSET', key, 'forced', 1)
     redis.call('ZADD', call.due_key, call.now, SWEEP)
     return false
@@ -109,6 +116,7 @@ do
       local expiry, before = read_slice(call, other)
       packed[other + 2] = struct.pack('>I5I6', expiry - EPOCH, before)
     end
+    -- rule: outcomes expire with the slice after their own
     local expiry, before = (nth + 2) * call.retention - 1, outcomes_written(call)
     if not is_swept(call, (read_slice(call, number))) then
       local later = expiry
@@ -121,6 +129,7 @@ do
     packed[number + 2] = struct.pack('>I5I6', expiry - EPOCH, before)
     call.slices = table.concat(packed)
     redis.call('SET', call.base .. 'slices', call.slices, 'PXAT', call.now + BACKSTOP_MS)
+    -- rule: a sweep is due when the outcomes of a slice expire
     redis.call('ZADD', call.due_key, 'LT', expiry, SWEEP)
   end
 
@@ -128,6 +137,7 @@ do
   function pack_outcome(call, outcome)
     if not call.markers then
       read_slices(call)
+      -- rule: a slice begins when the one before ends, or when the retention changed
       if not call.slice or call.now >= call.slice_end or call.slice_retention ~= call.retention then
         begin_slice(call)
       end
@@ -146,6 +156,7 @@ do
     read_slices(call)
     local number = tonumber(marker)
     local expiry = read_slice(call, math.floor(number / 3))
+    -- rule: outcomes are forgotten when they expire
     if call.now > expiry then return nil end
     return OUTCOME_BY_NUMBER[number % 3], expiry
   end

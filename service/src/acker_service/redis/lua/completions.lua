@@ -4,7 +4,9 @@
   each text that has a flag, as its length I2 and its bytes; a traceparent is trace id, span id and flags, 25 bytes.
 ]]
 
+-- rule: an outcome has its own code
 local OUTCOME = { A = 0, F = 1, T = 2 }
+-- rule: an outcome has its own count
 local COUNTED = { A = 'acked', F = 'failed', T = 'timed_out' }
 local LATENCY_SUM = { A = 'acked_ms', F = 'failed_ms', T = 'timed_out_ms' }
 local MAX_EXPONENT = 23
@@ -28,6 +30,7 @@ local function skip_completions(packed, at, n)
     at = at + 19
     for _ = 1, texts do
       local high, low = byte(packed, at, at + 1)
+      -- rule: a completion ends behind its texts
       at = at + 2 + high * 256 + low
     end
   end
@@ -36,7 +39,9 @@ end
 
 local function exponent_of(latency)
   if latency <= 1 then return 0 end
+  -- rule: a latency is counted at the least power of two that holds it
   local _, exponent = math.frexp(latency - 1)
+  -- rule: long latencies are counted together
   return exponent < MAX_EXPONENT and exponent or MAX_EXPONENT
 end
 
@@ -45,6 +50,7 @@ local function count_completion(call, outcome, latency, times)
   local counted, exponent = call.latencies[outcome] or {}, exponent_of(latency)
   call.latencies[outcome] = counted
   counted[exponent] = (counted[exponent] or 0) + times
+  -- rule: latencies are added up
   if latency > 0 then count(call, LATENCY_SUM[outcome], latency * times) end
 end
 
@@ -52,6 +58,7 @@ end
 local function write_latencies(call)
   for outcome, counted in pairs(collected(call, 'latencies')) do
     for exponent, change in pairs(counted) do
+      -- rule: ended roots are counted
       redis.call('HINCRBY', call.base .. 'counts', COUNTED[outcome] .. ':' .. exponent, change)
     end
   end
@@ -64,29 +71,36 @@ end
 
 -- Packs a failure as an early root stores it and as a completion carries it: flags, then the texts.
 local function pack_failure(reason, component)
+  -- rule: a failure has a reason
   local flags, packed = add_text(0, '', 8, reason)
+  -- rule: a failure names its component
   flags, packed = add_text(flags, packed, 16, component)
   return string.char(flags) .. packed
 end
 
 local function read_failure(call, root)
+  -- rule: an early failure lies beside the record
   return root.failure or redis.call('HGET', call.base .. 'x' .. root.bucket, 'f' .. root.id)
 end
 
 local function read_message_id(call, root)
+  -- rule: a long message id lies beside the record
   return root.message_id
     or root.message_id_is_long and redis.call('HGET', call.base .. 'x' .. root.bucket, root.id) or nil
 end
 
 local function read_traceparent(call, root)
+  -- rule: a traceparent lies beside the record
   return root.traceparent
     or root.has_traceparent and redis.call('HGET', call.base .. 'x' .. root.bucket, 't' .. root.id) or nil
 end
 
 -- Ends a root: collects its completion for its spout task; `commit` appends it to the mailbox.
 local function finish(call, root, outcome)
+  -- rule: a completion carries the message id
   local flags, packed = add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))
   local component = ''
+  -- rule: a failed root is told with its reason
   if outcome == 'F' then
     local failure = read_failure(call, root) or string.char(0)
     flags, packed = flags + failure:byte(), packed .. failure:sub(2)
@@ -94,9 +108,11 @@ local function finish(call, root, outcome)
   elseif outcome == 'T' then
     component = last_component(call, root) or ''
   end
+  -- rule: a completion carries the traceparent
   flags, packed = add_text(flags, packed, 32, read_traceparent(call, root))
   local completions = call.completions_by_spout[root.spout] or {}
   call.completions_by_spout[root.spout] = completions
+  -- rule: a completion says when the tree began
   packed = struct.pack('>c8I5I5B', root.id, root.started - EPOCH, call.now - EPOCH, flags) .. packed
   completions[#completions + 1] = packed
   if outcome ~= 'A' then
@@ -104,7 +120,9 @@ local function finish(call, root, outcome)
     failures[#failures + 1] = packed
   end
   local free = root.holds_slot and call.free_slots and call.free_slots[root.spout]
+  -- rule: a root that ends gives its slot back, but opens no full mailbox
   if free and free ~= MAILBOX_FULL then call.free_slots[root.spout] = free + 1 end
+  -- rule: an ended root is remembered with its outcome
   root.state, root.outcome, root.dirty = 'F', outcome, true
   count_completion(call, outcome, call.now - root.started, 1)
 end
@@ -117,32 +135,42 @@ end
 -- Announces new completions. A hint may be lost, so a login that may not publish must not stop the step half-way:
 -- readers also poll.
 local function publish_hint(channel, incarnation, spout)
+  -- rule: a hint that may not be published stops nothing
   redis.pcall('SPUBLISH', channel, incarnation .. ' ' .. spout)
 end
 
 local function append_completions(call, spout, completions)
   local entry = redis.call('XADD', call.base .. 'm' .. spout, '*', 'n', #completions, 'c', table.concat(completions))
+  -- rule: every completion of an entry is counted as unread
   redis.call('HINCRBY', call.base .. 'unread', spout, #completions)
+  -- rule: the newest entry is noted
   redis.call('HSET', call.base .. 'tips', spout, entry)
+  -- rule: a hint tells of a new entry
   publish_hint(call.hints_channel, call.incarnation, spout)
 end
 
 -- Commits a call: appends completions to the mailboxes, publishes hints, writes counts. One entry per spout task holds
 -- all completions of the call, so that a batch costs one append.
 local function commit(call)
+  -- rule: a trace that grew counts though nothing else changed
   if call.is_unused and call.early_change == 0 and call.traces_growth == 0 and call.traces_expiry == 0 then return end
   write_scores(call)
   for spout, completions in pairs(collected(call, 'completions_by_spout')) do
+    -- rule: a root under a removed spout task is told to nobody
     if not is_gone(call, spout) then append_completions(call, spout, completions) end
   end
   for spout, change in pairs(collected(call, 'pending')) do
+    -- rule: pending roots are counted, but not under a removed spout task
     if change ~= 0 and not is_gone(call, spout) then redis.call('HINCRBY', call.base .. 'pending', spout, change) end
   end
+  -- rule: an emit uses its spout task
   for spout in pairs(collected(call, 'emitted')) do redis.call('HSET', call.base .. 'used', spout, call.now) end
+  -- rule: the number of early roots is written with all else
   write_early(call)
   write_traces(call)
   write_failures(call)
   for latency, times in pairs(collected(call, 'acked_latencies')) do count_completion(call, 'A', latency, times) end
   write_latencies(call)
+  -- rule: what a call counted is added to the counts
   for name, change in pairs(collected(call, 'counts')) do redis.call('HINCRBY', call.base .. 'counts', name, change) end
 end

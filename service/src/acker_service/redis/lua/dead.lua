@@ -11,11 +11,13 @@ do
     return function(item)
       local fields = item[2]
       local at = tonumber(fields[10])
+      -- rule: a dead letter matches by a plain text of its error and by its time, both ends included
       return fields[8]:find(text, 1, true) ~= nil and (not from or at >= from) and (not to or at <= to)
     end
   end
 
   local function read(base, args, room, append, matches)
+    -- rule: a page of dead letters skips what was taken
     local from = { entry = args[3], taken = tonumber(args[4]) }
     return read_page(base .. 'd' .. args[2], from, tonumber(args[5]), room, append, matches)
   end
@@ -39,6 +41,7 @@ do
   local function read_matching(_, base, args)
     local reply = { 'ok', 0, '' }
     local append = function(...) append_dead(reply, ...) end
+    -- rule: a list of dead letters passes over those that do not match
     reply[2], reply[3] = read(base, args, tonumber(args[6]), append, filter(args, 7))
     return reply
   end
@@ -69,14 +72,18 @@ do
   local function end_dead(base, args, matches, handle)
     local spout, after, total = args[2], args[4] or '', 0
     local key = base .. 'd' .. spout
+    -- rule: a step ends dead letters behind the last one of the step before
     local entries = redis.call('XRANGE', key, after == '' and '-' or '(' .. after, '+', 'COUNT', args[3])
     for _, item in ipairs(entries) do
+      -- rule: a dead letter that does not match stays
       if matches(item) then
         handle(tonumber(item[2][2]), item[2][4])
+        -- rule: a dead letter that was ended is gone
         redis.call('XDEL', key, item[1])
         total = total + tonumber(item[2][2])
       end
     end
+    -- rule: dead letters that were ended are counted no more
     if total > 0 then redis.call('HINCRBY', base .. 'dead', spout, -total) end
     local last = #entries > 0 and entries[#entries][1] or after
     return { 'ok', total, #entries == tonumber(args[3]) and 1 or 0, last }
@@ -85,8 +92,10 @@ do
   -- Puts dead letters back into the mailbox, to be sent as if they had never been tried.
   local function replay_dead(key, base, args, matches)
     local spout = args[2]
+    -- rule: dead letters that are put back lie in the mailbox
     local reply = end_dead(base, args, matches, function(n, packed) add_entry(base, spout, n, packed) end)
     if reply[2] > 0 then
+      -- rule: dead letters that are put back are unread
       redis.call('HINCRBY', base .. 'unread', spout, reply[2])
       publish_hint(key .. ':hints', args[1]:sub(1, 16), spout)
     end
@@ -95,6 +104,7 @@ do
 
   local function discard_dead(_, base, args, matches)
     local reply = end_dead(base, args, matches, function() end)
+    -- rule: dead letters that are discarded are counted
     if reply[2] > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', reply[2]) end
     return reply
   end

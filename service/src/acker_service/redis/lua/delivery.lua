@@ -27,6 +27,7 @@ do
   local function check_callback_epoch(base, spout, epoch)
     local own = tonumber(redis.call('HGET', base .. 'begun', spout) or 0)
     if tonumber(epoch) > own then
+      -- rule: a callback that was led elsewhere begins anew
       reset_delivery(base, spout)
       redis.call('HSET', base .. 'begun', spout, epoch)
     end
@@ -36,6 +37,7 @@ do
   -- Takes or extends the lease. If another worker holds it, gives the milliseconds until its end.
   local function lease(base, spout, worker, span, now)
     local holder, leased_until = (redis.call('HGET', base .. 'leases', spout) or ' 0'):match('^(.*) (%d+)$')
+    -- rule: a lease is another's while its worker holds it and it is not past
     if holder ~= worker and tonumber(leased_until) > now then return tonumber(leased_until) - now end
     redis.call('HSET', base .. 'leases', spout, worker .. ' ' .. string.format('%.0f', now + span))
   end
@@ -99,9 +101,11 @@ do
       local entries, splits_before = redis.call('XRANGE', key, start, '+', 'COUNT', PAGE_SIZE), splits
       for _, item in ipairs(entries) do
         if wanted <= 0 or bytes >= MAX_BYTES or splits == MAX_SPLITS then return found, 1 end
+        -- rule: what was released of an entry is not delivered
         local entry, packed, skip = item[1], item[2][4], item[1] == head and released or 0
         local n = tonumber(item[2][2]) - skip
         start = '(' .. entry
+        -- rule: what waits for its next try is not fresh
         if redis.call('ZSCORE', retry, entry) then
           if #found == 0 then advance_sent(base, spout, entry) end
         elseif limit > 0 and n > limit then
@@ -148,10 +152,13 @@ do
   -- lease. Releases the lease. Output: {'ok'}
   local function release_lease(_, base, args)
     local holder = (redis.call('HGET', base .. 'leases', args[2]) or ''):match('^(.*) %d+$')
+    -- rule: nobody gives back the lease of another
     if holder ~= args[3] then return { 'ok' } end
     if args[4] == '0' then
+      -- rule: a lease is given back
       redis.call('HDEL', base .. 'leases', args[2])
     else
+      -- rule: a receiver that asks for it is left alone
       redis.call('HSET', base .. 'leases', args[2], '- ' .. string.format('%.0f', clock() + tonumber(args[4])))
     end
     return { 'ok' }
@@ -160,36 +167,46 @@ do
   -- Gives an entry's tries with this one, and those stored; a worker of the release before does not number its tries.
   local function count_tries(base, spout, result)
     local stored = tonumber(redis.call('HGET', base .. 'tries' .. spout, result.entry) or 0)
+    -- rule: a late failure takes back no try; the release before counts one by settling it
     return result.tried and math.max(stored, result.tried) or stored + 1, stored
   end
 
   -- Schedules the rest of an entry for a retry: a whole entry stays where it is, a part becomes a new entry.
   local function keep_for_retry(base, spout, entry, tried, retry_at, left, rest)
     local tries = base .. 'tries' .. spout
+    -- rule: a part that is asked for again is what is left
     if rest ~= '' then
       remove_entry(base, spout, entry)
       entry = add_entry(base, spout, left, rest)
     end
+    -- rule: tries are counted
     redis.call('HSET', tries, entry, tried)
+    -- rule: what failed waits for its time
     redis.call('ZADD', base .. 'retry' .. spout, retry_at, entry)
   end
 
   local function move_to_dead(base, spout, entry, tried, left, rest, why)
+    -- rule: a dead letter leaves the mailbox
     remove_entry(base, spout, entry)
     redis.call('XADD', base .. 'd' .. spout, '*', 'n', left, 'c', rest, 'a', tried, 'e', why,
       't', string.format('%.0f', clock()))
+    -- rule: dead letters are counted
     redis.call('HINCRBY', base .. 'dead', spout, left)
   end
 
   -- Settles one stored entry of n completions. Gives the changes of the counts, and how many are no longer unread.
   local function settle_entry(base, spout, n, result, why)
     local tried, tried_before = count_tries(base, spout, result)
+    -- rule: what was sent is not fresh again, but a part hides nothing that was never tried
     if tried_before == 0 then advance_sent(base, spout, result.entry) end  -- a part is newer than what was never tried
     if result.kind == 'done' then
+      -- rule: what was delivered leaves the mailbox
       remove_entry(base, spout, result.entry)
+      -- rule: what was delivered is counted, and is unread no more
       return { delivered = n }, n
     elseif result.kind == 'retry' then
-      if result.rest == '' and tried == tried_before then return {}, 0 end  -- this try was settled before
+      -- rule: a try that was settled before is not counted again
+      if result.rest == '' and tried == tried_before then return {}, 0 end
       local left = result.rest == '' and n or result.left
       keep_for_retry(base, spout, result.entry, tried, result.retry_at, left, result.rest)
       return { delivered = n - left, retried = left }, n - left
@@ -197,6 +214,7 @@ do
       move_to_dead(base, spout, result.entry, tried, result.left, result.rest, why)
       return { delivered = n - result.left, dead = result.left }, n
     end
+    -- rule: what was published stays, and is unread
     return { published = n }, 0
   end
 
@@ -206,6 +224,7 @@ do
       redis.call('HDEL', base .. 'failing', spout)
       redis.call('HSET', base .. 'delivered', spout, now)
     end
+    -- rule: it is remembered since when nothing succeeded
     if succeeded == '0' then redis.call('HSETNX', base .. 'failing', spout, now) end
     if why ~= '' then redis.call('HSET', base .. 'errors', spout, now .. ' ' .. why) end
   end
@@ -218,7 +237,9 @@ do
     for position = 0, n - 1 do
       local start = at
       at = skip_completions(packed, at, 1)
+      -- rule: what a receiver took of an entry is not left
       local is_wanted = positions == '' or wanted[position]
+      -- rule: what was released meanwhile is neither left nor a dead letter
       if is_wanted and position >= released then found[#found + 1] = packed:sub(start, at - 1) end
     end
     return #found, table.concat(found)
@@ -236,7 +257,9 @@ do
     local result = { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], tried = tonumber(args[i + 3]) }
     if result.kind ~= 'retry' and result.kind ~= 'dead' then return result end
     result.left, result.rest = select_completions(stored, released, args[i + 4])
+    -- rule: an entry of which nothing is left is done
     if result.left == 0 then result.kind = 'done' end
+    -- rule: an entry of which all is left stays the same entry
     if result.kind == 'retry' and result.left == tonumber(stored[2][2]) - released then result.rest = '' end
     return result
   end
@@ -258,6 +281,7 @@ do
     local head, released_of_head = read_head(base, spout)
     for i = 6, #args, 5 do
       local stored = redis.call('XRANGE', base .. 'm' .. spout, args[i], args[i])[1]
+      -- rule: what is gone is not settled again; of another callback only what was delivered counts
       if stored and (current or args[i + 1] == 'done') then
         local released = args[i] == head and released_of_head or 0
         local n = tonumber(stored[2][2]) - released
@@ -293,6 +317,7 @@ do
   register_on_shard('acker_oldest_v1', oldest)
   register_on_shard('acker_take_v1', claim)
   register_on_shard('acker_leave_v1', release_lease)
+  -- rule: the release before says by its completions what is left
   register_on_shard('acker_settle_v1', settle_by(result_of_completions))
   register_on_shard('acker_settle_v2', settle_by(result_of_positions))
 end

@@ -6,6 +6,7 @@ do
   -- Gives the number behind the last failure, and the lowest number that the list still has.
   local function bounds(call)
     local listed = tonumber(redis.call('HGET', call.base .. 'counts', 'listed') or 0)
+    -- rule: the list holds as many failures as it may
     return listed, math.max(listed - call.max_failures, 0)
   end
 
@@ -39,6 +40,7 @@ do
       at, body = body + kind_size + size, body + kind_size
       while hit and hit < at and body < at do
         local stop = skip_completions(packed, body, 1)
+        -- rule: a root's newest failure is found by the id, and not by a text that contains it
         if packed:sub(body, body + 7) == root_id then
           found = struct.pack(FAILURE_RUN, spout, 1, stop - body, kind_size) .. kind .. packed:sub(body, stop - 1)
         end

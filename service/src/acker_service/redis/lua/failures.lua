@@ -22,6 +22,7 @@ do
   function failures_of(call, spout, kind)
     local by_kind = call.failures_by_spout[spout] or {}
     call.failures_by_spout[spout] = by_kind
+    -- rule: failures of one call, spout task and kind are one run
     local list = by_kind[kind]
     if not list then
       list = {}
@@ -35,8 +36,10 @@ do
   function component_of_failure(failure)
     local flags = failure:byte()
     if flags < 16 then return '' end
+    -- rule: the component of a failure needs no reason
     if flags % 16 < 8 then return failure:sub(4) end
     local high, low = failure:byte(2, 3)
+    -- rule: the component of a failure stands behind its reason
     return failure:sub(6 + high * 256 + low)
   end
 
@@ -52,6 +55,7 @@ do
       redis.call('SET', key, run, 'PXAT', call.now + DAY_MS)
     else
       redis.call('APPEND', key, run)
+      -- rule: a chunk of failures ends a day after its last write
       redis.call('PEXPIREAT', key, call.now + DAY_MS)
     end
   end
@@ -62,12 +66,15 @@ do
     local key = call.base .. 'failed'
     if redis.call('HINCRBY', key, kind, times) ~= times or #kind == 1 then return end
     local component = kind:sub(2)
+    -- rule: a component is admitted once
     if redis.call('HGET', key, '+' .. component) then return end
     local known = tonumber(redis.call('HGET', key, 'n') or 0)
+    -- rule: components are counted by name up to a bound
     if known < MAX_COMPONENTS then
       redis.call('HSET', key, 'n', known + 1, '+' .. component, call.now)
     else
       redis.call('HDEL', key, kind)
+      -- rule: failures beyond the bound are counted without a name
       redis.call('HINCRBY', key, kind:sub(1, 1) .. 'other', times)
     end
   end
@@ -78,17 +85,22 @@ do
     local total = 0
     for _, group in ipairs(call.failures) do
       total = total + #group.list
+      -- rule: every failure is counted
       count_kind(call, group.kind, #group.list)
     end
     local number, size = redis.call('HINCRBY', call.base .. 'counts', 'listed', total) - total, chunk_size_of(call)
+    -- rule: what would be replaced at once is not written
     local skipped = math.max(total - call.max_failures, 0)
+    -- rule: what replaces all of the list begins a chunk
     local begins = skipped > 0
     number = number + skipped
     for _, group in ipairs(call.failures) do
       local first = math.min(skipped, #group.list) + 1
       skipped = skipped - first + 1
       while first <= #group.list do
+        -- rule: a run keeps within its chunk
         local last = math.min(first + size - number % size - 1, #group.list)
+        -- rule: a chunk of failures is begun empty
         write_run(call, group, first, last, number, begins or number % size == 0)
         begins, number, first = false, number + last - first + 1, last + 1
       end

@@ -7,6 +7,7 @@
   written. Tests also run with FAST_PATH off: answers and all that is stored are the same.
 ]]
 
+-- rule: plain operations take the fast path
 local FAST_PATH = true
 
 local apply_operations
@@ -24,6 +25,7 @@ do
   local PLAIN_RECORD = {}
   for message_id = 0, LONG_MESSAGE_ID, SHORT_MESSAGE_ID do
     for flags = EMITTED + message_id, EMITTED + message_id + DETAILS, DETAILS do
+      -- rule: a timeout of its own stands before the message id of a record
       PLAIN_RECORD[flags], PLAIN_RECORD[flags + OWN_TIMEOUT] = 12, 16
       PLAIN_RECORD[flags + RARE_FIELDS], PLAIN_RECORD[flags + RARE_FIELDS + OWN_TIMEOUT] = 13, 17
     end
@@ -41,7 +43,9 @@ do
   -- Whether the fast path can apply an init, if its root is unknown.
   local function may_begin(call, spout, outstanding, text, is_traced)
     if not is_narrow(outstanding) or spout > 65535 then return false end
+    -- rule: a traced root has a shorter message id
     if text and #text + (is_traced and #ONLY_TRACED or 0) > MAX_RECORD_BYTES - HEAD_BYTES then return false end
+    -- rule: without a free slot the state machine refuses
     return not call.free_slots or (call.free_slots[spout] or 0) > 0
   end
 
@@ -67,7 +71,9 @@ do
       raw = struct.pack(HEAD, high, low, outstanding, flags) .. rest
     end
     if redis.call('HSETNX', key, root_id, raw) == 0 then return nil end
+    -- rule: a root that begins on the fast path is pending
     call.pending[spout], call.emitted[spout], call.changed = (call.pending[spout] or 0) + 1, true, true
+    -- rule: a root that begins on the fast path takes a slot
     if call.free_slots then call.free_slots[spout] = call.free_slots[spout] - 1 end
     score_bucket(call, bucket, call.now + call.message_timeout)
     return raw, flags, rest
@@ -89,8 +95,11 @@ do
     local completions = call.completions_by_spout[spout] or {}
     completions[#completions + 1], call.completions_by_spout[spout] = completion, completions
     local latency, free = call.now - EPOCH - started, call.free_slots and call.free_slots[spout]
+    -- rule: a latency is counted on the fast path, too
     call.acked_latencies[latency] = (call.acked_latencies[latency] or 0) + 1
+    -- rule: a root that ends on the fast path is pending no more
     call.pending[spout], call.changed = (call.pending[spout] or 0) - 1, true
+    -- rule: a root that ends on the fast path frees its slot
     if free and free ~= MAILBOX_FULL then call.free_slots[spout] = free + 1 end
     return (pack_outcome(call, 'A'))
   end
@@ -120,6 +129,7 @@ do
     if not FAST_PATH or call.tracked == 0 then return run(call, apply_operation, ops) end
     local redis_call, unpack, bxor, byte = redis.call, struct.unpack, bit.bxor, string.byte
     local root, op, codes, n, pos, size, prefix = call.root, nil, {}, 0, 1, #ops, call.base .. 'r'
+    -- rule: with a progress timeout the state machine begins a root
     local may_init, dedupes = call.progress_timeout == 0 and not call.store_full, call.dedupe_window > 0
     local kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional
     local last, key, raw, high, low, outstanding, kept, component, acks, rest, is_changed
@@ -128,6 +138,7 @@ do
     root.id = nil
     while pos <= size do
       kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional = unpack(OPERATION, ops, pos)
+      -- rule: an init with a traceparent is not plain
       local is_plain, code, text = kind <= ACK and flags % 8 == 0 and (kind == ACK or flags % 64 < 32), nil, nil
       local component_at, edge_at, is_noted
       pos = optional
@@ -139,6 +150,7 @@ do
       end
       if root_id ~= last then
         if is_changed then
+          -- rule: what the fast path changed is written at the next root
           redis_call('HSET', key, last, pack_acked(call, high, low, outstanding, kept, component, acks, rest))
         else
           save_root(call, root)
@@ -146,6 +158,7 @@ do
         if entries then write_trace(call, last, entries, begins, ended, begins and call.now + call.message_timeout) end
         last, key, root.id, rest, is_changed = root_id, prefix .. bucket, nil, nil, false
         is_traced, entries, begins, ended = false, nil, false, nil
+        -- rule: an init without an ack val is for the state machine
         if kind == INIT and is_plain and may_init and (op_high ~= 0 or op_low ~= 0)
           and may_begin(call, spout, op_outstanding, text, flags >= 128) then
           is_traced = flags >= 128
@@ -153,6 +166,7 @@ do
         end
         if rest then
           high, low, outstanding, component, acks, code = op_high, op_low, op_outstanding, 0, 0, 'p'
+          -- rule: a traced root begins its trace
           begins, is_noted = is_traced, is_traced
         else
           raw = redis_call('HGET', key, root_id)
@@ -167,25 +181,31 @@ do
             end
             is_traced = has_rare_fields(kept)
             local rare_at = PLAIN_RECORD[kept] - 1
+            -- rule: other rare fields are for the state machine
             if is_traced and rest:sub(rare_at, rare_at) ~= ONLY_TRACED then rest = nil end
           end
         end
       end
       if rest and not code and kind == ACK and is_plain then
+        -- rule: an ack on the fast path is XORed in
         local new_high, new_low, sum = bxor(high, op_high), bxor(low, op_low), outstanding + op_outstanding
         local is_zero = new_high == 0 and new_low == 0
         if op_high == 0 and op_low == 0 then
           code = 'p'
+        -- rule: a count too large, a zero with edges outstanding and a long message id are for the state machine
         elseif not is_narrow(sum) or is_zero and (sum ~= 0 or kept % DETAILS >= LONG_MESSAGE_ID) then
           code = nil
+        -- rule: an edge that was acked before is a duplicate on the fast path, too
         elseif dedupes and edge_at and is_acked_before(call, bucket, rest, ops, edge_at) then
           code = 'd'
         elseif is_zero then
           raw, rest, is_changed, code = finish_acked(call, root_id, kept, rest), nil, false, 'a'
           redis_call('HSET', key, root_id, raw)
+          -- rule: of a traced root the last ack and the end are noted
           is_noted, ended = is_traced, 'A'
         else
           high, low, outstanding, is_changed, call.changed, code = new_high, new_low, sum, true, true, 'p'
+          -- rule: an ack of a traced root is noted
           is_noted = is_traced
           if kept >= DETAILS then
             local name = component_at and read_text(ops, component_at)
@@ -206,12 +226,14 @@ do
         if rest then
           if is_changed then
             raw = pack_acked(call, high, low, outstanding, kept, component, acks, rest)
+            -- rule: what the fast path changed is written before the state machine goes on
             redis_call('HSET', key, root_id, raw)
           end
           rest, is_changed, noted, entries = nil, false, entries, nil
         end
         if not root.id then
           set_root(call, root, root_id, bucket, raw)
+          -- rule: the state machine goes on with what was noted
           if noted then root.entries, root.begins_trace = noted, begins end
         end
         op = op or {}

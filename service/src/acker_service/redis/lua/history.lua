@@ -21,8 +21,10 @@ do
   local function claim_step(keys, args)
     local now, claimed = clock(), tonumber(redis.call('GET', keys[1]) or 0)
     local step = math.floor(now / tonumber(args[1]))
+    -- rule: a step is claimed once
     if step <= claimed then return { 'ok', now, 0, claimed } end
     redis.call('SET', keys[1], string.format('%d', step))
+    -- rule: a claim says how long ago the one before was
     return { 'ok', now, step, claimed }
   end
 
@@ -38,11 +40,15 @@ do
     local last = redis.call('ZRANGE', key, -1, -1)[1]
     if last then
       local last_step = struct.unpack('>I5', last)
+      -- rule: totals that stay are one sample
       if last:sub(HEAD_SIZE + 1) == totals then return last_step end
+      -- rule: a level has one sample of each of its steps
       if math.floor(last_step / factor) >= math.floor(step / factor) then return nil end
     end
     redis.call('ZADD', key, step, struct.pack(HEAD, step, math.min(since, MAX_STEPS)) .. totals)
+    -- rule: the oldest samples go
     local excess = redis.call('ZRANGE', key, 0, -SAMPLES - 1)
+    -- rule: a history is bounded
     if #excess > 0 then redis.call('ZREM', key, unpack(excess)) end
   end
 
@@ -50,6 +56,7 @@ do
   local function add_to_levels(prefix, step, since, totals)
     for level, factor in ipairs(FACTORS) do
       local unchanged_since = add_sample(prefix .. level, factor, step, since, totals)
+      -- rule: what changed last reaches all levels, then an idle topology is looked at once
       if level == 1 and unchanged_since and unchanged_since + LONG < step - since then return end
     end
   end
@@ -66,6 +73,7 @@ do
     for i = 3, #args, 3 do
       local topology, incarnation = keys[1] .. ':' .. args[i], args[i + 1]
       local stamp = redis.call('HGET', topology, 'pair')
+      -- rule: a topology that is gone or was made again gets no sample of the one before
       if stamp and stamp:sub(1, 16) == incarnation then
         add_to_levels(topology .. ':' .. incarnation .. ':history', step, since, args[i + 2])
       end

@@ -12,6 +12,7 @@ local OPERATION = '>Bc4c8i4i4i4BI4'
 local function read_text(ops, pos)
   local high, low = string.byte(ops, pos, pos + 1)
   local stop = pos + 2 + high * 256 + low
+  -- rule: a text is as long as it says
   return ops:sub(pos + 2, stop - 1), stop
 end
 
@@ -33,8 +34,11 @@ end
 
 -- Reads the optional fields of an operation. Gives the position behind it.
 local function read_optional(op, kind, flags, ops, pos)
+  -- rule: an operation takes no extra from the one before
   op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil
+  -- rule: an operation takes no traceparent from the one before
   op.names, op.traced, op.is_late, op.traceparent = nil, flags >= 128, nil, nil
+  -- rule: an unknown count is not zero
   if flags % 2 == 1 then op.outstanding = nil end
   if flags % 128 < 2 then return pos end
   if bit.band(flags, 2) ~= 0 then op.message_timeout, pos = struct.unpack('>I4', ops, pos) end
@@ -50,11 +54,13 @@ end
 local function run(call, handler, ops)
   local root, op, codes, n, pos, size = call.root, {}, {}, 0, 1, #ops
   local kind, bucket, root_id, flags
+  -- rule: each request takes its roots up anew
   root.id = nil
   while pos <= size do
     kind, bucket, root_id, op.high, op.low, op.outstanding, flags, op.spout, pos = struct.unpack(OPERATION, ops, pos)
     pos = read_optional(op, kind, flags, ops, pos)
     if root_id ~= root.id then
+      -- rule: a root is put down before the next is taken up
       save_root(call, root)
       load_root(call, root, root_id, bucket)
     end
@@ -62,6 +68,7 @@ local function run(call, handler, ops)
     codes[n] = handler(call, root, op, kind)
     call.changed = call.changed or root.dirty
   end
+  -- rule: the last root is put down
   save_root(call, root)
   return table.concat(codes)
 end

@@ -78,6 +78,7 @@ end
 
 -- Gives the last moment at which a root is in time: its message deadline or, if nearer, its idle deadline.
 local function due_ms(root)
+  -- rule: a root is in time up to the nearer of its two deadlines
   return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline
 end
 
@@ -93,6 +94,7 @@ local function set_root(call, root, root_id, bucket, raw)
     root.outcome, root.traced = raw and read_marker(call, raw) or nil, false
     root.state = root.outcome and 'F' or 'N'
   end
+  -- rule: it is known of a loaded root whether it was early
   root.was_pending, root.holds_slot, root.was_early = root.state == 'P', root.state == 'P', root.state == 'E'
 end
 
@@ -166,6 +168,7 @@ local function write_record(call, root)
 end
 
 local function remove_long_values(call, root)
+  -- rule: what lies beside a record goes with it
   if root.message_id_is_long or root.has_traceparent or root.failed and not root.was_pending then
     redis.call('HDEL', call.base .. 'x' .. root.bucket, root.id, 'f' .. root.id, 't' .. root.id)
   end
@@ -174,12 +177,15 @@ end
 -- Saves a root that changed: its record, or its outcome in place of the record; and what was noted of a traced one.
 local function save_root(call, root)
   if not root.id then return end
+  -- rule: what is noted of a root is written though the rest did not change
   if root.traced and (root.dirty or root.entries) then
     write_trace(call, root.id, root.entries, root.begins_trace, root.state == 'F' and root.outcome or nil, root.deadline)
   end
   if not root.dirty then return end
   local pending = (root.state == 'P' and 1 or 0) - (root.was_pending and 1 or 0)
+  -- rule: a root that begins or ends changes the number of pending ones
   if pending ~= 0 then call.pending[root.spout] = (call.pending[root.spout] or 0) + pending end
+  -- rule: a root that becomes early, or was, changes the number of early ones
   call.early_change = call.early_change + (root.state == 'E' and 1 or 0) - (root.was_early and 1 or 0)
   local scan_at
   if root.state == 'F' then
@@ -190,17 +196,21 @@ local function save_root(call, root)
   else
     write_record(call, root)
     scan_at = due_ms(root)
+    -- rule: a bucket is scored again only if its root is due earlier
     if root.was_due and scan_at >= root.was_due then scan_at = nil end
   end
   if scan_at then score_bucket(call, root.bucket, scan_at) end
 end
 
 -- Drops an early root whose init did not come: it gives no completion.
+-- rule: nothing stays stored of an early root that is dropped
 local function drop_record(call, root)
   redis.call('HDEL', root.key, root.id)
   remove_long_values(call, root)
+  -- rule: an early root that is dropped is counted
   count(call, 'dropped')
   if root.traced then drop_trace(call.base, root.id) end
+  -- rule: a root that is dropped is early no more
   call.early_change = call.early_change - 1
 end
 
@@ -215,9 +225,12 @@ end
 local function write_early(call)
   if call.early_change == 0 then return end
   local number = early_before(call) + call.early_change
+  -- rule: the number of early roots is never below none
   if number > 0 then
+    -- rule: the number of early roots outlives the buckets
     redis.call('SET', call.base .. 'early', number, 'PXAT', call.now + BACKSTOP_MS * 4 / 3)
   else
+    -- rule: where no root is early no number of them is kept
     redis.call('UNLINK', call.base .. 'early')
   end
 end

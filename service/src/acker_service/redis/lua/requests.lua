@@ -3,6 +3,7 @@
 ]]
 
 do
+  -- rule: a conflict, a full cap, a full mailbox and a full store are remembered as refusals
   local INIT, REFUSED = 1, '[bcms]'
   local UNREGISTERED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
   local REGISTERED, ASKED = 0, 2
@@ -11,6 +12,7 @@ do
 
   -- Gives the position in the request, from 0, of the operation that is applied as the n-th, from 1.
   local function position_of(positions, n)
+    -- rule: an operation is known by its position in the request
     return positions == '' and n - 1 or struct.unpack('>I4', positions, n * 4 - 3)
   end
 
@@ -21,6 +23,7 @@ do
       local position = position_of(positions, n)
       local at = math.floor(position / 8) + 1
       for i = #bytes + 1, at do bytes[i] = 0 end
+      -- rule: each operation that was refused has a bit of its own
       bytes[at] = bytes[at] + 2 ^ (position % 8)
       n = codes:find(REFUSED, n + 1)
     end
@@ -31,6 +34,7 @@ do
   -- Whether the first run refused an operation. The release before remembers only that it refused some inits.
   local function was_refused(request, n, kind)
     if not request.had_refusals then return false end
+    -- rule: the release before knew only that an init was refused
     if not request.refused then return kind == INIT end
     local position = position_of(request.positions, n)
     local byte = request.refused:byte(math.floor(position / 8) + 1) or 0
@@ -40,6 +44,7 @@ do
   -- Gives which operations were refused, by position, or by apply order where positions are not known: then under a
   -- field of its own where the two differ.
   local function read_refused(key, request)
+    -- rule: the release before hears which operations were refused
     return not request.knows_positions and redis.call('HGET', key, request.partial_hash .. APPLY_ORDER)
       or redis.call('HGET', key, request.partial_hash)
   end
@@ -48,10 +53,13 @@ do
   -- request.refused which ones, if that is known.
   local function was_applied(call, request)
     if request.set == '' then return false end
+    -- rule: a repeat is looked for in both slices
     for slice = 0, 1 do
       local key = slice .. ':' .. request.set
       local found = redis.call('SMISMEMBER', call.base .. 's' .. key, request.hash, request.partial_hash)
+      -- rule: a request in which an init was refused is a repeat, too
       if found[1] == 1 or found[2] == 1 then
+        -- rule: it is remembered that something was refused
         request.had_refusals = found[2] == 1
         if request.had_refusals then request.refused = read_refused(call.base .. 'n' .. key, request) end
         return true
@@ -63,18 +71,26 @@ do
   -- Remembers a request with a key that was answered with 200, also if it changed nothing: a repeat must not change anything
   -- either. Not so in a full store, where that would fill it further, and not a single operation that was refused.
   local function remember(call, request, codes)
+    -- rule: what had no effect is remembered, but not in a full store
     if call.store_full and not call.changed then return end
     local refused = codes:find(REFUSED)
+    -- rule: a single operation that was refused is not remembered
     if refused and request.partial_hash == '' then return end
+    -- rule: requests lie in the slice of now
     local key = math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set
     local hashes, bits = call.base .. 's' .. key, call.base .. 'n' .. key
+    -- rule: a request with refusals is remembered as one
     redis.call('SADD', hashes, refused and request.partial_hash or request.hash)
+    -- rule: a slice of remembered requests expires
     expire_slice(call, hashes, call.idempotency_window)
     if not refused then return end
+    -- rule: it is remembered which operations were refused
     redis.call('HSET', bits, request.partial_hash, pack_refused(request.positions, codes))
+    -- rule: the release before knows refused operations by the order in which they were applied
     if request.positions ~= '' then
       redis.call('HSET', bits, request.partial_hash .. APPLY_ORDER, pack_refused('', codes))
     end
+    -- rule: what was refused is forgotten with its request
     redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes))
   end
 
@@ -106,8 +122,10 @@ do
     end
     for from = 1, #spouts, SPOUTS_PER_CALL do
       local some = { unpack(spouts, from, math.min(from + SPOUTS_PER_CALL - 1, #spouts)) }
+      -- rule: a cap counts what is pending in all shards
       for shard = 0, shards - 1 do
         for i, pending in ipairs(redis.call('HMGET', prefix .. shard .. name, unpack(some))) do
+          -- rule: what is pending is taken off a cap
           call.free_slots[some[i]] = call.free_slots[some[i]] - (pending or 0)
         end
       end
@@ -124,9 +142,11 @@ do
   -- Answers a request that was applied before.
   local function replay(call, request)
     local n = 0
+    -- rule: a repeat is answered as one
     return '=' .. run(call, function(_, root, op, kind)
       n = n + 1
       op.refused = was_refused(request, n, kind)
+      -- rule: a repeat is not applied
       return replay_operation(call, root, op, kind)
     end, request.ops)
   end
@@ -136,8 +156,11 @@ do
   local function mark_unregistered(call, request)
     local replayed = was_applied(call, request)
     return run(call, function(_, root, op, kind)
+      -- rule: a finished root needs no spout task
       if kind ~= INIT or op.spout < UNKNOWN or root.state == 'F' then return '.' end
+      -- rule: a pending root may belong to a spout task that was registered meanwhile
       if root.state == 'P' then return op.spout == UNREGISTERED and not is_gone(call, root.spout) and '!' or '.' end
+      -- rule: an init of an unknown root needs its spout task, but not in a repeat or a full store
       return (replayed or call.store_full) and '.' or '?'
     end, request.ops)
   end
@@ -145,10 +168,13 @@ do
   local function apply_once(call, request)
     if call.spouts ~= REGISTERED then
       local marks = mark_unregistered(call, request)
+      -- rule: neither a question nor what needs a spout task is applied
       if call.spouts == ASKED or marks:find('[?!]') then return '?' .. marks end
     end
+    -- rule: without a key nothing is remembered
     if request.set == '' then return '+' .. apply_operations(call, request.ops) end
     if was_applied(call, request) then return replay(call, request) end
+    -- rule: each request has its own effect
     call.changed = false
     local codes = apply_operations(call, request.ops)
     request.remember(call, request, codes)
@@ -159,6 +185,7 @@ do
     local reply = { 'ok', '' }
     for i, request in ipairs(requests) do reply[i + 2] = apply_once(call, request) end
     commit(call)
+    -- rule: the room that is left goes on to the next shard
     reply[2] = write_free_slots(call.free_slots)
     return reply
   end
@@ -195,6 +222,7 @@ do
   -- full store, for those replicas call acker_apply_full_v1 for all that holds no init.
   local function apply_v1(key, base, args, store_full)
     local call, requests = begin_call(key, base, args), {}
+    -- rule: for a replica of the release before acks begin trees without a bound
     call.store_full, call.spouts, call.free_slots = store_full, REGISTERED, read_free_slots(args[3])
     for i = 4, #args, 4 do
       requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2], positions = '',
@@ -208,10 +236,12 @@ do
   end
 
   local function without_memory(version)
+    -- rule: a call that Redis refuses for memory takes no inits
     return function(key, base, args) return version(key, base, args, true) end
   end
 
   -- Without allow-oom, so that Redis refuses the whole call when its memory is full.
+  -- rule: a call with inits is refused when memory is full
   redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))
   redis.register_function('acker_apply_v1', on_shard(with_memory(apply_v1)))
 

@@ -9,7 +9,9 @@ do
   -- started, due, spout index, message id or false; time of the last ack or '', its component or '', number of acks or ''.
   local function append_root(call, root, reply)
     local n = #reply
+    -- rule: a root shows its ack val
     reply[n + 1], reply[n + 2] = root.id, struct.pack('>i4i4', root.high, root.low)
+    -- rule: a root shows whether its count is known, and what ends it first
     reply[n + 3], reply[n + 4], reply[n + 5] = root.outstanding or '', root.started, due_ms(root)
     reply[n + 6], reply[n + 7] = root.spout, read_message_id(call, root) or false
     reply[n + 8], reply[n + 9], reply[n + 10] = root.acked_at or '', last_component(call, root) or '', root.acks or ''
@@ -20,6 +22,7 @@ do
     local root = call.root
     load_root(call, root, args[4], pack_bucket(args[3]))
     if root.state == 'N' then return { 'ok', call.now, 'N' } end
+    -- rule: a finished root shows its outcome
     if root.state == 'F' then return { 'ok', call.now, 'F', root.outcome } end
     return append_root(call, root, { 'ok', call.now, root.state })
   end
@@ -61,6 +64,7 @@ do
       bucket, root_id, pos = struct.unpack('>c4c8', args[2], pos)
       n = n + 1
       local raw = redis.call('HGET', base .. 'r' .. bucket, root_id)
+      -- rule: a root is over when it has no record
       over[n] = raw and is_record(raw) and 0 or 1
     end
     return { 'ok', table.concat(over) }
@@ -76,9 +80,13 @@ do
     local call = begin_call(key, base, args)
     local root = call.root
     load_root(call, root, args[4], pack_bucket(args[3]))
+    -- rule: a fail by hand leaves an unknown root unknown
     if root.state == 'N' then return { 'ok', 'N' } end
+    -- rule: a fail by hand goes by the state machine, and has a reason
     local code = apply_operation(call, root, { text = args[5] }, 3)
+    -- rule: a fail by hand is written
     save_root(call, root)
+    -- rule: a fail by hand is told
     commit(call)
     return { 'ok', code }
   end
@@ -86,6 +94,7 @@ do
   -- Reads part of a bucket: all of a small one, one HSCAN step of an overfull one. Gives the next HSCAN cursor too.
   local function read_part(call, bucket, cursor)
     local key = call.base .. 'r' .. bucket
+    -- rule: an overfull bucket is listed in pieces
     if cursor == '0' and redis.call('HLEN', key) <= OVERFULL then return redis.call('HGETALL', key), '0' end
     local found = redis.call('HSCAN', key, cursor, 'COUNT', OVERFULL)
     return found[2], found[1]
@@ -93,6 +102,7 @@ do
 
   -- Whether a root is pending and one of those that a list asks for. A root without details counts as one without an ack.
   local function is_wanted(call, root, filter)
+    -- rule: a list is of pending roots that are old enough
     return root.state == 'P' and call.now - root.started >= filter.age
       and call.now - (root.acked_at or root.started) >= filter.no_ack_for
       and (not filter.spout or root.spout == filter.spout)
@@ -118,6 +128,7 @@ do
     while low < high do
       local middle = math.floor((low + high) / 2)
       local is_past = struct.unpack('>I4', redis.call('ZRANGE', call.due_key, middle, middle)[1]) > number
+      -- rule: buckets of one score go on in the order of bytes
       if is_past then high = middle else low = middle + 1 end
     end
     return low
@@ -128,7 +139,9 @@ do
     local page, i = {}, 1
     return function()
       if i > #page then
+        -- rule: the nearest deadline comes first
         page, i = redis.call('ZRANGE', call.due_key, rank, rank + 255, 'WITHSCORES'), 1
+        -- rule: a walk through the index goes on behind 256 buckets
         rank = rank + 256
       end
       i = i + 2
@@ -152,6 +165,7 @@ do
     local wanted, budget, scanned = tonumber(args[6]), tonumber(args[7]), 0
     local filter = { age = tonumber(args[8]), no_ack_for = tonumber(args[9]), spout = tonumber(args[10]),
       message_id = args[11] }
+    -- rule: a list goes on behind the score where it stopped
     local next_bucket = scan_index(call, score == '0' and 0 or rank_after(call, score, bucket))
     if score == '0' then bucket, score = next_bucket() end
     local reply = { 'ok', call.now, 0, '', '', '' }
@@ -162,11 +176,14 @@ do
       if #roots > 0 then
         reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = score, bucket_number(bucket), cursor, roots
       end
+      -- rule: a list ends when it has enough roots, or has looked at enough records
       wanted, budget, cursor = wanted - #roots / VALUES, budget - #fields / 2 - 1, next_cursor
       scanned = scanned + #fields / 2
+      -- rule: an overfull bucket is walked to its end
       if cursor == '0' then bucket, score = next_bucket() end
     end
     reply[3] = scanned
+    -- rule: a list says where it stopped
     if bucket then reply[4], reply[5], reply[6] = score, bucket_number(bucket), cursor end
     return reply
   end

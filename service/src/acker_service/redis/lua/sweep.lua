@@ -32,7 +32,9 @@ do
 
   -- Removes outcomes from a bucket. Gives true if that was all that the bucket had.
   function remove_outcomes(call, key, root_ids, size)
+    -- rule: what a sweep removes is counted
     call.removed = call.removed + #root_ids
+    -- rule: a bucket goes whole only if outcomes are all of it
     if #root_ids == size then return redis.call('DEL', key) == 1 end
     for i = 1, #root_ids, OVERFULL do
       redis.call('HDEL', key, unpack(root_ids, i, math.min(i + OVERFULL - 1, #root_ids)))
@@ -70,10 +72,12 @@ do
 
   -- Schedules the next sweep: at the next expiry; else one retention from now, if expired outcomes are left; else never.
   local function postpone(call, next_expiry, left)
+    -- rule: what a sweep left is looked at again
     if next_expiry or left > 0 then
       redis.call('ZADD', call.due_key, next_expiry or call.now + call.retention, SWEEP)
       set_backstop_ttl(call, call.base .. 'slices')
     else
+      -- rule: nothing is looked at again when nothing is left
       redis.call('ZREM', call.due_key, SWEEP)
     end
   end
@@ -83,6 +87,7 @@ do
   local function sweep_bucket(call, bucket, budget)
     local key = call.base .. 'r' .. bucket
     local size = redis.call('HLEN', key)
+    -- rule: a step of a sweep is bounded, and leaves an overfull bucket to be scanned
     if size > OVERFULL or size > 0 and budget <= 0 then
       redis.call('ZADD', call.due_key, 'XX', 'LT', call.now - 1, bucket)
       return 1
@@ -90,11 +95,13 @@ do
     local fields, root_ids, n = redis.call('HGETALL', key), {}, 0
     for i = 2, 2 * size, 2 do
       local raw = fields[i]
+      -- rule: a sweep removes outcomes that have expired, and no records
       if not is_record(raw) and not expiry_of(call, raw) then
         n = n + 1
         root_ids[n] = fields[i - 1]
       end
     end
+    -- rule: a bucket that is empty leaves the index
     if n > 0 and remove_outcomes(call, key, root_ids, size) then redis.call('ZREM', call.due_key, bucket) end
     return size + 1
   end
@@ -102,7 +109,9 @@ do
   -- Begins a sweep if it is worth its while: gives how many outcomes have ever expired. Else postpones it; gives nil.
   local function begin_sweep(call, forced, removed)
     local written, expired, next_expiry = count_expired(call)
+    -- rule: roots and outcomes that have not expired count as kept
     local kept = written - expired + count_records(call)
+    -- rule: a sweep waits until it is worth its while
     if forced or expired > removed and expired - removed >= kept then return expired end
     postpone(call, next_expiry, expired - removed)
     return nil
@@ -113,6 +122,7 @@ do
     note_removed(call)
     local removed = math.max(target, tonumber(redis.call('HGET', key, 'removed') or 0))
     redis.call('HDEL', key, 'cursor', 'began', 'stepped', 'target', 'forced')
+    -- rule: after a sweep numbers of slices can be used again
     redis.call('HSET', key, 'until', began, 'removed', removed)
     local _, expired, next_expiry = count_expired(call)
     postpone(call, next_expiry, expired - removed)
@@ -124,6 +134,7 @@ do
     local key = call.base .. 'sweep'
     local cursor, began, stepped, target, forced, removed =
       unpack(redis.call('HMGET', key, 'cursor', 'began', 'stepped', 'target', 'forced', 'removed'))
+    -- rule: a sweep goes on where it was, unless it was left
     if not cursor or call.now - tonumber(stepped) > STEP_WITHIN_MS then
       target = begin_sweep(call, forced, call.removed + tonumber(removed or 0))
       if not target then return false end

@@ -24,20 +24,27 @@ do
     local spout, latency = struct.unpack('>I2', raw, after_deadline), call.now - EPOCH - started
     local completion = struct.pack('>c8I5I5B', root_id, started, call.now - EPOCH, PLAIN_FLAGS[flags])
     if flags % DETAILS >= SHORT_MESSAGE_ID then
+      -- rule: the fast path finds a message id behind a timeout of its own
       local message_id = raw:sub(after_deadline + (bit.band(flags, OWN_TIMEOUT) == 0 and 2 or 6))
       completion = completion .. struct.pack('>I2', #message_id) .. message_id
     end
     local completions = call.completions_by_spout[spout] or {}
     completions[#completions + 1], call.completions_by_spout[spout] = completion, completions
+    -- rule: a root that timed out names the component that acked last
     local component = flags >= DETAILS and component_name(call, raw:byte(COMPONENT_AT)) or ''
     local failures = failures_of(call, spout, 'T' .. component)
     failures[#failures + 1] = completion
+    -- rule: what the fast path times out is pending no more
     call.pending[spout] = (call.pending[spout] or 0) - 1
+    -- rule: a tick says how many roots ended
     call.finished_count = call.finished_count + 1
+    -- rule: what the fast path times out is counted
     count_completion(call, 'T', latency, 1)
     add_delay(call.delays, call.now - due, 1)
     local marker, expiry = pack_outcome(call, 'T')
+    -- rule: the fast path leaves an outcome
     redis.call('HSET', call.base .. 'r' .. bucket, root_id, marker)
+    -- rule: what the fast path times out is scored by its expiry
     return expiry
   end
 
@@ -45,13 +52,16 @@ do
   local function expire(call, root, bucket, root_id, raw)
     root.id, root.bucket, root.key, root.stored, root.failure = root_id, bucket, call.base .. 'r' .. bucket, true, nil
     read_record(root, raw)
+    -- rule: a record that was read whole is in time up to its deadline
     if call.now <= due_ms(root) then return due_ms(root) end
     root.was_pending, root.was_early, root.holds_slot, root.was_due = root.state == 'P', false, false, 0
+    -- rule: a tick says how many roots the state machine ended
     call.finished_count = call.finished_count + 1
     if root.state == 'E' then return drop_record(call, root) end
     finish(call, root, 'T')
     add_delay(call.delays, call.now - due_ms(root), 1)
     save_root(call, root)
+    -- rule: a root that timed out is scored by its expiry
     return nil, call.marker_expiry
   end
 
@@ -67,18 +77,23 @@ do
         local flags = byte(raw, 11)
         local started, span, after_deadline = unpack('>I5I4', raw, flags < DETAILS and 12 or BEHIND_DETAILS)
         deadline = started + span + EPOCH
+        -- rule: the fast path times out what is overdue and has no rare fields
         if now > deadline and FAST_PATH and PLAIN_FLAGS[flags] then
           deadline, expiry =
             nil, time_out(call, bucket, fields[i - 1], raw, flags, started, deadline, after_deadline)
+        -- rule: a record that is overdue or has rare fields is read whole
         elseif now > deadline or band(flags, RARE_FIELDS) ~= 0 then
           deadline, expiry = expire(call, call.root, bucket, fields[i - 1], raw)
         end
         has_long_values = has_long_values or band(flags, LONG_VALUES) ~= 0
       else
         expiry = expiry_of(call, raw)
+        -- rule: an expired outcome is removed
         if not expiry then expired[#expired + 1] = fields[i - 1] end
       end
+      -- rule: the earliest deadline is the bucket's score
       if deadline and (not earliest or deadline < earliest) then earliest = deadline end
+      -- rule: a bucket of outcomes is scored by the last expiry
       if expiry and (not latest or expiry > latest) then latest = expiry end
     end
     local key = call.base .. 'r' .. bucket
@@ -103,15 +118,20 @@ do
       empty[#empty + 1] = bucket
       return
     end
+    -- rule: a bucket is scored to the millisecond
     scored[#scored + 1] = scan_at
     scored[#scored + 1] = bucket
+    -- rule: a tick renews the backstop of a bucket
     set_backstop_ttl(call, key)
+    -- rule: a tick renews the backstop of what lies beside a bucket
     if has_long_values then set_backstop_ttl(call, call.base .. 'x' .. bucket) end
   end
 
   -- Writes the new scores of all buckets together.
   local function write_scores(call)
+    -- rule: what is over leaves the index
     if #call.empty > 0 then redis.call('ZREM', call.due_key, unpack(call.empty)) end
+    -- rule: what stays in the index is scored by what is left
     if #call.scored > 0 then redis.call('ZADD', call.due_key, unpack(call.scored)) end
   end
 
@@ -125,15 +145,18 @@ do
   local function tick(key, base, args)
     local call = begin_expiry(key, base, args)
     local reply, budget, is_sweep_due = { 'ok', 0, 0 }, tonumber(args[3]), false
+    -- rule: a tick looks at buckets that are behind their score, and at no others
     local due_now = redis.call('ZRANGE', call.due_key, '-inf', '(' .. call.now, 'BYSCORE', 'LIMIT', 0, MAX_BUCKETS)
     for _, bucket in ipairs(due_now) do
       local size = redis.call('HLEN', call.base .. 'r' .. bucket)
       if bucket == SWEEP then
         is_sweep_due = true
+      -- rule: an overfull bucket is left to be walked
       elseif size > OVERFULL then
         reply[#reply + 1] = bucket_number(bucket)
       elseif budget > 0 then
         expire_small_bucket(call, bucket)
+        -- rule: a call reads a bounded number of records
         budget = budget - size - 1
       end
     end
@@ -143,6 +166,7 @@ do
     commit(call)
     write_delays(base, 'late', call.delays)
     local overfull = #reply - 3
+    -- rule: there is more if a sweep goes on, the records are spent, or many due buckets are not overfull
     local more = is_sweeping or budget <= 0 or #due_now == MAX_BUCKETS and overfull < MAX_BUCKETS
     reply[2], reply[3] = call.finished_count, more and 1 or 0
     return reply
@@ -160,12 +184,16 @@ do
   local function scan_bucket(key, base, args)
     local call = begin_expiry(key, base, args)
     local bucket, earliest = pack_bucket(args[3]), tonumber(args[5])
+    -- rule: a walk takes its bucket out of what is due by scoring it ahead
     if args[4] == '0' then redis.call('ZADD', call.due_key, call.now + LEASE_MS, bucket) end
     local scan = redis.call('HSCAN', call.base .. 'r' .. bucket, args[4], 'COUNT', OVERFULL)
     local found = expire_bucket(call, bucket, scan[2])
+    -- rule: a walk remembers the earliest deadline of its pieces
     if found and (not earliest or found < earliest) then earliest = found end
+    -- rule: a walk ends by the score that it found, and never above those that arrived meanwhile
     if scan[1] == '0' and earliest then redis.call('ZADD', call.due_key, 'LT', earliest, bucket) end
     if scan[1] == '0' then
+      -- rule: a walk renews the backstop of its bucket
       set_backstop_ttl(call, call.base .. 'r' .. bucket)
       set_backstop_ttl(call, call.base .. 'x' .. bucket)
     end

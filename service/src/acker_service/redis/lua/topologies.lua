@@ -19,6 +19,7 @@ do
   local function not_below(incarnation, floor)
     if incarnation > floor then return incarnation end
     local low = tonumber(floor:sub(9), 16) + 1
+    -- rule: an incarnation carries over to its upper half
     return hex(tonumber(floor:sub(1, 8), 16) + math.floor(low / 4294967296), 8) .. hex(low % 4294967296, 8)
   end
 
@@ -32,14 +33,19 @@ do
   ]]
   local function write_topology(keys, args)
     local stamp = redis.call('HGET', keys[1], 'pair')
+    -- rule: a configuration is written only over the one that was read
     if (stamp or '') ~= args[1] then return { 'raced' } end
     if stamp then
+      -- rule: a change raises the version and keeps the incarnation
       stamp = stamp:sub(1, 16) .. string.format('%010d', tonumber(stamp:sub(17)) + 1)
     else
+      -- rule: an incarnation is above a tombstone's
       stamp = not_below(hex(clock(), 12) .. args[3], args[5]:sub(1, 16)) .. string.format('%010d', 1)
     end
+    -- rule: a pair is above what a shard is ahead with
     if stamp < args[5] then stamp = args[5]:sub(1, 16) .. string.format('%010d', tonumber(args[5]:sub(17, 26)) + 1) end
     redis.call('HSET', keys[1], 'pair', stamp, 'config', args[2])
+    -- rule: a topology is listed
     redis.call('SADD', keys[2], args[4])
     redis.call('SET', keys[2] .. '::layout', LAYOUT)
     return { 'ok', stamp }
@@ -48,11 +54,13 @@ do
   -- Gives nil if a topology has the incarnation of a stamp, else the reply that refuses the call.
   local function check_incarnation(topology, stamp)
     local own = redis.call('HGET', topology, 'pair')
+    -- rule: a spout task is made only in its incarnation
     if not own or own:sub(1, 16) ~= stamp:sub(1, 16) then return { 'stale', own or '' } end
   end
 
   -- Gives the first of so many new spout indexes; an index is never used again.
   local function take_indexes(topology, count)
+    -- rule: an index is never used again
     return redis.call('HINCRBY', topology, 'next', count) - count
   end
 
@@ -72,7 +80,9 @@ do
     local stale = check_incarnation(keys[1], args[1])
     if stale then return stale end
     local value = redis.call('HGET', keys[2], args[2])
+    -- rule: a spout task is written only over the one that was read
     if (value or '') ~= args[3] then return { 'raced' } end
+    -- rule: a spout task keeps its index
     local head = value and value:match('^%d+ %d+ ')
     value = head and head .. args[4] or new_value(take_indexes(keys[1], 1), clock(), args[4])
     redis.call('HSET', keys[2], args[2], value)
@@ -82,6 +92,7 @@ do
   -- Gives the values of a hash by field, false for one that it lacks: ARGV from `first` on are the fields.
   local function read_values(key, args, first)
     local values = {}
+    -- rule: all spout tasks of a call are looked up
     for from = first, #args, SLICE do
       local slice = redis.call('HMGET', key, unpack(args, from, math.min(from + SLICE - 1, #args)))
       for i = 1, math.min(SLICE, #args - from + 1) do values[#values + 1] = slice[i] end
@@ -102,16 +113,20 @@ do
     if stale then return stale end
     local values, new = read_values(keys[2], args, 4), {}
     for i, value in ipairs(values) do
+      -- rule: a spout task that exists stays as it is
       if not value then new[#new + 1] = i end
     end
     if #new > 0 then
       local count = redis.call('HLEN', keys[2])
+      -- rule: a topology has a bounded number of spout tasks
       if count + #new > tonumber(args[2]) then return { 'full', count, #new } end
       local index, now, fields = take_indexes(keys[1], #new), clock(), {}
       for n, i in ipairs(new) do
+        -- rule: each new spout task has its own index
         values[i] = new_value(index + n - 1, now, args[3])
         fields[2 * n - 1], fields[2 * n] = args[i + 3], values[i]
       end
+      -- rule: all new spout tasks of a call are written
       for from = 1, #fields, SLICE do
         redis.call('HSET', keys[2], unpack(fields, from, math.min(from + SLICE - 1, #fields)))
       end
@@ -124,6 +139,7 @@ do
   local function read_counts(_, base)
     local counts = redis.call('HGETALL', base .. 'counts')
     counts[#counts + 1], counts[#counts + 2] = 'early', redis.call('GET', base .. 'early') or '0'
+    -- rule: pending and unread completions are counted in one call
     return { 'ok', redis.call('HGETALL', base .. 'pending'), redis.call('HGETALL', base .. 'unread'),
       redis.call('HGETALL', base .. 'dead'), counts }
   end
@@ -138,6 +154,7 @@ do
   -- Input: KEYS[1] shard; ARGV[1] stamp, then spout indexes. Output: {'ok', pending roots of each ...}
   local function read_pending(_, base, args)
     local reply = { 'ok' }
+    -- rule: a spout task without pending roots counts 0
     for _, count in ipairs(read_values(base .. 'pending', args, 2)) do reply[#reply + 1] = tonumber(count or 0) end
     return reply
   end
@@ -169,6 +186,7 @@ do
 
   local function sum(hash)
     local total = 0
+    -- rule: pending roots of all spout tasks count
     for i = 2, #hash, 2 do total = total + tonumber(hash[i]) end
     return total
   end
@@ -179,6 +197,7 @@ do
     local stamps, bases, reply = redis.call('MGET', unpack(keys)), {}, { 'ok' }
     for i, key in ipairs(keys) do bases[i] = base_of(key, args[i]) end
     local pending, unread, counts = read_hashes(bases, 'pending'), read_hashes(bases, 'unread'), read_hashes(bases, 'counts')
+    -- rule: totals of a stale stamp are none
     for i in ipairs(keys) do reply[i + 1] = stamps[i] == args[i] and { sum(pending[i]), sum(unread[i]), counts[i] } end
     return reply
   end
@@ -191,6 +210,7 @@ do
     local now = clock()
     for number, key in ipairs(keys) do
       local earliest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+      -- rule: a shard is ticked if a bucket is due, and only then
       if earliest and tonumber(earliest) < now then due[#due + 1] = number end
     end
     return due

@@ -56,12 +56,15 @@ do
 
   -- Removes some traces whose time has passed. Gives how many it looked at.
   local function drop_expired(call)
+    -- rule: a trace that expired gives its space back
     local name, before = call.base .. 'traces', string.format('(%.0f', call.now - call.trace_ttl)
     local roots = redis.call('ZRANGE', name, '-inf', before, 'BYSCORE', 'LIMIT', 0, DROPPED_PER_CALL)
     for _, root_id in ipairs(roots) do
       local expiry = math.max(redis.call('PEXPIRETIME', call.base .. 'trace:' .. root_id),
         redis.call('PEXPIRETIME', call.base .. 'cut:' .. root_id))
+      -- rule: a trace that began long ago and has not expired stays
       if expiry > call.now then
+        -- rule: a trace that began long ago is not looked at again
         redis.call('ZADD', name, expiry - call.trace_ttl, root_id)
       else
         drop_trace(call.base, root_id)
@@ -79,10 +82,13 @@ do
   -- some of acked roots.
   local function has_space(call, cost)
     if (call.traces_total or read_total(call)) + cost <= call.trace_max then return true end
+    -- rule: traces of a shard are bounded
     if call.has_no_more_to_drop then return false end
     local expired = drop_expired(call)
     if expired > 0 and read_total(call) + cost <= call.trace_max then return true end
+    -- rule: traces of acked roots make space
     call.has_no_more_to_drop = drop_first(call.base, 'acked', DROPPED_PER_CALL) + expired == 0
+    -- rule: a shard without anything to drop has no space
     return read_total(call) + cost <= call.trace_max
   end
 
@@ -98,6 +104,7 @@ do
       local size = bytes + #entry
       if size > allowed then
         local cost = (reserved(size) - reserved(before)) * BYTE_COST + root_cost
+        -- rule: the trace of a root is bounded
         if size > MAX_ROOT_BYTES or not has_space(call, cost) then return n - 1, bytes end
         allowed = reserved(size)
       end
@@ -110,15 +117,18 @@ do
   local function begin(call, root_id, entries, expiry)
     local traces, n, bytes = call.base .. 'traces', fit(call, entries, 0, ROOT_COST)
     if n == 0 then
+      -- rule: a root that finds no space does not show the trace of an earlier one
       drop_trace(call.base, root_id)
       return false
     end
+    -- rule: a new trace replaces the one of an earlier root
     if redis.call('ZADD', traces, call.now, root_id) == 0 then  -- an earlier root of this id has a trace
       drop_trace(call.base, root_id)
       redis.call('ZADD', traces, call.now, root_id)
     end
     local name = n == #entries and 'trace:' or 'cut:'
     redis.call('SET', call.base .. name .. root_id, table.concat(entries, '', 1, n), 'PXAT', expiry)
+    -- rule: a long trace that is written at once is counted
     if bytes > STEP then redis.call('HSET', call.base .. 'traced', root_id, reserved(bytes) - STEP) end
     grow(call, reserved(bytes) * BYTE_COST + ROOT_COST)
     return true
@@ -129,6 +139,7 @@ do
     local key = call.base .. 'trace:' .. root_id
     local entries = redis.call('GET', key)
     if not entries then return end
+    -- rule: a trace that is cut ends at its bound, and keeps its time
     redis.call('SET', call.base .. 'cut:' .. root_id, entries:sub(1, bytes), 'PXAT', redis.call('PEXPIRETIME', key))
     redis.call('UNLINK', key)
   end
@@ -136,6 +147,7 @@ do
   -- Adds entries to the trace of a root, or as many of them as there is space for. Gives whether the root has a trace.
   local function append(call, root_id, entries)
     local key, traces = call.base .. 'trace:' .. root_id, call.base .. 'traces'
+    -- rule: a full store keeps no more of a trace
     if call.store_full then
       cut(call, root_id)
       return redis.call('ZSCORE', traces, root_id)
@@ -143,6 +155,7 @@ do
     local added = entries[2] and table.concat(entries) or entries[1]
     local bytes = redis.call('APPEND', key, added)
     local before = bytes - #added
+    -- rule: only the first operation begins a trace
     if before == 0 then  -- it was cut, or its time has passed
       redis.call('UNLINK', key)
       return redis.call('ZSCORE', traces, root_id)
@@ -151,9 +164,12 @@ do
     local n, kept = fit(call, entries, before, 0)
     local more = reserved(kept) - reserved(before)
     if more > 0 then
+      -- rule: a trace that grows is counted for itself
       redis.call('HINCRBY', call.base .. 'traced', root_id, more)
+      -- rule: a trace that grows is counted among all of its shard
       grow(call, more * BYTE_COST)
     end
+    -- rule: nothing is added to a cut trace
     if n < #entries then cut(call, root_id, kept) end
     return true
   end
@@ -190,6 +206,7 @@ do
   -- Decides with the first operation on a root whether that is traced until its init has come: the operation says it
   -- for a root of the sample, and an id for a root that is traced by hand. A trace of an earlier root of this id is removed.
   function begin_trace(call, root, op)
+    -- rule: a marked id is traced before its init
     root.traced = call.tracked ~= 0 and (op.traced or root.id:sub(7) == '\0\0')
     root.begins_trace, root.entries = root.traced, nil
     if root.traced then drop_trace(call.base, root.id) end
@@ -199,6 +216,7 @@ do
   function decide_trace(call, root, op, is_new)
     local was_traced, is_traced = root.traced, op.traced
     op.is_late = is_traced and not was_traced and not is_new
+    -- rule: a trace that began for nothing goes
     if was_traced ~= is_traced then
       drop_trace(call.base, root.id)
       root.begins_trace, root.entries = is_traced, nil
@@ -208,6 +226,7 @@ do
 
   -- Notes an operation on a traced root, if it changed the root.
   function note_operation(call, root, op, kind, code)
+    -- rule: what changed nothing is not noted
     if kind > FAIL or not CHANGED[code] or kind == ACK and op.high == 0 and op.low == 0 then return end
     root.entries = root.entries or {}
     root.entries[#root.entries + 1] = pack_entry(call, op, kind)
@@ -220,26 +239,32 @@ do
       entries = entries or {}
       entries[#entries + 1] = struct.pack('>BI5Bc1', END, call.now - EPOCH, 0, outcome)
     end
+    -- rule: a trace stays for its time behind the end of its root, or behind the deadline
     local expiry = (outcome or deadline) and (outcome and call.now or deadline) + call.trace_ttl
     if begins then
       if not entries or not begin(call, root_id, entries, expiry) then return end
     else
       if entries and not append(call, root_id, entries) then return end
+      -- rule: a reset keeps a trace
       if expiry then expire(call, root_id, expiry) end
     end
     call.traces_expiry = math.max(call.traces_expiry, expiry or 0)
     if outcome ~= 'A' then return end
     redis.call('ZADD', call.base .. 'acked', call.now, root_id)
+    -- rule: an acked root can be dropped in the same call
     call.has_acked_traces, call.has_no_more_to_drop = true, false
   end
 
   -- Writes what all traces of the shard take after a call, and until when there are some.
   function write_traces(call)
     local growth, expiry = call.traces_growth, call.traces_expiry
+    -- rule: what all traces take is counted
     if growth ~= 0 then redis.call('HINCRBY', call.base .. 'traced', '', growth) end
     if expiry > 0 and redis.call('PEXPIRETIME', call.base .. 'traces') < expiry then
       expiry = expiry + math.floor(call.trace_ttl / 4)  -- so that few calls have to move it
+      -- rule: the lists of traces expire
       redis.call('PEXPIREAT', call.base .. 'traces', expiry)
+      -- rule: what traces take expires
       redis.call('PEXPIREAT', call.base .. 'traced', expiry)
     end
     if call.has_acked_traces then redis.call('PEXPIREAT', call.base .. 'acked', call.now + call.trace_ttl) end

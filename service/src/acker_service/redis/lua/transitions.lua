@@ -34,6 +34,7 @@ do
 
   -- Applies one operation to a root. Gives the code of the answer.
   function apply_operation(call, root, op, kind)
+    -- rule: a finished root answers with its outcome
     if root.state == 'F' then return root.outcome end
     if call.tracked == 0 then return apply_untracked(call, root, op, kind) end
     local code = TRANSITIONS[kind](call, root, op)
@@ -43,17 +44,20 @@ do
 
   -- Without ackers an init is acked at once; every other operation finds its root finished.
   function apply_untracked(call, root, op, kind)
+    -- rule: without ackers all but an init find their root acked
     if kind ~= INIT then return 'A' end
     local code = full_refusal(call, op)
     if code then return code end
     new_tree(call, root, op)
     root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true
+    -- rule: without ackers an init has its traceparent
     root.traceparent = op.traceparent
     finish(call, root, 'A')
     return 'a'
   end
 
   function init(call, root, op)
+    -- rule: a pending root takes no other init
     if root.state == 'P' then return emitted_by(call, root, op) and 'd' or 'c' end
     local code = admission_refusal(call, root, op)
     if code then return code end
@@ -64,12 +68,17 @@ do
     return resolve(call, root)
   end
 
+  -- rule: whether an ack may begin a tree is looked at before its edge
   function ack(call, root, op)
+    -- rule: an ack without an ack val changes nothing
     if op.high == 0 and op.low == 0 then return current_state(root) end
+    -- rule: an ack that may begin no tree is refused
     local code = early_refusal(call, root)
     if code then return code end
+    -- rule: an ack of an edge that was acked within the dedupe window is a duplicate
     if call.dedupe_window > 0 and op.edge_high and acked_before(call, root, op) then return 'd' end
     if root.state == 'N' then new_tree(call, root, op) end
+    -- rule: an ack begins the progress timeout anew
     touch_progress_deadline(call, root)
     note_ack(call, root, op)
     xor_in(root, op)
@@ -77,15 +86,19 @@ do
   end
 
   function fail(call, root, op)
+    -- rule: a fail that may begin no tree is refused
     local code = early_refusal(call, root)
     if code then return code end
     if root.state == 'N' then new_tree(call, root, op) end
+    -- rule: of several failures the first is kept
     if not root.failed then root.failed, root.failure = true, pack_failure(op.text, op.component) end
     return resolve(call, root)
   end
 
   function reset_timeout(call, root)
+    -- rule: only a pending root is reset
     if root.state ~= 'P' then return 'u' end
+    -- rule: a reset begins the root's own message timeout anew
     root.deadline, root.dirty = deadline_after(call, root, root.message_timeout or call.message_timeout), true
     touch_progress_deadline(call, root)
     return 'p'
@@ -94,12 +107,15 @@ do
   -- Gives the code for a changed root, and finishes it if it is done: the only place that does.
   function resolve(call, root)
     root.dirty = true
+    -- rule: a root waits for its init, whatever else came
     if root.state == 'E' then return 'e' end
     if root.failed then
       finish(call, root, 'F')
       return 'f'
     end
+    -- rule: a root is pending until both halves of its ack val are zero
     if root.high ~= 0 or root.low ~= 0 then return 'p' end
+    -- rule: a zero with edges outstanding is counted as unbalanced
     if root.outstanding and root.outstanding ~= 0 then
       count(call, 'unbalanced')
       return 'p'
@@ -122,15 +138,18 @@ do
   -- Makes a tree pending with the fields of its init.
   function emit(call, root, op)
     root.state, root.spout, root.message_id, call.emitted[op.spout] = 'P', op.spout, op.text, true
+    -- rule: the progress timeout of an init goes before the topology's
     root.message_timeout, root.progress_timeout = op.message_timeout, op.progress_timeout or call.progress_timeout
     root.traceparent = op.traceparent
     if root.progress_timeout == 0 then root.progress_timeout = nil end
+    -- rule: the message timeout begins with the init, and is the init's own if it has one
     root.deadline = deadline_after(call, root, root.message_timeout or call.message_timeout)
     touch_progress_deadline(call, root)
     xor_in(root, op)
   end
 
   function xor_in(root, op)
+    -- rule: an ack val is XORed in by halves
     root.high, root.low = bit.bxor(root.high, op.high), bit.bxor(root.low, op.low)
     root.outstanding = add_outstanding(root.outstanding, op.outstanding)
   end
@@ -138,10 +157,12 @@ do
   -- Adds two counts; nil if one is unknown or the sum leaves 32 bits.
   function add_outstanding(a, b)
     local sum = a and b and a + b
+    -- rule: a sum beyond 32 bits is unknown
     return sum and sum >= -2147483648 and sum <= 2147483647 and sum or nil
   end
 
   function touch_progress_deadline(call, root)
+    -- rule: progress moves the idle deadline by the whole progress timeout
     if root.progress_timeout then root.idle_deadline = deadline_after(call, root, root.progress_timeout) end
   end
 
@@ -156,8 +177,11 @@ do
   -- Gives the code that refuses an ack or a fail which would begin a tree where the store is full, or the shard has as
   -- many early roots as it may.
   function early_refusal(call, root)
+    -- rule: only what would begin a tree is refused, and only where there is a bound
     if root.state ~= 'N' or not call.max_early then return nil end
+    -- rule: an ack or a fail begins no tree in a full store
     if call.store_full then return 's' end
+    -- rule: early roots are bounded, those of this call included
     return early_before(call) + call.early_change >= call.max_early and 's' or nil
   end
 
@@ -165,7 +189,9 @@ do
   function admission_refusal(call, root, op)
     local code = full_refusal(call, op)
     if code or not call.free_slots or would_finish(root, op) then return code end
+    -- rule: an init without a free slot is refused
     if (call.free_slots[op.spout] or 0) <= 0 then return 'm' end
+    -- rule: an init takes a slot
     call.free_slots[op.spout], root.holds_slot = call.free_slots[op.spout] - 1, true
     return nil
   end
@@ -178,6 +204,7 @@ do
   -- Whether this init would finish the root at once, so that it needs no slot.
   function would_finish(root, op)
     if root.state == 'N' then return op.high == 0 and op.low == 0 and (op.outstanding or 0) == 0 end
+    -- rule: the init of a failed root needs no slot
     if root.failed then return true end
     local zero = bit.bxor(root.high, op.high) == 0 and bit.bxor(root.low, op.low) == 0
     return zero and (add_outstanding(root.outstanding, op.outstanding) or 0) == 0
@@ -185,11 +212,13 @@ do
 
   -- Whether this init is the one that made the root pending: the same spout task and the same message id.
   function emitted_by(call, root, op)
+    -- rule: an init is the same one by its spout task and its message id
     return root.spout == op.spout and read_message_id(call, root) == op.text
   end
 
   -- Whether this edge of this root was acked before; remembers it if not.
   function acked_before(call, root, op)
+    -- rule: an acked edge belongs to a tree by the start of it
     local started = root.state == 'N' and call.now or root.started
     return check_and_remember_edge(call, root.bucket, started, op.edge_high, op.edge_low)
   end
@@ -200,10 +229,14 @@ do
     local low = bit.bxor(edge_low, started % 4294967296) % 4294967296
     local member = string.format('%.0f', bit.band(edge_high, 0x1FFFFF) * 4294967296 + low)
     local set = ':' .. bucket .. (edge_high < 2147483648 and '0' or '1')
+    -- rule: an acked edge is looked for in the slice of even windows
     if redis.call('SISMEMBER', call.base .. 'p0' .. set, member) == 1 then return true end
+    -- rule: an acked edge is looked for in the slice of odd windows
     if redis.call('SISMEMBER', call.base .. 'p1' .. set, member) == 1 then return true end
+    -- rule: an acked edge is remembered in the slice of now
     local key = call.base .. 'p' .. math.floor(call.now / call.dedupe_window) % 2 .. set
     redis.call('SADD', key, member)
+    -- rule: a slice of acked edges expires
     expire_slice(call, key, call.dedupe_window)
     return false
   end
@@ -216,11 +249,14 @@ do
     if root.state == 'F' then return root.outcome end
     if kind == INIT then
       if root.state == 'P' then return emitted_by(call, root, op) and 'p' or 'c' end
+      -- rule: a repeated init that was refused for its cap is told so again
       return op.refused and 'm' or 'd'
     end
     if op.refused then return 's' end
+    -- rule: a repeat whose root is forgotten is a duplicate
     if root.state == 'N' then return 'd' end
     if root.state == 'E' then return kind == RESET_TIMEOUT and 'u' or 'e' end
+    -- rule: a fail that is repeated is a duplicate, though its root is pending
     return kind == FAIL and 'd' or 'p'
   end
 end
