@@ -1,5 +1,6 @@
 """``acker doctor`` names each trouble by its entry in the runbook, and is silent where all is well."""
 
+import itertools
 import json
 import os
 import re
@@ -44,6 +45,21 @@ def test_a_finding_says_what_to_do_and_links_to_its_entry(scenes: dict[str, Scen
     eventually_true(lambda: trouble in doctor(scenes[trouble].variables).stdout, within=PATIENCE_S)
     said = doctor(scenes[trouble].variables).stdout
     assert f"docs/runbook.md#{trouble}" in said
+
+
+def test_doctor_says_first_that_a_full_mailbox_refuses_inits(scenes: dict[str, Scene]) -> None:
+    scene = scenes["mailbox-grows"]
+    roots = itertools.count(1)
+
+    def is_refused() -> bool:
+        init = {"root_id": f"{next(roots):016x}", "edges": ["00000000000000b1"], "spout_task": "shop"}
+        return scene.acker.http.post("/v1/topologies/orders/init", json=init).status_code == 429
+
+    eventually_true(is_refused, within=PATIENCE_S)
+    first = doctor(scene.variables).stdout.splitlines()[0]
+    assert first.startswith(
+        "trouble: new inits of orders/shop are refused with mailbox_full: 50 completions are unread"
+    )
 
 
 def test_doctor_is_silent_on_a_healthy_acker_under_load(tmp_path: Path) -> None:

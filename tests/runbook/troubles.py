@@ -123,10 +123,10 @@ def redis_away(folder: Path) -> Iterator[Scene]:
 
 @contextmanager
 def mailbox_grows(folder: Path) -> Iterator[Scene]:
-    """Orders are done, and no process reads that; the mailbox has room for few more."""
+    """Orders are done, and no process reads that; the mailbox is full."""
     with _serving(folder, "--mailbox-max", "50") as acker, Acker(acker.url, "orders") as client:
         spout = client.shared_spout("shop")
-        for number in range(45):
+        for number in range(50):
             with spout.emit(message_id=str(number)):
                 pass  # no bolt: it is acked at once
         yield Scene(acker=acker)

@@ -56,14 +56,21 @@ function mostCommon(names) {
   return [...counts].reduce((best, each) => (best && best[1] >= each[1] ? best : each), null)?.[0] ?? null;
 }
 
+// The first spout task with as many pending roots as it may have; empty if there is none.
+function refusedOf(seen, { topology, max_spout_pending: most }) {
+  const atLimit = (seen.spouts?.[topology] || []).find(({ pending }) => most && pending >= most);
+  return atLimit ? `new inits of ${topology}/${atLimit.spout_task} are refused with max_spout_pending: ` : "";
+}
+
 function* nothingEnds(seen) {
-  for (const [{ topology, pending }, silent, othersEnd] of silentOf(seen)) {
+  for (const [config, silent, othersEnd] of silentOf(seen)) {
+    const { topology, pending } = config;
     if (othersEnd) continue;
     const since_at_ms = Math.min(...silent.map((root) => silentSince(seen, root)));
     const last = mostCommon(silent.map((root) => root.last_component).filter(Boolean));
     const where = last ? `the last acks came from ${last}` : "no component has acked them";
     yield finding("nothing-ends", seen.now_ms - since_at_ms >= UNREAD_MS ? "trouble" : "warning",
-      `no root of ${topology} ends; ${pending} are pending, ${where}`,
+      `${refusedOf(seen, config)}no root of ${topology} ends; ${pending} are pending, ${where}`,
       `look at the component that should ack next: it is silent; acker roots ${topology} --no-ack-for 60`, { since_at_ms, topology });
   }
 }
@@ -126,21 +133,44 @@ function* spoutsOf(seen) {
   for (const [topology, spouts] of Object.entries(seen.spouts || {})) for (const spout of spouts) yield [topology, spout];
 }
 
+const hasWebhook = (spout) => spout.callback?.kind === "webhook";
+const stored = ({ unread, dead_letters: dead }) => unread + dead; // what counts against the limit of a mailbox
+
+const unreadOf = (topology, { unread, spout_task: task }) => `${unread} completions of ${topology}/${task} are unread`;
+
+function nearLimit(topology, spout, limit) {
+  const { spout_task: task, unread, dead_letters: letters } = spout;
+  const dead = letters ? ` and ${letters} are dead letters` : "";
+  if (stored(spout) < limit) {
+    return `${unreadOf(topology, spout)}${dead}, at ${limit} new inits are refused with mailbox_full`;
+  }
+  const refused = `new inits of ${topology}/${task} are refused with mailbox_full`;
+  return `${refused}: ${unread} completions are unread${dead}, at most ${limit} may be`;
+}
+
+function lastRead(seen, spout) {
+  if (hasWebhook(spout)) return "";
+  return spout.last_read_at_ms ? `; they were last read ${span(seen.now_ms - spout.last_read_at_ms)} ago` : "; they were never read";
+}
+
+function emptiedBy(topology, spout, nearlyFull) {
+  const task = spout.spout_task;
+  if (nearlyFull && spout.dead_letters > spout.unread) return `replay or discard them: acker dead-letters ${topology} ${task}`;
+  if (hasWebhook(spout)) return `let its webhook take them: acker callback show ${topology} ${task}`;
+  return `start the reader of ${task}: it continues where it stopped. If its process is gone, read them with: ` +
+    `acker completions ${topology} ${task}`;
+}
+
 function* mailboxGrows(seen) {
   const limit = Number(part(seen, "settings").ACKER_MAILBOX_MAX?.value || 0);
   for (const [topology, spout] of spoutsOf(seen)) {
-    if (spout.callback?.kind === "webhook") continue;
-    const task = spout.spout_task;
     const unreadMs = seen.now_ms - (spout.oldest_unread_at_ms || seen.now_ms);
-    const nearlyFull = limit > 0 && spout.unread > NEARLY_FULL * limit;
-    if (unreadMs < UNREAD_MS && !nearlyFull) continue;
-    const read = spout.last_read_at_ms
-      ? `they were last read ${span(seen.now_ms - spout.last_read_at_ms)} ago` : "they were never read";
+    const nearlyFull = limit > 0 && stored(spout) > NEARLY_FULL * limit;
+    if (!nearlyFull && (hasWebhook(spout) || unreadMs < UNREAD_MS)) continue;
     yield finding("mailbox-grows", nearlyFull || unreadMs >= LONG_UNREAD_MS ? "trouble" : "warning",
-      `${spout.unread} completions of ${topology}/${task} are unread; ${read}`,
-      `start the reader of ${task}: it continues where it stopped. If its process is gone, read them with: ` +
-      `acker completions ${topology} ${task}`,
-      { since_at_ms: spout.oldest_unread_at_ms, topology, spout_task: task });
+      (nearlyFull ? nearLimit(topology, spout, limit) : unreadOf(topology, spout)) + lastRead(seen, spout),
+      emptiedBy(topology, spout, nearlyFull),
+      { since_at_ms: spout.oldest_unread_at_ms, topology, spout_task: spout.spout_task });
   }
 }
 
@@ -164,7 +194,7 @@ function judgeWebhook(seen, topology, spout) {
 
 function* webhookNotDelivered(seen) {
   for (const [topology, spout] of spoutsOf(seen)) {
-    const judged = spout.callback?.kind === "webhook" ? judgeWebhook(seen, topology, spout) : null;
+    const judged = hasWebhook(spout) ? judgeWebhook(seen, topology, spout) : null;
     if (!judged) continue;
     const [level, what, does, since_at_ms] = judged;
     yield finding("webhook-not-delivered", level, what, does, { since_at_ms, topology, spout_task: spout.spout_task });

@@ -21,7 +21,7 @@ def nothing_ends(seen: Evidence) -> Iterator[Finding]:
         yield Finding(
             rule="nothing-ends",
             level="trouble" if seen.now_ms - since >= UNREAD_MS else "warning",
-            what=f"no root of {name} ends; {topology['pending']} are pending, {where}",
+            what=f"{_refused(seen, topology)}no root of {name} ends; {topology['pending']} are pending, {where}",
             do=f"look at the component that should ack next: it is silent; acker roots {name} --no-ack-for 60",
             since_at_ms=since,
             topology=name,
@@ -75,6 +75,13 @@ def _silent(seen: Evidence) -> Iterator[tuple[Document, list[Document], bool]]:
         roots = seen.silent_roots.get(name, ())
         if silent := [root for root in roots if seen.now_ms - _silent_since_ms(seen, root) >= patience_ms]:
             yield topology, silent, any(map(_ended, seen.points(name, within_ms=patience_ms)))
+
+
+def _refused(seen: Evidence, topology: Document) -> str:
+    """Name the first spout task with as many pending roots as it may have; empty if there is none."""
+    name, most = topology["topology"], topology["max_spout_pending"]
+    at_limit = [spout for spout in seen.spouts.get(name, ()) if most and spout["pending"] >= most]
+    return f"new inits of {name}/{at_limit[0]['spout_task']} are refused with max_spout_pending: " if at_limit else ""
 
 
 def _patience_ms(seen: Evidence, topology: Document) -> int:
