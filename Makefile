@@ -83,7 +83,7 @@ test-airflow: $(VENV)/.dev airflow ## Start a DAG of a real Airflow when a batch
 test-browser: $(VENV)/.dev ## Try the page /ui/ in a real Chromium, against a real acker and Valkey (minutes)
 	$(BIN)/python -m pytest tests/browser
 
-test-runbook: $(VENV)/.dev ## Stage the ten troubles of docs/runbook.md, and see that doctor names each and its entry is right (minutes)
+test-runbook: $(VENV)/.dev ## Stage the troubles of docs/runbook.md, and see that doctor names each and its entry is right (minutes)
 	$(BIN)/python -m pytest tests/runbook
 
 coverage: $(VENV)/.dev ## Run the unit tests, and check that each pure module is covered wholly by its own (two minutes)

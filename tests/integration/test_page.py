@@ -29,11 +29,6 @@ def test_what_others_wrote_is_as_it_was_published_and_its_licences_are_beside_it
     assert vendored.keys() == PINNED.keys() | LICENCES.keys()
 
 
-def test_a_file_of_the_page_is_no_longer_than_any_other() -> None:
-    own = [file for file in WEB.rglob("*.*") if file.suffix in ui.MEDIA_TYPES and "vendor" not in file.parts]
-    assert [file.name for file in own if len(file.read_text().splitlines()) > 300] == []
-
-
 def test_the_runbook_of_the_page_is_that_of_the_documentation() -> None:
     assert (WEB / "runbook.md").read_text() == (DOCS / "runbook.md").read_text(), "make format copies it"
 

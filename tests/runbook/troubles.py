@@ -1,4 +1,4 @@
-"""Stages the ten troubles of docs/runbook.md, each on an acker of its own."""
+"""Stages the troubles of docs/runbook.md, each on an acker of its own."""
 
 import json
 import threading
@@ -81,6 +81,20 @@ def roots_time_out(folder: Path) -> Iterator[Scene]:
         acker.http.put("/v1/topologies/orders", json={"message_timeout_ms": 1_000})
         _emit(client, 40, components=("charge",))
         _read(client, outcome="timed_out", count=40)
+        yield Scene(acker=acker)
+
+
+@contextmanager
+def roots_fail(folder: Path) -> Iterator[Scene]:
+    """The bolt that charges has no right to: it fails 12 of 40 orders."""
+    with _serving(folder) as acker, Acker(acker.url, "orders") as client:
+        for number in range(40):
+            with client.shared_spout("shop").emit(message_id=str(number)) as root:
+                headers = root.headers()
+            with suppress(PermissionError), client.receive(headers, component="charge"):
+                if number < 12:
+                    raise PermissionError("the token has expired")
+        _read(client, count=40)
         yield Scene(acker=acker)
 
 
@@ -212,6 +226,7 @@ def _repeated(work: Callable[[], None]) -> Iterator[None]:
 TROUBLES: dict[str, Stage] = {
     "nothing-ends": nothing_ends,
     "roots-time-out": roots_time_out,
+    "roots-fail": roots_fail,
     "one-message-is-missing": one_message_is_missing,
     "store-full": store_full,
     "redis-away": redis_away,

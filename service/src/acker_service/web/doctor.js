@@ -75,19 +75,27 @@ function* nothingEnds(seen) {
   }
 }
 
-function* rootsTimeOut(seen) {
-  const kinds = [["timed_out", "timed out", TIMED_OUT_SHARE], ["failed", "failed", FAILED_SHARE]];
+// Each topology with more than this share of such ends: their number, that of all ends, and since when.
+function* endedAs(seen, outcome, allowed) {
   for (const { topology } of seen.topologies || []) {
     const points = pointsOf(seen, topology);
-    const all = sum(points.map(ended));
-    for (const [outcome, says, allowed] of kinds) {
-      const hit = sum(points.map((point) => point[outcome]));
-      if (hit <= allowed * all) continue;
-      yield finding("roots-time-out", outcome === "timed_out" && hit > MOST * all ? "trouble" : "warning",
-        `${hit} of ${all} roots of ${topology} ${says} in the last 10 min`,
-        `acker failures ${topology} --outcome ${outcome} --group`,
-        { since_at_ms: points.find((point) => point[outcome]).at_ms, topology });
-    }
+    const [hit, all] = [sum(points.map((point) => point[outcome])), sum(points.map(ended))];
+    if (hit > allowed * all) yield { topology, hit, all, since_at_ms: points.find((point) => point[outcome]).at_ms };
+  }
+}
+
+function* rootsTimeOut(seen) {
+  for (const { topology, hit, all, since_at_ms } of endedAs(seen, "timed_out", TIMED_OUT_SHARE)) {
+    yield finding("roots-time-out", hit > MOST * all ? "trouble" : "warning",
+      `${hit} of ${all} roots of ${topology} timed out in the last 10 min`,
+      `acker failures ${topology} --outcome timed_out --group`, { since_at_ms, topology });
+  }
+}
+
+function* rootsFail(seen) {
+  for (const { topology, hit, all, since_at_ms } of endedAs(seen, "failed", FAILED_SHARE)) {
+    yield finding("roots-fail", "warning", `${hit} of ${all} roots of ${topology} failed in the last 10 min`,
+      `acker failures ${topology} --outcome failed --group`, { since_at_ms, topology });
   }
 }
 
@@ -240,8 +248,8 @@ function* keys(seen) {
   }
 }
 
-const RULES = [nothingEnds, rootsTimeOut, oneMessageIsMissing, storeFull, redisAway, mailboxGrows, webhookNotDelivered,
-  overloaded, timeStandsStill, keys];
+const RULES = [nothingEnds, rootsTimeOut, rootsFail, oneMessageIsMissing, storeFull, redisAway, mailboxGrows,
+  webhookNotDelivered, overloaded, timeStandsStill, keys];
 
 // Find what is wrong: trouble first, else in the order of the runbook.
 export function judge(seen) {

@@ -54,7 +54,7 @@ function placeOf({ rule, topology, spout_task: task, do: does }) {
   const root = /\b[0-9a-f]{16}\b/.exec(does);
   if (topology && root) return link("t", topology, "roots", root[0]);
   if (rule === "nothing-ends") return `${link("t", topology, "roots")}?no_ack_for_ms=${SILENT_MS}`;
-  if (rule === "roots-time-out") return `${link("t", topology, "failures")}?outcome=${/outcome (\w+)/.exec(does)?.[1] || ""}`;
+  if (["roots-time-out", "roots-fail"].includes(rule)) return `${link("t", topology, "failures")}?outcome=${/outcome (\w+)/.exec(does)?.[1] || ""}`;
   return link("system");
 }
 

@@ -29,22 +29,29 @@ def nothing_ends(seen: Evidence) -> Iterator[Finding]:
 
 
 def roots_time_out(seen: Evidence) -> Iterator[Finding]:
-    """Find topologies of whose ended roots too many timed out or failed."""
-    for topology in seen.topologies:
-        name = topology["topology"]
-        points = seen.points(name)
-        ended = sum(map(_ended, points))
-        for outcome, says, allowed in (("timed_out", "timed out", TIMED_OUT_SHARE), ("failed", "failed", FAILED_SHARE)):
-            hit = sum(point[outcome] for point in points)
-            if hit > allowed * ended:
-                yield Finding(
-                    rule="roots-time-out",
-                    level="trouble" if outcome == "timed_out" and hit > MOST * ended else "warning",
-                    what=f"{hit} of {ended} roots of {name} {says} in the last 10 min",
-                    do=f"acker failures {name} --outcome {outcome} --group",
-                    since_at_ms=next(point["at_ms"] for point in points if point[outcome]),
-                    topology=name,
-                )
+    """Find topologies of whose ended roots too many timed out."""
+    for name, hit, ended, since_at_ms in _ended_as(seen, "timed_out", allowed=TIMED_OUT_SHARE):
+        yield Finding(
+            rule="roots-time-out",
+            level="trouble" if hit > MOST * ended else "warning",
+            what=f"{hit} of {ended} roots of {name} timed out in the last 10 min",
+            do=f"acker failures {name} --outcome timed_out --group",
+            since_at_ms=since_at_ms,
+            topology=name,
+        )
+
+
+def roots_fail(seen: Evidence) -> Iterator[Finding]:
+    """Find topologies of whose ended roots too many were failed."""
+    for name, hit, ended, since_at_ms in _ended_as(seen, "failed", allowed=FAILED_SHARE):
+        yield Finding(
+            rule="roots-fail",
+            level="warning",
+            what=f"{hit} of {ended} roots of {name} failed in the last 10 min",
+            do=f"acker failures {name} --outcome failed --group",
+            since_at_ms=since_at_ms,
+            topology=name,
+        )
 
 
 def one_message_is_missing(seen: Evidence) -> Iterator[Finding]:
@@ -65,6 +72,15 @@ def one_message_is_missing(seen: Evidence) -> Iterator[Finding]:
             since_at_ms=_silent_since_ms(seen, first),
             topology=name,
         )
+
+
+def _ended_as(seen: Evidence, outcome: str, *, allowed: float) -> Iterator[tuple[str, int, int, int]]:
+    """Give each topology with more than this share of such ends: their number, that of all ends, and since when."""
+    for topology in seen.topologies:
+        points = seen.points(topology["topology"])
+        ended, hit = sum(map(_ended, points)), sum(point[outcome] for point in points)
+        if hit > allowed * ended:
+            yield topology["topology"], hit, ended, next(point["at_ms"] for point in points if point[outcome])
 
 
 def _silent(seen: Evidence) -> Iterator[tuple[Document, list[Document], bool]]:
