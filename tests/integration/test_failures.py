@@ -85,6 +85,34 @@ async def test_a_root_that_timed_out_is_listed(call: Caller, parts: Components, 
     assert (await call.root(R))["at_ms"] == failure["at_ms"]
 
 
+@pytest.mark.parametrize(
+    ("root_details", "components", "named"),
+    [
+        (True, ["price"], "price"),
+        (True, ["price", "pack"], "pack"),
+        (True, ["price", None], None),
+        (True, [], None),
+        (False, ["price"], None),
+    ],
+)
+async def test_a_timeout_names_the_component_that_acked_last(
+    call: Caller, parts: Components, *, root_details: bool, components: list[str | None], named: str | None
+) -> None:
+    await call.put(root_details=root_details)
+    acks = [ack(R, E + number, E + number + 1, component=it) for number, it in enumerate(components)]
+    await call.words(init(R, E, message_timeout_ms=100), *acks)
+    topology = await parts.registry.get(call.topology)
+
+    async def is_over() -> bool:
+        return await parts.expiry.expire(topology) == 1
+
+    await eventually(is_over)
+    (failure,) = (await page(call))["failures"]
+    assert failure["component"] == (await call.root(R))["component"] == named
+    (done,) = (await call.completions())["completions"]
+    assert done["component"] is None
+
+
 async def test_a_fail_by_hand_and_an_early_fail_are_listed_with_their_reasons(call: Caller) -> None:
     await call.post(init(1, E))
     await call.force_fail(1, reason="stuck")
