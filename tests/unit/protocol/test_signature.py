@@ -114,10 +114,16 @@ def test_a_secret_is_drawn_again_each_time():
 
 
 @pytest.mark.parametrize("size", [24, 25, 26, 64])
-def test_a_secret_is_read_padded_or_not(size):
+def test_a_secret_is_read_as_it_is_made(size):
     secret = make_secret(lambda size: b"\xfb\xff" * (size // 2) + b"x" * (size % 2), size=size)
-    assert secret_key(secret) == secret_key(secret.rstrip("=")) == base64.b64decode(secret.removeprefix("whsec_"))
+    assert secret_key(secret) == base64.b64decode(secret.removeprefix("whsec_"))
     assert len(secret_key(secret)) == size
+
+
+@pytest.mark.parametrize("end", ["AAA", "AA", "AA=", "AAA==", "AB==", "AAB=", "AA==AA==", "A=AA", " AAA"])
+def test_a_secret_that_libraries_of_other_languages_do_not_read_is_refused(end):
+    with pytest.raises(ValueError, match="padded with = to a multiple of four characters"):
+        secret_key("whsec_" + "A" * 32 + end)
 
 
 @pytest.mark.parametrize("size", [0, 23, 65])

@@ -1,7 +1,9 @@
 """The contract says what the code says: its addresses, parameters, scopes, limits, states and errors."""
 
 import asyncio
+import base64
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from acker_protocol import errors
 from acker_protocol.operations import REFUSED, OperationState, Outcome
 from acker_protocol.routes import IDEMPOTENCY_KEY
-from acker_protocol.signature import COMPLETION_BATCH, COMPLETION_TEST, ID, SIGNATURE, TIMESTAMP
+from acker_protocol.signature import COMPLETION_BATCH, COMPLETION_TEST, ID, SIGNATURE, TIMESTAMP, secret_key
 from acker_protocol.wire import fields
 from acker_service.app import make_app
 from acker_service.components import Components
@@ -22,6 +24,8 @@ from acker_service.settings import Settings
 from acker_service.topologies.callback import URL_CHARACTERS, CallbackStatus
 from acker_service.topologies.config import MAX_SPOUT_PENDING
 from acker_service.topologies.stats import TOTALS
+from hypothesis import given
+from hypothesis import strategies as st
 
 Json = dict[str, Any]
 
@@ -52,6 +56,18 @@ OWN_ERRORS = {
     "release_completions": {"mailbox_owned"},
 }
 """Errors that do not follow from an address, a key or a body, by operation."""
+
+
+@given(st.binary(min_size=20, max_size=70), st.sampled_from(["", *"AQgwBEIM08-_"]), st.sampled_from(["", "=", "=="]))
+def test_the_patterns_of_a_secret_accept_what_is_accepted(key: bytes, last: str, padding: str) -> None:
+    encoded = base64.b64encode(key).decode().rstrip("=") + last + padding
+    try:
+        accepted = bool(secret_key(f"whsec_{encoded}"))
+    except ValueError:
+        accepted = False
+    given, *_ = SCHEMAS["WebhookChange"]["properties"]["secret"]["anyOf"]
+    for schema in (given, SCHEMAS["Callback"]["properties"]["secret"]):
+        assert bool(re.fullmatch(schema["pattern"], f"whsec_{encoded}")) is accepted
 
 
 def operations(document: Json) -> dict[str, Json]:

@@ -64,6 +64,7 @@ def test_pubsub_needs_no_more_than_its_kind():
         ({"kind": "webhook", "url": "ftp://x/"}, "url must be an http or https URL"),
         ({"kind": "webhook", "url": URL, "secret": 7}, "secret must be a string"),
         ({"kind": "webhook", "url": URL, "secret": "whsec_short"}, "secret must be whsec_ and the base64"),
+        ({"kind": "webhook", "url": URL, "secret": SECRET.rstrip("=")}, "secret must be whsec_ .* padded with ="),
         ({"kind": "webhook", "url": URL, "headers": {}}, "has no field 'headers' for its kind"),
         ({"kind": "pubsub", "url": URL}, "has no field 'url' for its kind"),
     ],
