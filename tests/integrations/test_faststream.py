@@ -83,6 +83,20 @@ async def test_a_message_without_anchors_is_not_tracked(app: App) -> None:
     assert app.done == {"alone": 1, "line": 1}
 
 
+@pytest.mark.parametrize("name", ["_发送", "发送邮件", "a" * 150, "1"])
+async def test_a_subscriber_of_any_name_belongs_to_the_tree_and_works_without_anchors(rabbit: App, name: str) -> None:
+    async def work(line: str) -> None:
+        rabbit.done[line] += 1
+
+    work.__name__ = name
+    rabbit.broker.subscriber(rabbit.queue)(work)
+    await rabbit.broker.start()
+    await rabbit.broker.publish("alone", rabbit.queue)
+    await rabbit.emit()
+    assert (await rabbit.completion()).outcome == "acked"
+    assert rabbit.done == {"alone": 1, "line": 1}
+
+
 async def test_an_exception_leaves_the_tuple_open_where_the_broker_delivers_again(rabbit: App) -> None:
     await faststream.is_delivered_again_after_an_exception(rabbit)
 

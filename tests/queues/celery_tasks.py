@@ -212,6 +212,16 @@ def waits(root: str) -> None:
     done(root, "work")
 
 
+for name in marks.FOREIGN_NAMES:
+    app.task(leaf.run, name=name)
+
+
+def sends_to_foreign_names(root: str) -> None:
+    """Send to a task of each of these names."""
+    for each in marks.FOREIGN_NAMES:
+        app.send_task(each, (root, each))
+
+
 @app.task
 def publishes_untracked(root: str) -> None:
     def publish() -> None:
@@ -265,6 +275,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "rejects": rejects.delay,
     "is_lost": is_lost.delay,
     "expires": lambda root: leaf.apply_async((root, "late"), countdown=0.2, expires=0.1),
+    "foreign_names": sends_to_foreign_names,
     "publishes_untracked": publishes_untracked.delay,
     "waits": lambda root: waits.apply_async((root,), countdown=8),
 }

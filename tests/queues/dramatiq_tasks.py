@@ -208,6 +208,15 @@ def aged(root: str) -> None:
     done(root, "aged")
 
 
+foreign = {name: actor(actor_name=name)(leaf.fn) for name in marks.FOREIGN_NAMES}
+
+
+def sends_to_foreign_names(root: str) -> None:
+    """Send to an actor of each of these names."""
+    for name, each in foreign.items():
+        each.send(root, name)
+
+
 @actor()
 async def asynchronous(root: str) -> None:
     leaf.send(root, "child")
@@ -267,6 +276,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "deadly_pipeline": lambda root: (deadly_step.message(root) | last_step.message(root)).run(),
     "aged": lambda root: aged.send_with_options(args=(root,), delay=50),
     "sends_to_nobody": sends_to_nobody,
+    "foreign_names": sends_to_foreign_names,
     "asynchronous": asynchronous.send,
     "starts_a_thread": starts_a_thread.send,
     "waits": lambda root: waits.send_with_options(args=(root,), delay=8_000),

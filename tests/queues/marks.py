@@ -11,6 +11,8 @@ from acker_client import Acker
 
 ENVIRONMENT = ("QUEUES_BROKER", "QUEUES_MARKS", "QUEUES_ACKER", "QUEUES_TOPOLOGY")
 SLOW_S = 0.5
+FOREIGN_NAMES = ("_private", "crm:sync_contact", "发送.邮件", "发送邮件", "a" * 150, "send mail", "\N{ROCKET}")
+"""Names of tasks that are not those of a component."""
 
 BROKER, _MARKS, ACKER_URL, TOPOLOGY = (os.environ.get(name, "") for name in ENVIRONMENT)
 _marks = redis.Redis.from_url(_MARKS) if _MARKS else redis.Redis()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.queues.conftest import SHORT_TIMEOUT_S, SOME_TIMEOUT_S, Services
 from tests.queues.harness import Lab, Worker, working
+from tests.queues.marks import FOREIGN_NAMES
 
 POOLS = ("prefork", "threads", "gevent")
 KINDS = [(broker, pool) for pool in POOLS for broker in ("redis", "rabbitmq")]
@@ -16,7 +17,7 @@ QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--logle
 SCENARIOS = (
     *("fan", "retries", "sends_and_retries", "drops", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
     *("equal_calls", "chord", "chord_of_the_root", "nested_chord", "growing_chord", "group", "chain", "link"),
-    *("requeues", "rejects", "publishes_untracked"),
+    *("requeues", "rejects", "publishes_untracked", "foreign_names"),
     # those that kill the worker come last: each death stops whatever runs beside it
     *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
     *("deadly_chord", "deadly_chain"),
@@ -53,6 +54,11 @@ def test_children_of_each_try_belong_to_the_tree(lab):
     ended = lab.ended("sends_and_retries")
     assert ended.outcome == "acked"
     assert set(ended.done) >= {f"child of try {number}" for number in range(3)}
+
+
+def test_tasks_of_any_name_belong_to_the_tree(lab):
+    ended = lab.ended("foreign_names")
+    assert (ended.outcome, set(ended.done)) == ("acked", set(FOREIGN_NAMES))
 
 
 def test_a_task_that_fails_for_good_fails_the_tree_after_its_retries(lab):

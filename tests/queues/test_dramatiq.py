@@ -7,6 +7,7 @@ import pytest
 
 from tests.queues.conftest import SHORT_TIMEOUT_S, Services
 from tests.queues.harness import Lab, Worker, working
+from tests.queues.marks import FOREIGN_NAMES
 
 KINDS = [("redis", "threads"), ("rabbitmq", "threads"), ("redis", "gevent"), ("rabbitmq", "gevent")]
 MODULE = "tests.queues.dramatiq_tasks"
@@ -22,7 +23,15 @@ SCENARIOS = (
         "sends_to_nobody",
         "asynchronous",
     ),
-    *("starts_a_thread", "equal_calls", "group", "group_of_the_root", "group_of_pipelines", "pipeline"),
+    *(
+        "starts_a_thread",
+        "foreign_names",
+        "equal_calls",
+        "group",
+        "group_of_the_root",
+        "group_of_pipelines",
+        "pipeline",
+    ),
     # those that kill the worker come last: each death stops whatever runs beside it
     *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
     *("deadly_group", "deadly_pipeline"),
@@ -62,6 +71,11 @@ def test_children_of_each_try_belong_to_the_tree(lab):
 def test_what_tells_of_a_failed_try_belongs_to_the_tree(lab):
     ended = lab.ended("retries_and_tells")
     assert (ended.outcome, set(ended.done)) == ("acked", {"told 1", "told 2"})
+
+
+def test_tasks_of_any_name_belong_to_the_tree(lab):
+    ended = lab.ended("foreign_names")
+    assert (ended.outcome, set(ended.done)) == ("acked", set(FOREIGN_NAMES))
 
 
 def test_a_task_that_fails_for_good_fails_the_tree_after_its_retries(lab):

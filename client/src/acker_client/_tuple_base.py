@@ -144,6 +144,14 @@ class BaseTuple:
         """Anchor a child, and give the header for its message; empty if the tuple is not tracked. See `anchor`."""
         return write_header(self._context.prefix, add_child(self.parents(key), key=key))
 
+    def derive_as(self, name: str) -> None:
+        """Derive the edges of its children from this name, from which that of its component was made.
+
+        Two such names may make one component; the children of one message have edges of their own all the same.
+        """
+        if name != self.component:
+            self._edges = self._make_edges(name)
+
     def require_keys(self, reason: str) -> None:
         """Refuse children without a key from now on."""
         self._keys_needed = reason
@@ -155,7 +163,7 @@ class BaseTuple:
         if key is None and self._ids and (self._keys_needed or self._made_by is not None):
             self._check_keyless()
         if self._edges is None:
-            self._edges = self._make_edges()
+            self._edges = self._make_edges(self.component)
         return self._edges
 
     def ack_operations(self, is_traced: "Callable[[int], bool]" = is_marked) -> "list[Operation]":
@@ -170,7 +178,7 @@ class BaseTuple:
                 component=self.component,
                 children=tuple(edges.children) if is_traced(edges.root_id) else None,
             )
-            for edges in self._edges or self._make_edges()
+            for edges in self._edges or self._make_edges(self.component)
         ]
 
     def ack_quickly(self, fast_path: "FastPath") -> bool:
@@ -196,10 +204,10 @@ class BaseTuple:
         self._check_open("given more time")
         return [ResetTimeout(root_id=root, component=self.component) for root in self._roots()]
 
-    def _make_edges(self) -> "list[EdgeSet]":
-        ids, component, numbered = self._ids, self.component, self.repeatable
+    def _make_edges(self, name: str) -> "list[EdgeSet]":
+        ids, numbered = self._ids, self.repeatable
         return [
-            EdgeSet(root_id=ids[index], edge_id=ids[index + 1], component=component, numbered=numbered)
+            EdgeSet(root_id=ids[index], edge_id=ids[index + 1], component=name, numbered=numbered)
             for index in range(0, len(ids), 2)
         ]
 

@@ -1,6 +1,5 @@
 """A root that is being emitted: its first edges, and its init."""
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from acker_protocol.wire import fields
 
 from acker_client import _validate, propagate
 from acker_client._core.edges import EdgeSet, add_child
+from acker_client._core.names import valid_name
 from acker_client.errors import TupleClosed
 
 if TYPE_CHECKING:
@@ -150,5 +150,4 @@ class Root:
 
 def spout_task_name(name: str, *, host: str, process: str) -> str:
     """Name the spout task of this process: the spout's name, the host and the process, cut to a name's length."""
-    suffix = f"-{process}"
-    return f"{name}-{re.sub('[^A-Za-z0-9._-]', '-', host)}"[: 128 - len(suffix)] + suffix
+    return valid_name(f"{name}-{host}", suffix=f"-{process}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from acker_client import UsageError, propagate
+from acker_client._core.names import valid_name
 from acker_client.integrations.celery import track, visibility_timeout_s
 from acker_client.testing import MemoryAcker
 from celery import Celery, Task, chain, chord, group, signals
@@ -17,6 +18,7 @@ from celery.utils.dispatch import Signal
 from tests.support.waiting import eventually_true
 
 WITHIN_S = 30.0
+FOREIGN_NAMES = ("_private", "crm:sync_contact", "发送.邮件", "a" * 150, "\N{ROCKET}", "send mail", "...")
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +95,9 @@ def _define(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one af
         leaf.delay("child")
         raise self.replace(by if kind == "task" else group(by, leaf.si("another")))
 
+    for name in FOREIGN_NAMES:
+        app.task(name=name)(fan.run)
+
     for task in (leaf, fan, retries, fails, ignores, rejects, body, replaces):
         setattr(tasks, task.name.rpartition(".")[2], task)
 
@@ -103,7 +108,7 @@ def run(tasks: SimpleNamespace, memory: MemoryAcker, request: pytest.FixtureRequ
 
     def emitted(publish):
         tasks.done.clear()
-        spout = tasks.acker.shared_spout(request.node.name[:100].translate(str.maketrans("[]", "--")).strip("-"))
+        spout = tasks.acker.shared_spout(valid_name(request.node.name))
         with spout.emit("42"):
             publish()
         until = time.monotonic() + WITHIN_S
@@ -126,6 +131,17 @@ def test_a_retried_task_is_open_until_its_last_try(tasks, run, sends):
     name = f"retried {sends}"
     outcome, done, _ = run(lambda: tasks.retries.delay(name, sends=sends))
     assert (outcome, name in done, len(done)) == ("acked", True, 4 if sends else 1)
+
+
+@pytest.mark.parametrize("name", FOREIGN_NAMES)
+def test_a_task_of_any_name_belongs_to_the_tree(tasks, run, name):
+    outcome, done, _ = run(lambda: tasks.app.send_task(name, (1,)))
+    assert (outcome, sorted(done)) == ("acked", [0, 0, 1])
+
+
+@pytest.mark.parametrize("name", FOREIGN_NAMES)
+def test_a_task_of_any_name_fails_the_tree(tasks, run, name):
+    assert run(lambda: tasks.app.send_task(name, ("no number",)))[0] == "failed"
 
 
 def test_a_task_that_fails_fails_the_tree(tasks, run):

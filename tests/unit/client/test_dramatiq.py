@@ -21,6 +21,7 @@ from dramatiq.rate_limits.backends import StubBackend
 from tests.support.waiting import eventually_true
 
 WITHIN_S = 30.0
+FOREIGN_NAMES = ("_private", "crm:sync_contact", "发送.邮件", "a" * 150, "\N{ROCKET}", "send mail", "...")
 
 
 class Skips(Middleware):
@@ -113,6 +114,9 @@ def _define(broker: StubBroker, tasks: SimpleNamespace) -> None:  # noqa: C901 -
             thread.start()
             thread.join()
 
+    for name in FOREIGN_NAMES:
+        actor(actor_name=name)(fan.fn)
+
     for each in (leaf, step, last, fan, retries, failure, fails, skipped, starts_threads):
         setattr(tasks, each.actor_name, each)
 
@@ -148,6 +152,17 @@ def test_a_retried_message_is_open_until_its_last_try(tasks, run, sends, told):
     options = {"on_failure": "failure"} if told else {}
     outcome, done, _ = run(lambda: tasks.retries.send_with_options(args=("retried", sends, told), **options))
     assert (outcome, "retried" in done, len(done)) == ("acked", True, 1 + 3 * sends + 2 * told)
+
+
+@pytest.mark.parametrize("name", FOREIGN_NAMES)
+def test_a_message_for_an_actor_of_any_name_belongs_to_the_tree(tasks, run, name):
+    outcome, done, _ = run(lambda: tasks.broker.get_actor(name).send(1))
+    assert (outcome, sorted(done)) == ("acked", [0, 0, 1])
+
+
+@pytest.mark.parametrize("name", FOREIGN_NAMES)
+def test_a_message_for_an_actor_of_any_name_that_no_worker_knows_fails_the_tree(tasks, run, name):
+    assert run(lambda: tasks.broker.enqueue(tasks.leaf.message(1).copy(actor_name=f"{name}?")))[0] == "failed"
 
 
 def test_a_message_that_fails_for_good_fails_the_tree(tasks, run):

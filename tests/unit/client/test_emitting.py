@@ -21,6 +21,7 @@ from acker_protocol.anchors import read_anchors
 from acker_protocol.errors import Conflict
 from acker_protocol.ids import SPOUT_EDGE, derive_edge
 from acker_protocol.operations import OperationState
+from acker_protocol.wire import fields
 
 from tests.unit.client.conftest import met
 
@@ -213,8 +214,15 @@ def test_a_spout_of_its_own_adds_host_and_process(acker):
 
 
 def test_the_name_of_a_spout_task_is_a_name_whatever_the_host_is_called():
-    assert spout_task_name("orders", host="a_b c/ü", process="7") == "orders-a_b-c---7"
-    assert spout_task_name("o" * 100, host="h" * 100, process="12345") == "o" * 100 + "-" + "h" * 21 + "-12345"
+    assert spout_task_name("orders", host="a_b c/d", process="7") == "orders-a_b-c-d-7"
+    for host in ("ü", "h" * 100, "_", "机器"):
+        assert fields.name(spout_task_name("orders", host=host, process="7")).startswith("orders-")
+
+
+def test_spouts_whose_names_differ_at_their_end_are_two_spout_tasks():
+    names = {spout_task_name("o" * 127 + end, host="h" * 100, process="7") for end in "12"}
+    assert len(names) == 2
+    assert all(fields.name(name) for name in names)
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 129])

@@ -8,6 +8,8 @@ from acker_client.integrations._task_runs import Call, TaskRuns, check_dedupe_wi
 from acker_client.testing import MemoryAcker
 from acker_protocol.anchors import parse_anchors
 
+from tests.unit.client.test_names import FOREIGN_NAMES
+
 VISIBILITY_S = 60.0
 
 
@@ -54,7 +56,7 @@ def edge(value):
 
 def run_once(runs, value, *calls, **begin):
     """Give the edges of the calls of one run, which is then left open."""
-    runs.begin(value, component="parent", task_id="parent", **begin)
+    runs.begin(value, **({"task": "parent", "task_id": "parent"} | begin))
     edges = [edge(runs.anchor(each)) for each in calls]
     runs.end(left_open=True)
     return edges
@@ -99,17 +101,17 @@ def test_the_digest_ignores_the_order_of_keywords_and_whether_a_sequence_is_a_li
 
 
 def test_a_run_acks_its_edge_with_those_of_its_children(runs, value, memory, acker):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     child = runs.anchor(call("leaf"))
     runs.end()
     assert memory.completions("orders") == []
-    runs.begin(child, component="leaf", task_id="leaf")
+    runs.begin(child, task="leaf", task_id="leaf")
     runs.end()
     assert memory.completions("orders") == ["42"]
 
 
 def test_a_retry_without_children_carries_the_same_edge_and_is_not_acked(runs, value, memory):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     assert runs.continue_run(runs.current(), call("parent")) == value
     runs.end()
     assert memory.completions("orders") == []
@@ -117,47 +119,73 @@ def test_a_retry_without_children_carries_the_same_edge_and_is_not_acked(runs, v
 
 
 def test_a_retry_after_children_is_a_child_and_the_run_is_acked_with_all_of_them(runs, value, memory):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     child = runs.anchor(call("leaf"))
     retry = runs.continue_run(runs.current(), call("parent"))
     runs.end()
     assert retry != value
     for left in (child, retry):
         assert memory.completions("orders") == []
-        runs.begin(left, component="any", task_id="any")
+        runs.begin(left, task="any", task_id="any")
         runs.end()
     assert memory.completions("orders") == ["42"]
 
 
 def test_a_retry_that_more_will_follow_is_a_child(runs, value):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     assert runs.continue_run(runs.current(), call("parent"), publishes_more=True) != value
     runs.anchor(call("told"))
     runs.end()
 
 
 def test_a_child_after_a_retry_with_the_same_edge_is_refused(runs, value):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     runs.continue_run(runs.current(), call("parent"))
     with pytest.raises(UsageError, match="no ack would name its edge; publish it before the retry"):
         runs.anchor(call("leaf"))
 
 
 def test_a_failed_run_fails_the_tree(runs, value, memory):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     runs.end(failed="broken")
     assert [body["reason"] for body in memory.bodies("fail")] == ["broken"]
 
 
+@pytest.mark.parametrize("task", FOREIGN_NAMES)
+def test_a_task_of_any_name_acks_its_tuple_under_a_valid_name(runs, value, memory, task):
+    runs.begin(value, task=task, task_id="any")
+    runs.end()
+    assert memory.completions("orders") == ["42"]
+
+
+@pytest.mark.parametrize("task", FOREIGN_NAMES)
+def test_a_task_of_any_name_fails_its_tuple_under_a_valid_name(runs, value, memory, task):
+    runs.fail(value, task=task, reason="no such task")
+    assert [body["reason"] for body in memory.bodies("fail")] == ["no such task"]
+
+
+@pytest.mark.parametrize("task", FOREIGN_NAMES)
+def test_a_message_without_anchors_runs_whatever_its_task_is_called(runs, memory, task):
+    runs.begin(None, task=task, task_id="any")
+    assert runs.end() is False
+    assert memory.writes() == []
+
+
+def test_tasks_whose_names_make_one_component_have_other_children(runs, value):
+    edges = [run_once(runs, value, call(), task=task) for task in ("crm:sync", "crm/sync", "crm-sync", "_crm-sync")]
+    assert len({*map(tuple, edges)}) == len(edges)
+    assert run_once(runs, value, call(), task="crm:sync") == edges[0]
+
+
 def test_a_run_that_is_over_is_no_longer_current(runs, value, acker):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     runs.end()
     assert runs.current() is None
     assert runs.anchor(call("leaf")) is None
 
 
 def test_a_message_without_anchors_is_not_tracked_nor_what_it_publishes(runs, memory):
-    runs.begin(None, component="parent", task_id="parent")
+    runs.begin(None, task="parent", task_id="parent")
     assert runs.anchor(call("leaf")) is None
     assert runs.end() is False
     assert memory.writes() == []
@@ -167,7 +195,7 @@ def test_a_task_that_is_published_in_an_emit_block_is_a_child_of_the_root(runs, 
     with acker.shared_spout("orders").emit("42"):
         child = runs.anchor(call("leaf"))
     assert memory.completions("orders") == []
-    runs.begin(child, component="leaf", task_id="leaf")
+    runs.begin(child, task="leaf", task_id="leaf")
     runs.end()
     assert memory.completions("orders") == ["42"]
 
@@ -181,7 +209,7 @@ def test_strict_refuses_to_publish_where_nothing_is_current(acker):
 
 
 def test_a_thread_that_outlives_its_run_cannot_publish(runs, value, acker):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     tup = runs.current().tup
     runs.end()
     with pytest.raises(TupleClosed):
@@ -213,7 +241,7 @@ def test_a_window_longer_than_the_visibility_timeout_is_taken(acker):
 
 
 def test_a_long_delay_resets_the_timeout_when_it_is_published(runs, value, memory):
-    runs.begin(value, component="parent", task_id="parent")
+    runs.begin(value, task="parent", task_id="parent")
     runs.anchor(call("leaf", delay=1.0))
     assert memory.writes("reset-timeout") == []
     runs.anchor(call("leaf", delay=11.0))

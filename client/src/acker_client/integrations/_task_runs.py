@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from acker_protocol.routes import ANCHORS
 
 from acker_client import propagate
+from acker_client._core.names import valid_name
 from acker_client.errors import AckerError, DropTuple, OperationsLost, UsageError
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class TaskRuns:
         self,
         value: str | None,
         *,
-        component: str,
+        task: str,
         task_id: str,
         given_ids: frozenset[str] = frozenset(),
         anchored_ids: frozenset[str] = frozenset(),
@@ -153,7 +154,7 @@ class TaskRuns:
         """Make the tuple of a message current; nothing is, for a message without anchors. Raises `InvalidHeader`."""
         run = None
         if value:
-            tup = self.acker.receive({ANCHORS: value}, component=component)
+            tup = self._receive(value, task)
             run = Run(tup, task_id=task_id, value=value, given_ids=given_ids, anchored_ids=anchored_ids)
         self._current.set(run)
         propagate.enter(None if run is None else run.tup)
@@ -176,9 +177,9 @@ class TaskRuns:
                 _once_more(run.tup.ack if failed is None else partial(run.tup.fail, failed))
         return True
 
-    def fail(self, value: str, *, component: str, reason: str) -> None:
+    def fail(self, value: str, *, task: str, reason: str) -> None:
         """Fail the tuple of a message that no run will end."""
-        _once_more(partial(self.acker.receive({ANCHORS: value}, component=component).fail, reason))
+        _once_more(partial(self._receive(value, task).fail, reason))
 
     def flush(self) -> None:
         """Deliver the acks before the queue forgets the message: a death in between would leave its edge open.
@@ -209,10 +210,15 @@ class TaskRuns:
         self._reset_for(run, call)
         return value
 
-    def keep_alive(self, value: str, *, component: str, until: float) -> None:
+    def keep_alive(self, value: str, *, task: str, until: float) -> None:
         """Reset the timeout of a message's roots while this process holds it until a Unix time."""
         if until - time.time() > self._keeper.interval_s():
-            self._keeper.keep(self.acker.receive({ANCHORS: value}, component=component), until=until)
+            self._keeper.keep(self._receive(value, task), until=until)
+
+    def _receive(self, value: str, task: str) -> "Tuple":
+        tup = self.acker.receive({ANCHORS: value}, component=valid_name(task))
+        tup.derive_as(task)
+        return tup
 
     def _reset_for(self, run: Run | None, call: Call) -> None:
         if run is not None and call.delay > self._keeper.interval_s():

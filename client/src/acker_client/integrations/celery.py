@@ -9,7 +9,6 @@ Needs ``acker-client[celery]``.
 """
 
 import inspect
-import re
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -99,7 +98,7 @@ class _Tracker:
         unlocked = request.args[1] if task.name == UNLOCK else None
         self._runs.begin(
             request.get(NAME),
-            component=_component(task.name),
+            task=task.name,
             task_id=task_id,
             given_ids=frozenset(_ids([request.chain, request.callbacks], anchored=False)),
             anchored_ids=frozenset(_ids([request.chord, unlocked], anchored=True)),
@@ -134,7 +133,7 @@ class _Tracker:
         """Keep the roots of a task alive that waits in this worker."""
         value = request.request_dict.get(NAME)
         if value and request.eta and request.app is self._app:
-            self._runs.keep_alive(value, component=_component(request.task_name), until=request.eta.timestamp())
+            self._runs.keep_alive(value, task=request.task_name, until=request.eta.timestamp())
 
     def check_topology(self, **_: Any) -> None:
         """Refuse to start with a topology that does not fit."""
@@ -149,7 +148,7 @@ class _Tracker:
 
     def _fail(self, request: Any, task: str, reason: str) -> None:
         if value := request.get(NAME):
-            self._runs.fail(value, component=_component(task), reason=reason)
+            self._runs.fail(value, task=task, reason=reason)
 
     def _anchor(self, call: Call, carried: str | None) -> str | None:
         """Give the value that a task carries; None where it is not tracked."""
@@ -227,11 +226,6 @@ def _call(name: str, args: Any, kwargs: Any, options: dict[str, Any], *, key: st
     if isinstance(eta, datetime):
         delay = (eta - datetime.now(UTC if eta.tzinfo else None)).total_seconds()
     return Call(task=name, task_id=options["task_id"], args=args or (), kwargs=kwargs or {}, delay=delay, key=key)
-
-
-def _component(task: str) -> str:
-    """Make a task's name one of a component."""
-    return re.sub("[^A-Za-z0-9._-]", "-", task).lstrip("._-")[:128]
 
 
 def _ids(value: Json, *, anchored: bool) -> list[str]:

@@ -103,13 +103,13 @@ class AckerMiddleware(Middleware):
         """Keep the roots of a message alive that waits in this worker."""
         if value := message.options.get(NAME):
             until = message.options["eta"] / 1000
-            self._runs.keep_alive(value, component=message.actor_name, until=until)
+            self._runs.keep_alive(value, task=message.actor_name, until=until)
 
     def before_process_message(self, broker: "Broker", message: "MessageProxy") -> None:  # noqa: ARG002
         """Make its tuple current."""
         self._runs.begin(
             message.options.get(NAME),
-            component=message.actor_name,
+            task=message.actor_name,
             task_id=message.message_id,
             given_ids=_ids([message.options.get(PIPE_TARGET)]),
             anchored_ids=_ids(message.options.get(CALLBACKS)),
@@ -145,7 +145,7 @@ class AckerMiddleware(Middleware):
         """Fail the tuple of a message that becomes a dead letter without a run: its actor is not known here."""
         value = message.options.get(NAME)
         if value and self._ended.get() != message.message_id:
-            self._runs.fail(value, component=message.actor_name, reason="no such actor")
+            self._runs.fail(value, task=message.actor_name, reason="no such actor")
 
     def _anchor(self, message: "Message[Any]", call: Call) -> str | None:
         """Give the value that a message carries; None where it is not tracked. Raises `AckerError`."""

@@ -19,6 +19,7 @@ from faststream.message import AckStatus, StreamMessage
 from faststream.response import PublishType
 
 from acker_client import _validate, propagate
+from acker_client._core.names import valid_name
 from acker_client.errors import OperationsLost, UsageError
 from acker_client.integrations._task_runs import KEY, check_dedupe_window, digest
 
@@ -75,9 +76,12 @@ class AckerMiddleware:
         """Give the middleware of one message that is received or published."""
         return _MessageMiddleware(msg, context=context, shared=self)
 
-    def component(self, subscriber: Any) -> str:
-        """Give the name of the bolt that a subscriber is."""
-        return self._component or _validate.name("component", str(subscriber.specification.call_name))
+    def receive(self, headers: "Mapping[str, Any]", subscriber: Any) -> "AsyncTuple":
+        """Give the tuple of a message that has anchors."""
+        name = self._component or str(subscriber.specification.call_name)
+        tup = self.acker.receive(headers, component=valid_name(name))
+        tup.derive_as(name)
+        return tup
 
     async def check_topology(self) -> None:
         """Raise `UsageError` for a topology without a dedupe window, once."""
@@ -99,11 +103,10 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
 
     async def consume_scope(self, call_next: "Callable[[Any], Awaitable[Any]]", msg: "StreamMessage[Any]") -> Any:
         """Make the message's tuple current; it stays so until its responses are published."""
-        component = self._shared.component(self.context.get_local("handler_"))
         self._message, self._can_be_acked = msg, _can_be_acked(msg)
         for headers in msg.batch_headers or [msg.headers]:
             if propagate.extract(headers) is not None:
-                self._tuples.append(self._shared.acker.receive(headers, component=component))
+                self._tuples.append(self._shared.receive(headers, self.context.get_local("handler_")))
         propagate.enter(_Parent(self._shared.acker, self._tuples) if self._tuples else None)
         return await call_next(msg)
 
