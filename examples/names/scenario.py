@@ -80,7 +80,7 @@ class Scenario:
             except CannotGreet as error:
                 print(f"greet    {error}: back to the queue")
                 self.observed.completions_at_error += [done.outcome for done in self._spout.completions(until=0)]
-                self._channel.basic_nack(method.delivery_tag, requeue=True)
+                self._channel.basic_reject(method.delivery_tag, requeue=True)
             else:
                 self._channel.basic_ack(method.delivery_tag)
             if len(self.observed.greeted) == len(MESSAGE.split()):

@@ -93,7 +93,7 @@ class OrderSpout:
             report(acked=done.message_id, pending=len(self._pending))
             self._channel.basic_ack(delivery.tag)
         else:
-            self._channel.basic_nack(delivery.tag, requeue=True)
+            self._channel.basic_reject(delivery.tag, requeue=True)
             report(outcome=done.outcome, of=done.message_id, reason=done.reason, pending=len(self._pending))
 
 

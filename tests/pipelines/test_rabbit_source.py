@@ -1,10 +1,14 @@
 """A queue of a real RabbitMQ is read as a spout, through lost connections, dead readers and stops."""
 
+import asyncio
+import os
 import secrets
+import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -12,6 +16,8 @@ import pytest
 from acker_client import Acker, Completion, OperationsLost, Root, TupleClosed
 from acker_client.sources.rabbitmq import Delivery, RabbitSpout, RejectMessage
 from acker_protocol.errors import UnknownTopology
+from acker_service.redis.embedded import EmbeddedServer
+from pika.adapters.blocking_connection import BlockingChannel
 
 from examples.support.acker import create_topology
 from examples.support.broker import Broker, running_broker
@@ -337,29 +343,178 @@ def test_a_delivery_that_is_held_too_long_costs_the_channel_and_comes_again(
     assert again.redelivered
 
 
-def test_while_the_acker_is_away_deliveries_wait(broker: Broker, queue: str, tmp_path: Path) -> None:
-    options = ("--data-dir", str(tmp_path / "data"))
-    with acker_serve(tmp_path, *options) as served, Acker(served.url, retry_timeout=0.5) as acker:
-        put(broker, queue, "one")
-        with reading(acker, broker.url, queue, drain_timeout=LONG, requeue_delay=0.2) as reader:
-            reader.wait_for(1)
-            bolt(acker, reader.sent[0])
-            eventually_true(lambda: len(reader.done) == 1, within=LONG)
-            served.kill()
-            put(broker, queue, "two")
-            reader.wait_for(3)  # emitted twice at least, and its init never came through
+LIMITED = {"x-queue-type": "quorum", "x-delivery-limit": 2}
+"""Drops a message at its third return. RabbitMQ 4.0 and later limit quorum queues by default: to twenty."""
+
+
+@dataclass
+class Refusing:
+    """An acker that can stop taking roots, and what lets it take them again."""
+
+    acker: Acker
+    refuse: Callable[[], None]
+    take_again: Callable[[], None]
+
+
+def _settled(reader: Reader, count: int, *, acked_by: Acker) -> None:
+    """Ack whatever is emitted until so many deliveries are settled."""
+    bolted: list[tuple[Delivery, dict[str, str]]] = []
+
+    def settled() -> bool:
+        for sent in reader.sent[len(bolted) :]:
+            bolt(acked_by, sent)
+            bolted.append(sent)
+        return len(reader.done) >= count
+
+    eventually_true(settled, within=LONG)
+
+
+@contextmanager
+def _killed(folder: Path) -> Iterator[Refusing]:
+    with acker_serve(folder, "--data-dir", str(folder / "data")) as served, _impatient(served.url) as acker:
+        acker.topologies.create("orders", message_timeout=60)
+
+        def start_again() -> None:
             served.start()
             served.wait_until_ready()
-            bolted = reader.sent[:1]
 
-            def settled() -> bool:
-                for sent in reader.sent[len(bolted) :]:
-                    bolt(acker, sent)
-                    bolted.append(sent)
-                return len(reader.done) == 2
+        yield Refusing(acker, served.kill, start_again)
 
-            eventually_true(settled, within=LONG)
+
+@contextmanager
+def _without_its_store(folder: Path) -> Iterator[Refusing]:
+    store = EmbeddedServer(folder / "store")
+    asyncio.run(store.start())
+    try:
+        with acker_serve(folder, "--redis-url", store.url) as served, _impatient(served.url) as acker:
+            acker.topologies.create("orders", message_timeout=60)
+            freeze, thaw = partial(os.kill, store.pid, signal.SIGSTOP), partial(os.kill, store.pid, signal.SIGCONT)
+            yield Refusing(acker, freeze, thaw)
+    finally:
+        asyncio.run(store.stop())
+
+
+@contextmanager
+def _full_of_roots(folder: Path) -> Iterator[Refusing]:
+    with acker_serve(folder, "--data-dir", str(folder / "data")) as served, _impatient(served.url) as acker:
+        held: list[Root] = []
+
+        def fill() -> None:
+            acker.topologies.create("orders", message_timeout=60, max_spout_pending=2)
+            for number in range(2):
+                with acker.spout("reader").emit(message_id=f"held-{number}") as root:
+                    root.anchor("held")
+                held.append(root)
+
+        def empty() -> None:
+            acker.topologies.create("orders", message_timeout=60, max_spout_pending=100)
+
+        acker.topologies.create("orders", message_timeout=60, max_spout_pending=100)
+        yield Refusing(acker, fill, empty)
+
+
+@contextmanager
+def _without_its_topology(folder: Path) -> Iterator[Refusing]:
+    with acker_serve(folder, "--data-dir", str(folder / "data")) as served, _impatient(served.url) as acker:
+
+        def delete() -> None:
+            acker.topologies.delete("orders", force=True)
+
+        def create() -> None:
+            acker.topologies.create("orders", message_timeout=60)
+
+        create()
+        yield Refusing(acker, delete, create)
+
+
+def _impatient(url: str) -> Acker:
+    return Acker(url, topology="orders", retry_timeout=0.5, emit_timeout=0.5)
+
+
+@pytest.mark.parametrize("refusing", [_killed, _without_its_store, _full_of_roots, _without_its_topology])
+def test_what_the_acker_does_not_accept_is_held_and_costs_no_delivery(
+    broker: Broker,
+    queue: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    refusing: Callable[[Path], AbstractContextManager[Refusing]],
+) -> None:
+    put(broker, queue, **LIMITED)
+    with refusing(tmp_path) as kind, reading(kind.acker, broker.url, queue, drain_timeout=LONG) as reader:
+        eventually_true(lambda: consumers(broker, queue) == 1, within=LONG)
+        kind.refuse()
+        put(broker, queue, "one", "two", "three", **LIMITED)
+        # three times could each message be delivered
+        eventually_true(lambda: caplog.text.count("could not be emitted") > 3 * 3, within=LONG)
+        kind.take_again()
+        _settled(reader, 3, acked_by=kind.acker)
+        assert {delivery.body for _, delivery in reader.done} == {b"one", b"two", b"three"}
+        assert not any(delivery.redelivered for delivery, _ in reader.sent)
     left(broker, queue, 0)
+
+
+def test_a_stop_while_deliveries_are_held_gives_them_back(broker: Broker, queue: str, tmp_path: Path) -> None:
+    put(broker, queue, **LIMITED)
+    with _full_of_roots(tmp_path) as kind:
+        with reading(kind.acker, broker.url, queue, drain_timeout=LONG) as reader:
+            eventually_true(lambda: consumers(broker, queue) == 1, within=LONG)
+            kind.refuse()
+            put(broker, queue, "one", "two", **LIMITED)
+            reader.wait_for(2 * 2)
+        assert not reader.done
+    left(broker, queue, 2)
+
+
+def test_held_deliveries_of_a_lost_channel_are_left_to_the_next(
+    broker: Broker, queue: str, relay: Relay, tmp_path: Path
+) -> None:
+    put(broker, queue)
+    with (
+        _full_of_roots(tmp_path) as kind,
+        reading(kind.acker, through(relay), queue, drain_timeout=LONG) as reader,
+    ):
+        eventually_true(lambda: consumers(broker, queue) == 1, within=LONG)
+        kind.refuse()
+        put(broker, queue, "one", "two")
+        reader.wait_for(2 * 2)
+        relay.cut()
+        eventually_true(lambda: any(delivery.channel == 2 for delivery, _ in reader.sent), within=LONG)
+        kind.take_again()
+        _settled(reader, 2, acked_by=kind.acker)
+        assert {delivery.channel for _, delivery in reader.done} == {2}
+    left(broker, queue, 0)
+
+
+def test_one_that_always_fails_counts_and_becomes_a_dead_letter(acker: Acker, broker: Broker, queue: str) -> None:
+    put(broker, f"{queue}-dead")
+    dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{queue}-dead"}
+    put(broker, queue, "one", **LIMITED, **dead_letters)
+    with reading(acker, broker.url, queue) as reader:
+        for attempt in (1, 2, 3):
+            reader.wait_for(attempt)
+            acker.fail(acker.receive(reader.sent[attempt - 1][1], component="work"))
+        eventually_true(lambda: broker.ready(f"{queue}-dead") == 1, within=LONG)
+        assert [delivery.headers.get("x-delivery-count") for delivery, _ in reader.sent] == [None, 1, 2]
+
+
+def test_a_failed_one_is_returned_by_what_every_rabbitmq_counts(
+    acker: Acker, broker: Broker, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From RabbitMQ 4.3 on a quorum queue counts ``basic.reject`` only; this one counts ``basic.nack``, too."""
+    returned: list[bool] = []
+    reject = BlockingChannel.basic_reject
+
+    def note(channel: BlockingChannel, delivery_tag: int, **options: bool) -> None:
+        returned.append(options["requeue"])
+        reject(channel, delivery_tag, **options)
+
+    monkeypatch.setattr(BlockingChannel, "basic_reject", note)
+    put(broker, queue, "one", **LIMITED)
+    with reading(acker, broker.url, queue) as reader:
+        reader.wait_for(1)
+        acker.fail(acker.receive(reader.sent[0][1], component="work"))
+        reader.wait_for(2)
+    assert returned == [True]
 
 
 def test_a_source_that_cannot_begin_says_so(acker: Acker, acker_url: str, broker: Broker, queue: str) -> None:

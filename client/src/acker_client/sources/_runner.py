@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_EMIT = 100
 """So many messages are emitted together at most."""
 
+RETRY_WAIT_S = 1.0
+"""How long to wait before a source asks again: the acker, for messages that it did not accept, or its queue."""
+
 POLL_S = 1.0
 READER_JOIN_S = 5.0
 """How long to wait for the reader of completions at the end; it ends later if the acker does not answer."""

@@ -117,11 +117,15 @@ class Connection:
         self._send(delivery.channel, lambda pair: pair.consume_channel.basic_reject(delivery.tag, requeue=False))
 
     def requeue(self, delivery: Delivery, *, after_s: float) -> None:
-        """Return a delivery to its queue, after a while in which it still counts as unsettled."""
-        nack = partial(
-            self._send, delivery.channel, lambda pair: pair.consume_channel.basic_nack(delivery.tag, requeue=True)
+        """Return a delivery to its queue, after a while in which it still counts as unsettled.
+
+        By ``basic.reject``: it is what every RabbitMQ counts as a delivery that failed; from 4.3 on a quorum queue does
+        not count ``basic.nack``.
+        """
+        give_back = partial(
+            self._send, delivery.channel, lambda pair: pair.consume_channel.basic_reject(delivery.tag, requeue=True)
         )
-        self._send(delivery.channel, lambda pair: pair.connection.call_later(after_s, nack))
+        self._send(delivery.channel, lambda pair: pair.connection.call_later(after_s, give_back))
 
     def publish(
         self, delivery: Delivery, exchange: str, routing_key: str, body: bytes, properties: pika.BasicProperties

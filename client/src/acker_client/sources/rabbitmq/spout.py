@@ -1,10 +1,11 @@
 """Reads a queue of RabbitMQ as a spout."""
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from acker_client.errors import UsageError
-from acker_client.sources._runner import Handlers, Runner
+from acker_client.sources._runner import RETRY_WAIT_S, Handlers, Runner
 from acker_client.sources.rabbitmq.connection import Connection
 from acker_client.sources.rabbitmq.deliveries import Delivery, DeliveryQueue
 
@@ -35,8 +36,8 @@ class RabbitSpout:
     at most once. ``on_completed`` is called with every completion that settled a delivery, and that delivery.
 
     When the connection or the channel is lost another is made. RabbitMQ delivers again what the lost one delivered, so
-    completions of those roots settle nothing. While the acker does not answer, or refuses a root, deliveries are
-    requeued.
+    completions of those roots settle nothing. Deliveries that the acker does not accept are held and emitted again: a
+    queue that counts deliveries would drop them in the end.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class RabbitSpout:
         self._max_pending = max_pending
         self._on_failed = on_failed
         self._requeue_delay_s = requeue_delay
+        self._held: list[Delivery] = []  # those that the acker did not accept
 
     def run(self, *, stop: Callable[[], bool], drain_timeout: float = 30.0) -> None:
         """Read the queue until ``stop()`` is true; then take no more, and wait for what is pending, at most so long.
@@ -81,7 +83,7 @@ class RabbitSpout:
         try:
             with self._runner.reading():
                 while not stop() and not self._is_broken():
-                    self._emit(self._take())
+                    self._turn()
                 self._connection.stop_consuming()
                 self._runner.pending.wait_until_empty(within=0 if self._is_broken() else drain_timeout)
         finally:
@@ -104,14 +106,16 @@ class RabbitSpout:
         """Forget the deliveries of a channel that is gone: RabbitMQ delivers them again."""
         self._runner.pending.drop(lambda delivery: delivery.channel == channel)
 
-    def _take(self) -> list[Delivery]:
-        """Take the deliveries that wait; those of a lost channel are delivered again, and ignored."""
-        return [delivery for delivery in self._queue.take() if self._connection.is_current(delivery)]
+    def _turn(self) -> None:
+        """Take deliveries and emit them. While the acker does not accept those that are held, no other is taken.
 
-    def _emit(self, deliveries: list[Delivery]) -> None:
-        """Emit roots together; the deliveries of those that the acker does not accept are requeued."""
-        for delivery in self._runner.emit(deliveries):
-            self._connection.requeue(delivery, after_s=self._requeue_delay_s)
+        Those of a lost channel are ignored: they are delivered again.
+        """
+        if self._held:
+            time.sleep(RETRY_WAIT_S)
+        else:
+            self._held = self._queue.take()
+        self._held = self._runner.emit(each for each in self._held if self._connection.is_current(each))
 
     def _settle(self, completion: "Completion") -> None:
         """Settle the delivery of a root; without one its completion came before, or its channel is gone."""

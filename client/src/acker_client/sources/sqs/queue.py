@@ -18,6 +18,7 @@ from botocore.exceptions import (
 )
 
 from acker_client.errors import UsageError
+from acker_client.sources._runner import RETRY_WAIT_S
 
 if TYPE_CHECKING:
     from acker_protocol.anchors import Anchors
@@ -32,8 +33,6 @@ POLL_S = 1
 """How long SQS waits for a message."""
 CHECK_INTERVAL_S = 0.5
 """How often to check which messages become visible soon."""
-RETRY_WAIT_S = 1.0
-"""How long to wait before a request is sent again that was not answered."""
 CLOSE_S = 10.0
 """How long to wait at the end until what is settled is deleted."""
 SERVER_ERROR, TOO_MANY_REQUESTS = 500, 429

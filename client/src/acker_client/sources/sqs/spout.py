@@ -5,12 +5,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from acker_client.errors import UsageError
-from acker_client.sources._runner import Handlers, Runner
+from acker_client.sources._runner import RETRY_WAIT_S, Handlers, Runner
 from acker_client.sources.sqs.queue import (
     CHECK_INTERVAL_S,
     MAX_BATCH,
     MAX_VISIBILITY_S,
-    RETRY_WAIT_S,
     Message,
     Queue,
     check_timeouts,
