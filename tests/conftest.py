@@ -1,6 +1,7 @@
 """Fixtures that several packages of tests share."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import httpx
@@ -38,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell does so for what it runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests have to end by it
     if config.getoption("--no-fast-path"):
         FastPath.enabled = PlainBatch.enabled = Pipeline.enabled = False
         servers.default_program = servers.WITHOUT_FAST_PATH
