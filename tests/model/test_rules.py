@@ -50,6 +50,12 @@ def test_every_mutant_breaks_the_statement_of_its_rule() -> None:
     assert not wrong
 
 
+def test_every_broken_module_is_python() -> None:
+    for mutant in EVERY:
+        if mutant.path.endswith(".py"):
+            compile(mutant.broken(), mutant.path, "exec")
+
+
 def test_every_rule_of_the_source_is_broken_by_a_mutant() -> None:
     assert rules_of_the_source().words == {mutant.rule for mutant in EVERY}
 
