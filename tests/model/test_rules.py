@@ -47,7 +47,7 @@ def test_every_mutant_breaks_the_statement_of_its_rule() -> None:
             assert mutant.broken() != mutant.source(), f"nothing is broken: {mutant.rule}"
         except AssertionError as error:
             wrong.append(str(error))
-    assert not wrong
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_broken_module_is_python() -> None:
