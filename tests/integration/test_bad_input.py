@@ -111,7 +111,7 @@ async def test_a_bad_query_or_header_is_refused(busy: Caller, parts: Components,
 async def test_a_wrong_method_is_told_the_right_ones(api: httpx.AsyncClient) -> None:
     assert (await api.get(BATCH)).headers["Allow"] == "POST"
     for path in (DEFAULT, SPOUT):
-        assert (await api.post(path)).headers["Allow"] == "DELETE, GET, PUT"
+        assert (await api.post(path)).headers["Allow"] == "DELETE, GET, HEAD, PUT"
 
 
 async def test_a_body_whose_length_is_over_the_limit_is_refused_unread(busy: Caller) -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from acker_service import VERSION
 from acker_service.components import Components
 from acker_service.delivery.webhook_tester import WebhookTester
-from acker_service.http import application, auth, errors, http_metrics, load_shedding, openapi, ui
+from acker_service.http import application, auth, errors, head, http_metrics, load_shedding, openapi, ui
 from acker_service.http.application import Application
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
@@ -66,6 +66,7 @@ def make_app(
         ui.install(app)
     load = load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)
     errors.install(app)
+    head.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
     if settings.role is not Role.WORKER:
         routes = operations.make_fast_routes(

@@ -90,7 +90,8 @@ async def _on_invalid(_: Request, error: RequestValidationError) -> JSONResponse
 async def _on_http(request: Request, error: HTTPException) -> JSONResponse:
     kinds: dict[int, type[ServiceError]] = {404: NotFound, 405: MethodNotAllowed}
     kind = kinds.get(error.status_code, InvalidRequest)
-    response = respond(kind(f"{request.method} {request.url.path}: {error.detail}"))
+    method = "GET" if request.method == "HEAD" else request.method  # as long as what GET is answered
+    response = respond(kind(f"{method} {request.url.path}: {error.detail}"))
     response.headers.update(error.headers or {})
     if error.status_code == 405:
         response.headers["Allow"] = ", ".join(_allowed(request))

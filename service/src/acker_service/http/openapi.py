@@ -7,9 +7,11 @@ from importlib.resources import files
 from typing import Any
 
 import yaml
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import iter_route_contexts
+
+from acker_service.http.head import METHOD, Router, end_head
 
 Json = dict[str, Any]
 
@@ -19,7 +21,7 @@ _SHARED = "x-shared"
 
 def install(app: FastAPI, *, max_batch: int) -> None:
     """Add the route `/openapi.json`, which describes all routes of the app and requires no key."""
-    router = APIRouter(tags=["health"])
+    router = Router(tags=["health"])
 
     @functools.cache
     def written() -> bytes:
@@ -27,8 +29,9 @@ def install(app: FastAPI, *, max_batch: int) -> None:
         return bytes(JSONResponse(document(app, max_batch=max_batch)).body)
 
     @router.get("/openapi.json")
-    async def openapi() -> Response:
+    async def openapi(request: Request) -> Response:
         """Return the document; it is built on the first request, apart from the event loop."""
+        end_head(request)
         return Response(await asyncio.to_thread(written), media_type="application/json")
 
     app.include_router(router)
@@ -56,9 +59,9 @@ def read_contract() -> Json:
 
 
 def _operations(app: FastAPI, paths: Json) -> Iterator[Json]:
-    """Give what the contract says of each route of the app."""
+    """Give what the contract says of each route of the app; of HEAD it says one sentence for all."""
     for route in iter_route_contexts(app.routes):
-        for method in route.methods or ():
+        for method in (route.methods or set()) - {METHOD}:
             yield paths[str(route.path)][method.lower()]
 
 

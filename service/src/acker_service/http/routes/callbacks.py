@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 
 from acker_service.http.audit import note
 from acker_service.http.auth import needs
+from acker_service.http.head import Router
 from acker_service.http.parameters import SpoutTask, TopologyName
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.topologies.callback import RegisteredCallback, pause, resume, rotate
@@ -23,7 +24,7 @@ CallbackChange = Callable[[RegisteredCallback | None, int], RegisteredCallback]
 
 def make_router(*, callbacks: Callbacks, trail: AuditTrail, test_webhook: TestWebhook) -> APIRouter:
     """Build the routes that act on callbacks."""
-    router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}", tags=["spout tasks"])
+    router = Router(prefix="/v1/topologies/{topology}/spouts/{spout_task}", tags=["spout tasks"])
 
     @router.post("/secret/rotate", dependencies=[needs("spout")])
     async def rotate_secret(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Routes of the completions and of the dead letters."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from acker_protocol.errors import InvalidRequest, MailboxOwned
@@ -11,6 +12,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.http.audit import note
 from acker_service.http.auth import needs
+from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import (
     JSON,
@@ -25,7 +27,7 @@ from acker_service.http.parameters import (
     read_json,
     read_json_if_any,
 )
-from acker_service.http.sse import EventStreams, wants_events
+from acker_service.http.sse import HEADERS, MEDIA_TYPE, EventStreams, wants_events
 from acker_service.mailboxes.cursor import completion_list, dead_letter_list, decode_cursor
 from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers
@@ -34,7 +36,7 @@ from acker_service.metrics.instruments import HttpMetrics
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.mailbox_functions import DeadLetterFilter
 from acker_service.topologies.registry import TopologyRegistry
-from acker_service.topologies.spouts import SpoutRegistry
+from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.topology import Topology
 
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID")]
@@ -55,7 +57,7 @@ def make_router(
     max_body_bytes: int,
 ) -> APIRouter:
     """Build the routes of the completions; setting ``stopping`` ends all waits and streams."""
-    router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/completions", tags=["completions"])
+    router = Router(prefix="/v1/topologies/{topology}/spouts/{spout_task}/completions", tags=["completions"])
     _add_reading(router, registry=registry, followers=followers, metrics=metrics, stopping=stopping)
     _add_release(router, registry=registry, spouts=spouts, mailboxes=mailboxes, max_body_bytes=max_body_bytes)
     _add_discard(router, registry=registry, spouts=spouts, mailboxes=mailboxes, trail=trail)
@@ -87,6 +89,10 @@ def _add_reading(
         peek: Peek = False,
     ) -> Response:
         """Give completions after a cursor; if there are none, wait for some. As events: all, as they come."""
+        await refresh_for_head(request, registry, topology)
+        if is_head(request):
+            cursors = [last_event_id or after] if wants_events(request) else [after, until]
+            _answer_head(request, await followers.find(topology, spout_task), cursors)
 
         async def stream(found: Topology) -> Response:
             return await streams.respond(found, spout_task, last_event_id or after, limit, peek=peek)
@@ -100,6 +106,15 @@ def _add_reading(
                 return await wait.until(_has_completions, lambda: follower.read(limit, until), follower.waiter)
 
         return Response(await _show(await registry.with_current(topology, poll)), media_type=JSON)
+
+
+def _answer_head(request: Request, mailbox: tuple[Topology, Spout], cursors: Sequence[str | None]) -> None:
+    """Check the cursors of a HEAD, and answer it. Raises `InvalidRequest`, `HeadAnswered`."""
+    for cursor in cursors:
+        decode_cursor(cursor, completion_list(*mailbox))
+    if wants_events(request):
+        end_head(request, media_type=MEDIA_TYPE, headers=HEADERS)
+    end_head(request)
 
 
 def _add_release(
@@ -162,10 +177,11 @@ def make_dead_letter_router(
     max_body_bytes: int,
 ) -> APIRouter:
     """Build the routes of the dead letters."""
-    router = APIRouter(prefix="/v1/topologies/{topology}/spouts/{spout_task}/dead-letters", tags=["completions"])
+    router = Router(prefix="/v1/topologies/{topology}/spouts/{spout_task}/dead-letters", tags=["completions"])
 
     @router.get("", dependencies=[needs("spout")])
     async def list_dead_letters(
+        request: Request,
         topology: TopologyName,
         spout_task: SpoutTask,
         after: After = None,
@@ -176,10 +192,12 @@ def make_dead_letter_router(
     ) -> dict[str, Any]:
         """Give dead letters that match, after a cursor."""
         wanted = _filter(error=error, from_ms=from_ms, to_ms=to_ms)
+        await refresh_for_head(request, registry, topology)
 
         async def work(found: Topology) -> DeadLetterPage:
             spout = await spouts.get(found, spout_task)
             cursor = decode_cursor(after, dead_letter_list(found, spout))
+            end_head(request)
             return await dead_letters.read(found, spout, cursor, limit, wanted)
 
         page = await registry.with_current(topology, work)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from acker_service.http.auth import needs, visible
+from acker_service.http.head import Router, end_head
 from acker_service.http.routes.topologies import show_topology
 from acker_service.http.sse import HEADERS, MEDIA_TYPE, RETRY
 from acker_service.metrics.instruments import HttpMetrics
@@ -28,11 +29,12 @@ def make_router(
     *, monitor: StoreMonitor, metrics: HttpMetrics, stopping: asyncio.Event, interval_s: float = INTERVAL_S
 ) -> APIRouter:
     """Build the route; setting ``stopping`` ends all streams."""
-    router = APIRouter(prefix="/v1/events", tags=["topologies"])
+    router = Router(prefix="/v1/events", tags=["topologies"])
 
     @router.get("", response_class=StreamingResponse, dependencies=[needs("ack")])
     async def stream_events(request: Request, limit: Events = None) -> StreamingResponse:
         """Stream the topologies that the key is for, until ``limit`` events are sent or one side ends."""
+        end_head(request, media_type=MEDIA_TYPE, headers=HEADERS)
 
         async def events() -> AsyncIterator[bytes]:
             with metrics.event_streams.track_inprogress():

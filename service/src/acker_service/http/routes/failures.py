@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal
 
 from acker_protocol.ids import format_id
 from acker_protocol.operations import Outcome
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from acker_service.http.auth import needs
+from acker_service.http.head import Router, end_head, refresh_for_head
 from acker_service.http.parameters import After, Limit, Name, TopologyName
 from acker_service.redis.failure_functions import FailureRecord
 from acker_service.roots.failures import FailureFilter, FailureReader, decode_positions, encode_positions
@@ -19,10 +20,11 @@ FailureOutcome = Annotated[Literal["failed", "timed_out"] | None, Query()]
 
 def make_router(*, registry: TopologyRegistry, failures: FailureReader) -> APIRouter:
     """Build the route of the failures."""
-    router = APIRouter(prefix="/v1/topologies/{topology}/failures", tags=["roots"])
+    router = Router(prefix="/v1/topologies/{topology}/failures", tags=["roots"])
 
     @router.get("", dependencies=[needs("ack")])
     async def list_failures(
+        request: Request,
         topology: TopologyName,
         after: After = None,
         limit: Limit = 100,
@@ -31,12 +33,15 @@ def make_router(*, registry: TopologyRegistry, failures: FailureReader) -> APIRo
         component: Name = None,
     ) -> dict[str, Any]:
         """List failed and timed-out roots, newest first. A page may be short; the last one has no cursor."""
+        await refresh_for_head(request, registry, topology)
         wanted = FailureFilter(
             outcome=None if outcome is None else Outcome(outcome), spout_task=spout_task, component=component
         )
 
         async def work(found: Topology) -> dict[str, Any]:
-            page = await failures.page(found, decode_positions(after, found), wanted, limit=limit)
+            positions = decode_positions(after, found)
+            end_head(request)
+            page = await failures.page(found, positions, wanted, limit=limit)
             return {
                 "failures": [_show(failure, page.names) for failure in page.failures],
                 "cursor": encode_positions(page.positions, found),

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from acker_service import VERSION
 from acker_service.http.auth import has_key
+from acker_service.http.head import Router, end_head, is_head
 from acker_service.metrics.registry import Metrics
 from acker_service.metrics.store_collector import StoreStats
 from acker_service.monitoring.backpressure import Backpressure
@@ -29,7 +30,7 @@ CONTRACT_LINKS = {"openapi": "/openapi.json", "topologies": "/v1/topologies", "p
 
 def make_index_router(*, serves_contract: bool) -> APIRouter:
     """Build the route of the index."""
-    router = APIRouter(tags=["health"])
+    router = Router(tags=["health"])
     links = {**(CONTRACT_LINKS if serves_contract else {}), **LINKS}
 
     @router.get("/", name="index")
@@ -43,7 +44,7 @@ def make_index_router(*, serves_contract: bool) -> APIRouter:
 
 def make_router(*, readiness: Readiness, expiry: RootExpiry, stopping: asyncio.Event) -> APIRouter:
     """Build the routes of the probes; setting ``stopping`` makes the process not ready."""
-    router = APIRouter(tags=["health"])
+    router = Router(tags=["health"])
 
     @router.get("/livez")
     async def livez() -> dict[str, str]:
@@ -69,13 +70,16 @@ def make_metrics_router(
     *, monitor: StoreMonitor, backpressure: Backpressure, metrics: Metrics, gather: Gather | None = None
 ) -> APIRouter:
     """Build the route of the metrics; ``gather`` None: this process serves alone."""
-    router = APIRouter(tags=["health"])
+    router = Router(tags=["health"])
 
     @router.get("/metrics", name="metrics", response_class=Response)
     async def write_metrics(request: Request) -> Response:
         """Give all metrics, as Prometheus's text or as OpenMetrics; without a store, those of the acker only."""
-        stats = await _store_stats(monitor, backpressure)
         accept = ",".join(request.headers.getlist("accept"))
+        if is_head(request):
+            _, media_type = metrics.write(accept, stats=None, snapshots=())
+            end_head(request, media_type=media_type)
+        stats = await _store_stats(monitor, backpressure)
         snapshots = None if gather is None else await gather(metrics.snapshot())
         body, content_type = await asyncio.to_thread(metrics.write, accept, stats, snapshots)
         return Response(body, headers={"Content-Type": content_type})

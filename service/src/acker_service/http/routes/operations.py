@@ -16,6 +16,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from acker_service.http import errors
 from acker_service.http.auth import needs, require_for
 from acker_service.http.fast_path import Answer, FastRequest, FastRoute, PassOn
+from acker_service.http.head import Router
 from acker_service.http.keys import Scope, authorize
 from acker_service.http.parameters import JSON, TopologyName, content_type, read_body
 from acker_service.operations import decoding, single
@@ -46,7 +47,7 @@ _EARLY_REFUSED = "the store has no memory left for new roots, or the topology ha
 
 def make_router(*, registry: TopologyRegistry, applier: Applier, max_body_bytes: int, max_batch: int) -> APIRouter:
     """Build the routes of the operations."""
-    router = APIRouter(prefix=PREFIX, tags=["operations"])
+    router = Router(prefix=PREFIX, tags=["operations"])
     for verb in VERBS:
         need, handler = needs(_scope(verb)), _single(registry, applier, verb, max_body_bytes)
         router.add_api_route(f"/{verb}", handler, methods=["POST"], name=verb, dependencies=[need])

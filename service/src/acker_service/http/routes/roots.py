@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Request
 
 from acker_service.http.audit import note
 from acker_service.http.auth import needs
+from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs, read_json_if_any
 from acker_service.http.routes.operations import show_result
@@ -50,10 +51,11 @@ def make_router(
     max_body_bytes: int,
 ) -> APIRouter:
     """Build the routes of the roots; setting ``stopping`` ends all waits."""
-    router = APIRouter(prefix="/v1/topologies/{topology}/roots", tags=["roots"])
+    router = Router(prefix="/v1/topologies/{topology}/roots", tags=["roots"])
 
     @router.get("", dependencies=[needs("ack")])
     async def list_roots(
+        request: Request,
         topology: TopologyName,
         *,
         older_than_ms: Milliseconds = 0,
@@ -64,6 +66,7 @@ def make_router(
         cursor: ListCursor = None,
     ) -> dict[str, Any]:
         """List pending roots, about nearest deadline first. A page may be short; the last one has no cursor."""
+        await refresh_for_head(request, registry, topology)
 
         async def work(found: Topology) -> dict[str, Any]:
             positions = decode_positions(cursor, found)
@@ -73,6 +76,7 @@ def make_router(
                 spout_index=(await spouts.get(found, spout_task)).index if spout_task else None,
                 message_id=message_id,
             )
+            end_head(request)
             page = await pending_roots.page(found, positions, wanted, limit=limit)
             following = encode_positions(page.positions, found)
             return {"roots": [_show(root) for root in page.roots], "cursor": following, "scanned": page.scanned}
@@ -89,16 +93,20 @@ def make_router(
         async def read() -> RootView:
             return await registry.with_current(topology, lambda found: roots.read(found, number))
 
-        if not wait_ms:
+        if is_head(request) or not wait_ms:
             return _show(await read())
         with notifier.waiting(await registry.get(topology), number) as waiter:
             wait = LongPoll(request=request, stopping=stopping, seconds=wait_ms / 1000)
             return _show(await wait.until(_is_over, read, waiter))
 
     @router.get("/{root_id}/tree", dependencies=[needs("ack")])
-    async def get_tree(topology: TopologyName, root_id: RootId) -> dict[str, Any]:
+    async def get_tree(request: Request, topology: TopologyName, root_id: RootId) -> dict[str, Any]:
         """Give the tree of a root if it is traced, else only what is known without a trace."""
         number = _parse(root_id)
+        if is_head(request):
+            root = await registry.with_current(topology, lambda found: roots.read(found, number))
+            if root.state is not RootState.UNKNOWN:  # an unknown one may have left a trace
+                end_head(request)
         return _show_tree(await registry.with_current(topology, lambda found: explainer.explain(found, number)))
 
     _add_fail(router, registry=registry, roots=roots, trail=trail, max_body_bytes=max_body_bytes)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from acker_service.http.audit import note
 from acker_service.http.auth import needs, require
+from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.keys import Scope
 from acker_service.http.parameters import Discard, SpoutTask, TopologyName, read_json_if_any
 from acker_service.monitoring.audit import Act, AuditTrail
@@ -50,11 +51,13 @@ def make_router(
 ) -> APIRouter:
     """Build the routes of the spout tasks; ``pubsub_allowed`` is whether a subscriber can reach this store."""
     as_callback = partial(_callback, pubsub_allowed=pubsub_allowed, host_denial=host_denial)
-    router = APIRouter(prefix="/v1/topologies/{topology}/spouts", tags=["spout tasks"])
+    router = Router(prefix="/v1/topologies/{topology}/spouts", tags=["spout tasks"])
 
     @router.get("", dependencies=[needs("spout")])
-    async def list_spouts(topology: TopologyName) -> dict[str, Any]:
+    async def list_spouts(topology: TopologyName, request: Request) -> dict[str, Any]:
         """List the spout tasks of a topology."""
+        await refresh_for_head(request, registry, topology)
+        end_head(request)
 
         async def show(found: Topology) -> dict[str, Any]:
             counts = await stats.read(found)
@@ -65,11 +68,13 @@ def make_router(
         return await registry.with_current(topology, show)
 
     @router.get("/{spout_task}", dependencies=[needs("spout")])
-    async def get_spout(topology: TopologyName, spout_task: SpoutTask) -> dict[str, Any]:
+    async def get_spout(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, Any]:
         """Give a spout task."""
+        await refresh_for_head(request, registry, topology)
 
         async def show(found: Topology) -> dict[str, Any]:
-            spout = await spouts.read(found, spout_task)
+            spout = await (spouts.get if is_head(request) else spouts.read)(found, spout_task)
+            end_head(request)
             [status] = await status_reader.read(found, [spout])
             return _show(spout, status, await stats.read(found))
 

@@ -6,17 +6,19 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from acker_service.http.auth import needs
+from acker_service.http.head import Router, end_head
 from acker_service.http.keys import Keys, KeysFile
 from acker_service.monitoring.status import StatusReader
 
 
 def make_router(*, status: StatusReader, settings: Mapping[str, Any], keys_file: KeysFile | None) -> APIRouter:
     """Build the route; ``settings`` are shown as they are given, without secrets."""
-    router = APIRouter(tags=["monitoring"])
+    router = Router(tags=["monitoring"])
 
     @router.get("/v1/status", dependencies=[needs("admin")])
     async def show_status(request: Request) -> dict[str, Any]:
         """Show the acker; answers without Redis, too."""
+        end_head(request)
         return await status.read() | {"settings": settings, "keys": _keys(request.app.state.keys, keys_file)}
 
     return router

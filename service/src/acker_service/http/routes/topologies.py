@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from acker_service.http.audit import note
 from acker_service.http.auth import needs, visible
+from acker_service.http.head import Router, end_head, refresh_for_head
 from acker_service.http.parameters import Discard, Force, TopologyName, read_json_if_any
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.monitoring.history import Window
@@ -32,7 +33,7 @@ def make_router(
     buckets: int,
 ) -> APIRouter:
     """Build the routes of the topologies; a new topology gets ``buckets`` small hashes for each shard."""
-    router = APIRouter(prefix="/v1/topologies", tags=["topologies"])
+    router = Router(prefix="/v1/topologies", tags=["topologies"])
 
     async def show(topology: Topology) -> dict[str, Any]:
         return show_topology(topology, await stats.read(topology))
@@ -40,6 +41,7 @@ def make_router(
     @router.get("", dependencies=[needs("ack")])
     async def list_topologies(request: Request) -> dict[str, Any]:
         """List the topologies that the key is for, with their counts."""
+        end_head(request)
         found = []
         for name in visible(request, await registry.names()):
             with contextlib.suppress(UnknownTopology):  # deleted since the names were read
@@ -47,13 +49,17 @@ def make_router(
         return {"topologies": found}
 
     @router.get("/{topology}", dependencies=[needs("ack")])
-    async def get_topology(topology: TopologyName) -> dict[str, Any]:
+    async def get_topology(topology: TopologyName, request: Request) -> dict[str, Any]:
         """Give a topology with its counts."""
-        return await show(await registry.refresh(topology))
+        found = await registry.refresh(topology)
+        end_head(request)
+        return await show(found)
 
     @router.get("/{topology}/history", dependencies=[needs("ack")])
-    async def show_history(topology: TopologyName, window: WindowName = "10m") -> dict[str, Any]:
+    async def show_history(topology: TopologyName, request: Request, window: WindowName = "10m") -> dict[str, Any]:
         """Show what happened in a topology, as points of one length, the oldest first."""
+        await refresh_for_head(request, registry, topology)
+        end_head(request)
         found = await history.read(topology, Window(window))
         return {
             "topology": topology,
