@@ -62,10 +62,12 @@ def content_type(request: Request, *supported: str) -> str:
 
 
 async def read_json_if_any(request: Request, *, max_bytes: int) -> dict[str, Any]:
-    """Read a JSON object; a request without a body and a content type is an empty one."""
-    if "content-type" not in request.headers and not await read_body(request, max_bytes=max_bytes):
+    """Read a JSON object as `read_json` does; a request without a body is an empty one, whatever its content type."""
+    body = await read_body(request, max_bytes=max_bytes)
+    if not body:
         return {}
-    return await read_json(request, max_bytes=max_bytes)
+    content_type(request, JSON)
+    return decode_json(body)
 
 
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
