@@ -20,6 +20,7 @@ from acker_spark.errors import (
     NullMessageId,
     PendingLimit,
     QueryIdRequired,
+    QueryStopped,
     UsageError,
 )
 from acker_spark.options import SparkAckerOptions
@@ -42,6 +43,7 @@ __all__ = [
     "NullMessageId",
     "PendingLimit",
     "QueryIdRequired",
+    "QueryStopped",
     "SparkAcker",
     "SparkAckerOptions",
     "UsageError",

@@ -14,6 +14,7 @@ The tree of errors (code, whether a retry helps)::
     ├── PendingLimit                 pending_limit, see its docstring: the spout task or the store has no space
     ├── ConcurrentQuery              concurrent_query no: another query tracks roots of this batch
     ├── NondeterministicBatch        nondeterministic_batch yes: rows differed when Spark computed them again
+    ├── QueryStopped                 query_stopped yes: the query is being stopped; nothing of its batch was acked
     └── DataLoss                     data_loss no: completions of a batch that is read again are gone
 
 `AckerError`, `UsageError` and `DuplicateKey` are the client's. Other errors of the client and those of the service
@@ -35,6 +36,7 @@ __all__ = [
     "NullMessageId",
     "PendingLimit",
     "QueryIdRequired",
+    "QueryStopped",
     "UsageError",
 ]
 
@@ -102,6 +104,12 @@ class NondeterministicBatch(AckerError):
     """Spark lost and recomputed a part of the batch, and the rows differ. Nothing was sent: start the query again."""
 
     code, retryable = "nondeterministic_batch", True
+
+
+class QueryStopped(AckerError):
+    """Spark is stopping the query: nothing of the batch was acked. It runs again when the query is started again."""
+
+    code, retryable = "query_stopped", True
 
 
 class DataLoss(AckerError):

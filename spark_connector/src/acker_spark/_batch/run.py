@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from acker_protocol.operations import Fail, Operation, OperationState, ResetTimeout
-from pyspark.errors import PySparkException
 
 from acker_spark._batch import begin, ownership
 from acker_spark._batch.edges import BatchEdge, BatchId
+from acker_spark._batch.running import RunningQuery
 from acker_spark.errors import ConcurrentQuery, QueryIdRequired
 
 if TYPE_CHECKING:
@@ -54,15 +54,18 @@ class BatchRun:
 
     acker: "_ClientBase"
     batch: BatchId
+    query: RunningQuery | None = None
+    """The query that runs the batch, where Spark shows it."""
 
     @classmethod
     def of(cls, acker: "_ClientBase", frame: "DataFrame", batch_id: int) -> "BatchRun":
         """Find out whose batch this is. Raises `QueryIdRequired`, `UsageError`."""
         ownership.check_owner(frame, acker.options)
-        query_id = acker.options.query_id or _spark_query_id(frame)
+        query = RunningQuery.of(frame)
+        query_id = acker.options.query_id or (query and query.query_id)
         if not query_id:
             raise QueryIdRequired(QUERY_ID_UNKNOWN)
-        return cls(acker=acker, batch=BatchId(query_id=query_id, batch_id=batch_id))
+        return cls(acker=acker, batch=BatchId(query_id=query_id, batch_id=batch_id), query=query)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -103,7 +106,9 @@ class BatchRun:
             yield emitted
 
     def ship(self, deltas: Sequence[Operation], *, emitted: int, forwarded: int) -> None:
-        """Send the deltas of a batch, and report them."""
+        """Send the deltas of a batch, and report them. Raises `QueryStopped`."""
+        if self.query is not None:
+            self.query.check_not_stopping(self.batch.batch_id)
         late = _count_late(self.acker.sender.send(deltas))
         if late:
             log.warning("%d of %d deltas of batch %d found their roots done", late, len(deltas), self.batch.batch_id)
@@ -125,14 +130,6 @@ def check_query_id(frame: "DataFrame", given: str | None) -> None:
     """Raise `QueryIdRequired` for a frame of Spark Connect before its query starts, instead of in its first batch."""
     if not given and type(frame).__module__.startswith("pyspark.sql.connect."):
         raise QueryIdRequired(QUERY_ID_UNKNOWN)
-
-
-def _spark_query_id(frame: "DataFrame") -> str | None:
-    """Return the id of the query, the same after a restart from its checkpoint; None under Spark Connect."""
-    try:
-        return frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    except (PySparkException, AttributeError):
-        return None
 
 
 def _count_late(results: "Iterable[OperationResult]") -> int:
