@@ -2,6 +2,9 @@
 
 import httpx
 import pytest
+from acker_protocol import routes
+from acker_protocol.wire.operations import decode_batch
+from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.components import Components
 
 from tests.support.caller import Caller, ack, fail, init
@@ -15,6 +18,7 @@ DEFAULTS = {
     "progress_timeout_ms": None,
     "max_spout_pending": None,
     "dedupe_window_ms": 0,
+    "dedupe_automatic": False,
     "retention_ms": 60_000,
     "root_details": True,
     "trace": 0,
@@ -25,10 +29,12 @@ OTHERS = {
     "progress_timeout_ms": 1_000,
     "max_spout_pending": 10,
     "dedupe_window_ms": 10_000,
+    "dedupe_automatic": False,
     "retention_ms": 2_000,
     "root_details": False,
     "trace": 0.001,
 }
+GIVEN = {name: value for name, value in OTHERS.items() if name != "dedupe_automatic"}
 NEW = "/v1/topologies/new"
 
 
@@ -54,19 +60,57 @@ async def test_a_put_without_a_body_is_an_empty_one(api: httpx.AsyncClient) -> N
 
 
 async def test_every_field_can_be_given(api: httpx.AsyncClient) -> None:
-    assert configuration((await api.put(NEW, json=OTHERS)).json()) == OTHERS
+    assert configuration((await api.put(NEW, json=GIVEN)).json()) == OTHERS
     assert configuration((await api.get(NEW)).json()) == OTHERS
 
 
 async def test_fields_left_out_keep_their_value(api: httpx.AsyncClient) -> None:
-    await api.put(NEW, json=OTHERS)
+    await api.put(NEW, json=GIVEN)
     assert configuration((await api.put(NEW, json={"retention_ms": 3_000})).json()) == OTHERS | {"retention_ms": 3_000}
 
 
-@pytest.mark.parametrize("name", [name for name in DEFAULTS if name not in {"ackers", "message_timeout_ms"}])
+@pytest.mark.parametrize("name", sorted(GIVEN.keys() - {"ackers", "message_timeout_ms", "dedupe_window_ms"}))
 async def test_null_is_the_default(api: httpx.AsyncClient, name: str) -> None:
-    await api.put(NEW, json=OTHERS)
+    await api.put(NEW, json=GIVEN)
     assert configuration((await api.put(NEW, json={name: None})).json()) == OTHERS | {name: DEFAULTS[name]}
+
+
+def window(answer: httpx.Response) -> tuple[int, bool]:
+    assert answer.is_success, answer.text
+    return answer.json()["dedupe_window_ms"], answer.json()["dedupe_automatic"]
+
+
+async def test_a_dedupe_window_of_null_follows_the_message_timeout(api: httpx.AsyncClient) -> None:
+    assert window(await api.put(NEW, json={"dedupe_window_ms": None})) == (30_000, True)
+    assert window(await api.put(NEW, json={"message_timeout_ms": 90_000})) == (90_000, True)
+    assert window(await api.get(NEW)) == (90_000, True)
+    assert window(await api.put(NEW, json={"dedupe_window_ms": 0})) == (0, False)
+    assert window(await api.put(NEW, json={"message_timeout_ms": 5_000})) == (0, False)
+
+
+async def test_a_window_follows_a_shorter_message_timeout_too_while_edges_are_remembered(call: Caller) -> None:
+    await call.put(dedupe_window_ms=None)
+    await call.words(init(1, 7, 8), ack(1, 7))
+    await call.put(message_timeout_ms=20_000)
+    await call.put(message_timeout_ms=40_000)
+    assert await call.words(ack(1, 8), init(2, 7, 8), ack(2, 7), ack(2, 7)) == [
+        "acked", "pending", "pending", "duplicate"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cap", [None, 5])
+async def test_under_an_automatic_window_an_init_may_last_longer_than_it(call: Caller, cap: int | None) -> None:
+    """Alone, with a cap and without, in a batch, and packed."""
+    await call.put(dedupe_window_ms=None, message_timeout_ms=60_000, max_spout_pending=cap)
+    longer = {"message_timeout_ms": 3_600_000}
+    assert [await call.word(init(1, 7, 8, **longer)), await call.word(ack(1, 7))] == ["pending", "pending"]
+    assert await call.words(init(2, 7, 8, **longer), ack(2, 7), ack(2, 7)) == ["pending", "pending", "duplicate"]
+    ops = decode_batch({"ops": [init(3, 7, 8, **longer), ack(3, 7)]}, max_operations=2)
+    answer = await call.http.post(
+        routes.operation(call.topology, "batch"), content=encode_packed(ops), headers={"Content-Type": CONTENT_TYPE}
+    )
+    assert answer.json()["results"] == ["pending", "pending"]
+    assert await call.word(ack(1, 7)) == "duplicate"
 
 
 async def test_a_progress_timeout_of_zero_is_none(api: httpx.AsyncClient) -> None:

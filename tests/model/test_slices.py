@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from acker_protocol.operations import Ack, Init, OperationState
 from acker_service.redis.functions import RootState
-from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.config import TopologyConfig, merge
 
 from tests.support.driven_store import START_MS, DrivenStore
 
@@ -191,3 +191,14 @@ def test_an_acked_edge_is_forgotten_though_others_follow(store: DrivenStore) -> 
     again = [Ack(root_id=1, ack_val=2, edge_id=edge) for edge in (1, 2, 3, 4, 256)]
     states = [state for state, _ in store.apply(again, None)[0]]
     assert states == [OperationState.EARLY] * 4 + [OperationState.DUPLICATE]
+
+
+def test_an_edge_of_a_root_that_lasts_longer_than_the_window_is_forgotten_with_the_window(store: DrivenStore) -> None:
+    automatic = merge(CONFIGURATION, {"dedupe_window_ms": None}, buckets=1)
+    store.configure(automatic)
+    window_ms = automatic.message_timeout_ms
+    store.apply([Init(root_id=1, spout_task="s", ack_val=6, outstanding=2, message_timeout_ms=10 * window_ms)], None)
+    again = [Ack(root_id=1, ack_val=2, outstanding=-1, edge_id=2)]
+    assert [store.apply(again, None)[0][0][0] for _ in range(2)] == [OperationState.PENDING, OperationState.DUPLICATE]
+    store.advance(2 * window_ms)
+    assert store.apply(again, None)[0][0][0] is OperationState.PENDING

@@ -100,8 +100,8 @@ class SingleApplier:
 
     def _spout_index(self, topology: Topology, init: Init) -> int:
         """Give the index of an init's spout task, if it takes inits without further calls. Raises `NotApplied`."""
-        window_ms = topology.config.dedupe_window_ms
-        if topology.config.max_spout_pending is not None or (window_ms and (init.message_timeout_ms or 0) > window_ms):
+        longest_ms, timeout_ms = topology.config.longest_timeout_ms, init.message_timeout_ms or 0
+        if topology.config.max_spout_pending is not None or (longest_ms and timeout_ms > longest_ms):
             raise NotApplied
         index = self._spouts.cached_index(topology, init.spout_task)
         if index is None or self._backpressure.was_full(topology, index):

@@ -1,6 +1,6 @@
 """The configuration of a topology: its fields, their limits, and how a change is merged."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from acker_protocol.errors import AckersFixed, InvalidRequest
@@ -39,7 +39,8 @@ class TopologyConfig:
 
     ``buckets`` is the number of small hashes over which a shard spreads its roots; about 32 roots in each, pending
     and finished ones together, take the least memory. ``root_details``: whether a root keeps what its last ack says of
-    it. ``trace`` is the share of the roots that are traced, from 0 to 1.
+    it. ``trace`` is the share of the roots that are traced, from 0 to 1. ``dedupe_automatic``: the dedupe window equals
+    the message timeout and follows it.
     """
 
     ackers: int = 4
@@ -47,6 +48,7 @@ class TopologyConfig:
     progress_timeout_ms: int | None = None
     max_spout_pending: int | None = None
     dedupe_window_ms: int = 0
+    dedupe_automatic: bool = False
     retention_ms: int = 60_000
     root_details: bool = True
     trace: float = 0
@@ -63,6 +65,11 @@ class TopologyConfig:
         return MAX_FAILURES // self.shards
 
     @property
+    def longest_timeout_ms(self) -> int:
+        """The longest message timeout that an init may have, 0 for no limit: an automatic window refuses none."""
+        return 0 if self.dedupe_automatic else self.dedupe_window_ms
+
+    @property
     def rules(self) -> TopologyRules:
         """The rules that the state machine needs."""
         return TopologyRules(
@@ -74,8 +81,8 @@ class TopologyConfig:
         )
 
     def public(self) -> dict[str, float | None]:
-        """Write what callers see and may change."""
-        return {name: value for name, value in asdict(self).items() if name in _CHECKS}
+        """Write what callers see."""
+        return {name: value for name, value in asdict(self).items() if name != "buckets"}
 
 
 def from_stored(document: dict[str, Any]) -> TopologyConfig:
@@ -88,6 +95,7 @@ def from_stored(document: dict[str, Any]) -> TopologyConfig:
 def merge(present: TopologyConfig | None, document: dict[str, Any], *, buckets: int) -> TopologyConfig:
     """Give the configuration after a PUT: a field that is left out stays, null is the default.
 
+    A null dedupe window is automatic; it is 0 where a new topology's document leaves it out.
     ``present`` is None for a topology that is created, with so many ``buckets`` per shard. Raises `InvalidRequest`,
     `AckersFixed`.
     """
@@ -95,9 +103,18 @@ def merge(present: TopologyConfig | None, document: dict[str, Any], *, buckets: 
     base = present or TopologyConfig(buckets=buckets)
     defaults = {f.name: f.default for f in fields(TopologyConfig)}
     reset = {name: defaults[name] for name, value in document.items() if value is None}
-    merged = TopologyConfig(**(asdict(base) | reset | values))
+    merged = _with_window(TopologyConfig(**(asdict(base) | reset | values)), document)
     if present is not None and merged.ackers != present.ackers:
         raise AckersFixed(f"the topology was made with {present.ackers} ackers; make a new one for {merged.ackers}")
     if merged.dedupe_window_ms and merged.dedupe_window_ms < merged.message_timeout_ms:
         raise InvalidRequest("dedupe_window_ms must be 0 or at least message_timeout_ms")
     return merged
+
+
+def _with_window(config: TopologyConfig, document: dict[str, Any]) -> TopologyConfig:
+    """Let an automatic dedupe window equal the message timeout; null in the document makes it automatic."""
+    is_automatic = config.dedupe_automatic
+    if "dedupe_window_ms" in document:
+        is_automatic = document["dedupe_window_ms"] is None
+    window_ms = config.message_timeout_ms if is_automatic else config.dedupe_window_ms
+    return replace(config, dedupe_window_ms=window_ms, dedupe_automatic=is_automatic)

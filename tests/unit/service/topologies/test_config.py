@@ -26,6 +26,7 @@ def test_a_topology_is_by_default_as_the_contract_says() -> None:
         "progress_timeout_ms": None,
         "max_spout_pending": None,
         "dedupe_window_ms": 0,
+        "dedupe_automatic": False,
         "retention_ms": 60_000,
         "root_details": True,
         "trace": 0,
@@ -106,6 +107,7 @@ def test_another_number_of_ackers_is_refused(ackers: int | None) -> None:
     [
         ({"buckets": 16}, "'buckets' is not a field here"),
         ({"shards": None}, "'shards' is not a field here"),
+        ({"dedupe_automatic": True}, "'dedupe_automatic' is not a field here"),
         ({"ackers": 129}, "ackers must be an integer from 0 to 128"),
         ({"ackers": -1}, "ackers must be an integer from 0 to 128"),
         ({"ackers": "4"}, "ackers must be an integer from 0 to 128"),
@@ -147,13 +149,55 @@ def test_a_change_may_not_take_the_message_timeout_past_the_dedupe_window(docume
         {"message_timeout_ms": 120_000},
         {"dedupe_window_ms": 60_000},
         {"dedupe_window_ms": 0},
-        {"dedupe_window_ms": None},
         {"message_timeout_ms": 604_800_000, "dedupe_window_ms": 604_800_000},
     ],
 )
 def test_a_dedupe_window_of_zero_or_as_long_as_the_message_timeout_is_allowed(document: dict[str, Any]) -> None:
     merged = merge(OTHER, document, buckets=16)
-    assert merged.public() == OTHER.public() | {name: value or 0 for name, value in document.items()}
+    assert merged.public() == OTHER.public() | document
+
+
+AUTOMATIC = merge(OTHER, {"dedupe_window_ms": None}, buckets=16)
+
+
+def test_a_dedupe_window_of_null_is_automatic_and_equals_the_message_timeout() -> None:
+    assert AUTOMATIC.public() == OTHER.public() | {"dedupe_window_ms": 60_000, "dedupe_automatic": True}
+    created = merge(None, {"dedupe_window_ms": None, "message_timeout_ms": 5_000}, buckets=16)
+    assert (created.dedupe_window_ms, created.dedupe_automatic) == (5_000, True)
+
+
+@pytest.mark.parametrize(
+    ("document", "window_ms"),
+    [
+        ({}, 60_000),
+        ({"retention_ms": 7_000}, 60_000),
+        ({"message_timeout_ms": 100}, 100),
+        ({"message_timeout_ms": None}, 30_000),
+        ({"message_timeout_ms": 604_800_000}, 604_800_000),
+        ({"message_timeout_ms": 5_000, "dedupe_window_ms": None}, 5_000),
+    ],
+)
+def test_an_automatic_window_follows_the_message_timeout(document: dict[str, Any], window_ms: int) -> None:
+    changed = merge(AUTOMATIC, document, buckets=16)
+    assert (changed.dedupe_window_ms, changed.dedupe_automatic) == (window_ms, True)
+    assert from_stored(asdict(changed)) == changed
+
+
+@pytest.mark.parametrize("window_ms", [0, 60_000, 90_000])
+def test_a_window_of_a_number_is_not_automatic_and_stays(window_ms: int) -> None:
+    own = merge(AUTOMATIC, {"dedupe_window_ms": window_ms}, buckets=16)
+    changed = merge(own, {"message_timeout_ms": 5_000}, buckets=16)
+    assert (changed.dedupe_window_ms, changed.dedupe_automatic) == (window_ms, False)
+
+
+def test_a_topology_that_was_stored_without_the_field_has_no_automatic_window() -> None:
+    stored = from_stored({"message_timeout_ms": 5_000, "dedupe_window_ms": 0})
+    assert merge(stored, {}, buckets=16).rules.dedupe_window_ms == 0
+
+
+@pytest.mark.parametrize(("configuration", "longest_ms"), [(TopologyConfig(), 0), (OTHER, 120_000), (AUTOMATIC, 0)])
+def test_only_a_window_of_ones_own_limits_the_timeouts_of_inits(configuration: TopologyConfig, longest_ms: int) -> None:
+    assert configuration.longest_timeout_ms == longest_ms
 
 
 @pytest.mark.parametrize(("ackers", "failures"), [(0, 10_000), (1, 10_000), (4, 2_500), (128, 78)])

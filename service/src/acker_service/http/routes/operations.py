@@ -177,8 +177,8 @@ async def _apply(
 
 
 def _check_timeouts(topology: Topology, endpoint: str, operations: OperationBatch) -> None:
-    window_ms = topology.config.dedupe_window_ms
-    if window_ms and (index := operations.first_timeout_over(window_ms)) is not None:
+    longest_ms = topology.config.longest_timeout_ms
+    if longest_ms and (index := operations.first_timeout_over(longest_ms)) is not None:
         where: dict[str, Any] = {"index": index} if endpoint == "batch" else {}
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
 
