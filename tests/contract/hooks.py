@@ -105,23 +105,6 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwar
 
 
 @schemathesis.hook
-def map_body(context: schemathesis.HookContext, body: Any) -> Any:
-    """Write whole numbers without a fraction: a schema takes 1.0 for an integer, the contract does not."""
-    return whole(body)
-
-
-def whole(value: Any) -> Any:
-    match value:
-        case dict():
-            return {name: whole(member) for name, member in value.items()}
-        case list():
-            return [whole(member) for member in value]
-        case float() if value.is_integer():
-            return int(value)
-    return value
-
-
-@schemathesis.hook
 def filter_failure(
     context: schemathesis.HookContext, failure: Failure, case: schemathesis.Case, response: schemathesis.Response
 ) -> bool:

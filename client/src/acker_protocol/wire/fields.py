@@ -109,12 +109,13 @@ def traceparent(value: Any) -> str:
 
 
 def integer(allowed: range) -> "Callable[[Any], int]":
-    """Make the check of an integer within a range."""
+    """Make the check of an integer within a range; as in JSON Schema, 30000.0 is the integer 30000."""
 
     def check(value: Any) -> int:
-        if type(value) is not int or value not in allowed:
+        number = _without_fraction(value)
+        if type(number) is not int or number not in allowed:
             raise ValueError(f"must be an integer from {allowed.start} to {allowed.stop - 1}")
-        return value
+        return number
 
     return check
 
@@ -123,7 +124,7 @@ def allow_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
     """Make a check that also takes 0, which means none."""
 
     def checked(value: Any) -> int:
-        if type(value) is int and value == 0:
+        if _is_zero(value):
             return 0
         try:
             return check(value)
@@ -131,6 +132,15 @@ def allow_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
             raise ValueError(f"{error}, or 0") from None
 
     return checked
+
+
+def _without_fraction(value: Any) -> Any:
+    """Return a float that has no fraction as an integer, anything else as it is."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+def _is_zero(value: Any) -> bool:
+    return type(value) in (int, float) and value == 0
 
 
 def boolean(value: Any) -> bool:

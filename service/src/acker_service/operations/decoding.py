@@ -33,7 +33,7 @@ class _BatchShape(msgspec.Struct, forbid_unknown_fields=True):
 
 _OperationShape = msgspec.defstruct(
     "_OperationShape",
-    [(name, str | int | bool | list[str] | None, None) for name in sorted(operations.FIELDS)],
+    [(name, str | int | float | bool | list[str] | None, None) for name in sorted(operations.FIELDS)],
     forbid_unknown_fields=True,
 )
 """An operation: every value that the contract allows is of one of these types, and no list holds another."""

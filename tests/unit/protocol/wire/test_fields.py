@@ -38,6 +38,9 @@ TAKEN: list[tuple[Check, Any, Any]] = [
     (timeout, 604_800_000, 604_800_000),
     (fields.allow_zero(timeout), 0, 0),
     (fields.allow_zero(timeout), 100, 100),
+    *((timeout, value, 30_000) for value in (30000.0, 3e4)),
+    *((fields.allow_zero(timeout), value, 0) for value in (0.0, -0.0)),
+    (fields.integer(fields.OUTSTANDING), -1.0, -1),
     (fields.traceparent, TRACEPARENT, TRACEPARENT),
     (fields.boolean, True, True),
     (fields.boolean, False, False),
@@ -79,10 +82,14 @@ REFUSED: list[tuple[Check, Any, str]] = [
     (fields.reason, "a" * 1_025, "must be at most 1024 characters"),
     (fields.reason, 42, "must be a string"),
     *((timeout, value, "must be an integer from 100 to 604800000") for value in (99, 604_800_001, 0, -1)),
-    *((timeout, value, "must be an integer from 100 to 604800000") for value in (100.0, True, "100", [100])),
+    *((timeout, value, "must be an integer from 100 to 604800000") for value in (True, "100", "100.0", [100])),
+    *(
+        (timeout, value, "must be an integer from 100 to 604800000")
+        for value in (100.5, 99.0, 1e300, float("inf"), float("nan"))
+    ),
     *(
         (fields.allow_zero(timeout), value, "must be an integer from 100 to 604800000, or 0")
-        for value in (99, 0.0, False, "0")
+        for value in (99, 0.5, 99.0, False, "0")
     ),
     *(
         (fields.traceparent, value, A_TRACEPARENT)
