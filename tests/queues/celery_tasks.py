@@ -276,6 +276,10 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "is_lost": is_lost.delay,
     "expires": lambda root: leaf.apply_async((root, "late"), countdown=0.2, expires=0.1),
     "foreign_names": sends_to_foreign_names,
+    "unknown": lambda root: app.send_task("unknown", (root,)),
+    "unknown_step": lambda root: chain(leaf.si(root, "before"), app.signature("unknown", immutable=True)).delay(),
+    "not_accepted": lambda root: leaf.apply_async((root, "never"), serializer="pickle"),
+    "not_readable": lambda root: leaf.apply_async((root, "never"), headers={"compression": "gzip"}),
     "publishes_untracked": publishes_untracked.delay,
     "waits": lambda root: waits.apply_async((root,), countdown=8),
 }

@@ -18,6 +18,7 @@ SCENARIOS = (
     *("fan", "retries", "sends_and_retries", "drops", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
     *("equal_calls", "chord", "chord_of_the_root", "nested_chord", "growing_chord", "group", "chain", "link"),
     *("requeues", "rejects", "publishes_untracked", "foreign_names"),
+    *("unknown", "unknown_step", "not_accepted", "not_readable"),
     # those that kill the worker come last: each death stops whatever runs beside it
     *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
     *("deadly_chord", "deadly_chain"),
@@ -154,6 +155,21 @@ def test_a_task_that_is_rejected_for_good_fails_the_tree(lab):
     ended = lab.ended("rejects")
     assert ended.outcome == "failed"
     assert "never" in ended.reason
+
+
+@pytest.mark.parametrize(
+    ("scenario", "reason", "done"),
+    [
+        ("unknown", "no such task", set()),
+        ("unknown_step", "no such task", {"before"}),
+        ("not_accepted", "Refusing to deserialize", set()),
+        ("not_readable", "", set()),  # in words of the transport
+    ],
+)
+def test_a_message_that_the_worker_cannot_run_fails_the_tree(lab, scenario, reason, done):
+    ended = lab.ended(scenario)
+    assert (ended.outcome, set(ended.done)) == ("failed", done)
+    assert reason in ended.reason
 
 
 @pytest.mark.parametrize(

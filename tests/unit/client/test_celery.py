@@ -14,6 +14,7 @@ from celery import Celery, Task, chain, chord, group, signals
 from celery.contrib.testing.worker import start_worker
 from celery.exceptions import Ignore, Reject
 from celery.utils.dispatch import Signal
+from kombu import Producer
 
 from tests.support.waiting import eventually_true
 
@@ -146,6 +147,64 @@ def test_a_task_of_any_name_fails_the_tree(tasks, run, name):
 
 def test_a_task_that_fails_fails_the_tree(tasks, run):
     assert run(tasks.fails.delay)[::2] == ("failed", "for good")
+
+
+def test_a_task_that_the_worker_does_not_know_fails_the_tree(tasks, run):
+    assert run(lambda: tasks.app.send_task("unknown", (1,))) == ("failed", [], "no such task")
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_step_of_a_chain_that_the_worker_does_not_know_fails_the_tree(tasks, run, before):
+    steps = [tasks.leaf.si(number) for number in range(3)]
+    steps.insert(before, tasks.app.signature("unknown", immutable=True))
+    assert run(chain(*steps).delay) == ("failed", list(range(before)), "no such task")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"content_type": "application/x-python-serialize"}, "Refusing to deserialize"),
+        ({"body": "[[1], {}, "}, "Expecting value"),
+        ({"headers": {"compression": "gzip"}}, "decompressing"),
+        ({"headers": {"eta": "at noon"}}, "at noon"),
+        ({"headers": {"task": None}}, "no such task"),
+    ],
+    ids=["type", "body", "compression", "eta", "task"],
+)
+def test_a_message_that_the_worker_refuses_fails_the_tree(tasks, run, monkeypatch, change, reason):
+    """Its body is not accepted, cannot be decoded, or is not one of a task."""
+    publish = Producer._publish
+
+    def published(self, body, priority, content_type, content_encoding, headers, *others):
+        headers = headers | change.get("headers", {})
+        content_type = change.get("content_type", content_type)
+        return publish(self, change.get("body", body), priority, content_type, content_encoding, headers, *others)
+
+    monkeypatch.setattr(Producer, "_publish", published)
+    outcome, done, found = run(lambda: tasks.leaf.delay(1))
+    assert (outcome, done) == ("failed", [])
+    assert reason in found
+
+
+def test_a_task_that_the_worker_does_not_know_fails_the_tree_once_though_it_comes_again(tasks):
+    tasks.done.clear()
+    spout = tasks.acker.shared_spout("comes-again")
+    with spout.emit("42") as root:
+        anchors = root.headers()["Acker-Anchors"]
+    for _ in range(3):
+        tasks.app.send_task("unknown", headers={"acker_anchors": anchors})
+    tasks.leaf.delay("after them")
+    eventually_true(lambda: tasks.done, within=WITHIN_S)
+    assert [completion.outcome for completion in spout.completions(until=0)] == ["failed"]
+
+
+def test_what_the_worker_does_not_know_and_is_not_tracked_sends_nothing(tasks, memory):
+    tasks.done.clear()
+    before = len(memory.writes())
+    tasks.app.send_task("unknown")
+    tasks.leaf.delay("after it")
+    eventually_true(lambda: tasks.done, within=WITHIN_S)
+    assert len(memory.writes()) == before
 
 
 def test_a_task_that_is_rejected_for_good_fails_the_tree(tasks, run):

@@ -9,11 +9,13 @@ Needs ``acker-client[celery]``.
 """
 
 import inspect
+import logging
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from celery import Task, signals, states
+from celery.bootsteps import Step
 from celery.utils import uuid
 
 from acker_client import propagate
@@ -28,8 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["track"]
 
 UNLOCK = "celery.chord_unlock"
+UNKNOWN_TASK = "unknown"
+"""Names the task of a message that names none."""
 VISIBILITY_TIMEOUTS = {"redis": 3_600.0, "rediss": 3_600.0, "sentinel": 3_600.0, "sqs": 1_800.0}
 """Seconds after which kombu's transports deliver again what was not acked, if nothing else is configured."""
+
+_log = logging.getLogger("acker_client")
 
 Json = Any
 
@@ -56,6 +62,9 @@ def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, stric
     signals.task_postrun.connect(tracker.end, weak=False)
     signals.task_failure.connect(tracker.fail_lost, weak=False)
     signals.task_revoked.connect(tracker.fail_revoked, weak=False)
+    signals.task_unknown.connect(tracker.fail_unknown, weak=False)
+    signals.task_rejected.connect(tracker.fail_refused, weak=False)
+    app.steps["consumer"].add(_undecodable_step(tracker))
     signals.task_received.connect(tracker.keep_alive, weak=False)
     signals.worker_init.connect(tracker.check_topology, weak=False)
     for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
@@ -129,6 +138,16 @@ class _Tracker:
         if sender.app is self._app:
             self._fail(request, sender.name, "expired" if expired else "revoked")
 
+    def fail_unknown(self, sender: Any = None, message: Any = None, **_: Any) -> None:
+        """Fail the tuple of a task that this worker does not know."""
+        if sender.app is self._app:
+            self._fail_message(message, "no such task")
+
+    def fail_refused(self, sender: Any = None, message: Any = None, exc: Any = None, **_: Any) -> None:
+        """Fail the tuple of a message that this worker refuses or cannot read."""
+        if sender.app is self._app:
+            self._fail_message(message, str(exc or "") or "no task")
+
     def keep_alive(self, request: Any = None, **_: Any) -> None:
         """Keep the roots of a task alive that waits in this worker."""
         value = request.request_dict.get(NAME)
@@ -149,6 +168,11 @@ class _Tracker:
     def _fail(self, request: Any, task: str, reason: str) -> None:
         if value := request.get(NAME):
             self._runs.fail(value, task=task, reason=reason)
+
+    def _fail_message(self, message: Any, reason: str) -> None:
+        headers = message.headers or {}
+        if headers.get(NAME):
+            self._fail(headers, str(headers.get("task") or UNKNOWN_TASK), reason)
 
     def _anchor(self, call: Call, carried: str | None) -> str | None:
         """Give the value that a task carries; None where it is not tracked."""
@@ -219,6 +243,28 @@ def visibility_timeout_s(conf: Any) -> float:
     url = conf.broker_read_url or conf.broker_url or ""
     scheme = str(url if isinstance(url, str) else url[0]).partition("://")[0]
     return VISIBILITY_TIMEOUTS.get(scheme, 0.0)
+
+
+def _undecodable_step(tracker: _Tracker) -> type[Step]:
+    """Make the step of a consumer that fails the tuple of a message whose body cannot be decoded.
+
+    Celery acks such a message, and sends no signal.
+    """
+
+    class Undecodable(Step):  # type: ignore[misc]  # Celery says nothing of its types
+        def __init__(self, consumer: Any, **options: Any) -> None:
+            super().__init__(consumer, **options)
+            self._consumer, self._handle = consumer, consumer.on_decode_error
+            consumer.on_decode_error = self.fail
+
+        def fail(self, message: Any, error: Exception) -> None:
+            try:
+                tracker.fail_refused(self._consumer, message, error)
+            except AckerError:
+                _log.exception("a tuple was not failed: its roots time out")
+            self._handle(message, error)
+
+    return Undecodable
 
 
 def _call(name: str, args: Any, kwargs: Any, options: dict[str, Any], *, key: str | None) -> Call:
