@@ -19,13 +19,17 @@ MAX_ANCHORS = 64
 _ANCHOR_LENGTH = 33
 """Characters of a root id, a dash and an edge id."""
 _NAME_LENGTH = len(ANCHORS)
+_WSGI_NAME = f"HTTP_{ANCHORS.upper().replace('-', '_')}"
+"""The header's name in the environment of WSGI and CGI."""
+_WSGI_NAME_LENGTH = len(_WSGI_NAME)
+_NAMES = (ANCHORS.lower(), _WSGI_NAME.lower())
 _unpack_one = struct.Struct(">QQ").unpack
 _ABSENT = object()
 
 T = TypeVar("T")
 
 Headers = Mapping[str, Any] | Iterable[tuple[Any, Any]] | None
-"""Headers as libraries give them: a mapping or pairs, text or bytes, or None."""
+"""Headers as libraries give them: a mapping or pairs, text or bytes, lists of these, or None; or WSGI's environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +119,10 @@ def read_ids(headers: Headers, prefix: str) -> tuple[int, ...] | None:
         for name, each in pairs:
             if name.__class__ is not str and name.__class__ is not bytes:
                 return None
-            if len(name) == _NAME_LENGTH and ((name.__class__ is str and name == ANCHORS) or _is_anchors(name)):
+            length = len(name)
+            if length == _WSGI_NAME_LENGTH and _is_anchors(name):
+                return None
+            if length == _NAME_LENGTH and ((name.__class__ is str and name == ANCHORS) or _is_anchors(name)):
                 if value is not _ABSENT:
                     return None
                 value = each
@@ -217,7 +224,8 @@ def _anchor(text: str) -> Anchor:
 
 def _values(headers: Headers) -> Iterable[str]:
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
-    return (_text(value) for name, value in pairs if _is_anchors(name))
+    found = (value for name, value in pairs if _is_anchors(name))
+    return (_text(each) for value in found for each in (value if isinstance(value, list | tuple) else (value,)))
 
 
 def _others(pairs: Iterable[tuple[str, T]]) -> Iterable[tuple[str, T]]:
@@ -225,8 +233,8 @@ def _others(pairs: Iterable[tuple[str, T]]) -> Iterable[tuple[str, T]]:
 
 
 def _is_anchors(name: Any) -> bool:
-    """Whether this is the header's name, in any case."""
-    return _text(name).lower() == ANCHORS.lower()
+    """Whether this is the header's name, in any case, or its name in WSGI's environment."""
+    return _text(name).lower() in _NAMES
 
 
 def _text(value: Any) -> str:

@@ -1,5 +1,7 @@
 """Tests how anchors travel in the header."""
 
+import os
+
 import httpx
 import pytest
 from acker_client import Anchor, Anchors, InvalidHeader, TooManyAnchors, UsageError, topology_of
@@ -211,6 +213,30 @@ def test_the_quick_reader_consumes_nothing_that_it_does_not_take():
     assert read_anchors(pairs, topology="default") == ANCHORS
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"REQUEST_METHOD": "POST", "HTTP_ACKER_ANCHORS": ONE, "wsgi.version": (1, 0)},  # WSGI
+        os.environ | {"HTTP_ACKER_ANCHORS": ONE},  # CGI
+        {"host": ["a", "b"], "acker-anchors": [ONE]},  # several values of each name, as AWS's load balancer gives them
+        {"Acker-Anchors": (ONE,)},
+        [(b"http_acker_anchors", ONE.encode())],
+    ],
+    ids=["wsgi", "cgi", "lists", "tuples", "bytes"],
+)
+def test_headers_are_read_in_each_form_that_libraries_give_them(headers):
+    ids = read_ids(headers, "00 default ")
+    assert ids is None or ids == ANCHORS.ids
+    assert read_anchors(headers, topology="default") == ANCHORS
+
+
+def test_the_header_beside_its_name_of_wsgi_is_the_header_twice():
+    headers = {"Acker-Anchors": ONE, "HTTP_ACKER_ANCHORS": ONE}
+    assert read_ids(headers, "00 default ") is None
+    with pytest.raises(InvalidHeader, match="given 2 times"):
+        read_anchors(headers, topology="default")
+
+
 def written(anchors: list[tuple[int, int]]) -> str:
     return "00 default " + ",".join(f"{root:016x}-{edge:016x}" for root, edge in anchors)
 
@@ -218,7 +244,16 @@ def written(anchors: list[tuple[int, int]]) -> str:
 SMALL = st.integers(0, 3) | st.integers(0xA0, 2**64 - 1)
 TEXTS = st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=66).map(written)
 NAMES = st.sampled_from(
-    ["Acker-Anchors", b"acker-anchors", "Ac\u212aer-Anchors", "acker_anchors", b"trace", "trace", 5]
+    [
+        "Acker-Anchors",
+        b"acker-anchors",
+        "Ac\u212aer-Anchors",
+        "acker_anchors",
+        b"trace",
+        "trace",
+        5,
+        "HTTP_ACKER_ANCHORS",
+    ]
 )
 
 

@@ -11,7 +11,7 @@ with Acker("http://127.0.0.1:8700", topology="orders") as acker:
     spout.run(stop=ending.is_set)
 
 A bolt reads the anchors of a message that boto3 has received: ``acker.receive(headers_of(message))``. It has to ask
-for them, with ``MessageAttributeNames=["All"]``.
+for them, with ``MessageAttributeNames=["All"]``. A Lambda gives `headers_of` each record of its event.
 """
 
 from acker_client.sources.sqs.queue import Message, headers_of, message_attributes
