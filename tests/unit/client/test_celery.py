@@ -272,15 +272,49 @@ def test_strict_refuses_to_publish_where_nothing_is_current(memory):
             track(app, acker)
 
 
+class Leasing:
+    """A transport of kombu's kind that gives a message again after a lease."""
+
+    class Channel:
+        """Its channel."""
+
+        default_peek_lock_seconds = 60
+
+
 @pytest.mark.parametrize(
     ("url", "options", "expected"),
     [
         ("redis://127.0.0.1", {}, 3_600.0),
         ("redis://127.0.0.1", {"visibility_timeout": 5}, 5.0),
+        ("redis://127.0.0.1", {"visibility_timeout": "5"}, 5.0),
+        ("rediss://127.0.0.1", {}, 3_600.0),
+        ("redis+socket:///run/redis.sock", {}, 3_600.0),
+        ("sentinel://127.0.0.1:26379;sentinel://127.0.0.2:26379", {"master_name": "broker"}, 3_600.0),
+        (["redis://127.0.0.1", "redis://127.0.0.2"], {}, 3_600.0),
+        ("SQS://", {}, 1_800.0),
+        ("sqs://", {"visibility_timeout": 0}, 0.0),
+        ("SLMQ://", {"visibility_timeout": ""}, 1_800.0),
+        ("pgmq://127.0.0.1/tasks", {}, 1_800.0),
         ("amqp://127.0.0.1", {}, 0.0),
+        ("memory://", {}, 0.0),
+        (f"{__name__}:Leasing://", {}, 60.0),
+        (f"{__name__}:Leasing://", {"peek_lock_seconds": 90}, 90.0),
     ],
 )
 def test_the_visibility_timeout_is_that_of_the_broker(url, options, expected):
-    app = Celery("any", broker=url, set_as_current=False)
+    app = Celery("any", set_as_current=False)
+    if __name__ in url:
+        app.conf.broker_transport = url.removesuffix("://")
+    else:
+        app.conf.broker_url = url
     app.conf.broker_transport_options = options
-    assert visibility_timeout_s(app.conf) == expected
+    assert visibility_timeout_s(app) == expected
+
+
+@pytest.mark.parametrize("url", ["redis+socket:///run/redis.sock", "SQS://", "pgmq://127.0.0.1/tasks"])
+def test_a_dedupe_window_shorter_than_the_visibility_timeout_is_refused(memory, url):
+    app = Celery("short", broker=url, set_as_current=False)
+    with memory.acker() as acker:
+        track(app, acker)
+        with acker.shared_spout("short").emit("42"), pytest.raises(UsageError, match="make the window longer"):
+            app.send_task("leaf")

@@ -32,8 +32,13 @@ __all__ = ["track"]
 UNLOCK = "celery.chord_unlock"
 UNKNOWN_TASK = "unknown"
 """Names the task of a message that names none."""
-VISIBILITY_TIMEOUTS = {"redis": 3_600.0, "rediss": 3_600.0, "sentinel": 3_600.0, "sqs": 1_800.0}
-"""Seconds after which kombu's transports deliver again what was not acked, if nothing else is configured."""
+VISIBILITY_TIMEOUTS = (
+    ("visibility_timeout", "visibility_timeout"),  # Redis
+    ("visibility_timeout", "default_visibility_timeout"),  # SQS, SLMQ, PGMQ
+    ("peek_lock_seconds", "default_peek_lock_seconds"),  # Azure Service Bus
+    ("ack_deadline_seconds", "default_ack_deadline_seconds"),  # Google Pub/Sub
+)
+"""Options of kombu's transports: seconds after which they deliver again what was not acked, and where the default is."""
 
 _log = logging.getLogger("acker_client")
 
@@ -81,7 +86,7 @@ class _Tracker:
             acker,
             flush_before_ack=flush_before_ack,
             strict=strict,
-            redelivery_s=lambda: visibility_timeout_s(app.conf),
+            redelivery_s=lambda: visibility_timeout_s(app),
         )
         self._bodies: ContextVar[tuple[object, dict[str, str | None]]] = ContextVar("acker_bodies")
 
@@ -235,14 +240,19 @@ class _Tracker:
         return copied | {"options": options | {"headers": headers | {NAME: values[task_id]}}}
 
 
-def visibility_timeout_s(conf: Any) -> float:
-    """Give the seconds after which the broker delivers a task again; 0 for one that waits for the connection's end."""
-    configured = (conf.broker_transport_options or {}).get("visibility_timeout")
-    if configured is not None:
-        return float(configured)
-    url = conf.broker_read_url or conf.broker_url or ""
-    scheme = str(url if isinstance(url, str) else url[0]).partition("://")[0]
-    return VISIBILITY_TIMEOUTS.get(scheme, 0.0)
+def visibility_timeout_s(app: "Celery") -> float:
+    """Give the seconds after which the broker delivers a task again; 0 for one that waits for the connection's end.
+
+    They are configured, or the default of kombu's transport, which nothing connects for.
+    """
+    connection = app.connection_for_read()
+    channel = getattr(connection.get_transport_cls(), "Channel", None)
+    for option, default in VISIBILITY_TIMEOUTS:
+        seconds = getattr(channel, default, None)
+        if isinstance(seconds, int | float):
+            configured = connection.transport_options.get(option)
+            return float(seconds if configured in (None, "") else configured)
+    return 0.0
 
 
 def _undecodable_step(tracker: _Tracker) -> type[Step]:
