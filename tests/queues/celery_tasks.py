@@ -58,6 +58,12 @@ def fan(root: str, depth: int) -> None:
         done(root, "leaves")
 
 
+@app.task(time_limit=1)
+def takes_too_long(root: str) -> None:
+    leaf.delay(root, "child")
+    time.sleep(600)
+
+
 @app.task(bind=True, max_retries=5)
 def retries(self: Task, root: str) -> None:
     if count(root, "tries") < 3:
@@ -280,6 +286,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "unknown_step": lambda root: chain(leaf.si(root, "before"), app.signature("unknown", immutable=True)).delay(),
     "not_accepted": lambda root: leaf.apply_async((root, "never"), serializer="pickle"),
     "not_readable": lambda root: leaf.apply_async((root, "never"), headers={"compression": "gzip"}),
+    "takes_too_long": takes_too_long.delay,
     "publishes_untracked": publishes_untracked.delay,
     "waits": lambda root: waits.apply_async((root,), countdown=8),
 }

@@ -1,5 +1,6 @@
 """Tests that what grows out of a root through Celery is one tree: the rows of docs/celery.md."""
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -7,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.queues.conftest import SHORT_TIMEOUT_S, SOME_TIMEOUT_S, Services
-from tests.queues.harness import Lab, Worker, working
+from tests.queues.harness import WITHIN_S, Lab, Worker, working
 from tests.queues.marks import FOREIGN_NAMES
 
 POOLS = ("prefork", "threads", "gevent")
 KINDS = [(broker, pool) for pool in POOLS for broker in ("redis", "rabbitmq")]
 MODULE = "tests.queues.celery_tasks"
+REQUEUES = "tests.queues.celery_requeues"
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING")
 SCENARIOS = (
     *("fan", "retries", "sends_and_retries", "drops", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
@@ -34,9 +36,9 @@ def lab(request: pytest.FixtureRequest, services: Services, tmp_path_factory: py
         yield lab
 
 
-def running(lab: Lab, pool: str, folder: Path) -> AbstractContextManager[Lab]:
+def running(lab: Lab, pool: str, folder: Path, *, module: str = MODULE) -> AbstractContextManager[Lab]:
     options = ["--pool", pool, "--concurrency", "4", *QUIET]
-    command = ["-m", "celery", "--app", MODULE, "worker", *options]
+    command = ["-m", "celery", "--app", module, "worker", *options]
     return working(Worker(command, environment=lab.environment(), log=folder / "log"), lab)
 
 
@@ -197,6 +199,27 @@ def test_a_task_that_is_lost_with_its_process_fails_the_tree(services, tmp_path)
         ended = lab.ended("is_lost")
         assert ended.outcome == "failed"
         assert "Worker exited prematurely" in ended.reason
+
+
+@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+def test_a_task_that_reaches_its_hard_time_limit_fails_the_tree(services, tmp_path, broker):
+    with running(services.lab(broker), "prefork", tmp_path) as lab:
+        lab.emit(MODULE, ["takes_too_long"])
+        ended = lab.ended("takes_too_long")
+        assert (ended.outcome, ended.reason) == ("failed", "TimeLimitExceeded(1,)")
+
+
+@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+def test_a_task_that_is_requeued_at_its_hard_time_limit_runs_on_when_its_tree_has_timed_out(services, tmp_path, broker):
+    """Celery does not let it go, whatever its result says; ``strict=True`` refuses the setting."""
+    with running(services.lab(broker, message_timeout=SHORT_TIMEOUT_S), "prefork", tmp_path, module=REQUEUES) as lab:
+        lab.emit(REQUEUES, ["takes_too_long"])
+        assert lab.ended("takes_too_long").outcome == "timed_out"
+        runs = lab.runs("takes_too_long")["runs"]
+        until = time.monotonic() + WITHIN_S
+        while lab.runs("takes_too_long")["runs"] < runs + 2:
+            assert time.monotonic() < until
+            time.sleep(0.1)
 
 
 def test_a_process_that_dies_between_its_result_and_its_ack_is_not_replaced_and_the_tree_times_out(services, tmp_path):

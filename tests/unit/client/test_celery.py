@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from acker_client import UsageError, propagate
 from acker_client._core.names import valid_name
-from acker_client.integrations.celery import track, visibility_timeout_s
+from acker_client.integrations.celery import _Tracker, track, visibility_timeout_s
 from acker_client.testing import MemoryAcker
 from celery import Celery, Task, chain, chord, group, signals
 from celery.contrib.testing.worker import start_worker
@@ -270,6 +270,49 @@ def test_strict_refuses_to_publish_where_nothing_is_current(memory):
             app.send_task("leaf")
         with pytest.raises(UsageError, match="tracked already"):
             track(app, acker)
+
+
+@pytest.mark.parametrize("name", ["task_acks_on_failure_or_timeout", "task_acks_on_timeout"])
+def test_strict_refuses_a_setting_by_which_tasks_are_requeued_at_their_time_limit(memory, name):
+    app = Celery("requeues", broker="memory://", set_as_current=False)
+    app.conf.update({name: False})
+    with memory.acker() as acker:
+        with pytest.raises(UsageError, match=f"{name}=False"):
+            track(app, acker, strict=True)
+        track(app, acker)
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"acks_late": True, "acks_on_failure_or_timeout": False}, True),
+        ({"acks_late": True, "acks_on_timeout": False}, True),
+        ({"acks_late": True, "acks_on_timeout": False, "acks_on_failure_or_timeout": True}, True),
+        ({"acks_late": True, "acks_on_timeout": True, "acks_on_failure_or_timeout": False}, False),
+        ({"acks_late": False, "acks_on_timeout": False}, False),
+        ({"acks_late": True, "acks_on_failure": False}, False),
+        ({"acks_late": True}, False),
+    ],
+)
+@pytest.mark.parametrize("strict", [True, False])
+def test_strict_refuses_a_task_that_is_requeued_at_its_time_limit(memory, options, refused, strict):
+    app = Celery("requeues", broker="memory://", set_as_current=False)
+
+    @app.task(name="requeued", shared=False, **options)
+    def requeued() -> None:
+        """Do nothing."""
+
+    with memory.acker() as acker:
+        tracker = _Tracker(app, acker, flush_before_ack=True, strict=strict)
+        with propagate.use(acker.receive({}, component="untracked")):
+            if refused and strict:
+                with pytest.raises(UsageError, match="requeued has acks_on_timeout=False"):
+                    tracker.send_task("requeued")
+                with pytest.raises(SystemExit, match="requeued has acks_on_timeout=False"):
+                    tracker.check_topology()
+            else:
+                tracker.check_topology()
+                tracker.send_task("requeued")
 
 
 class Leasing:

@@ -32,6 +32,10 @@ __all__ = ["track"]
 UNLOCK = "celery.chord_unlock"
 UNKNOWN_TASK = "unknown"
 """Names the task of a message that names none."""
+REQUEUED = (
+    "a task that reaches its hard time limit is requeued at once, again and again, and each replay of its tree adds "
+    "one; leave the setting out: then the tree fails (strict=True)"
+)
 VISIBILITY_TIMEOUTS = (
     ("visibility_timeout", "visibility_timeout"),  # Redis
     ("visibility_timeout", "default_visibility_timeout"),  # SQS, SLMQ, PGMQ
@@ -55,13 +59,15 @@ def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, stric
     With ``flush_before_ack`` the ack of a task with ``acks_late`` is delivered before the queue forgets it, and the
     topology needs a dedupe window, longer than the broker's visibility timeout; else a worker does not start and
     nothing is published. Without, acks linger, and a tree whose worker dies times out. ``strict`` refuses to publish
-    where neither a tuple nor a root is current, as in a thread that a task has started.
+    where neither a tuple nor a root is current, as in a thread that a task has started, and refuses settings by which
+    Celery requeues a task for ever that reaches its hard time limit.
 
     Call it once for an application. Publishing raises `UsageError` for what cannot be anchored.
     """
     if isinstance(getattr(app.send_task, "__self__", None), _Tracker):
         raise UsageError("the application is tracked already")
     tracker = _Tracker(app, acker, flush_before_ack=flush_before_ack, strict=strict)
+    tracker.check_settings()
     app.send_task = tracker.send_task  # signals cannot refuse: Celery logs what their receivers raise
     signals.task_prerun.connect(tracker.begin, weak=False)
     signals.task_postrun.connect(tracker.end, weak=False)
@@ -80,7 +86,7 @@ class _Tracker:
     """The tracking of one application."""
 
     def __init__(self, app: "Celery", acker: "Acker", *, flush_before_ack: bool, strict: bool) -> None:
-        self._app, self._send = app, app.send_task
+        self._app, self._send, self._strict = app, app.send_task, strict
         self._positions = list(inspect.signature(app.send_task).parameters)[3:]
         self._runs = TaskRuns(
             acker,
@@ -90,8 +96,15 @@ class _Tracker:
         )
         self._bodies: ContextVar[tuple[object, dict[str, str | None]]] = ContextVar("acker_bodies")
 
+    def check_settings(self) -> None:
+        """Refuse settings by which every task that reaches its hard time limit is requeued; if strict."""
+        for name in ("task_acks_on_timeout", "task_acks_on_failure_or_timeout"):
+            if self._strict and self._app.conf.get(name) is False:
+                raise UsageError(f"{name}=False: {REQUEUED}")
+
     def send_task(self, name: str, args: Any = None, kwargs: Any = None, *positional: Any, **options: Any) -> Any:
         """Publish a task, with its anchors in its headers."""
+        self._check_task(name)
         options |= dict(zip(self._positions, positional, strict=False))
         options["task_id"] = options.get("task_id") or uuid()
         headers = dict(options.get("headers") or {})
@@ -160,8 +173,11 @@ class _Tracker:
             self._runs.keep_alive(value, task=request.task_name, until=request.eta.timestamp())
 
     def check_topology(self, **_: Any) -> None:
-        """Refuse to start with a topology that does not fit."""
+        """Refuse to start with a topology that does not fit, or a task that would be requeued for ever."""
         try:
+            self.check_settings()
+            for name in self._app.tasks:
+                self._check_task(name)
             self._runs.topology()
         except AckerError as error:
             raise SystemExit(str(error)) from error
@@ -169,6 +185,11 @@ class _Tracker:
     def flush(self, **_: Any) -> None:
         """Deliver the last acks of a process."""
         self._runs.flush()
+
+    def _check_task(self, name: str) -> None:
+        task = self._app.tasks.get(name) if self._strict else None
+        if task is not None and task.acks_late and not _acks_on_timeout(task):
+            raise UsageError(f"{name} has acks_on_timeout=False or acks_on_failure_or_timeout=False: {REQUEUED}")
 
     def _fail(self, request: Any, task: str, reason: str) -> None:
         if value := request.get(NAME):
@@ -275,6 +296,12 @@ def _undecodable_step(tracker: _Tracker) -> type[Step]:
             self._handle(message, error)
 
     return Undecodable
+
+
+def _acks_on_timeout(task: Any) -> bool:
+    """Whether a task that reaches its hard time limit is done for the queue; Celery before 5.7 has one setting."""
+    acks = getattr(task, "acks_on_timeout", None)
+    return bool(task.acks_on_failure_or_timeout if acks is None else acks)
 
 
 def _call(name: str, args: Any, kwargs: Any, options: dict[str, Any], *, key: str | None) -> Call:
