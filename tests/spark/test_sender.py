@@ -49,7 +49,9 @@ def test_requests_of_a_large_batch_are_on_their_way_together_and_answered_in_ord
 def test_an_ack_or_a_fail_that_a_full_store_refuses_waits_for_space_and_then_ends_the_batch(message: Operation) -> None:
     memory = MemoryAcker()
     options = SparkAckerOptions(url="http://acker.test", topology="default", spout_task="s")
-    found = OperationSender(options, retry_timeout=30, transport=memory.transport(), clock=memory.clock)
+    found = OperationSender(
+        options, retry_timeout=30, startup_timeout=None, transport=memory.transport(), clock=memory.clock
+    )
     init = Init(root_id=2, spout_task="s", ack_val=2)
     memory.store.is_full = True
     for messages in ([message], [message, message]):

@@ -32,7 +32,8 @@ __all__ = ["TopologyClient", "to_milliseconds"]
 class TopologyClient:
     """Sends requests to one topology, and repeats each, with its idempotency key, until it is answered.
 
-    A request is repeated for ``retry_timeout`` seconds; one attempt takes ``request_timeout`` seconds at most. Every
+    A request is repeated for ``retry_timeout`` seconds; one attempt takes ``request_timeout`` seconds at most. Where no
+    acker has ever answered and none listens, it is repeated for ``startup_timeout`` seconds (None: as always). Every
     method raises `ServiceError` for a refusal and `RetriesExhausted` when no answer comes in time. For any number of
     threads.
     """
@@ -44,6 +45,7 @@ class TopologyClient:
         topology: str,
         token: str | None,
         retry_timeout: float,
+        startup_timeout: float | None,
         request_timeout: float = 10.0,
         transport: "httpx.BaseTransport | None" = None,
         clock: Clock = SYSTEM_CLOCK,
@@ -52,7 +54,7 @@ class TopologyClient:
             retry_timeout=retry_timeout,
             emit_timeout=retry_timeout,
             request_timeout=request_timeout,
-            startup_timeout=None,
+            startup_timeout=startup_timeout,
             clock=clock,
         )
         endpoint = Endpoint(url=url, api_key=token, transport=transport)

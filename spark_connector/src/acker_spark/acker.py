@@ -58,6 +58,7 @@ class SparkAcker(_ClientBase):
         retention: float = 3_600.0,
         heartbeat_for: float = 21_600.0,
         retry_timeout: float = 240.0,
+        startup_timeout: float | None = 5.0,
         query_id: str | None = None,
         on_batch: "Callable[[BatchReport], object] | None" = None,
         transport: "httpx.BaseTransport | None" = None,
@@ -73,6 +74,7 @@ class SparkAcker(_ClientBase):
             retention=retention,
             heartbeat_for=heartbeat_for,
             retry_timeout=retry_timeout,
+            startup_timeout=startup_timeout,
             query_id=query_id,
         )
         super().__init__(options, on_batch=on_batch, transport=transport, clock=clock)

@@ -12,6 +12,7 @@ from acker_spark.errors import InvalidOptions
 
 DEFAULT_MESSAGE_TIMEOUT_S = 600.0
 HOUR_S = 3_600.0
+DEFAULT_STARTUP_TIMEOUT_S = 5.0
 MAX_TIMEOUT_S = 7 * 24 * HOUR_S
 MAX_RETENTION_S = 24 * HOUR_S
 MAX_RETRY_S = 300.0
@@ -36,6 +37,8 @@ class SparkAckerOptions:
     """How long the timeouts of a batch's roots are reset while its function runs."""
     retry_timeout: float = 240.0
     """How long an unanswered request is repeated."""
+    startup_timeout: float | None = DEFAULT_STARTUP_TIMEOUT_S
+    """How long the first request is repeated where nothing listens at the address; None: as long as any other."""
     query_id: str | None = None
     """One name for each checkpoint; only Spark Connect, where a batch does not know its query, needs it."""
 
@@ -63,6 +66,8 @@ class SparkAckerOptions:
         yield from _seconds_faults("retention", self.retention, least=1, most=MAX_RETENTION_S)
         yield from _seconds_faults("heartbeat_for", self.heartbeat_for, least=0, most=MAX_TIMEOUT_S)
         yield from _seconds_faults("retry_timeout", self.retry_timeout, least=0, most=MAX_RETRY_S)
+        if self.startup_timeout is not None:
+            yield from _seconds_faults("startup_timeout", self.startup_timeout, least=0, most=MAX_RETRY_S)
         yield from self._order_faults()
 
     def _order_faults(self) -> Iterator[str]:

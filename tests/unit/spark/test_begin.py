@@ -25,7 +25,9 @@ def memory() -> MemoryAcker:
 
 @pytest.fixture
 def sender(memory: MemoryAcker) -> OperationSender:
-    return OperationSender(OPTIONS, retry_timeout=30, transport=memory.transport(), clock=memory.clock)
+    return OperationSender(
+        OPTIONS, retry_timeout=30, startup_timeout=None, transport=memory.transport(), clock=memory.clock
+    )
 
 
 def batch(batch_id: BatchId, *roots: int) -> list[BatchEdge]:

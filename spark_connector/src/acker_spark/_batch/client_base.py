@@ -71,16 +71,19 @@ class _ClientBase:
         """The sender for all threads and queries."""
         with self._lock:
             if self._sender is None:
-                self._sender = self._open(self.options.retry_timeout)
+                self._sender = self._open(self.options.retry_timeout, startup_timeout=self.options.startup_timeout)
             return self._sender
 
     @property
     def heartbeat_client(self) -> OperationSender:
-        """A sender for heartbeats, which repeats a request only until the next heartbeat."""
+        """A sender for heartbeats, which repeats a request only until the next heartbeat.
+
+        An acker has answered before the first: one that is away then comes back.
+        """
         retry_timeout = self.heartbeat_interval
         with self._lock:
             if self._heartbeat_client is None:
-                self._heartbeat_client = self._open(retry_timeout)
+                self._heartbeat_client = self._open(retry_timeout, startup_timeout=None)
             return self._heartbeat_client
 
     @property
@@ -106,8 +109,14 @@ class _ClientBase:
         if self._on_batch is not None:
             self._on_batch(report)
 
-    def _open(self, retry_timeout: float) -> OperationSender:
-        return OperationSender(self.options, retry_timeout=retry_timeout, transport=self._transport, clock=self._clock)
+    def _open(self, retry_timeout: float, *, startup_timeout: float | None) -> OperationSender:
+        return OperationSender(
+            self.options,
+            retry_timeout=retry_timeout,
+            startup_timeout=startup_timeout,
+            transport=self._transport,
+            clock=self._clock,
+        )
 
     def _disconnect(self) -> None:
         self._sender, self._heartbeat_client, self._topology = None, None, None

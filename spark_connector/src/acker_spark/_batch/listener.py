@@ -59,6 +59,6 @@ class CompletionListener:
             topology=given.topology,
             api_key=given.token,
             retry_timeout=given.retry_timeout,
-            startup_timeout=None,
+            startup_timeout=given.startup_timeout,
         ) as acker:
             yield acker.shared_spout(given.spout_task)

@@ -33,6 +33,7 @@ class OperationSender:
         options: "SparkAckerOptions",
         *,
         retry_timeout: float,
+        startup_timeout: float | None,
         transport: "httpx.BaseTransport | None" = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -42,6 +43,7 @@ class OperationSender:
             topology=options.topology,
             token=options.token,
             retry_timeout=retry_timeout,
+            startup_timeout=startup_timeout,
             transport=transport,
             clock=clock,
         )

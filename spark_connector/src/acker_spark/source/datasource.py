@@ -89,7 +89,7 @@ class CompletionsReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return one partition, with the completions that are there now."""
         start = self._options.starting_offsets or EARLIEST
-        with closing(Mailbox(self._options)) as mailbox:
+        with closing(Mailbox(self._options, startup_timeout=self._options.startup_timeout)) as mailbox:
             end, count = mailbox.end(start)
         return [MailboxPartition(start, end, count)]
 
@@ -141,7 +141,8 @@ class CompletionsStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvail
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[Row]:  # noqa: N802
         """Read a batch again. Raises `DataLoss` if completions of it were released meanwhile (``failOnDataLoss``)."""
         partition = MailboxPartition(start["cursor"], end["cursor"], end["count"] - start["count"])
-        return _read_between(self._mailbox, self._options, partition)
+        with closing(Mailbox(self._options)) as mailbox:
+            yield from _read_between(mailbox, self._options, partition)
 
     def commit(self, end: Offset) -> None:
         """Release the completions that Spark has processed."""
@@ -151,8 +152,8 @@ class CompletionsStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvail
 
     @cached_property
     def _mailbox(self) -> Mailbox:
-        """Connect in the process that reads: Spark pickles readers."""
-        return Mailbox(self._options)
+        """Connect in the driver's process, which reads batches once: Spark pickles readers."""
+        return Mailbox(self._options, startup_timeout=self._options.startup_timeout)
 
 
 def _check_schema(schema: StructType) -> None:

@@ -24,16 +24,17 @@ class Mailbox:
     """The mailbox of one spout task; it is empty before the first root of the spout task.
 
     Raises the `ServiceError` that ends a request (no such topology, no right to read it, a webhook owns the mailbox),
-    or `RetriesExhausted`.
+    or `RetriesExhausted`, the latter after ``startup_timeout`` seconds where no acker has ever answered.
     """
 
-    def __init__(self, options: "SourceOptions") -> None:
+    def __init__(self, options: "SourceOptions", *, startup_timeout: float | None = None) -> None:
         self._spout_task = options.spout_task
         self._client = TopologyClient(
             url=options.url,
             topology=options.topology,
             token=options.token,
             retry_timeout=RETRY_TIMEOUT_S,
+            startup_timeout=startup_timeout,
             request_timeout=REQUEST_TIMEOUT_S,
         )
 

@@ -19,10 +19,12 @@ OPTIONS: dict[str, str] = {
     "startingOffsets": 'where a new query begins: earliest, latest or {"cursor": "…"} [earliest]',
     "maxCompletionsPerTrigger": "how many completions a batch takes at most [10000]",
     "failOnDataLoss": "whether missing completions of a batch that is read again are an error [true]",
+    "startupTimeoutMs": "how long a query or a read waits for an acker that has never answered it [5000]",
     "pollTimeoutMs": "how long to wait for the first completion when there is none [1000]",
 }
 REQUIRED = ("url", "topology", "spoutTask")
 MAX_COMPLETIONS = range(1, 1_000_001)
+STARTUP_MS = range(300_001)
 EARLIEST = ""
 """The cursor of the oldest completion that is not released."""
 
@@ -39,7 +41,14 @@ class SourceOptions:
     """The cursor after which a new query begins; None for the latest."""
     max_completions_per_trigger: int = 10_000
     fail_on_data_loss: bool = True
+    startup_timeout_ms: int = 5_000
+    """How long a driver waits for the first answer; its tasks wait for an acker that has answered the driver."""
     poll_timeout_ms: int = 1_000
+
+    @property
+    def startup_timeout(self) -> float:
+        """The seconds that a driver waits for the first answer."""
+        return self.startup_timeout_ms / 1000
 
 
 def read_options(options: Mapping[str, str]) -> SourceOptions:
@@ -108,6 +117,7 @@ _FIELDS = {
     "startingOffsets": "starting_offsets",
     "maxCompletionsPerTrigger": "max_completions_per_trigger",
     "failOnDataLoss": "fail_on_data_loss",
+    "startupTimeoutMs": "startup_timeout_ms",
     "pollTimeoutMs": "poll_timeout_ms",
 }
 _CHECKS: dict[str, Callable[[str], Any]] = {
@@ -117,5 +127,6 @@ _CHECKS: dict[str, Callable[[str], Any]] = {
     "startingOffsets": _offsets,
     "maxCompletionsPerTrigger": _number(MAX_COMPLETIONS),
     "failOnDataLoss": _boolean,
+    "startupTimeoutMs": _number(STARTUP_MS),
     "pollTimeoutMs": _number(fields.WAIT_MS),
 }
