@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
@@ -10,7 +11,7 @@ import pytest
 from acker_protocol import routes
 from acker_protocol.errors import MailboxOwned, UnknownTopology
 from acker_spark.errors import UsageError
-from acker_spark.source.datasource import CompletionsSource, CompletionsStreamReader
+from acker_spark.source.datasource import CompletionsReader, CompletionsSource, CompletionsStreamReader
 from acker_spark.source.options import read_options
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
@@ -165,3 +166,49 @@ def test_a_webhook_that_owns_the_mailbox_is_reported(mailbox: Mailbox, reader: C
 
 def test_spark_finds_it_by_the_package_that_is_named_so() -> None:
     assert pyspark_acker.DefaultSource is CompletionsSource
+
+
+def read_stream(options: dict[str, str]) -> None:
+    """As a query that waits for completions."""
+    reader = CompletionsStreamReader(read_options(options))
+    for _ in range(2):
+        rows, _ = reader.read(reader.initialOffset())
+        assert [*rows] == []
+    reader._mailbox.close()
+
+
+def read_available_now(options: dict[str, str]) -> None:
+    """As a query that takes what is there."""
+    reader = CompletionsStreamReader(read_options(options))
+    reader.prepareForTriggerAvailableNow()
+    reader._mailbox.close()
+
+
+def read_latest(options: dict[str, str]) -> None:
+    """As a query that begins with the next completion."""
+    reader = CompletionsStreamReader(read_options(options | {"startingOffsets": "latest"}))
+    assert reader.initialOffset() == {"cursor": "", "count": 0}
+    reader._mailbox.close()
+
+
+def read_batch(options: dict[str, str]) -> None:
+    """As a batch."""
+    reader = CompletionsReader(read_options(options))
+    [partition] = reader.partitions()
+    assert [*reader.read(partition)] == []
+
+
+@pytest.mark.parametrize("read", [read_stream, read_available_now, read_latest, read_batch])
+def test_a_spout_task_that_is_not_there_is_warned_of_once_and_may_come_later(
+    mailbox: Mailbox,
+    options: dict[str, str],
+    read: Callable[[dict[str, str]], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    wrong = options | {"spoutTask": "order", "pollTimeoutMs": "0"}
+    mailbox.complete(1)
+    read(wrong)
+    assert [one for one in caplog.messages if "no spout task" in one] == [
+        f"topology {mailbox.topology!r} has no spout task 'order', so there are no completions: nothing has emitted a "
+        "root of it yet, or spoutTask has another name than the spout task that emits"
+    ]

@@ -114,12 +114,12 @@ class TopologyClient:
         except UnknownSpout:
             return
 
-    def count_unread(self, spout_task: str) -> int:
-        """Return the number of completions that are not released; 0 for an unknown spout task."""
+    def count_unread(self, spout_task: str) -> int | None:
+        """Return the number of completions that are not released; None for an unknown spout task."""
         try:
             return int(responses.document(self._send(requests.read_spout(self.topology, spout_task)))["unread"])
         except UnknownSpout:
-            return 0
+            return None
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,5 +1,6 @@
 """Reads and releases the completions of one spout task, a page at a time, in a process of Spark."""
 
+import logging
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from acker_spark.source.options import SourceOptions
 
+log = logging.getLogger("acker_spark")
 PAGE_SIZE = 5_000
 """So many completions go in one answer: about a megabyte of JSON."""
 
@@ -21,14 +23,15 @@ RETRY_TIMEOUT_S, REQUEST_TIMEOUT_S = 300.0, 30.0
 
 
 class Mailbox:
-    """The mailbox of one spout task; it is empty before the first root of the spout task.
+    """The mailbox of one spout task; before the first root of the spout task it is empty, and that is logged, once.
 
     Raises the `ServiceError` that ends a request (no such topology, no right to read it, a webhook owns the mailbox),
     or `RetriesExhausted`, the latter after ``startup_timeout`` seconds where no acker has ever answered.
     """
 
     def __init__(self, options: "SourceOptions", *, startup_timeout: float | None = None) -> None:
-        self._spout_task = options.spout_task
+        self._topology, self._spout_task = options.topology, options.spout_task
+        self._is_missing_logged = False
         self._client = TopologyClient(
             url=options.url,
             topology=options.topology,
@@ -44,6 +47,7 @@ class Mailbox:
             self._spout_task, after=after, until=until, limit=min(limit, PAGE_SIZE), poll_timeout_ms=poll_timeout_ms
         )
         if page is None:
+            self._log_missing()
             time.sleep(poll_timeout_ms / 1000)
         return page or Page()
 
@@ -58,7 +62,9 @@ class Mailbox:
     def end(self, start: str = "") -> tuple[str, int]:
         """Return the cursor behind the last completion now, and the number of completions up to it from ``start``."""
         cursor, count, left = start, 0, self._client.count_unread(self._spout_task)
-        while left > 0 and (page := self.read(cursor, limit=left)).completions:
+        if left is None:
+            self._log_missing()
+        while left and (page := self.read(cursor, limit=left)).completions:
             cursor, count, left = page.cursor or "", count + len(page.completions), left - len(page.completions)
         return cursor, count
 
@@ -69,3 +75,13 @@ class Mailbox:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _log_missing(self) -> None:
+        if not self._is_missing_logged:
+            self._is_missing_logged = True
+            log.warning(
+                "topology %r has no spout task %r, so there are no completions: nothing has emitted a root of it yet, "
+                "or spoutTask has another name than the spout task that emits",
+                self._topology,
+                self._spout_task,
+            )
