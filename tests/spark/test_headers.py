@@ -72,6 +72,29 @@ def test_every_header_of_the_contract_is_read_and_written_again(spark: Any) -> N
         assert (found, row.written) == (listed.split(), page.code(value))
 
 
+COLLATIONS = ["UTF8_LCASE", "UNICODE", "UNICODE_CI_AI", "tr_CI"]
+
+
+@pytest.mark.parametrize("collation", COLLATIONS)
+def test_anchors_are_read_from_texts_of_any_collation(spark: Any, tracked: Tracked, collation: str) -> None:
+    """In a column of each form, and as two columns of digits, which are compared as bytes."""
+    value = F.collate(F.lit(f"00 {tracked.topology} 00000000000000a1-00000000000000b1"), collation)
+    name = F.collate(F.lit(NAME), collation)
+    pair = F.struct(name.alias("key"), value.alias("value"))
+    forms = {"value": value, "map": F.create_map(name, value), "pairs": F.array(pair)}
+    acker = tracked.acker(query_id="q")
+    frame = spark.range(1).select(*(column.alias(form) for form, column in forms.items()))
+    for form in forms:
+        [row] = acker.received(frame, headers=form).collect()
+        assert (form, row[ROOT_COLUMN], row[EDGE_COLUMN]) == (form, 0xA1, 0xB1)
+    digits = [F.collate(F.lit(text), collation) for text in ("00000000000000a1", "00000000000000b1")]
+    ids = spark.range(1).select(digits[0].alias("r"), digits[1].alias("e"), F.upper(digits[0]).alias("upper"))
+    [row] = acker.received(ids, root="r", edge="e").select(ROOT_COLUMN, EDGE_COLUMN).collect()
+    assert tuple(row) == (0xA1, 0xB1)
+    [row] = acker.received(ids, root="upper", edge="e").select(ROOT_COLUMN).collect()
+    assert row[ROOT_COLUMN] is None
+
+
 def test_every_header_that_the_contract_refuses_ends_the_job_and_is_shown(spark: Any) -> None:
     refused = [page.code(value) for value, _ in page.rows("value | because")]
     for value in [*refused, page.MANY, "", "00 other 00000000000000a1-00000000000000b1"]:

@@ -4,6 +4,7 @@ Ids are hashes of their parts, so that a batch that runs again has the same ids.
 which is signed where the ids of the contract are unsigned.
 """
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ _HALF = 2**32
 _UNHASHED = ("map", "variant", "geography", "geometry")
 """Spark cannot hash these types."""
 _UNSIGNED = 2**64 - 1
+_COLLATION = re.compile(" collate [A-Za-z0-9_]+")
 
 
 def unsigned(value: int) -> int:
@@ -94,16 +96,20 @@ def column(named: "Column | str") -> "Column":
 
 
 def type_of(frame: "DataFrame", named: "Column | str") -> str:
-    """Return the type of a column, as ``DataFrame.dtypes`` writes it."""
-    return str(dict(frame.select(column(named)).dtypes).popitem()[1])
+    """Return the type of a column, as ``DataFrame.dtypes`` writes it, without the collations of its texts."""
+    return _COLLATION.sub("", dict(frame.select(column(named)).dtypes).popitem()[1])
 
 
 def identity(value: "Column", *, is_text: bool) -> "Column":
-    """Read an id from a ``bigint``, or from 16 hex digits (null for anything else)."""
+    """Read an id from a ``bigint``, or from 16 hex digits (null for anything else).
+
+    Digits are compared by their bytes: in some collations ``A`` equals ``a``.
+    """
     if not is_text:
         return value.cast(_ID)
-    high, low = (F.conv(F.substring(value, at, 8), 16, 10).cast(_ID) for at in (1, 9))
-    return F.when(value.rlike("^[0-9a-f]{16}$"), F.shiftleft(high, 32).bitwiseOR(low))
+    text = value.cast("string")
+    high, low = (F.conv(F.substring(text, at, 8), 16, 10).cast(_ID) for at in (1, 9))
+    return F.when(text.rlike("^[0-9a-f]{16}$"), F.shiftleft(high, 32).bitwiseOR(low))
 
 
 def digits(value: "Column") -> "Column":
