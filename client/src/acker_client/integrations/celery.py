@@ -42,7 +42,7 @@ VISIBILITY_TIMEOUTS = (
     ("peek_lock_seconds", "default_peek_lock_seconds"),  # Azure Service Bus
     ("ack_deadline_seconds", "default_ack_deadline_seconds"),  # Google Pub/Sub
 )
-"""Options of kombu's transports: seconds after which they deliver again what was not acked, and where the default is."""
+"""Options of kombu's transports, and their defaults: seconds after which what was not acked is delivered again."""
 
 _log = logging.getLogger("acker_client")
 
