@@ -270,8 +270,8 @@ def test_said_to_be_open_it_listens_for_others_and_logs_in_json(tmp_path: Path) 
 
 def asked_for_health(*options: str, **environment: str) -> tuple[int, str]:
     """Ask as the command line does; gives the exit code and what is printed."""
-    asked = CliRunner().invoke(cli, ["health", *options], env=environment)
-    return asked.exit_code, asked.stdout
+    asked = run_acker("health", *options, **environment)
+    return asked.returncode, asked.stdout
 
 
 def test_health_is_0_where_an_acker_is_ready(running: AckerProcess) -> None:

@@ -70,7 +70,7 @@ class AckerProcess:
 
 def run_acker(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run the command line until it ends."""
-    command = [sys.executable, "-m", "acker_service", *arguments]
+    command = [sys.executable, "-c", "from acker_client._cli.main import main; main()", *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=100, check=False, env=_environment() | environment
     )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.request import getproxies
 
 import h11
 import httpcore
@@ -175,12 +174,9 @@ class DirectHttp:
 def direct_http(client: Any) -> DirectHttp | None:
     """Give what sends in place of an httpx client with its own transport; None where httpx does more than send.
 
-    That is a proxy in the environment, a login in the URL, a header that it refuses, or what `may_send` names.
+    That is a login in the URL, a header that it refuses, or what `may_send` names. A client with a proxy has none.
     """
     if not DirectHttp.enabled or type(client) not in _SENDING or client.base_url.userinfo:
-        return None
-    proxies = getproxies()
-    if any(proxies.get(scheme) for scheme in ("http", "https", "all")):
         return None
     tls = httpx.create_ssl_context() if client.base_url.scheme == "https" else None
     if tls is not None:

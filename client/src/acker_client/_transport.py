@@ -8,12 +8,14 @@ import httpx
 
 from acker_client import _validate
 from acker_client._core.responses import NoResponse, Response
+from acker_client._proxy import proxy_to
 from acker_client.errors import ClientClosed, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from acker_client._core.requests import Request
+    from acker_client._proxy import Proxy
     from acker_client.config import ClientConfig
 
 
@@ -26,19 +28,24 @@ class Endpoint:
     transport: Any = None
 
     @property
-    def is_httpxs(self) -> bool:
-        """Whether httpx's own transport sends the requests."""
-        return self.transport is None
+    def proxy(self) -> "Proxy | None":
+        """The proxy on the way; a transport of the program goes its own way. Raises `UsageError`."""
+        return None if self.transport is not None else proxy_to(self.url)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether nothing but httpx's own transport stands between the client and the acker."""
+        return self.transport is None and self.proxy is None
 
     def client_factory(self, config: "ClientConfig") -> "Callable[[], httpx.Client]":
-        """Give a function that makes a client. Raises `UsageError` for an invalid URL."""
+        """Give a function that makes a client. Raises `UsageError` for an invalid URL or proxy."""
         options = self._options(config)
-        return lambda: httpx.Client(transport=self.transport, **options)
+        return lambda: httpx.Client(transport=self.transport, verify=_tls(options["base_url"]), **options)
 
     def async_client_factory(self, config: "ClientConfig") -> "Callable[[], httpx.AsyncClient]":
-        """Give a function that makes a client of an event loop. Raises `UsageError` for an invalid URL."""
+        """Give a function that makes a client of an event loop. Raises `UsageError` for an invalid URL or proxy."""
         options = self._options(config)
-        return lambda: httpx.AsyncClient(transport=self.transport, **options)
+        return lambda: httpx.AsyncClient(transport=self.transport, verify=_tls(options["base_url"]), **options)
 
     def _options(self, config: "ClientConfig") -> dict[str, Any]:
         try:
@@ -49,9 +56,19 @@ class Endpoint:
             raise UsageError(f"the acker's address must be an http or https URL, not {self.url!r}")
         _validate.text("api_key", self.api_key)
         headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
-        options = {"base_url": url, "headers": headers, "timeout": config.request_timeout}
-        # httpx reads all certificates of authorities for every client: tens of milliseconds, for nothing without TLS.
-        return options if url.scheme == "https" else options | {"verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
+        proxy = self.proxy
+        return {
+            "base_url": url,
+            "headers": headers,
+            "timeout": config.request_timeout,
+            "proxy": None if proxy is None else proxy.url,
+            "trust_env": False,  # it would look for proxies by another rule
+        }
+
+
+def _tls(url: httpx.URL) -> ssl.SSLContext:
+    """Make a context of TLS; without TLS an empty one, since httpx takes tens of milliseconds to read certificates."""
+    return httpx.create_ssl_context() if url.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def build_request(client: httpx.Client | httpx.AsyncClient, request: "Request") -> httpx.Request:
@@ -67,17 +84,18 @@ def build_request(client: httpx.Client | httpx.AsyncClient, request: "Request") 
     )
 
 
-def to_response(response: httpx.Response) -> Response:
-    """Take from a response what the client reads."""
+def to_response(response: httpx.Response, proxy: "Proxy | None" = None) -> Response:
+    """Take from a response what the client reads; ``proxy`` is the one through which it came."""
     after = response.headers.get("Retry-After", "")
-    return Response(status=response.status_code, body=response.content, retry_after=after)
+    return Response(status=response.status_code, body=response.content, retry_after=after, proxy=proxy)
 
 
-def no_response(error: httpx.RequestError) -> NoResponse:
+def no_response(error: httpx.RequestError, proxy: "Proxy | None" = None) -> NoResponse:
     """Describe a request that got no response; what httpx itself refuses to send is not retried."""
     retryable = not isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol)
-    not_connected = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-    return NoResponse(error=error, retryable=retryable, refused_by=_origin(error.request.url) if not_connected else "")
+    not_connected = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
+    refused_by = _origin(error.request.url) if not_connected else ""
+    return NoResponse(error=error, retryable=retryable, refused_by=refused_by, proxy=proxy if not_connected else None)
 
 
 def connection_reset(error: AttributeError) -> NoResponse:

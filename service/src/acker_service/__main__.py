@@ -1,4 +1,4 @@
-"""The command line: ``acker serve``, ``acker bench``, ``acker config``, ``acker health``, ``acker key make``."""
+"""The command line: ``acker serve``, ``acker bench``, ``acker config``, ``acker key make``."""
 
 import asyncio
 import contextlib
@@ -199,33 +199,6 @@ def _serve(settings: Settings) -> None:
 
         with contextlib.suppress(asyncio.CancelledError):  # a signal came before the server handled signals
             uvloop.run(serve_forever(settings, sockets))
-
-
-@cli.command()
-def health(
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="Where the acker serves [ACKER_URL; without it this machine, the port of ACKER_PORT]",
-            show_default=False,
-            envvar="ACKER_URL",
-            show_envvar=False,
-        ),
-    ] = None,
-    *,
-    live: Annotated[bool, typer.Option("--live", help="Ask only whether the process runs.")] = False,
-) -> None:
-    """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
-    import httpx  # noqa: PLC0415 - takes a third of a second, which the other commands are spared
-
-    try:
-        url = (url or f"http://127.0.0.1:{read_settings(open=True).port}").rstrip("/")
-        response = httpx.get(f"{url}/{'livez' if live else 'readyz'}", timeout=5)
-        status = response.json()["status"]
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-        _fail(f"no acker answers at {url or 'the address of the settings'}: {error}", code=1)
-    typer.echo(status)
-    raise typer.Exit(0 if response.is_success else 1)
 
 
 @cli.command()

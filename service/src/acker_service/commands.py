@@ -21,11 +21,6 @@ def config(arguments: Sequence[str]) -> None:
     _run("config", arguments)
 
 
-def health(arguments: Sequence[str]) -> None:
-    """Ask an acker whether it is ready; exit 0 if it is, 1 if not."""
-    _run("health", arguments)
-
-
 def key(arguments: Sequence[str]) -> None:
     """Make keys."""
     _run("key", arguments)

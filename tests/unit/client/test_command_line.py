@@ -29,6 +29,15 @@ def test_the_help_describes_each_command_in_a_sentence(capsys: pytest.CaptureFix
     assert described["health"] == "Ask an acker whether it is ready; exit 0 if it is, 1 if not."
 
 
+@pytest.mark.usefixtures("alone")
+def test_the_health_of_an_acker_is_asked_with_the_client_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    assert run(["health", "--url", "http://127.0.0.1:1"]) == 1
+    assert capsys.readouterr().err.startswith("acker: no acker answers at http://127.0.0.1:1: ")
+
+
 def test_without_a_command_it_ends_with_2_and_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 2
     without, _ = capsys.readouterr().err, run(["--help"])

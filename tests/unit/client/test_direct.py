@@ -523,11 +523,17 @@ def test_plain_requests_do_not_go_by_httpx(make, monkeypatch):
     assert goes_by_httpx(make(by_httpx=True), monkeypatch)
 
 
-@pytest.mark.parametrize("name", ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"])
-def test_with_a_proxy_in_the_environment_requests_go_by_httpx(make, monkeypatch, name):
-    monkeypatch.setenv(name, "http://proxy:3128")
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY"])
+def test_through_a_proxy_of_the_environment_requests_go_by_httpx(make, server, monkeypatch, name):
+    monkeypatch.setenv(name, f"http://127.0.0.1:{server.server_port}")  # a proxy is asked for the whole URL
+    assert goes_by_httpx(make("http://acker.example"), monkeypatch)
+
+
+def test_with_a_proxy_that_is_not_on_the_way_they_do_not(make, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("ALL_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "localhost")
-    assert goes_by_httpx(make(), monkeypatch)
+    assert not goes_by_httpx(make(), monkeypatch)
 
 
 def test_with_a_login_in_the_url_requests_go_by_httpx(make, server, monkeypatch):

@@ -43,6 +43,7 @@ OWN: dict[str, Command] = {
     "fail": _in("one_root", "fail", "Fail pending roots as operator."),
     "failures": _in("lists", "failures", "List the roots that failed or timed out."),
     "find": _in("find", "main", "Say where the message or root of an id is."),
+    "health": _in("health", "main", "Ask an acker whether it is ready; exit 0 if it is, 1 if not."),
     "history": _in("overview", "history", "Show what happened in a topology."),
     "join": _in(
         "roots",

@@ -18,7 +18,7 @@ from acker_client._cli.parsing import print_line, usage_error
 Command = Callable[[Sequence[str]], int | None]
 
 GROUP = "acker.commands"
-BROUGHT_BY = dict.fromkeys(("bench", "config", "health", "key", "serve"), "acker-service")
+BROUGHT_BY = dict.fromkeys(("bench", "config", "key", "serve"), "acker-service")
 """Commands of other distributions by name, each with the distribution that brings it."""
 
 HELP = """\

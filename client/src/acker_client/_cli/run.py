@@ -15,6 +15,7 @@ from acker_protocol.routes import ANCHORS
 from acker_client import _validate
 from acker_client._cli.command import Command, Ended
 from acker_client._cli.parsing import Parser, print_line, usage_error
+from acker_client._proxy import proxy_to
 from acker_client.config import address_from
 from acker_client.errors import AckerError, UsageError
 from acker_client.integrations.process import (
@@ -117,6 +118,7 @@ def _check(options: RunOptions) -> None:
     url = urlsplit(address_from().url)
     if url.scheme not in ("http", "https") or not url.netloc:
         raise UsageError(f"ACKER_URL must be an http or https URL, not {url.geturl()!r}")
+    proxy_to(url.geturl())
     if options.reset_interval is not None and not 0 < options.reset_interval <= MAX_RESET_S:
         raise UsageError(f"--reset-interval must be above 0 and at most {MAX_RESET_S}, not {options.reset_interval}")
 

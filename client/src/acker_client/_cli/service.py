@@ -1,7 +1,8 @@
 """Asks an acker over HTTP, for the commands of operators.
 
-The standard library alone: httpx takes a fifth of a second to import. Nothing is sent again but a read, on a new
-connection where the server had closed the idle one, so the answer is what the acker says now.
+The standard library alone, where no proxy is on the way: httpx takes a fifth of a second to import. Nothing is sent
+again but a read, on a new connection where the server had closed the idle one, so the answer is what the acker says
+now.
 """
 
 import http.client
@@ -9,15 +10,21 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import SplitResult, urlencode, urlsplit
 from uuid import uuid4
 
 from acker_protocol.errors import AckerError, Forbidden, ServiceError, Unauthorized, UsageError, from_document
 from acker_protocol.routes import IDEMPOTENCY_KEY
 
+from acker_client._proxy import Proxy, proxy_to
 from acker_client.config import Address
 from acker_client.errors import InvalidResponse
+
+if TYPE_CHECKING:
+    from acker_client._cli.proxied import ProxiedConnection
+
+Connection: TypeAlias = "http.client.HTTPConnection | ProxiedConnection"
 
 TIMEOUT_S = 10.0
 REUSE_S = 1.0
@@ -33,19 +40,28 @@ class NoAnswer(AckerError):
 
 
 class Service:
-    """The acker at an address; not for several threads at once. No proxy is used."""
+    """The acker at an address; not for several threads at once. Proxies are those of the client."""
 
     def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Raises `UsageError` for an address that is none."""
+        """Raises `UsageError` for an address that is none, and for a proxy that cannot be used."""
         self.url = address.url.rstrip("/")
         self._key, self._timeout_s = address.api_key, timeout_s
         self._parts = _split(self.url)
-        self._connection: http.client.HTTPConnection | None = None
+        self._proxy = proxy_to(self.url)
+        self._connection: Connection | None = None
         self._used_at = 0.0
 
     def get(self, path: str, /, *, wait_s: float = 0.0, **query: Any) -> dict[str, Any]:
         """Read a document; None in the query is left out. Raises `AckerError`."""
         return self._call("GET", _with_query(path, query), None, wait_s)
+
+    def probe(self, path: str) -> tuple[bool, str]:
+        """Ask a probe: whether all is well, and what it says, in either case. Raises `AckerError`."""
+        status, body = self._send("GET", path, None, 0.0)
+        found = _object(body)
+        if found is None or not isinstance(found.get("status"), str):
+            raise _no_acker(status, path, self._proxy)
+        return status < 300, found["status"]
 
     def send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a change, with a new idempotency key. Raises `AckerError`."""
@@ -74,7 +90,7 @@ class Service:
                 connection.request("GET", self._parts.path + path, headers=self._headers("text/event-stream"))
                 response = connection.getresponse()
                 if response.status != 200:
-                    _document(response.status, response.read(), path)
+                    _document(response.status, response.read(), path, self._proxy)
                 for line in response:
                     if line.startswith(b"data:"):
                         yield json.loads(line[5:])
@@ -88,6 +104,10 @@ class Service:
             self._connection = None
 
     def _call(self, method: str, path: str, document: Mapping[str, Any] | None, wait_s: float) -> dict[str, Any]:
+        status, answer = self._send(method, path, document, wait_s)
+        return _document(status, answer, path, self._proxy)
+
+    def _send(self, method: str, path: str, document: Mapping[str, Any] | None, wait_s: float) -> tuple[int, bytes]:
         body = None if document is None else json.dumps(document).encode()
         headers = self._headers("application/json")
         if body is not None:
@@ -95,11 +115,10 @@ class Service:
         if method == "POST":
             headers[IDEMPOTENCY_KEY] = uuid4().hex
         try:
-            status, answer = self._exchange(method, self._parts.path + path, body, headers, wait_s)
+            return self._exchange(method, self._parts.path + path, body, headers, wait_s)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._no_answer(error) from None
-        return _document(status, answer, path)
 
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str], wait_s: float
@@ -123,7 +142,11 @@ class Service:
         self._used_at = time.monotonic()
         return answer
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connect(self) -> Connection:
+        if self._proxy is not None:
+            from acker_client._cli.proxied import ProxiedConnection  # noqa: PLC0415 - imports httpx
+
+            return ProxiedConnection(self._parts, self._proxy, timeout=self._timeout_s)
         host, port = self._parts.hostname or "", self._parts.port
         if self._parts.scheme == "https":
             return http.client.HTTPSConnection(host, port, timeout=self._timeout_s)
@@ -135,6 +158,8 @@ class Service:
 
     def _no_answer(self, error: Exception) -> NoAnswer:
         said = str(error) or type(error).__name__
+        if self._proxy is not None:
+            return NoAnswer(f"no acker answers at {self.url} through {self._proxy}: {said}. {self._proxy.advice}")
         return NoAnswer(
             f"no acker answers at {self.url}: {said}. Start one (acker serve), or name another by --url or ACKER_URL"
         )
@@ -156,17 +181,28 @@ def _with_query(path: str, query: Mapping[str, Any]) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def _document(status: int, body: bytes, path: str) -> dict[str, Any]:
+def _document(status: int, body: bytes, path: str, proxy: Proxy | None) -> dict[str, Any]:
     """Read the document of an answer. Raises `ServiceError` for a problem, `InvalidResponse` for what is neither."""
-    try:
-        found = json.loads(body) if body else {}
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and status < 300:
+    found = _object(body) if body else {}
+    if found is not None and status < 300:
         return found
-    if isinstance(found, dict) and "code" in found:
+    if found is not None and "code" in found:
         raise _advised(from_document(found))
-    raise InvalidResponse(f"{path} was answered {status}, and not as the contract has it: is this an acker?")
+    raise _no_acker(status, path, proxy)
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    """Read a JSON object; None for anything else."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _no_acker(status: int, path: str, proxy: Proxy | None) -> InvalidResponse:
+    by = "" if proxy is None else f" through {proxy}"
+    return InvalidResponse(f"{path} was answered {status}{by}, and not as the contract has it: is this an acker?")
 
 
 def _advised(error: ServiceError) -> ServiceError:

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import ServiceError, from_document
 from acker_protocol.operations import NOT_ADMITTED, OperationState
@@ -10,29 +10,34 @@ from acker_protocol.operations import NOT_ADMITTED, OperationState
 from acker_client._core.requests import OperationResult, Request
 from acker_client.errors import InvalidResponse
 
+if TYPE_CHECKING:
+    from acker_client._proxy import Proxy
+
 _STATES = {state.value: state for state in OperationState}
 _ADMITTED = frozenset(state.value for state in OperationState if state not in NOT_ADMITTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """A response as it came."""
+    """A response as it came, and the proxy through which it came."""
 
     status: int
     body: bytes
     retry_after: str = ""
+    proxy: "Proxy | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoResponse:
     """A request without a response, which may have arrived; ``retryable`` is False where none can ever come.
 
-    ``refused_by`` is the address at which no connection could be made, else empty.
+    ``refused_by`` is the address at which no connection could be made, else empty; ``proxy`` is the one in between.
     """
 
     error: Exception
     retryable: bool = True
     refused_by: str = ""
+    proxy: "Proxy | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +48,28 @@ class Failure:
     retryable: bool
     wait_s: float = 0.0
     refused_by: str = ""
+    proxy: "Proxy | None" = None
 
 
 def classify(request: Request, response: Response | NoResponse) -> Failure | None:
     """Find the failure; None for an answer. That an operation was not admitted, and so not applied, is an answer."""
     if isinstance(response, NoResponse):
-        return Failure(error=response.error, retryable=response.retryable, refused_by=response.refused_by)
+        return Failure(
+            error=response.error,
+            retryable=response.retryable,
+            refused_by=response.refused_by,
+            proxy=response.proxy,
+        )
     error = _service_error(response)
     if response.status < 300 or _is_not_admitted(request, error):
         return None
     retryable = response.status in (408, 429) or response.status >= 500
     wait_s = retry_after_s(response)
     if error is None:
-        unknown = InvalidResponse(f"{request.method} {request.path} was answered {response.status} without a problem")
+        by = "" if response.proxy is None else f", through {response.proxy}"
+        unknown = InvalidResponse(
+            f"{request.method} {request.path} was answered {response.status} without a problem{by}"
+        )
         return Failure(error=unknown, retryable=retryable, wait_s=wait_s)
     return Failure(error=error, retryable=retryable and error.retryable, wait_s=wait_s)
 

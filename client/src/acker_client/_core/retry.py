@@ -133,16 +133,21 @@ class RetrySession:
         if self._is_starting:
             self._nobody_listens = _nobody_listens(failure)
             raise self._nobody_listens from failure.error
-        raise _exhausted(request, failure.error, failure.refused_by) from failure.error
+        raise _exhausted(request, failure.error, _where(failure)) from failure.error
 
     def _log_first(self, request: "Request", failure: Failure, *, limit_s: float) -> None:
         """Log the first failure of an outage; the next answer ends it."""
         if not self._failing:
             self._failing = True
-            where = failure.refused_by or self._address
+            where = _where(failure) or self._address
             said = str(failure.error) or type(failure.error).__name__
             what = f"{request.method} {request.path}"
             _log.warning("%s failed at %s (%s); it is sent again for up to %g s", what, where, said, limit_s)
+
+
+def _where(failure: Failure) -> str:
+    """Say where no connection could be made; empty if one was."""
+    return failure.refused_by if failure.proxy is None else f"{failure.refused_by} through {failure.proxy}"
 
 
 def _exhausted(request: "Request", error: Exception | None = None, refused_by: str = "") -> RetriesExhausted:
@@ -155,7 +160,10 @@ def _exhausted(request: "Request", error: Exception | None = None, refused_by: s
 
 
 def _nobody_listens(failure: Failure) -> RetriesExhausted:
+    advice = "Start one (`acker serve`), or set the URL (ACKER_URL for Acker.from_env())"
+    if failure.proxy is not None:
+        advice = failure.proxy.advice
     return RetriesExhausted(
-        f"no acker answers at {failure.refused_by}: {failure.error}. Start one (`acker serve`), or set the URL "
-        "(ACKER_URL for Acker.from_env()); startup_timeout says how long a client waits for the first answer"
+        f"no acker answers at {_where(failure)}: {failure.error}. {advice}; startup_timeout says how long a client "
+        "waits for the first answer"
     )

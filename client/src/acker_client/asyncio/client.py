@@ -71,7 +71,10 @@ class AsyncAcker(BaseClient):
         )
         self._endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
         self._driver = AsyncDriver(
-            self._endpoint.async_client_factory(self._config), sleep=clock.sleep_async, direct=self._endpoint.is_httpxs
+            self._endpoint.async_client_factory(self._config),
+            sleep=clock.sleep_async,
+            direct=self._endpoint.is_direct,
+            proxy=self._endpoint.proxy,
         )
         super().__init__(topology, endpoint=self._endpoint, config=self._config, on_drop=on_drop)
         self._context = self._tuple_context(self._driver.run)
@@ -189,4 +192,9 @@ class AsyncAcker(BaseClient):
         """The loop has ended when the interpreter does: a thread's driver sends what is left, whoever has the turn."""
         self._submitter.flusher.buffer.turns.revoke()
         endpoint = self._endpoint
-        return Driver(endpoint.client_factory(self._config), sleep=self._config.clock.sleep, direct=endpoint.is_httpxs)
+        return Driver(
+            endpoint.client_factory(self._config),
+            sleep=self._config.clock.sleep,
+            direct=endpoint.is_direct,
+            proxy=endpoint.proxy,
+        )

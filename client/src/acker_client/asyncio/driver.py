@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from acker_client._core.requests import Request
     from acker_client._core.waiters import Waiter
+    from acker_client._proxy import Proxy
     from acker_client.asyncio._connections import AsyncConnections
 
 
@@ -28,9 +29,11 @@ class AsyncDriver:
         *,
         sleep: "Callable[[float], Awaitable[object]]",
         direct: bool = False,
+        proxy: "Proxy | None" = None,
     ) -> None:
         """``direct`` as in `Driver`."""
         self._connect, self._sleep, self._direct = connect, sleep, direct
+        self._proxy = proxy
         self.reset()
 
     def reset(self) -> None:
@@ -89,9 +92,11 @@ class AsyncDriver:
         if self._connections is not None and self._connections.may_send():
             return await self._connections.send(request)
         try:
-            return _transport.to_response(await self._http.send(_transport.build_request(self._http, request)))
+            return _transport.to_response(
+                await self._http.send(_transport.build_request(self._http, request)), self._proxy
+            )
         except httpx.RequestError as error:
-            return _transport.no_response(error)
+            return _transport.no_response(error, self._proxy)
         except AttributeError as error:
             return _transport.connection_reset(error)
         except RuntimeError as error:

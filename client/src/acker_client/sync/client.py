@@ -74,7 +74,9 @@ class Acker(BaseClient):
         )
         endpoint = Endpoint(url=url, api_key=api_key, transport=transport)
         self._endpoint = endpoint
-        self._driver = Driver(endpoint.client_factory(config), sleep=clock.sleep, direct=endpoint.is_httpxs)
+        self._driver = Driver(
+            endpoint.client_factory(config), sleep=clock.sleep, direct=endpoint.is_direct, proxy=endpoint.proxy
+        )
         super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
         self._context = self._tuple_context(self._driver.run)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from acker_client._core.requests import Request
+    from acker_client._proxy import Proxy
     from acker_client.sync._connections import Connections
 
 EXIT_CHECK_S = 0.05
@@ -24,10 +25,19 @@ class Driver:
     """Runs the effects of flows; for any number of threads."""
 
     def __init__(
-        self, connect: "Callable[[], httpx.Client]", *, sleep: "Callable[[float], object]", direct: bool = False
+        self,
+        connect: "Callable[[], httpx.Client]",
+        *,
+        sleep: "Callable[[float], object]",
+        direct: bool = False,
+        proxy: "Proxy | None" = None,
     ) -> None:
-        """``direct`` says that the clients have httpx's own transport, so that requests may go without it."""
+        """``direct`` says that nothing stands between the clients and the acker, so that requests may go without httpx.
+
+        ``proxy`` is the one on the way, for messages.
+        """
         self._connect, self._sleep, self._direct = connect, sleep, direct
+        self._proxy = proxy
         self._inherited: list[tuple[httpx.Client, Connections | None]] = []
         self._http: httpx.Client | None = None
         self._connections: Connections | None = None
@@ -84,9 +94,9 @@ class Driver:
         if connections is not None and connections.may_send():
             return connections.send(request)
         try:
-            return _transport.to_response(http.send(_transport.build_request(http, request)))
+            return _transport.to_response(http.send(_transport.build_request(http, request)), self._proxy)
         except httpx.RequestError as error:
-            return _transport.no_response(error)
+            return _transport.no_response(error, self._proxy)
         except RuntimeError as error:
             raise _transport.closed_error(http, error) from None
 

@@ -1,0 +1,39 @@
+"""``acker health``: whether an acker is ready."""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+
+from acker_client._cli.output import printable
+from acker_client._cli.parsing import Parser, print_line
+from acker_client._cli.service import Service
+from acker_client.config import Address
+from acker_client.errors import AckerError
+
+TIMEOUT_S = 5.0
+DEFAULT_PORT = "8700"
+
+
+def main(arguments: Sequence[str], *, description: str | None) -> int:
+    """Print what the acker says of itself; 0 if it is ready, else 1."""
+    parser = Parser("health", description)
+    add = parser.options.add_argument
+    add("--url", help="Where the acker serves [ACKER_URL; without it this machine, the port of ACKER_PORT].")
+    add("--live", action="store_true", help="Ask only whether the process runs.")
+    found = parser.parse_args(arguments)
+    url = (os.environ.get("ACKER_URL") if found.url is None else found.url) or _on_this_machine()
+    try:
+        with closing(Service(Address(url=url), timeout_s=TIMEOUT_S)) as service:
+            is_well, status = service.probe("/livez" if found.live else "/readyz")
+    except AckerError as error:
+        print_line(f"acker: {error}", file=sys.stderr)
+        return 1
+    print_line(printable(status))
+    return 0 if is_well else 1
+
+
+def _on_this_machine() -> str:
+    """Give the address of `acker serve` here; Kubernetes fills ACKER_PORT with a URL where a service has that name."""
+    port = os.environ.get("ACKER_PORT", "")
+    return f"http://127.0.0.1:{port if port.isdecimal() else DEFAULT_PORT}"
