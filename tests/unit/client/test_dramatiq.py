@@ -13,6 +13,7 @@ from acker_client import propagate
 from acker_client.integrations.dramatiq import AckerMiddleware, NotTracked
 from acker_client.testing import MemoryAcker
 from dramatiq.broker import MessageProxy
+from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.errors import Retry
 from dramatiq.middleware import AgeLimit, GroupCallbacks, Middleware, SkipMessage
@@ -242,6 +243,37 @@ def test_a_worker_does_not_start_with_a_topology_without_a_dedupe_window():
         with pytest.raises(NotTracked, match="make the window longer"):
             dramatiq.Worker(broker).start()
     broker.close()
+
+
+@pytest.mark.parametrize(
+    ("broker", "worker_timeout", "expected_s"),
+    [
+        ({}, 1_000, 60 + 4_603 * 0.75),  # Dramatiq's defaults: one of 1,000 fetches, each after 0.75 s on average
+        ({}, 100, 60 + 4_603 * 0.075),
+        ({"maintenance_chance": 10_000}, 1_000, 60 + 458 * 0.75),
+        ({"heartbeat_timeout": 5_000, "maintenance_chance": 500_000}, 1_000, 5 + 6.64 * 0.75),
+        ({"maintenance_chance": 1_000_000}, 1_000, 60.75),
+        ({"maintenance_chance": 0}, 1_000, float("inf")),
+    ],
+)
+def test_a_dedupe_window_outlasts_the_maintenance_that_delivers_again(broker, worker_timeout, expected_s):
+    redis = RedisBroker(**broker)
+    with MemoryAcker(dedupe_window=1).acker() as acker:
+        middleware = AckerMiddleware(acker)
+        with pytest.raises(NotTracked, match="make the window longer"):
+            middleware.before_worker_boot(redis, dramatiq.Worker(redis, worker_timeout=worker_timeout))
+        assert middleware._redelivery_s() == pytest.approx(expected_s, rel=0.01)
+    redis.close()
+
+
+def test_a_sender_takes_the_timeout_of_workers_that_is_dramatiqs_default():
+    redis = RedisBroker()
+    with MemoryAcker(dedupe_window=600).acker() as acker:
+        redis.add_middleware(AckerMiddleware(acker), before=AgeLimit)
+        leaf = dramatiq.actor(broker=redis)(print)
+        with acker.shared_spout("orders").emit("42"), pytest.raises(NotTracked, match=r"again after up to 351\d"):
+            leaf.send()
+    redis.close()
 
 
 def test_a_message_that_cannot_be_anchored_is_not_sent(tasks):

@@ -8,12 +8,14 @@
 Needs ``acker-client[dramatiq]``.
 """
 
+import math
 from collections import OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from dramatiq.message import Message
 from dramatiq.middleware import Middleware, MiddlewareError
+from dramatiq.worker import WORKER_TIMEOUT
 
 from acker_client import propagate
 from acker_client.errors import AckerError, DropTuple, UsageError
@@ -30,6 +32,11 @@ __all__ = ["AckerMiddleware", "NotTracked"]
 
 CALLBACKS = "group_completion_callbacks"
 PIPE_TARGET = "pipe_target"
+IDLE_SHARE = 0.75
+"""An idle worker fetches after half to the whole of its timeout, at random."""
+MAINTENANCE_SCALE = 1_000_000
+"""A broker's maintenance chance is so many of a million commands."""
+CERTAINTY = 0.99
 MAX_CALLBACKS = 1_000
 """Callbacks whose anchors are remembered while the messages of their groups are sent."""
 
@@ -47,18 +54,17 @@ class AckerMiddleware(Middleware):
     ``actor.send_with_options(args=(now(),), acker_key="report")``.
 
     With ``flush_before_ack`` each ack is delivered before the queue forgets the message, and the topology needs a
-    dedupe window, longer than the broker's ``heartbeat_timeout``; else a worker does not start and nothing is sent.
-    Without, acks linger, and a tree whose worker dies times out. ``strict`` refuses to send where neither a tuple nor a
-    root is current, as in a thread that an actor has started.
+    dedupe window, longer than it takes until the broker delivers a message of a killed worker again; else a worker does
+    not start and nothing is sent. Without, acks linger, and a tree whose worker dies times out. ``strict`` refuses to
+    send where neither a tuple nor a root is current, as in a thread that an actor has started.
 
     Sending raises `NotTracked` for what cannot be anchored.
     """
 
     def __init__(self, acker: "Acker", *, flush_before_ack: bool = True, strict: bool = False) -> None:
         self._broker: Any = None
-        self._runs = TaskRuns(
-            acker, flush_before_ack=flush_before_ack, strict=strict, redelivery_s=self._heartbeat_timeout_s
-        )
+        self._fetch_interval_s = IDLE_SHARE * WORKER_TIMEOUT / 1000
+        self._runs = TaskRuns(acker, flush_before_ack=flush_before_ack, strict=strict, redelivery_s=self._redelivery_s)
         self._ended: ContextVar[str] = ContextVar("acker_ended_message", default="")
         self._callbacks: OrderedDict[tuple[str, str], str | None] = OrderedDict()
         self._sending: ContextVar[Message[Any] | None] = ContextVar("acker_sending_message", default=None)
@@ -68,9 +74,10 @@ class AckerMiddleware(Middleware):
         """The options that messages may have."""
         return {NAME, KEY}
 
-    def before_worker_boot(self, broker: "Broker", worker: Any) -> None:  # noqa: ARG002 - Dramatiq calls it so
+    def before_worker_boot(self, broker: "Broker", worker: Any) -> None:
         """Refuse to start with a topology that does not fit."""
         self._broker = broker
+        self._fetch_interval_s = IDLE_SHARE * worker.worker_timeout / 1000
         try:
             self._runs.topology()
         except AckerError as error:
@@ -189,8 +196,19 @@ class AckerMiddleware(Middleware):
         options = self._broker.get_actor(message.actor_name).options
         return bool(message.options.get("on_failure") or options.get("on_failure"))
 
-    def _heartbeat_timeout_s(self) -> float:
-        return float(getattr(self._broker, "heartbeat_timeout", 0)) / 1000
+    def _redelivery_s(self) -> float:
+        """Give the seconds within which `CERTAINTY` of the messages of a killed worker come again.
+
+        With Redis they do so in a maintenance after the heartbeat's timeout. Each fetch of an idle worker is one by
+        chance; other brokers have none, and wait for the connection to end.
+        """
+        if not hasattr(self._broker, "maintenance_chance"):
+            return 0.0
+        chance = min(self._broker.maintenance_chance / MAINTENANCE_SCALE, 1.0)
+        if chance <= 0:
+            return math.inf
+        fetches = 1 if chance == 1 else math.log(1 - CERTAINTY) / math.log1p(-chance)
+        return float(self._broker.heartbeat_timeout / 1000 + fetches * self._fetch_interval_s)
 
 
 def _call(message: "Message[Any]", *, delay_s: float = 0.0) -> Call:
