@@ -10,7 +10,7 @@ from typing import Any
 from acker_client import DropTuple, UsageError, propagate
 from acker_client.integrations.celery import track
 from celery import Celery, Task, chain, chord, group, signals
-from celery.exceptions import Reject
+from celery.exceptions import Ignore, Reject
 
 from tests.queues import marks
 from tests.queues.marks import count, die_once, done, slowly
@@ -204,6 +204,19 @@ def requeues(self: Task, root: str) -> None:
 
 
 @app.task(bind=True)
+def stores_a_failure(self: Task, root: str) -> None:
+    self.update_state(state="FAILURE", meta={"exc_type": "ValueError", "exc_message": ["no such page"]})
+    raise Ignore
+
+
+@app.task(bind=True)
+def fails_its_tuple(self: Task, root: str) -> None:
+    self.update_state(state="FAILURE", meta={"exc_type": "ValueError", "exc_message": ["no such page"]})
+    propagate.current().fail("no such page")
+    raise Ignore
+
+
+@app.task(bind=True)
 def rejects(self: Task, root: str) -> None:
     raise Reject("never", requeue=False)
 
@@ -279,6 +292,8 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "replaces_by_group": replaces_by_group.delay,
     "requeues": requeues.delay,
     "rejects": rejects.delay,
+    "stores_a_failure": stores_a_failure.delay,
+    "fails_its_tuple": fails_its_tuple.delay,
     "is_lost": is_lost.delay,
     "expires": lambda root: leaf.apply_async((root, "late"), countdown=0.2, expires=0.1),
     "foreign_names": sends_to_foreign_names,

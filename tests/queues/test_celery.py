@@ -19,7 +19,7 @@ QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--logle
 SCENARIOS = (
     *("fan", "retries", "sends_and_retries", "drops", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
     *("equal_calls", "chord", "chord_of_the_root", "nested_chord", "growing_chord", "group", "chain", "link"),
-    *("requeues", "rejects", "publishes_untracked", "foreign_names"),
+    *("requeues", "rejects", "stores_a_failure", "fails_its_tuple", "publishes_untracked", "foreign_names"),
     *("unknown", "unknown_step", "not_accepted", "not_readable"),
     # those that kill the worker come last: each death stops whatever runs beside it
     *("dies", "dies_and_reorders", "dies_at_its_end", "dies_after_its_ack", "delivers_twice", "differs_between_runs"),
@@ -157,6 +157,15 @@ def test_a_task_that_is_rejected_for_good_fails_the_tree(lab):
     ended = lab.ended("rejects")
     assert ended.outcome == "failed"
     assert "never" in ended.reason
+
+
+@pytest.mark.parametrize(
+    ("scenario", "outcome", "reason"),
+    [("stores_a_failure", "acked", None), ("fails_its_tuple", "failed", "no such page")],
+)
+def test_a_task_that_stores_a_failure_and_is_ignored_is_acked_unless_it_fails_its_tuple(lab, scenario, outcome, reason):
+    ended = lab.ended(scenario)
+    assert (ended.outcome, ended.reason) == (outcome, reason)
 
 
 @pytest.mark.parametrize(

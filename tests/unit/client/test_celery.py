@@ -82,6 +82,16 @@ def _define(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one af
     def ignores() -> None:
         raise Ignore
 
+    @app.task(bind=True)
+    def stores_a_failure(self: Task, own_way: str, end: str) -> None:
+        self.update_state(state="FAILURE", meta={"exc_type": "ValueError", "exc_message": ["no such page"]})
+        if own_way == "fails its tuple":
+            propagate.current().fail("no such page")
+        if end == "ignores":
+            raise Ignore
+        if end == "retries":
+            raise self.retry(countdown=0)
+
     @app.task
     def rejects() -> None:
         raise Reject("never", requeue=False)
@@ -99,7 +109,7 @@ def _define(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one af
     for name in FOREIGN_NAMES:
         app.task(name=name)(fan.run)
 
-    for task in (leaf, fan, retries, fails, ignores, rejects, body, replaces):
+    for task in (leaf, fan, retries, fails, ignores, stores_a_failure, rejects, body, replaces):
         setattr(tasks, task.name.rpartition(".")[2], task)
 
 
@@ -213,6 +223,16 @@ def test_a_task_that_is_rejected_for_good_fails_the_tree(tasks, run):
 
 def test_a_task_that_ignores_its_message_is_acked(tasks, run):
     assert run(tasks.ignores.delay)[0] == "acked"
+
+
+@pytest.mark.parametrize("end", ["ignores", "returns"])
+def test_a_failure_that_a_task_stores_is_acked_unless_it_fails_its_tuple_too(tasks, run, end):
+    assert run(lambda: tasks.stores_a_failure.delay("", end))[0] == "acked"
+
+
+@pytest.mark.parametrize("end", ["ignores", "returns", "retries"])
+def test_a_task_that_fails_its_tuple_itself_fails_the_tree(tasks, run, end):
+    assert run(lambda: tasks.stores_a_failure.delay("fails its tuple", end)) == ("failed", [], "no such page")
 
 
 def test_a_chain_is_one_tree(tasks, run):
