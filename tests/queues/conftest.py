@@ -17,6 +17,7 @@ from tests.support.servers import acker_serve
 MESSAGE_TIMEOUT_S = 500.0
 SOME_TIMEOUT_S = 20.0
 SHORT_TIMEOUT_S = 3.0
+QUORUM_TIMEOUT_S = 6.0
 DEDUPE_WINDOW_S = 1_200.0
 
 

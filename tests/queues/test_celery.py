@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.queues.conftest import SHORT_TIMEOUT_S, SOME_TIMEOUT_S, Services
+from tests.queues.conftest import QUORUM_TIMEOUT_S, SHORT_TIMEOUT_S, SOME_TIMEOUT_S, Services
 from tests.queues.harness import WITHIN_S, Lab, Worker, working
 from tests.queues.marks import FOREIGN_NAMES
 
@@ -15,6 +15,8 @@ POOLS = ("prefork", "threads", "gevent")
 KINDS = [(broker, pool) for pool in POOLS for broker in ("redis", "rabbitmq")]
 MODULE = "tests.queues.celery_tasks"
 REQUEUES = "tests.queues.celery_requeues"
+QUORUM = "tests.queues.celery_quorum"
+WAITS = [f"{length} wait of a {what}" for length in ("long", "short") for what in ("root", "task", "retry")]
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING")
 SCENARIOS = (
     *("fan", "retries", "sends_and_retries", "drops", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
@@ -243,3 +245,27 @@ def test_a_countdown_longer_than_the_message_timeout_is_waited_for(broker, servi
         lab.emit(MODULE, ["waits"])
         ended = lab.ended("waits")
         assert (ended.outcome, set(ended.done)) == ("acked", {"work"})
+
+
+@pytest.mark.parametrize("exchange", ["topic", "fanout", "direct"])
+def test_a_wait_in_a_quorum_queue_that_outlasts_the_message_timeout_is_refused(
+    services, tmp_path, monkeypatch, exchange
+):
+    """Unless the exchange is direct: then a worker holds the task, and resets the timeout."""
+    monkeypatch.setenv("QUEUES_EXCHANGE", exchange)
+    lab = services.lab("rabbitmq", message_timeout=QUORUM_TIMEOUT_S)
+    with running(lab, "threads", tmp_path, module=QUORUM):
+        lab.emit(QUORUM, ["now"])  # the worker has declared where tasks wait
+        assert lab.ended("now").outcome == "acked"
+        lab.emit(QUORUM, WAITS)
+        ends = {scenario: lab.ended(scenario) for scenario in WAITS}
+    late, refused = ("acked", {"late"}), ("acked", {"refused"})
+    found = {scenario: (ended.outcome, set(ended.done)) for scenario, ended in ends.items()}
+    assert found == {
+        "long wait of a root": late if exchange == "direct" else refused,
+        "long wait of a task": late if exchange == "direct" else refused,
+        "long wait of a retry": late if exchange == "direct" else ("failed", set()),
+        **dict.fromkeys(WAITS[3:], late),
+    }
+    if exchange != "direct":
+        assert "RabbitMQ itself holds it" in ends["long wait of a retry"].reason

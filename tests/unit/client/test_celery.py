@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from celery import Celery, Task, chain, chord, group, signals
 from celery.contrib.testing.worker import start_worker
 from celery.exceptions import Ignore, Reject
 from celery.utils.dispatch import Signal
-from kombu import Producer
+from kombu import Exchange, Producer, Queue
 
 from tests.support.waiting import eventually_true
 
@@ -333,6 +334,81 @@ def test_strict_refuses_a_task_that_is_requeued_at_its_time_limit(memory, option
             else:
                 tracker.check_topology()
                 tracker.send_task("requeued")
+
+
+@pytest.fixture
+def sent(memory):
+    """A tracked application with queues of several kinds, which sends nothing, and what it would have sent."""
+    app = Celery("quorum", broker="amqp://127.0.0.1:1", set_as_current=False)
+    kinds = [("topic", "quorum"), ("fanout", "quorum"), ("direct", "quorum"), ("headers", "classic")]
+    app.conf.task_queues = [
+        Queue(kind, Exchange(f"to-{kind}", type=kind), routing_key=kind, queue_arguments={"x-queue-type": type_})
+        for kind, type_ in kinds
+    ]
+    app.conf.task_default_queue = "direct"
+    app.conf.task_routes = {"routed": {"queue": "topic"}}
+    with memory.acker() as acker:
+        tracker = _Tracker(app, acker, flush_before_ack=True, strict=True)
+        names: list[str] = []
+        tracker._send = lambda name, *_, **__: names.append(name)
+        yield SimpleNamespace(task=tracker.send_task, names=names, spout=acker.shared_spout("quorum"), app=app)
+
+
+LATE = {"countdown": 40}  # longer than the topology's message timeout of 30 seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("any", LATE | {"queue": "topic"}),
+        ("any", LATE | {"queue": "fanout"}),
+        ("any", LATE | {"queue": "headers"}),  # one quorum queue is enough
+        ("any", {"eta": datetime.now(UTC) + timedelta(days=1), "queue": "topic"}),
+        ("any", {"eta": (datetime.now(UTC) + timedelta(days=1)).isoformat(), "queue": "topic"}),
+        ("routed", LATE),
+    ],
+)
+def test_a_task_that_rabbitmq_holds_for_longer_than_the_message_timeout_is_refused(sent, name, options):
+    with sent.spout.emit("42"), pytest.raises(UsageError, match="RabbitMQ itself holds it"):
+        sent.task(name, **options)
+    assert sent.names == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("any", LATE),
+        ("any", LATE | {"queue": "direct"}),
+        ("any", {"queue": "topic", "countdown": 20}),
+        ("routed", {"countdown": 0}),
+        ("routed", LATE | {"queue": "direct"}),
+    ],
+)
+def test_a_task_that_a_worker_holds_or_rabbitmq_for_a_short_time_is_sent(sent, name, options):
+    with sent.spout.emit("42"):
+        sent.task(name, **options)
+    assert sent.names == [name]
+
+
+def test_a_root_with_a_longer_message_timeout_of_its_own_takes_longer_waits(sent):
+    with sent.spout.emit("42", message_timeout=60):
+        sent.task("routed", **LATE)
+    with sent.spout.emit("43", message_timeout=35), pytest.raises(UsageError, match="wait for 40 s"):
+        sent.task("routed", **LATE)
+    assert sent.names == ["routed"]
+
+
+def test_a_wait_without_a_quorum_queue_or_a_tree_is_not_looked_at(sent):
+    sent.app.conf.task_queues[:2] = []
+    with sent.spout.emit("42"), pytest.raises(UsageError, match="RabbitMQ itself holds it"):
+        sent.task("any", queue="headers", **LATE)
+    for queue in sent.app.amqp.queues.values():
+        queue.queue_arguments = None
+    with sent.spout.emit("43"):
+        sent.task("any", queue="headers", **LATE)
+    with sent.spout.emit():  # not tracked
+        sent.task("routed", **LATE)
+    assert sent.names == ["any", "routed"]
 
 
 class Leasing:

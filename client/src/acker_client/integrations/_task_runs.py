@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import threading
 import time
 import warnings
@@ -11,15 +12,19 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from acker_protocol.ids import format_id
 from acker_protocol.routes import ANCHORS
 
 from acker_client import propagate
 from acker_client._core.names import valid_name
-from acker_client.errors import AckerError, DropTuple, OperationsLost, UsageError
+from acker_client._tuple_base import BaseTuple
+from acker_client.errors import AckerError, DropTuple, OperationsLost, UnknownRoot, UsageError
 
 if TYPE_CHECKING:
+    from acker_protocol.anchors import Anchor
+
     from acker_client.admin import Topology
     from acker_client.sync.client import Acker
     from acker_client.tuple import Tuple
@@ -204,6 +209,24 @@ class TaskRuns:
         self._reset_for(run, call)
         return value
 
+    def check_held(self, call: Call) -> None:
+        """Raise `UsageError` if what is current times out while the broker holds a task, which no worker sees then."""
+        topology, parent = self.topology(), propagate.current()
+        if call.delay <= self._keeper.interval_s():
+            return
+        if isinstance(parent, BaseTuple):
+            cast("Tuple", parent).reset_timeout()
+            until = min(map(self._deadline, parent.anchors.anchors), default=math.inf)
+        else:
+            until = time.time() + (getattr(parent, "message_timeout", None) or topology.message_timeout)
+        if time.time() + call.delay >= until:
+            raise UsageError(
+                f"{call.task} is to wait for {call.delay:g} s, and RabbitMQ itself holds it (a quorum queue whose "
+                "exchange is not direct), so no worker resets the timeout of its roots, which is over then: make the "
+                "message timeout longer than the delay, or the exchange of the queue direct, as "
+                "task_default_exchange_type is by default"
+            )
+
     def continue_run(self, run: Run, call: Call, *, publishes_more: bool = False) -> str:
         """Anchor the message that carries a run's task on."""
         value = run.anchor_continuation(publishes_more=publishes_more)
@@ -219,6 +242,16 @@ class TaskRuns:
         tup = self.acker.receive({ANCHORS: value}, component=valid_name(task))
         tup.derive_as(task)
         return tup
+
+    def _deadline(self, anchor: "Anchor") -> float:
+        """Give the Unix time at which a root times out, never for one that is over."""
+        try:
+            root = self.acker.roots.get(format_id(anchor.root_id))
+        except UnknownRoot:
+            return math.inf
+        if root.state == "finished":
+            return math.inf
+        return root.deadline_at or time.time() + self.topology().message_timeout
 
     def _reset_for(self, run: Run | None, call: Call) -> None:
         if run is not None and call.delay > self._keeper.interval_s():

@@ -15,8 +15,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from celery import Task, signals, states
+from celery.app.task import extract_exec_options
 from celery.bootsteps import Step
 from celery.utils import uuid
+from celery.utils.quorum_queues import detect_quorum_queues
 
 from acker_client import propagate
 from acker_client.errors import AckerError, DropTuple, UsageError
@@ -108,7 +110,10 @@ class _Tracker:
         options |= dict(zip(self._positions, positional, strict=False))
         options["task_id"] = options.get("task_id") or uuid()
         headers = dict(options.get("headers") or {})
-        value = self._anchor(_call(name, args, kwargs, options, key=headers.pop(KEY, None)), headers.pop(NAME, None))
+        call = _call(name, args, kwargs, options, key=headers.pop(KEY, None))
+        if call.delay > 0 and propagate.current() is not None and self._is_held_by_broker(call, options):
+            self._runs.check_held(call)
+        value = self._anchor(call, headers.pop(NAME, None))
         if value:
             options["headers"] = headers | {NAME: value}
             if propagate.current() is not None:
@@ -185,6 +190,21 @@ class _Tracker:
     def flush(self, **_: Any) -> None:
         """Deliver the last acks of a process."""
         self._runs.flush()
+
+    def _is_held_by_broker(self, call: Call, options: dict[str, Any]) -> bool:
+        """Whether a delayed task waits in RabbitMQ: Celery does so as soon as a queue is a quorum queue.
+
+        A task whose exchange is direct waits in a worker all the same.
+        """
+        app = self._app
+        if not detect_quorum_queues(app, app.connection_for_write().transport.driver_type)[0]:
+            return False
+        task = options.get("task_type") or app.tasks.get(call.task)
+        defaults = {} if task is None else {name: value for name, value in extract_exec_options(task).items() if value}
+        named = options.get("route_name") or call.task
+        route = app.amqp.router.route(defaults | options, named, call.args, call.kwargs, task)
+        queue = route.get("queue")
+        return str(queue.exchange.type if queue else route.get("exchange_type")) != "direct"
 
     def _check_task(self, name: str) -> None:
         task = self._app.tasks.get(name) if self._strict else None
@@ -306,6 +326,8 @@ def _acks_on_timeout(task: Any) -> bool:
 
 def _call(name: str, args: Any, kwargs: Any, options: dict[str, Any], *, key: str | None) -> Call:
     delay, eta = options.get("countdown") or 0.0, options.get("eta")
+    if isinstance(eta, str):
+        eta = datetime.fromisoformat(eta)
     if isinstance(eta, datetime):
         delay = (eta - datetime.now(UTC if eta.tzinfo else None)).total_seconds()
     return Call(task=name, task_id=options["task_id"], args=args or (), kwargs=kwargs or {}, delay=delay, key=key)
