@@ -73,6 +73,23 @@ def start(frame: Any, work: Any, checkpoint: Path) -> Any:
 
 
 @pytest.mark.parametrize("level", ["batch level", "row level"])
+def test_what_a_function_raises_because_its_query_is_stopped_fails_nothing(
+    source: Source, careless: Careless, tracked: Tracked, tmp_path: Path, level: str
+) -> None:
+    acker, thread = tracked.acker(fail_raised=True), source.spark._jvm.java.lang.Thread
+
+    def work(rows: Any) -> None:
+        careless.works.set()
+        eventually_true(lambda: thread.currentThread().isInterrupted(), within=PATIENCE_S)
+        rows.count()
+
+    query = start(acker.root(source.stream(), "id"), function(acker, level, work), tmp_path / "checkpoint")
+    assert careless.works.wait(PATIENCE_S)
+    query.stop()
+    assert (tracked.outcomes(), tracked.pending()) == ({}, {"1", "2", "3"})
+
+
+@pytest.mark.parametrize("level", ["batch level", "row level"])
 def test_a_batch_whose_query_is_stopped_while_its_function_works_is_not_acked_and_runs_again(
     source: Source, careless: Careless, tracked: Tracked, tmp_path: Path, level: str
 ) -> None:

@@ -59,6 +59,7 @@ class SparkAcker(_ClientBase):
         heartbeat_for: float = 21_600.0,
         retry_timeout: float = 240.0,
         startup_timeout: float | None = 5.0,
+        fail_raised: bool = False,
         query_id: str | None = None,
         on_batch: "Callable[[BatchReport], object] | None" = None,
         transport: "httpx.BaseTransport | None" = None,
@@ -75,6 +76,7 @@ class SparkAcker(_ClientBase):
             heartbeat_for=heartbeat_for,
             retry_timeout=retry_timeout,
             startup_timeout=startup_timeout,
+            fail_raised=fail_raised,
             query_id=query_id,
         )
         super().__init__(options, on_batch=on_batch, transport=transport, clock=clock)

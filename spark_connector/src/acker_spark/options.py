@@ -39,6 +39,8 @@ class SparkAckerOptions:
     """How long an unanswered request is repeated."""
     startup_timeout: float | None = DEFAULT_STARTUP_TIMEOUT_S
     """How long the first request is repeated where nothing listens at the address; None: as long as any other."""
+    fail_raised: bool = False
+    """Whether the roots of a batch fail when its function raises."""
     query_id: str | None = None
     """One name for each checkpoint; only Spark Connect, where a batch does not know its query, needs it."""
 
@@ -60,6 +62,8 @@ class SparkAckerOptions:
         yield from _url_faults(self.url)
         yield from _name_faults("topology", self.topology)
         yield from _name_faults("spout_task", self.spout_task)
+        if not isinstance(self.fail_raised, bool):
+            yield f"fail_raised must be True or False, not {self.fail_raised!r}"
         yield from _text_faults(token=self.token, query_id=self.query_id)
         yield from _seconds_faults("message_timeout", self.created_message_timeout, least=0.1, most=MAX_TIMEOUT_S)
         yield from _seconds_faults("dedupe_window", self.dedupe_window, least=0.1, most=MAX_RETENTION_S)

@@ -45,6 +45,7 @@ def test_all_that_is_wrong_is_described_in_one_error() -> None:
         ({"message_timeout": 7_200}, "dedupe_window must not be shorter than message_timeout"),
         ({"retention": 60}, "retention must not be shorter than dedupe_window"),
         ({"message_timeout": 0}, "message_timeout must be from 0.1"),
+        ({"fail_raised": "yes"}, "fail_raised must be True or False"),
         ({"startup_timeout": -1}, "startup_timeout must be from 0"),
         ({"heartbeat_for": True}, "heartbeat_for must be a number"),
     ],

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class BatchFunction:
     """The argument of ``foreachBatch``: calls ``function(batch, batch_id, collector)``, then acks the rows.
 
-    When the function raises nothing is sent: the query ends, and its next start runs the batch again.
+    When the function raises nothing is acked: the query ends, and its next start runs the batch again. Its roots are
+    pending until then, or fail at once (``fail_raised``).
     """
 
     acker: "_ClientBase"
@@ -36,7 +37,8 @@ class BatchFunction:
             edges, rows = collect_edges(frame)
             state = BatchState.of(edges)
             with run.keep_alive(edges, begins=begins_here(frame)) as emitted:
-                self._call(rows, batch_id, state)
+                with run.fail_raised(edges):
+                    self._call(rows, batch_id, state)
                 run.ship(state.deltas(), emitted=emitted, forwarded=state.forwarded)
 
     def _call(self, rows: "DataFrame", batch_id: int, state: BatchState) -> None:

@@ -68,7 +68,8 @@ class RowFunction:
         kept = [name for name in self.kept_columns if ANCHORS not in frame.columns or name == ANCHORS]
         with run.keep_alive(edges, begins=begins_here(frame)) as emitted:
             active = rows.where(is_active(rows)).drop(*(name for name in OWN if name not in kept))
-            self.function(active, run.batch.batch_id)
+            with run.fail_raised(edges):
+                self.function(active, run.batch.batch_id)
             deltas = [delta for one in states if (delta := one.delta()) is not None]
             run.ship(deltas, emitted=emitted, forwarded=0)
 

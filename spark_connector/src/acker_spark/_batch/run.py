@@ -2,17 +2,19 @@
 
 import logging
 import threading
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from acker_protocol.operations import Fail, Operation, OperationState, ResetTimeout
+from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_spark._batch import begin, ownership
 from acker_spark._batch.edges import BatchEdge, BatchId
 from acker_spark._batch.running import RunningQuery
-from acker_spark.errors import ConcurrentQuery, QueryIdRequired
+from acker_spark.errors import AckerError, ConcurrentQuery, QueryIdRequired
 
 if TYPE_CHECKING:
     from acker_client import OperationResult
@@ -105,6 +107,27 @@ class BatchRun:
                 heartbeat.beat()
             yield emitted
 
+    @contextmanager
+    def fail_raised(self, edges: Sequence[BatchEdge]) -> Iterator[None]:
+        """Fail the roots of a batch with what its function raises, if ``fail_raised`` is set.
+
+        What a function raises because its query is being stopped is no failure: the batch runs again.
+        """
+        try:
+            yield
+        except Exception as error:
+            is_stopping = self.query is not None and self.query.is_stopping()
+            if self.acker.options.fail_raised and not is_stopping:
+                self._fail(edges, reason_of(error))
+            raise
+
+    def _fail(self, edges: Sequence[BatchEdge], reason: str) -> None:
+        roots = dict.fromkeys(one.root_id for one in edges)
+        try:
+            self.acker.sender.send([Fail(root_id=root, reason=reason) for root in roots])
+        except AckerError:
+            log.exception("the roots of batch %d could not be failed; they time out", self.batch.batch_id)
+
     def ship(self, deltas: Sequence[Operation], *, emitted: int, forwarded: int) -> None:
         """Send the deltas of a batch, and report them. Raises `QueryStopped`."""
         if self.query is not None:
@@ -124,6 +147,12 @@ class BatchRun:
                 late=late,
             )
         )
+
+
+def reason_of(error: Exception) -> str:
+    """Return the line that Python shows last for an exception; of a text of several lines the first."""
+    shown = traceback.format_exception_only(type(error), error)[0]
+    return shown.strip().splitlines()[0][:REASON_CHARACTERS]
 
 
 def check_query_id(frame: "DataFrame", given: str | None) -> None:

@@ -50,7 +50,7 @@ class RunningQuery:
 
     def check_not_stopping(self, batch_id: int) -> None:
         """Raise `QueryStopped` if the query, or all of Spark, is being stopped."""
-        if self._is_active() and not self.context.isStopped():
+        if not self.is_stopping():
             return
         # By the last words Spark sees that this is no failure of the query (StreamExecution.isInterruptionException).
         raise QueryStopped(
@@ -59,5 +59,7 @@ class RunningQuery:
             f"(org.apache.spark.SparkException: job group {self.run_id} cancelled)"
         )
 
-    def _is_active(self) -> bool:
-        return self.execution is not None and bool(self.execution.isActive())
+    def is_stopping(self) -> bool:
+        """Return whether the query, or all of Spark, is being stopped, or has been."""
+        is_active = self.execution is not None and self.execution.isActive()
+        return not is_active or self.context.isStopped()
