@@ -34,6 +34,7 @@ else:
 
 log = logging.getLogger("acker_spark")
 NAME = "acker"
+LOAD_AGAIN = "A frame has the completions that were there when load() was called: call load() again"
 NUMBERS = ("complete_latency_ms", "at_ms")
 COLUMNS = ("id", "root_id", "outcome", "message_id", "reason", "component", *NUMBERS)
 SCHEMA = StructType([StructField(name, LongType() if name in NUMBERS else StringType()) for name in COLUMNS])
@@ -81,7 +82,10 @@ class CompletionsSource(DataSource):
 
 
 class CompletionsReader(DataSourceReader):
-    """Reads the completions that are not released, as a batch, and releases none."""
+    """Reads the completions that are not released, as a batch, and releases none.
+
+    Spark plans the partitions once for each ``load()``, for the frame and all that is derived from it.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -97,7 +101,7 @@ class CompletionsReader(DataSourceReader):
         """Read a partition. Raises `DataLoss`."""
         assert isinstance(partition, MailboxPartition)
         with closing(Mailbox(self._options)) as mailbox:
-            yield from _read_between(mailbox, self._options, partition)
+            yield from _read_between(mailbox, self._options, partition, advice=f"{LOAD_AGAIN}, or set")
 
 
 class CompletionsStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -142,7 +146,7 @@ class CompletionsStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvail
         """Read a batch again. Raises `DataLoss` if completions of it were released meanwhile (``failOnDataLoss``)."""
         partition = MailboxPartition(start["cursor"], end["cursor"], end["count"] - start["count"])
         with closing(Mailbox(self._options)) as mailbox:
-            yield from _read_between(mailbox, self._options, partition)
+            yield from _read_between(mailbox, self._options, partition, advice="Set")
 
     def commit(self, end: Offset) -> None:
         """Release the completions that Spark has processed."""
@@ -165,7 +169,9 @@ def _offset(cursor: str, count: int) -> Offset:
     return {"cursor": cursor, "count": count}
 
 
-def _read_between(mailbox: Mailbox, options: SourceOptions, partition: MailboxPartition) -> Iterator[Row]:
+def _read_between(
+    mailbox: Mailbox, options: SourceOptions, partition: MailboxPartition, *, advice: str
+) -> Iterator[Row]:
     left = partition.count
     for completion in mailbox.between(partition.start, partition.end):
         yield _row(completion)
@@ -176,7 +182,7 @@ def _read_between(mailbox: Mailbox, options: SourceOptions, partition: MailboxPa
             "from the mailbox: another reader has released them, or their topology was deleted"
         )
         if options.fail_on_data_loss:
-            raise DataLoss(f"{loss}. Set failOnDataLoss to false to go on without them")
+            raise DataLoss(f"{loss}. {advice} failOnDataLoss to false to go on without them")
         log.warning("%s", loss)
 
 
