@@ -1,12 +1,16 @@
 """What would end a tree too early, or never, is refused in words, and before anything of the batch has begun."""
 
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread, Timer
 from typing import Any
 
 import pytest
 from acker_spark import errors
 from acker_spark import functions as af
 from acker_spark._batch.columns import EDGE, MESSAGE, ROOT, unsigned
+from pyspark import InheritableThread
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
@@ -208,3 +212,49 @@ def test_a_second_query_under_the_same_id_is_refused(rows: Any, tracked: Tracked
         acker.foreach_batch(lambda *_: other(acker.root(rows, "word"), 0))(acker.root(rows, "id"), 0)
     other(acker.root(rows, "word"), 1)
     assert tracked.outcomes() == {"a": "acked", "b": "acked", "c": "acked"}
+
+
+class InThreads:
+    """A function of a plain ``foreachBatch`` that runs the connector's in threads of its own."""
+
+    def __init__(self, work: Any) -> None:
+        self.work, self.raised = work, list[Exception]()
+
+    def _run(self, batch: Any, batch_id: int) -> None:
+        try:
+            self.work(batch, batch_id)
+        except Exception as error:  # noqa: BLE001 - shown to the test
+            self.raised.append(error)
+
+    def in_pool(self, batch: Any, batch_id: int) -> None:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(self._run, batch, batch_id).result()
+
+    def in_thread(self, batch: Any, batch_id: int) -> None:
+        self._join(Thread(target=self._run, args=(batch, batch_id)))
+
+    def in_timer(self, batch: Any, batch_id: int) -> None:
+        self._join(Timer(0, self._run, (batch, batch_id)))
+
+    def in_inheritable_thread(self, batch: Any, batch_id: int) -> None:
+        self._join(InheritableThread(target=self._run, args=(batch, batch_id), session=batch.sparkSession))
+
+    @staticmethod
+    def _join(thread: Any) -> None:
+        thread.start()
+        thread.join()
+
+
+def test_a_thread_of_a_functions_own_needs_to_inherit_the_query(spark: Any, tracked: Tracked, tmp_path: Path) -> None:
+    source = Source(spark=spark, folder=tmp_path / "in", schema="id long")
+    source.put(*messages(1))
+    acker = tracked.acker()
+    threads = InThreads(acker.foreach_batch(nothing))
+    for number, started in enumerate((threads.in_pool, threads.in_thread, threads.in_timer)):
+        run(acker.root(source.stream(), "id"), started, tmp_path / str(number))
+    assert [type(error) for error in threads.raised] == [errors.QueryIdRequired] * 3
+    for word in (r"ThreadPoolExecutor", r"pyspark\.InheritableThread", "PYSPARK_PIN_THREAD"):
+        assert re.search(word, str(threads.raised[0]))
+    run(acker.root(source.stream(), "id"), threads.in_inheritable_thread, tmp_path / "inherited")
+    assert len(threads.raised) == 3
+    expect_outcomes(tracked, {"1": "acked"})

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("acker_spark")
 QUERY_ID_UNKNOWN = (
-    "Spark does not give the query's id here: under Spark Connect, or where no query calls the function, "
-    "set one name for each checkpoint, as SparkAcker(…, query_id='counts-1')"
+    "Spark does not give the query's id here. In a thread that a batch's function starts (threading, "
+    "ThreadPoolExecutor) use pyspark.InheritableThread; unset PYSPARK_PIN_THREAD if it is false. Under Spark Connect, "
+    "or where no query calls the function, set one name for each checkpoint, as SparkAcker(…, query_id='counts-1')"
 )
 _guard = threading.Lock()
 _running: set[str] = set()
