@@ -6,7 +6,7 @@ from acker_service.components import Components
 from acker_service.redis import keys
 from acker_service.topologies.config import TopologyConfig
 
-from tests.support.caller import Caller, ack, fail, init, reset_timeout
+from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
 from tests.support.redis_side import now_ms
 from tests.support.waiting import eventually
 
@@ -100,6 +100,33 @@ async def test_the_same_edge_acked_twice_without_dedupe_times_out_and_is_never_a
     assert await call.words(*ops) == ["pending"] * 4
     await eventually(lapse.tick)
     assert await call.told() == [(R, "timed_out")]
+
+
+@pytest.mark.parametrize(
+    ("acks", "window_ms", "reason"),
+    [
+        ([ack(R, E), ack(R, E)], 0, "it came twice and dedupe_window_ms is 0"),
+        ([ack(R, E), ack(R, E), ack(R, F)], 0, "it came twice and dedupe_window_ms is 0"),
+        ([ack(R, E)] * 3 + [ack(R, F)], 0, "it came twice and dedupe_window_ms is 0"),
+        ([compact_ack(R, E, outstanding=-1)] * 3, 60_000, "it came twice and its acks name no edge_id"),
+        ([ack(R, E)] * 3, 60_000, None),
+        ([ack(R, E)], 0, None),
+    ],
+)
+@pytest.mark.parametrize("message_id", ["42", "m" * 100])
+async def test_a_timeout_says_that_a_tuple_was_acked_more_often_than_sent(
+    call: Caller, lapse: Lapse, acks: list[Document], window_ms: int, reason: str | None, message_id: str
+) -> None:
+    await call.put(dedupe_window_ms=window_ms)
+    await call.words(init(R, E, F, message_id=message_id, **SHORT), *acks)
+    await eventually(lapse.tick)
+    (done,) = (await call.completions())["completions"]
+    (listed,) = (await call.http.get(f"/v1/topologies/{call.topology}/failures")).json()["failures"]
+    child = "or the ack that names it as a child is lost"
+    expected = reason and f"a tuple was acked more often than sent: {reason}, {child}"
+    told = (done["outcome"], done["message_id"], done["reason"], done["component"])
+    assert told == ("timed_out", message_id, expected, None)
+    assert listed["reason"] == (await call.root(R))["reason"] == expected
 
 
 async def test_an_unbalanced_root_times_out(call: Caller, lapse: Lapse) -> None:

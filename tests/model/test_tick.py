@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from acker_protocol.operations import Ack, Init, OperationState, Outcome
+from acker_protocol.tree import ACKED_TOO_OFTEN_WITHOUT_WINDOW
 from acker_service.redis import library
 from acker_service.topologies.config import TopologyConfig
 
@@ -76,6 +77,9 @@ RECORDS = {
     "with a long message id": Init(root_id=1, spout_task="s", ack_val=1, outstanding=1, message_id="m" * 100),
     "with many edges": Init(root_id=1, spout_task="s", ack_val=1, outstanding=40_000, message_id="order 1"),
     "with a progress timeout": Init(root_id=1, spout_task="s", ack_val=1, outstanding=1, progress_timeout_ms=100),
+    "with more acks than edges": Init(root_id=1, spout_task="s", ack_val=1, outstanding=-1, message_id="order 1"),
+    "with a zero of edges": Init(root_id=1, spout_task="s", ack_val=2**63, outstanding=0),
+    "with many more acks than edges": Init(root_id=1, spout_task="s", ack_val=1, outstanding=-40_000),
 }
 
 
@@ -102,6 +106,7 @@ def test_a_root_times_out_once_whatever_its_record_holds(
     [done] = store.mailbox()
     seen = (done.root_id, done.outcome, done.message_id, done.started_ms, done.at_ms)
     assert seen == (1, Outcome.TIMED_OUT, init.message_id, began_ms, began_ms + 106)
+    assert done.reason == (ACKED_TOO_OFTEN_WITHOUT_WINDOW if " of edges" in record or "more acks" in record else None)
     pending, unread, totals = store.counts()
     assert (pending, unread, totals["timed_out"]) == ({"s": 0}, {"s": 1}, 1)
     latency = store.latencies()["timed_out"]

@@ -60,7 +60,7 @@ class ModelAcker:
     def tick(self) -> None:
         """End all that is overdue."""
         for root_id, state in list(self.roots.items()):
-            self.roots[root_id], completion = expire(state, now_ms=self.now_ms)
+            self.roots[root_id], completion = expire(state, now_ms=self.now_ms, rules=self.configuration.rules)
             if completion:
                 self._append(completion)
             elif state is not None and self.roots[root_id] is None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState, Outcome, ResetTimeout
+from acker_protocol.tree import ACKED_TOO_OFTEN_IN_WINDOW, ACKED_TOO_OFTEN_WITHOUT_WINDOW
 from acker_service.topologies.config import TopologyConfig
 
 PLAIN = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000)
@@ -77,6 +78,7 @@ def ack(edge: int, *children: int, **fields: object) -> Ack:
 FAIL = Fail(root_id=ROOT, reason="broken", component="bolt")
 RESET = ResetTimeout(root_id=ROOT)
 ACKED, FAILED, TIMED_OUT = (Outcome.ACKED, None), (Outcome.FAILED, "broken"), (Outcome.TIMED_OUT, None)
+ACKED_TOO_OFTEN = (Outcome.TIMED_OUT, ACKED_TOO_OFTEN_WITHOUT_WINDOW)
 DEDUPE = TopologyConfig(message_timeout_ms=1_000, dedupe_window_ms=1_000, retention_ms=5_000)
 PROGRESS = TopologyConfig(message_timeout_ms=1_000, progress_timeout_ms=300, retention_ms=5_000)
 CAPPED = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000, max_spout_pending=1)
@@ -164,6 +166,43 @@ SCENARIOS = [
     Scenario(
         "the same edge acked again, dedupe off: timed out",
         [init(E1, E2), ack(E1), ack(E1), ack(E2), Wait(1_001)],
+        "pending pending pending pending",
+        [ACKED_TOO_OFTEN],
+    ),
+    Scenario(
+        "the same edge acked again and another one never, dedupe off: timed out",
+        [init(E1, E2), ack(E1), ack(E1), Wait(1_001)],
+        "pending pending pending",
+        [ACKED_TOO_OFTEN],
+    ),
+    Scenario(
+        "the same edge acked three times, dedupe off: unbalanced, timed out",
+        [init(E1, E2), ack(E1), ack(E1), ack(E1), ack(E2), Wait(1_001)],
+        "pending pending pending pending pending",
+        [ACKED_TOO_OFTEN],
+    ),
+    Scenario(
+        "acks without an edge, dedupe on: applied twice, timed out",
+        [init(E1, E2), ack(E1, edge_id=None), ack(E1, edge_id=None), ack(E2), Wait(1_001)],
+        "pending pending pending pending",
+        [(Outcome.TIMED_OUT, ACKED_TOO_OFTEN_IN_WINDOW)],
+        configuration=DEDUPE,
+    ),
+    Scenario(
+        "a child acked whose parent is not: timed out",
+        [init(E1), ack(E2), Wait(1_001)],
+        "pending pending",
+        [ACKED_TOO_OFTEN],
+    ),
+    Scenario(
+        "of a high edge a child acked whose parent is not: timed out",
+        [init(2**63), ack(2**62), Wait(1_001)],
+        "pending pending",
+        [ACKED_TOO_OFTEN],
+    ),
+    Scenario(
+        "unknown outstanding: nobody knows whether an edge was acked again",
+        [init(E1, E2), ack(E1, outstanding=None), ack(E1), ack(E2), Wait(1_001)],
         "pending pending pending pending",
         [TIMED_OUT],
     ),

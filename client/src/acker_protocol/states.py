@@ -69,7 +69,8 @@ class Transition:
     """The effect of one operation: the next state of the root, and the state that answers the operation.
 
     ``completion`` is set if the operation ended the root, ``outcome`` if the root has ended, now or before.
-    ``unbalanced`` means that the ack val is zero while edges are outstanding: edge ids are not random.
+    ``unbalanced`` means that the ack val is zero while edges are outstanding: a tuple was acked more often than
+    sent, or edge ids are not random.
     """
 
     state: State

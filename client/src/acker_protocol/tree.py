@@ -27,10 +27,27 @@ from dataclasses import replace
 from acker_protocol.operations import Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
 
-__all__ = ["MAX_SPAN_MS", "apply_operation", "expire", "forget_expired"]
+__all__ = [
+    "ACKED_TOO_OFTEN_IN_WINDOW",
+    "ACKED_TOO_OFTEN_WITHOUT_WINDOW",
+    "MAX_SPAN_MS",
+    "apply_operation",
+    "expire",
+    "forget_expired",
+]
 
 MAX_SPAN_MS = 2**32 - 1
 """A deadline is at most this long after a root's first operation (49 days), however often its timeout is reset."""
+
+ACKED_TOO_OFTEN_WITHOUT_WINDOW = (
+    "a tuple was acked more often than sent: it came twice and dedupe_window_ms is 0, "
+    "or the ack that names it as a child is lost"
+)
+ACKED_TOO_OFTEN_IN_WINDOW = (
+    "a tuple was acked more often than sent: it came twice and its acks name no edge_id, "
+    "or the ack that names it as a child is lost"
+)
+"""Reasons of timeouts, of topologies without a dedupe window and with one."""
 
 _INT32 = range(-(2**31), 2**31)
 _STATES = {
@@ -234,7 +251,7 @@ def early_refusal(state: Tree | None, free_early: int | None) -> OperationState 
     return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None
 
 
-def expire(state: State, *, now_ms: int) -> tuple[State, CompletionRecord | None]:
+def expire(state: State, *, now_ms: int, rules: TopologyRules) -> tuple[State, CompletionRecord | None]:
     """Let time pass for one root: give its state and, if it timed out, its completion.
 
     An overdue pending root becomes finished. An overdue early root is dropped: its state is None, without a completion.
@@ -246,7 +263,19 @@ def expire(state: State, *, now_ms: int) -> tuple[State, CompletionRecord | None
     if state.spout_task is None:
         return None, None
     transition = finish(state, Outcome.TIMED_OUT, now_ms)
-    return transition.state, transition.completion
+    assert transition.completion is not None
+    return transition.state, replace(transition.completion, reason=timeout_reason(state, rules))
+
+
+def timeout_reason(tree: Tree, rules: TopologyRules) -> str | None:
+    """Give the reason of a timeout where the tree knows it: more edges were acked than sent."""
+    # rule: a count of edges that is unknown gives a timeout no reason
+    if tree.outstanding is None:
+        return None
+    # rule: a root that times out says that a tuple was acked more often than sent
+    if tree.outstanding < 0 or (tree.outstanding == 0 and tree.ack_val):
+        return ACKED_TOO_OFTEN_IN_WINDOW if rules.dedupe_window_ms else ACKED_TOO_OFTEN_WITHOUT_WINDOW
+    return None
 
 
 def forget_expired(state: State, *, now_ms: int, rules: TopologyRules) -> State:

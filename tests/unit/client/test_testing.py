@@ -40,6 +40,24 @@ def test_time_is_driven_by_the_test():
         assert outcomes(acker) == [("42", Outcome.TIMED_OUT)]
 
 
+@pytest.mark.parametrize(
+    ("dedupe_window", "outcome", "says"), [(0, Outcome.TIMED_OUT, "dedupe_window_ms is 0"), (60, Outcome.ACKED, None)]
+)
+def test_a_message_that_came_twice_ends_as_it_does_in_the_acker(dedupe_window, outcome, says):
+    memory = MemoryAcker(dedupe_window=dedupe_window)
+    with memory.acker() as acker:
+        with acker.shared_spout("orders").emit(message_id="42") as root:
+            deliveries = [root.headers("bill"), root.headers("ship")]
+        for headers in (deliveries[0], *deliveries):
+            with acker.receive(headers, component="bill"):
+                pass
+            acker.flush()
+        memory.clock.advance(31)
+        (done,) = acker.shared_spout("orders").completions(until=0)
+        assert done.outcome is outcome
+        assert (says in done.reason) if says else done.reason is None
+
+
 def test_two_programs_see_one_acker():
     memory = MemoryAcker(clock=Clock())
     with memory.acker() as one, memory.acker(linger=0) as other:

@@ -16,7 +16,14 @@ from acker_protocol.operations import (
     ResetTimeout,
 )
 from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
-from acker_protocol.tree import MAX_SPAN_MS, apply_operation, expire, forget_expired
+from acker_protocol.tree import (
+    ACKED_TOO_OFTEN_IN_WINDOW,
+    ACKED_TOO_OFTEN_WITHOUT_WINDOW,
+    MAX_SPAN_MS,
+    apply_operation,
+    expire,
+    forget_expired,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -445,8 +452,8 @@ def test_a_deadline_is_never_before_the_start_even_if_the_clock_was_set_back() -
 
 
 def test_time_ends_a_pending_root_once_its_deadline_has_passed_and_not_at_it() -> None:
-    assert expire(PENDING, now_ms=10_900) == (PENDING, None)
-    state, completion = expire(PENDING, now_ms=10_901)
+    assert expire(PENDING, now_ms=10_900, rules=RULES) == (PENDING, None)
+    state, completion = expire(PENDING, now_ms=10_901, rules=RULES)
     assert state == Finished(outcome=Outcome.TIMED_OUT, at_ms=10_901)
     assert completion == CompletionRecord(
         root_id=1,
@@ -462,19 +469,66 @@ def test_time_ends_a_pending_root_once_its_deadline_has_passed_and_not_at_it() -
 
 def test_time_ends_a_pending_root_that_makes_no_progress() -> None:
     idle = replace(PENDING, progress_timeout_ms=300, idle_deadline_ms=10_300)
-    assert expire(idle, now_ms=10_300) == (idle, None)
-    assert expire(idle, now_ms=10_301)[0] == Finished(outcome=Outcome.TIMED_OUT, at_ms=10_301)
+    assert expire(idle, now_ms=10_300, rules=RULES) == (idle, None)
+    assert expire(idle, now_ms=10_301, rules=RULES)[0] == Finished(outcome=Outcome.TIMED_OUT, at_ms=10_301)
+
+
+def reason_of_timeout(*operations: Operation, rules: TopologyRules) -> str | None:
+    """Why a root timed out after its init and these operations."""
+    tree = tree_after(replace(INIT, ack_val=E1 ^ E2, outstanding=2), *operations, state=None, rules=rules)
+    _, completion = expire(tree, now_ms=NOW + 1_001, rules=rules)
+    assert completion is not None
+    return completion.reason
+
+
+OTHER_ACK = Ack(root_id=1, ack_val=E2, outstanding=-1, edge_id=E2)
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [ACK, ACK],
+        [ACK, ACK, OTHER_ACK],
+        [ACK, ACK, ACK],
+        [ACK, ACK, ACK, OTHER_ACK],
+        [replace(ACK, ack_val=E1 ^ E3, outstanding=0)] * 2 + [OTHER_ACK, Ack(root_id=1, ack_val=E3, outstanding=-1)],
+    ],
+    ids=["twice", "twice, and the other once", "thrice", "thrice, and the other once", "twice with a child"],
+)
+def test_a_root_of_which_a_tuple_was_acked_more_often_than_sent_says_so(operations: list[Operation]) -> None:
+    assert reason_of_timeout(*operations, rules=RULES) == ACKED_TOO_OFTEN_WITHOUT_WINDOW
+    unnamed = [replace(ack, edge_id=None) for ack in operations if isinstance(ack, Ack)]
+    assert reason_of_timeout(*unnamed, rules=DEDUPE) == ACKED_TOO_OFTEN_IN_WINDOW
+
+
+def test_a_child_that_was_acked_though_the_ack_that_names_it_is_lost_says_so_too() -> None:
+    child = Ack(root_id=1, ack_val=E3, outstanding=-1)
+    assert reason_of_timeout(OTHER_ACK, child, rules=RULES) == ACKED_TOO_OFTEN_WITHOUT_WINDOW
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [[], [ACK], [RESET], [ACK, replace(ACK, ack_val=E3, outstanding=None)], [replace(ACK, ack_val=E1 ^ E2)]],
+    ids=["no ack", "an ack is missing", "reset", "unknown outstanding", "ids that are not random"],
+)
+@pytest.mark.parametrize("rules", [RULES, DEDUPE], ids=["without a window", "with a window"])
+def test_any_other_root_times_out_without_a_reason(operations: list[Operation], rules: TopologyRules) -> None:
+    assert reason_of_timeout(*operations, rules=rules) is None
+
+
+def test_with_a_window_the_same_edge_counts_once_and_no_reason_is_given() -> None:
+    assert reason_of_timeout(ACK, ACK, ACK, rules=DEDUPE) is None
 
 
 @pytest.mark.parametrize("state", [EARLY, EARLY_FAILED])
 def test_time_drops_an_early_root_and_tells_nobody(state: Tree) -> None:
-    assert expire(state, now_ms=10_900) == (state, None)
-    assert expire(state, now_ms=10_901) == (None, None)
+    assert expire(state, now_ms=10_900, rules=RULES) == (state, None)
+    assert expire(state, now_ms=10_901, rules=RULES) == (None, None)
 
 
 @pytest.mark.parametrize("state", [None, FINISHED])
 def test_time_ends_nothing_else(state: State) -> None:
-    assert expire(state, now_ms=10**15) == (state, None)
+    assert expire(state, now_ms=10**15, rules=RULES) == (state, None)
 
 
 def test_an_ack_after_the_deadline_and_before_the_tick_counts() -> None:

@@ -84,7 +84,7 @@ class MemoryStore:
     def tick(self) -> None:
         """End overdue roots."""
         for root_id, state in list(self.roots.items()):
-            self.roots[root_id], completion = tree.expire(state, now_ms=self._now_ms())
+            self.roots[root_id], completion = tree.expire(state, now_ms=self._now_ms(), rules=self.rules)
             self._add_completion(completion)
 
     def _replay(self, operation: Operation, *, was_refused: bool) -> OperationState:

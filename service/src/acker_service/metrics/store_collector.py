@@ -161,7 +161,7 @@ def _ended(stats: StoreStats) -> Iterator[Metric]:
     release = "Time from a root's end to the release or delivery of its completion."
     yield _delays(stats, "acker_release_delay_seconds", "release", release)
     yield _total(stats, "acker_early_roots_dropped", "dropped", "Early roots dropped because no init came.")
-    unbalanced = "Times an ack val was zero with edges outstanding: a client uses ids that are not random."
+    unbalanced = "Times an ack val was zero with edges outstanding: acked more often than sent, or ids are not random."
     yield _total(stats, "acker_unbalanced", "unbalanced", unbalanced)
 
 

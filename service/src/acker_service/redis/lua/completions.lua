@@ -95,6 +95,22 @@ local function read_traceparent(call, root)
     or root.has_traceparent and redis.call('HGET', call.base .. 'x' .. root.bucket, 't' .. root.id) or nil
 end
 
+-- Whether more edges were acked than sent.
+local function is_acked_too_often(high, low, outstanding)
+  -- rule: a tuple was acked more often than sent if fewer edges than none are outstanding, or none and the ack val is not
+  return outstanding < 0 or outstanding == 0 and (high ~= 0 or low ~= 0)
+end
+
+-- Gives the reason of a timeout where the root knows it: more edges were acked than sent.
+local function timeout_reason(call, root)
+  -- rule: a count that is unknown gives a timeout no reason
+  if not root.outstanding or not is_acked_too_often(root.high, root.low, root.outstanding) then return nil end
+  -- rule: a timeout lacks a window, or the names of edges in one
+  local lacking = call.dedupe_window > 0 and 'its acks name no edge_id' or 'dedupe_window_ms is 0'
+  return 'a tuple was acked more often than sent: it came twice and ' .. lacking
+    .. ', or the ack that names it as a child is lost'
+end
+
 -- Ends a root: collects its completion for its spout task; `commit` appends it to the mailbox.
 local function finish(call, root, outcome)
   -- rule: a completion carries the message id
@@ -107,6 +123,8 @@ local function finish(call, root, outcome)
     component = component_of_failure(failure)
   elseif outcome == 'T' then
     component = last_component(call, root) or ''
+    -- rule: a timeout is told with its reason
+    flags, packed = add_text(flags, packed, 8, timeout_reason(call, root))
   end
   -- rule: a completion carries the traceparent
   flags, packed = add_text(flags, packed, 32, read_traceparent(call, root))

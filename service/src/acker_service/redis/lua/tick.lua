@@ -7,7 +7,7 @@
 do
   local MAX_BUCKETS = 256
   local LEASE_MS = 5000
-  local OWN_TIMEOUT, RARE_FIELDS, SHORT_MESSAGE_ID, LONG_VALUES = 8, 16, 32, 64 + 16 + 2
+  local OUTSTANDING_UNKNOWN, OWN_TIMEOUT, RARE_FIELDS, SHORT_MESSAGE_ID, LONG_VALUES = 4, 8, 16, 32, 64 + 16 + 2
   local TIMED_OUT, TIMED_OUT_WITH_MESSAGE_ID = 2, 6
 
   -- The flags of records that the fast path times out, and of their completions: pending roots with known or unknown
@@ -17,6 +17,13 @@ do
     PLAIN_FLAGS[flags], PLAIN_FLAGS[flags + DETAILS] = TIMED_OUT, TIMED_OUT
     PLAIN_FLAGS[flags + SHORT_MESSAGE_ID] = TIMED_OUT_WITH_MESSAGE_ID
     PLAIN_FLAGS[flags + SHORT_MESSAGE_ID + DETAILS] = TIMED_OUT_WITH_MESSAGE_ID
+  end
+
+  -- Whether the ack val of a plain record gives its timeout a reason.
+  local function has_reason(raw, flags)
+    -- rule: the fast path asks a known number of edges for a reason
+    if bit.band(flags, OUTSTANDING_UNKNOWN) ~= 0 then return false end
+    return is_acked_too_often(struct.unpack('>i4i4i2', raw))
   end
 
   -- The fast path of `expire`: times out an overdue root that has a plain record, as `finish` and `save_root` do.
@@ -77,8 +84,8 @@ do
         local flags = byte(raw, 11)
         local started, span, after_deadline = unpack('>I5I4', raw, flags < DETAILS and 12 or BEHIND_DETAILS)
         deadline = started + span + EPOCH
-        -- rule: the fast path times out what is overdue and has no rare fields
-        if now > deadline and FAST_PATH and PLAIN_FLAGS[flags] then
+        -- rule: the fast path times out what is overdue and has neither rare fields nor a reason
+        if now > deadline and FAST_PATH and PLAIN_FLAGS[flags] and not has_reason(raw, flags) then
           deadline, expiry =
             nil, time_out(call, bucket, fields[i - 1], raw, flags, started, deadline, after_deadline)
         -- rule: a record that is overdue or has rare fields is read whole
