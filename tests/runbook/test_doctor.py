@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from acker_client import Acker
 
-from tests.runbook.troubles import TROUBLES, Scene
+from tests.runbook.troubles import TROUBLES, Scene, acked_too_often
 from tests.support.pages import DOCS
 from tests.support.servers import acker_serve
 from tests.support.waiting import eventually_true
@@ -60,6 +60,14 @@ def test_doctor_says_first_that_a_full_mailbox_refuses_inits(scenes: dict[str, S
     assert first.startswith(
         "trouble: new inits of orders/shop are refused with mailbox_full: 50 completions are unread"
     )
+
+
+def test_doctor_says_that_a_tuple_was_acked_more_often_than_sent(tmp_path: Path) -> None:
+    with acked_too_often(tmp_path) as scene:
+        eventually_true(lambda: "roots-time-out" in doctor(scene.variables).stdout, within=PATIENCE_S)
+        said = doctor(scene.variables).stdout
+    assert "timed out in the last 10 min, 10 of the last 10 because a tuple was acked more often than sent" in said
+    assert "do: set dedupe_window_ms of orders" in said
 
 
 def test_doctor_is_silent_on_a_healthy_acker_under_load(tmp_path: Path) -> None:

@@ -85,6 +85,21 @@ def roots_time_out(folder: Path) -> Iterator[Scene]:
 
 
 @contextmanager
+def acked_too_often(folder: Path) -> Iterator[Scene]:
+    """Every order is for two bolts, and the queue of one of them delivers it twice; there is no dedupe window."""
+    with _serving(folder) as acker, Acker(acker.url, "orders", linger=0) as client:
+        acker.http.put("/v1/topologies/orders", json={"message_timeout_ms": 1_000, "dedupe_window_ms": 0})
+        for number in range(10):
+            with client.shared_spout("shop").emit(message_id=str(number)) as root:
+                charge, ship = root.headers("charge"), root.headers("ship")
+            for component, headers in (("charge", charge), ("charge", charge), ("ship", ship)):
+                with client.receive(headers, component=component):
+                    pass
+        _read(client, outcome="timed_out", count=10)
+        yield Scene(acker=acker)
+
+
+@contextmanager
 def roots_fail(folder: Path) -> Iterator[Scene]:
     """The bolt that charges has no right to: it fails 12 of 40 orders."""
     with _serving(folder) as acker, Acker(acker.url, "orders") as client:

@@ -13,6 +13,7 @@ const NEARLY_FULL = 0.8;
 const FILLS = 0.75;
 const SLOWER_THAN_P99 = 10;
 const [TIMED_OUT_SHARE, FAILED_SHARE, MOST] = [0.05, 0.2, 0.5];
+const ACKED_TOO_OFTEN = "a tuple was acked more often than sent"; // how the reason of such a timeout begins
 const UNITS = [[24 * 60 * MINUTE_MS, "d"], [60 * MINUTE_MS, "h"], [MINUTE_MS, "min"], [SECOND_MS, "s"]];
 
 // A length of time in its largest whole unit.
@@ -75,20 +76,34 @@ function* nothingEnds(seen) {
   }
 }
 
+// How many timeouts have the reason that a tuple was acked more often than sent, and what to do; or nothing.
+function ackedTooOften(seen, { topology, dedupe_window_ms: window }) {
+  const listed = (seen.timed_out?.[topology] || []).filter((root) => root.at_ms > seen.now_ms - RECENT_MS);
+  const hit = listed.filter(({ reason }) => reason?.startsWith(ACKED_TOO_OFTEN)).length;
+  if (!hit) return ["", ""];
+  const advice = window ? `let the acks of ${topology} name their edge_id, else dedupe_window_ms does not hold for them; `
+    : `set dedupe_window_ms of ${topology}, so that a tuple that comes twice counts once; `;
+  return [`, ${hit} of the last ${listed.length} because ${ACKED_TOO_OFTEN}`, advice];
+}
+
+const hasMoreAcksThanEdges = ({ outstanding, ack_val: value }) =>
+  (outstanding ?? null) !== null && (outstanding < 0 || (outstanding === 0 && !/^0*$/.test(value)));
+
 // Each topology with more than this share of such ends: their number, that of all ends, and since when.
 function* endedAs(seen, outcome, allowed) {
-  for (const { topology } of seen.topologies || []) {
-    const points = pointsOf(seen, topology);
+  for (const config of seen.topologies || []) {
+    const points = pointsOf(seen, config.topology);
     const [hit, all] = [sum(points.map((point) => point[outcome])), sum(points.map(ended))];
-    if (hit > allowed * all) yield { topology, hit, all, since_at_ms: points.find((point) => point[outcome]).at_ms };
+    if (hit > allowed * all) yield { config, topology: config.topology, hit, all, since_at_ms: points.find((point) => point[outcome]).at_ms };
   }
 }
 
 function* rootsTimeOut(seen) {
-  for (const { topology, hit, all, since_at_ms } of endedAs(seen, "timed_out", TIMED_OUT_SHARE)) {
+  for (const { config, topology, hit, all, since_at_ms } of endedAs(seen, "timed_out", TIMED_OUT_SHARE)) {
+    const [because, advice] = ackedTooOften(seen, config);
     yield finding("roots-time-out", hit > MOST * all ? "trouble" : "warning",
-      `${hit} of ${all} roots of ${topology} timed out in the last 10 min`,
-      `acker failures ${topology} --outcome timed_out --group`, { since_at_ms, topology });
+      `${hit} of ${all} roots of ${topology} timed out in the last 10 min${because}`,
+      `${advice}acker failures ${topology} --outcome timed_out --group`, { since_at_ms, topology });
   }
 }
 
@@ -105,9 +120,10 @@ function* oneMessageIsMissing(seen) {
     if (!othersEnd || !known.length) continue;
     const first = known.reduce((one, other) => (silentSince(seen, other) < silentSince(seen, one) ? other : one));
     const from = first.last_component ? `its last ack came from ${first.last_component}` : "no component has acked it";
+    const tooOften = hasMoreAcksThanEdges(first) ? `, and ${ACKED_TOO_OFTEN.replace("tuple", "tuple of it")}` : "";
     yield finding("one-message-is-missing", "warning",
       `${known.length} of ${pending} pending roots of ${topology} get no ack while others end; ` +
-        `the first is ${first.root_id}, ${from}`,
+        `the first is ${first.root_id}, ${from}${tooOften}`,
       `acker tree ${topology} ${first.root_id}`, { since_at_ms: silentSince(seen, first), topology });
   }
 }

@@ -8,7 +8,7 @@ import { html } from "./vendor/preact-htm.js";
 
 const EVERY_MS = 10_000;
 const MOST_TOPOLOGIES = 30;
-const SILENT_ROOTS = 100;
+const SAMPLE = 100;
 
 // What is known of the store without a key for the status.
 const AWAY = { store: { up: false, url: "the address in its settings" } };
@@ -25,17 +25,20 @@ async function evidence(live) {
   const topologies = live.topologies || [];
   const busy = topologies.filter(({ pending, unread }) => pending || unread);
   const names = [...new Set([...busy, ...topologies])].slice(0, MOST_TOPOLOGIES).map(({ topology }) => topology);
-  const silent = { no_ack_for_ms: SILENT_MS, limit: SILENT_ROOTS };
+  const silent = { no_ack_for_ms: SILENT_MS, limit: SAMPLE };
   const pending = busy.filter((each) => each.pending).map(({ topology }) => topology).slice(0, MOST_TOPOLOGIES);
   const away = live.problem !== null;
-  const [status, spouts, history, silent_roots] = await Promise.all([
+  const timedOut = { outcome: "timed_out", limit: SAMPLE };
+  const late = topologies.filter(({ counts }) => counts.timed_out).map(({ topology }) => topology).slice(0, MOST_TOPOLOGIES);
+  const [status, spouts, history, silent_roots, timed_out] = await Promise.all([
     orNothing(get("/v1/status")),
     away ? {} : byTopology(names, async (name) => (await get(topologyPath(name, "spouts"))).spouts),
     away ? {} : byTopology(names, (name) => get(withQuery(topologyPath(name, "history"), { window: "10m" }))),
     away ? {} : byTopology(pending, async (name) => (await get(withQuery(topologyPath(name, "roots"), silent))).roots),
+    away ? {} : byTopology(late, async (name) => (await get(withQuery(topologyPath(name, "failures"), timedOut))).failures),
   ]);
   const known = status ?? (live.problem?.code === "store_unavailable" ? AWAY : null);
-  return { now_ms: status?.now_ms ?? live.at_ms, status: known, topologies: away ? [] : topologies, spouts, history, silent_roots };
+  return { now_ms: status?.now_ms ?? live.at_ms, status: known, topologies: away ? [] : topologies, spouts, history, silent_roots, timed_out };
 }
 
 // The findings and the history of each topology that they were found in; undefined until the first look has ended.

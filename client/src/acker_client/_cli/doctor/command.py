@@ -18,7 +18,7 @@ from acker_client.errors import AckerError, Forbidden, ServiceError, StoreUnavai
 
 EXIT_CODES = {"warning": 10, "trouble": 11}
 SAMPLE = 100
-"""So many silent roots of each topology are read."""
+"""So many silent roots of each topology, and roots that timed out, are read."""
 
 RUNBOOK = "docs/runbook.md"
 STORE_CHECKS = "acker.store_checks"
@@ -40,13 +40,18 @@ def gather(service: Service) -> tuple[Evidence, list[str]]:
     status = reader.read("/v1/status", missing="its store, load, keys and processes are not checked")
     listed = reader.read(routes.topologies(), missing="its topologies are not checked")
     topologies: list[dict[str, Any]] = [] if listed is None else listed["topologies"]
-    spouts, history, silent = {}, {}, {}
-    for name in (one["topology"] for one in topologies):
+    spouts, history, silent, timed_out = {}, {}, {}, {}
+    for topology in topologies:
+        name = topology["topology"]
         if found := reader.read(routes.spouts(name), missing="mailboxes and webhooks are not checked"):
             spouts[name] = found["spouts"]
         path = f"{routes.topology(name)}/history"
         if found := reader.read(path, missing="how roots ended is not checked", window="10m"):
             history[name] = found
+        if topology["counts"]["timed_out"]:
+            path, missing = f"{routes.topology(name)}/failures", "why roots time out is not checked"
+            if found := reader.read(path, missing=missing, outcome="timed_out", limit=SAMPLE):
+                timed_out[name] = found["failures"]
         path = routes.roots(name)
         if found := reader.read(path, missing="silent roots are not checked", no_ack_for_ms=SILENT_MS, limit=SAMPLE):
             silent[name] = found["roots"]
@@ -57,6 +62,7 @@ def gather(service: Service) -> tuple[Evidence, list[str]]:
         spouts=spouts,
         history=history,
         silent_roots=silent,
+        timed_out=timed_out,
         refused=reader.refused,
     )
     if reader.away is not None and evidence.part("store").get("up") is not False:  # else a rule says it

@@ -39,8 +39,9 @@ class Finding:
 class Evidence:
     """The documents that are judged; what could not be read is missing, and its rules find nothing.
 
-    ``topologies`` are those of ``GET /v1/events``, ``spouts``, ``history`` (10 min) and ``silent_roots`` (without an
-    ack for `SILENT_MS`) are by topology; ``refused`` is the problem with which the acker refused the key.
+    ``topologies`` are those of ``GET /v1/events``, ``spouts``, ``history`` (10 min), ``silent_roots`` (without an
+    ack for `SILENT_MS`) and ``timed_out`` (the last failures with that outcome) are by topology; ``refused`` is the
+    problem with which the acker refused the key.
     """
 
     now_ms: int
@@ -49,6 +50,7 @@ class Evidence:
     spouts: Mapping[str, Sequence[Document]] = field(default_factory=dict)
     history: Mapping[str, Document] = field(default_factory=dict)
     silent_roots: Mapping[str, Sequence[Document]] = field(default_factory=dict)
+    timed_out: Mapping[str, Sequence[Document]] = field(default_factory=dict)
     refused: Document | None = None
 
     def points(self, topology: str, *, within_ms: int = RECENT_MS) -> list[Document]:

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from acker_client._cli.doctor.evidence import SILENT_MS, UNREAD_MS, Document, Evidence, Finding
+from acker_client._cli.doctor.evidence import RECENT_MS, SILENT_MS, UNREAD_MS, Document, Evidence, Finding
 
 SLOWER_THAN_P99 = 10
 """So many times the 99th percentile may pass without an ack: fewer would report what is merely slow."""
 
 TIMED_OUT_SHARE, FAILED_SHARE, MOST = 0.05, 0.2, 0.5
+
+ACKED_TOO_OFTEN = "a tuple was acked more often than sent"
+"""How the reason of such a timeout begins."""
 
 
 def nothing_ends(seen: Evidence) -> Iterator[Finding]:
@@ -30,12 +33,14 @@ def nothing_ends(seen: Evidence) -> Iterator[Finding]:
 
 def roots_time_out(seen: Evidence) -> Iterator[Finding]:
     """Find topologies of whose ended roots too many timed out."""
-    for name, hit, ended, since_at_ms in _ended_as(seen, "timed_out", allowed=TIMED_OUT_SHARE):
+    for topology, hit, ended, since_at_ms in _ended_as(seen, "timed_out", allowed=TIMED_OUT_SHARE):
+        name = topology["topology"]
+        because, advice = _acked_too_often(seen, topology)
         yield Finding(
             rule="roots-time-out",
             level="trouble" if hit > MOST * ended else "warning",
-            what=f"{hit} of {ended} roots of {name} timed out in the last 10 min",
-            do=f"acker failures {name} --outcome timed_out --group",
+            what=f"{hit} of {ended} roots of {name} timed out in the last 10 min{because}",
+            do=f"{advice}acker failures {name} --outcome timed_out --group",
             since_at_ms=since_at_ms,
             topology=name,
         )
@@ -43,7 +48,8 @@ def roots_time_out(seen: Evidence) -> Iterator[Finding]:
 
 def roots_fail(seen: Evidence) -> Iterator[Finding]:
     """Find topologies of whose ended roots too many were failed."""
-    for name, hit, ended, since_at_ms in _ended_as(seen, "failed", allowed=FAILED_SHARE):
+    for topology, hit, ended, since_at_ms in _ended_as(seen, "failed", allowed=FAILED_SHARE):
+        name = topology["topology"]
         yield Finding(
             rule="roots-fail",
             level="warning",
@@ -63,6 +69,8 @@ def one_message_is_missing(seen: Evidence) -> Iterator[Finding]:
         name, first = topology["topology"], min(known, key=lambda root: _silent_since_ms(seen, root))
         last = first.get("last_component")
         came_from = f"its last ack came from {last}" if last else "no component has acked it"
+        if _has_more_acks_than_edges(first):
+            came_from += ", and a tuple of it was acked more often than sent"
         yield Finding(
             rule="one-message-is-missing",
             level="warning",
@@ -74,13 +82,27 @@ def one_message_is_missing(seen: Evidence) -> Iterator[Finding]:
         )
 
 
-def _ended_as(seen: Evidence, outcome: str, *, allowed: float) -> Iterator[tuple[str, int, int, int]]:
+def _ended_as(seen: Evidence, outcome: str, *, allowed: float) -> Iterator[tuple[Document, int, int, int]]:
     """Give each topology with more than this share of such ends: their number, that of all ends, and since when."""
     for topology in seen.topologies:
         points = seen.points(topology["topology"])
         ended, hit = sum(map(_ended, points)), sum(point[outcome] for point in points)
         if hit > allowed * ended:
-            yield topology["topology"], hit, ended, next(point["at_ms"] for point in points if point[outcome])
+            yield topology, hit, ended, next(point["at_ms"] for point in points if point[outcome])
+
+
+def _acked_too_often(seen: Evidence, topology: Document) -> tuple[str, str]:
+    """Say how many timeouts have the reason that a tuple was acked more often than sent, and what to do; or nothing."""
+    name = topology["topology"]
+    listed = [root for root in seen.timed_out.get(name, ()) if root["at_ms"] > seen.now_ms - RECENT_MS]
+    hit = sum((root["reason"] or "").startswith(ACKED_TOO_OFTEN) for root in listed)
+    if not hit:
+        return "", ""
+    if topology["dedupe_window_ms"]:
+        advice = f"let the acks of {name} name their edge_id, else dedupe_window_ms does not hold for them; "
+    else:
+        advice = f"set dedupe_window_ms of {name}, so that a tuple that comes twice counts once; "
+    return f", {hit} of the last {len(listed)} because {ACKED_TOO_OFTEN}", advice
 
 
 def _silent(seen: Evidence) -> Iterator[tuple[Document, list[Document], bool]]:
@@ -112,6 +134,11 @@ def _silent_since_ms(seen: Evidence, root: Document) -> int:
 
 def _ended(point: Document) -> int:
     return int(point["acked"] + point["failed"] + point["timed_out"])
+
+
+def _has_more_acks_than_edges(root: Document) -> bool:
+    outstanding = root["outstanding"]
+    return outstanding is not None and (outstanding < 0 or (outstanding == 0 and int(root["ack_val"], 16) != 0))
 
 
 def _most_common(names: Sequence[str]) -> str | None:
