@@ -16,6 +16,7 @@ R, S = 0xA1, 0xB2
 E, F = 0xE1, 0xE2
 SHORT = {"message_timeout_ms": 100}
 HOUR_MS = 3_600_000
+UNNAMED = "it came twice and its acks name no edge_id or came after the dedupe window"
 
 
 @pytest.fixture
@@ -108,7 +109,11 @@ async def test_the_same_edge_acked_twice_without_dedupe_times_out_and_is_never_a
         ([ack(R, E), ack(R, E)], 0, "it came twice and dedupe_window_ms is 0"),
         ([ack(R, E), ack(R, E), ack(R, F)], 0, "it came twice and dedupe_window_ms is 0"),
         ([ack(R, E)] * 3 + [ack(R, F)], 0, "it came twice and dedupe_window_ms is 0"),
-        ([compact_ack(R, E, outstanding=-1)] * 3, 60_000, "it came twice and its acks name no edge_id"),
+        (
+            [compact_ack(R, E, outstanding=-1)] * 3,
+            60_000,
+            UNNAMED,
+        ),
         ([ack(R, E)] * 3, 60_000, None),
         ([ack(R, E)], 0, None),
     ],

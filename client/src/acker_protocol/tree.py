@@ -44,8 +44,8 @@ ACKED_TOO_OFTEN_WITHOUT_WINDOW = (
     "or the ack that names it as a child is lost"
 )
 ACKED_TOO_OFTEN_IN_WINDOW = (
-    "a tuple was acked more often than sent: it came twice and its acks name no edge_id, "
-    "or the ack that names it as a child is lost"
+    "a tuple was acked more often than sent: it came twice and its acks name no edge_id or came after the "
+    "dedupe window, or the ack that names it as a child is lost"
 )
 """Reasons of timeouts, of topologies without a dedupe window and with one."""
 

@@ -81,7 +81,7 @@ function ackedTooOften(seen, { topology, dedupe_window_ms: window }) {
   const listed = (seen.timed_out?.[topology] || []).filter((root) => root.at_ms > seen.now_ms - RECENT_MS);
   const hit = listed.filter(({ reason }) => reason?.startsWith(ACKED_TOO_OFTEN)).length;
   if (!hit) return ["", ""];
-  const advice = window ? `let the acks of ${topology} name their edge_id, else dedupe_window_ms does not hold for them; `
+  const advice = window ? `let the acks of ${topology} name their edge_id, or make dedupe_window_ms longer; `
     : `set dedupe_window_ms of ${topology}, so that a tuple that comes twice counts once; `;
   return [`, ${hit} of the last ${listed.length} because ${ACKED_TOO_OFTEN}`, advice];
 }

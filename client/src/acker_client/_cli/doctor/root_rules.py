@@ -99,7 +99,7 @@ def _acked_too_often(seen: Evidence, topology: Document) -> tuple[str, str]:
     if not hit:
         return "", ""
     if topology["dedupe_window_ms"]:
-        advice = f"let the acks of {name} name their edge_id, else dedupe_window_ms does not hold for them; "
+        advice = f"let the acks of {name} name their edge_id, or make dedupe_window_ms longer; "
     else:
         advice = f"set dedupe_window_ms of {name}, so that a tuple that comes twice counts once; "
     return f", {hit} of the last {len(listed)} because {ACKED_TOO_OFTEN}", advice
