@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acker_client import Acker, AsyncAcker, UsageError
+from acker_client import Acker, AckerError, AsyncAcker, UsageError
 from acker_client.asyncio._redis import AsyncRedisConnection
 from acker_client.config import SystemClock
 from acker_protocol import routes
@@ -325,3 +325,35 @@ async def test_redis_is_killed_and_comes_back_and_nothing_is_missed(
     await listener.end(20)
     await listener.is_told()
     await listener.close()
+
+
+def test_a_redis_that_does_not_answer_does_not_hold_up_the_end(
+    own_valkey: tuple[EmbeddedServer, str], own_process: AckerProcess
+) -> None:
+    server, url = own_valkey
+    ended, told = threading.Event(), list[str]()
+
+    def listen() -> None:
+        with contextlib.suppress(AckerError), Acker(own_process.url, "default", retry_timeout=1.0) as acker:
+            told.extend(str(done.message_id) for done in acker.shared_spout("x").subscribe(url, stop=ended.is_set))
+
+    async def listen_async() -> None:
+        with contextlib.suppress(AckerError):
+            async with AsyncAcker(own_process.url, "default", retry_timeout=1.0) as acker:
+                async for done in acker.shared_spout("y").subscribe(url, stop=ended.is_set):
+                    told.append(str(done.message_id))
+
+    listening = [threading.Thread(target=work, daemon=True) for work in (listen, lambda: asyncio.run(listen_async()))]
+    for each in listening:
+        each.start()
+    with Redis.from_url(url) as redis:
+        channels = ("acker:default:x", "acker:default:y")
+        eventually_true(lambda: [count for _, count in redis.pubsub_numsub(*channels)] == [1, 1], within=60)
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        ended.set()
+        for each in listening:
+            each.join(60)
+        assert not any(each.is_alive() for each in listening)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)

@@ -316,6 +316,24 @@ def test_a_broker_that_was_killed_is_connected_to_again(acker: Acker, tmp_path: 
         left(broker, queue, 0)
 
 
+def test_a_broker_that_is_frozen_does_not_hold_up_the_end(
+    acker: Acker, tmp_path: Path, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a heartbeat pika would wait for ever until the connection is closed."""
+    need_broker()
+    with running_broker(tmp_path) as broker:
+        put(broker, queue, "one", "two")
+        assert broker.node is not None
+        with reading(acker, f"{broker.url}?heartbeat=0", queue) as reader:
+            reader.wait_for(2)
+            os.kill(broker.node.process.pid, signal.SIGSTOP)
+            bolt(acker, reader.sent[0])
+            eventually_true(lambda: len(reader.done) == 1, within=LONG)
+        os.kill(broker.node.process.pid, signal.SIGCONT)
+        assert "RabbitMQ did not confirm within 10 s" in caplog.text
+        left(broker, queue, 1)  # the ack was sent before
+
+
 def test_a_queue_that_is_taken_away_is_waited_for(acker: Acker, broker: Broker, queue: str) -> None:
     put(broker, queue, "one")
     with reading(acker, broker.url, queue) as reader:

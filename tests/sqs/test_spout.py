@@ -178,6 +178,17 @@ def test_a_server_that_is_frozen_is_asked_again(reading: Reading, queue: Queue, 
     assert (len(reader.sent), reader.error) == (2, None)
 
 
+def test_a_server_that_is_frozen_does_not_hold_up_the_end(reading: Reading, queue: Queue, server: Server) -> None:
+    queue.send("a")
+    with reading(queue) as reader:
+        reader.wait_for(1)
+        os.kill(server.node.process.pid, signal.SIGSTOP)
+        reader.ack(0)
+        eventually_true(lambda: len(reader.done) == 1)
+    os.kill(server.node.process.pid, signal.SIGCONT)
+    assert reader.error is None
+
+
 def failing_twice(server: Server, operation: str) -> tuple[Any, list[str]]:
     """Make a client whose first two requests of an operation are not answered; gives it, and the list of these."""
     sqs, unanswered = server.client(), list[str]()

@@ -1,6 +1,8 @@
 """A member of a consumer group: its settings, and its commits."""
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,9 @@ OnPartitions = Callable[[Sequence[TopicPartition]], None]
 DEFAULTS = {"auto.offset.reset": "earliest", "partition.assignment.strategy": "cooperative-sticky"}
 FIXED = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
+DEFAULT_SESSION_TIMEOUT_MS = 45_000
+LEAVE_POLL_S = 0.05
+"""How long to wait, each time, for partitions to be revoked from a member that leaves."""
 
 NOT_YET = frozenset(
     {
@@ -81,7 +86,7 @@ def group_config(config: Mapping[str, Any], *, emit_takes_s: float) -> dict[str,
 
 
 class GroupConsumer:
-    """A consumer of a group. All callbacks come from within `poll` and `close`, in the thread that calls these."""
+    """A consumer of a group. Its callbacks come from within `poll` and `close`: never two at a time."""
 
     def __init__(
         self,
@@ -92,6 +97,7 @@ class GroupConsumer:
         on_revoked: OnPartitions,
         on_lost: OnPartitions,
     ) -> None:
+        self._session_s = int(config.get("session.timeout.ms", DEFAULT_SESSION_TIMEOUT_MS)) / 1000
         self._consumer = Consumer(config)
         self._consumer.subscribe(
             list(topics),
@@ -154,8 +160,40 @@ class GroupConsumer:
                 assignment.commit(position)
 
     def close(self) -> None:
-        """Leave the group."""
-        self._consumer.close()
+        """Leave the group; after the time of a session, in which it loses this member anyway, without its answer.
+
+        Raises what the callbacks raise.
+        """
+        errors: list[BaseException] = []
+        leaving = threading.Thread(target=self._leave, args=[errors], name="acker-kafka-leave", daemon=True)
+        leaving.start()
+        leaving.join(self._session_s)
+        if leaving.is_alive():
+            _log.warning("the consumer did not close within %g s, and is left as it is", self._session_s)
+        elif errors:
+            raise errors[0]
+
+    def _leave(self, errors: list[BaseException]) -> None:
+        try:
+            try:
+                self._give_up_partitions(until_s=time.monotonic() + self._session_s / 2)
+            finally:
+                self._consumer.close()
+        except BaseException as error:  # noqa: BLE001 - close() raises it
+            errors.append(error)
+
+    def _give_up_partitions(self, *, until_s: float) -> None:
+        """Have all partitions revoked before the consumer is closed.
+
+        A consumer that is closed with partitions calls back from within its ``close``. Where the thread of librdkafka
+        has ended its part of the group by then, neither a commit nor the unassignment that confluent-kafka adds to the
+        callback is ever answered; the latter waits with the interpreter's lock.
+        """
+        self._consumer.unsubscribe()
+        while (self._consumer.poll(LEAVE_POLL_S) is not None or self._consumer.assignment()) and (
+            time.monotonic() < until_s
+        ):
+            self._consumer.unsubscribe()  # what was being assigned is revoked by another one
 
 
 def check_commit_error(error: KafkaError) -> None:

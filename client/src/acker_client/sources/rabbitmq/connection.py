@@ -19,6 +19,9 @@ from acker_client.sources.rabbitmq.deliveries import Delivery
 POLL_S = 1.0
 """How long the thread waits for an event before it checks that the channels are open."""
 
+CLOSE_S = 10.0
+"""How long to wait at the end until RabbitMQ confirms that the connection is closed."""
+
 STABLE_S = 30.0
 """A connection that lasted so long was stable. One that is lost sooner may be lost by what is sent over it."""
 
@@ -98,11 +101,15 @@ class Connection:
             self._send(channels.number, lambda pair: pair.consume_channel.basic_cancel(pair.consumer))
 
     def close(self) -> None:
-        """Close the connection; RabbitMQ delivers again what is not settled."""
+        """Close the connection, within `CLOSE_S`; RabbitMQ delivers again what is not settled."""
         self._closing.set()
         if self._thread.is_alive():
             self._wake()
-            self._thread.join()
+            self._thread.join(CLOSE_S)
+            if self._thread.is_alive():
+                _log.warning(
+                    "RabbitMQ did not confirm within %g s that the connection is closed: it is left as it is", CLOSE_S
+                )
 
     def is_current(self, delivery: Delivery) -> bool:
         """Whether the channel that delivered it is open."""
