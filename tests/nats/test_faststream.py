@@ -3,10 +3,12 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import nats
 import pytest
 from acker_client import Acker
 from faststream import AckPolicy
 from faststream.exceptions import NackMessage
+from nats.js.api import ConsumerConfig
 
 from tests.support import faststream
 from tests.support.faststream import App, tracked_app
@@ -58,6 +60,16 @@ async def test_a_subject_without_a_stream_is_acked_when_its_subscriber_returns(a
     await app.broker.start()
     await app.emit()
     assert ((await app.completion()).outcome, app.done) == ("acked", {"line": 1})
+
+
+async def test_a_backoff_replaces_ack_wait_by_its_first_step(nats_url: str) -> None:
+    connection = await nats.connect(nats_url)
+    stream = connection.jetstream()
+    await stream.add_stream(name="steps", subjects=["steps"])
+    config = ConsumerConfig(durable_name="worker", ack_wait=30, backoff=[1, 5], max_deliver=3)
+    info = await stream.add_consumer("steps", config)
+    await connection.close()
+    assert info.config.ack_wait == 1
 
 
 @pytest.mark.parametrize("when", ["before", "between"])
