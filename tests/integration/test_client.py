@@ -101,6 +101,19 @@ async def test_a_stop_leaves_the_other_pages_unread(acker):
     assert sorted([*first, *rest]) == list("abcd")
 
 
+async def test_what_is_acked_twice_on_a_topology_that_nobody_configured_is_done_once(acker, api):
+    """On `default`, and on one that is created by its name: both have an automatic dedupe window."""
+    await acker.topologies.create("fresh")
+    for name in ("default", "fresh"):
+        async with AsyncAcker("http://acker", name, transport=api._transport, linger=0) as own:
+            assert (await own.topologies.get(name)).dedupe_automatic
+            async with own.spout("orders").emit("42", message_timeout=3_600) as root:
+                headers = [root.anchor(key).headers() for key in ("a", "b")]
+            for header in (headers[0], headers[0], headers[1]):
+                await own.receive(header, component="bill").ack()
+            assert (await own.roots.get(root.root_id)).outcome == "acked"
+
+
 async def test_topologies_and_roots_of_a_real_service_are_read_and_changed(acker):
     made = await acker.topologies.create(
         "fresh",

@@ -29,6 +29,7 @@ async def test_a_repeated_ack_is_applied_once(call: Caller) -> None:
 
 
 async def test_without_a_key_a_repeated_ack_undoes_the_first(call: Caller) -> None:
+    await call.put(dedupe_window_ms=0)
     await call.post(init(R, E, F))
     assert [await call.word(op) for op in (ack(R, E), ack(R, E), ack(R, F))] == ["pending"] * 3
 

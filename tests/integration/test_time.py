@@ -97,6 +97,7 @@ async def test_a_fail_after_the_deadline_but_before_the_tick_counts(call: Caller
 async def test_the_same_edge_acked_twice_without_dedupe_times_out_and_is_never_acked(
     call: Caller, lapse: Lapse
 ) -> None:
+    await call.put(dedupe_window_ms=0)
     ops = (init(R, E, F, **SHORT), ack(R, E), ack(R, E), ack(R, F))
     assert await call.words(*ops) == ["pending"] * 4
     await eventually(lapse.tick)

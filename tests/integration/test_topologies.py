@@ -127,7 +127,8 @@ async def test_the_same_ackers_may_be_said_again(api: httpx.AsyncClient) -> None
 
 
 async def test_the_default_topology_always_exists_and_can_be_changed(api: httpx.AsyncClient) -> None:
-    assert configuration((await api.get("/v1/topologies/default")).json()) == DEFAULTS
+    shown = configuration((await api.get("/v1/topologies/default")).json())
+    assert shown == DEFAULTS | {"dedupe_window_ms": 30_000, "dedupe_automatic": True}
     assert (await api.put("/v1/topologies/default", json={"message_timeout_ms": 5_000})).status_code == 200
     assert (await api.get("/v1/topologies/default")).json()["message_timeout_ms"] == 5_000
 

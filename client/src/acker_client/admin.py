@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from acker_protocol.errors import UnknownTopology
 from acker_protocol.operations import Outcome
 from acker_protocol.wire import fields
 
@@ -11,6 +12,7 @@ from acker_client import _validate
 from acker_client._core import requests, responses
 from acker_client._core.effects import Sleep
 from acker_client._core.mailbox import MIN_POLL_INTERVAL_S
+from acker_client._core.topology import AUTOMATIC_WINDOW, DedupeWindow, topology_document
 from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:
@@ -25,9 +27,9 @@ _DAYS_MS = range(fields.TIMEOUT_MS.stop)
 class Topology:
     """A topology as the service has it; times in seconds.
 
-    ``progress_timeout``, ``max_spout_pending`` are None, ``dedupe_window`` is 0 where there is none. ``pending`` roots
-    have not ended, ``unread`` completions are not released, ``counts`` are those since it was created. ``trace`` is the
-    share of its roots that are traced.
+    ``progress_timeout``, ``max_spout_pending`` are None, ``dedupe_window`` is 0 where there is none;
+    ``dedupe_automatic``: it follows the message timeout. ``pending`` roots have not ended, ``unread`` completions are
+    not released, ``counts`` are those since it was created. ``trace`` is the share of its roots that are traced.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Topology:
     counts: Mapping[str, int]
     root_details: bool = True
     trace: float = 0
+    dedupe_automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,42 +69,15 @@ class RootInfo:
     reason: str | None = None
 
 
-def topology_document(
-    *,
-    ackers: int | None,
-    message_timeout: float | None,
-    progress_timeout: float | None,
-    max_spout_pending: int | None,
-    dedupe_window: float | None,
-    retention: float | None,
-    root_details: bool | None,
-    trace: float | None,
-) -> dict[str, Any]:
-    """Write a topology's configuration; None is left out. Raises `UsageError` for what is no number in its range."""
-    for name, value in (("ackers", ackers), ("max_spout_pending", max_spout_pending)):
-        if value is not None:
-            _validate.integer(name, value)
-    milliseconds = {
-        "message_timeout": (message_timeout, fields.TIMEOUT_MS),
-        "progress_timeout": (progress_timeout, _DAYS_MS),
-        "dedupe_window": (dedupe_window, _DAYS_MS),
-        "retention": (retention, fields.RETENTION_MS),
-    }
-    document: dict[str, Any] = {
-        "ackers": ackers,
-        "max_spout_pending": max_spout_pending,
-        "root_details": _validate.checked("root_details", fields.boolean, root_details),
-        "trace": _validate.checked("trace", fields.share, trace),
-    }
-    for name, (seconds, allowed) in milliseconds.items():
-        document[f"{name}_ms"] = _validate.milliseconds(name, seconds, allowed)
-    return {name: value for name, value in document.items() if value is not None}
-
-
-def put_topology(session: "RetrySession", name: str, document: dict[str, Any]) -> "Flow[Topology]":
-    """Create or change a topology."""
-    request = requests.put_topology(_validate.name("the topology's name", name), document)
-    return _read_topology((yield from session.send(request)))
+def create_topology(session: "RetrySession", name: str, document: dict[str, Any]) -> "Flow[Topology]":
+    """Create or change a topology; a new one has an automatic dedupe window, unless the document has a window."""
+    _validate.name("the topology's name", name)
+    if "dedupe_window_ms" not in document:
+        try:
+            yield from session.send(requests.read_topology(name))
+        except UnknownTopology:
+            document = document | AUTOMATIC_WINDOW
+    return _read_topology((yield from session.send(requests.put_topology(name, document))))
 
 
 def get_topology(session: "RetrySession", name: str) -> "Flow[Topology]":
@@ -166,15 +142,16 @@ class Topologies:
         message_timeout: float | None = None,
         progress_timeout: float | None = None,
         max_spout_pending: int | None = None,
-        dedupe_window: float | None = None,
+        dedupe_window: DedupeWindow | None = None,
         retention: float | None = None,
         root_details: bool | None = None,
         trace: float | None = None,
     ) -> Topology:
         """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
 
-        What is None keeps its value, and has the service's default in a new topology: 4 ackers, a message timeout of
-        30, a retention of 60, the details of roots, nothing else. Raises `AckersFixed` for another number of ackers.
+        What is None keeps its value, and has its default in a new topology: 4 ackers, a message timeout of 30, a
+        retention of 60, a dedupe window that is ``"automatic"`` (it equals the message timeout and follows it), the
+        details of roots, nothing else. Raises `AckersFixed` for another number of ackers.
         """
         document = topology_document(
             ackers=ackers,
@@ -186,7 +163,7 @@ class Topologies:
             root_details=root_details,
             trace=trace,
         )
-        return self._run(put_topology(self._session, name, document))
+        return self._run(create_topology(self._session, name, document))
 
     def get(self, name: str) -> Topology:
         """Read a topology. Raises `UnknownTopology`."""
@@ -215,14 +192,14 @@ class AsyncTopologies:
         message_timeout: float | None = None,
         progress_timeout: float | None = None,
         max_spout_pending: int | None = None,
-        dedupe_window: float | None = None,
+        dedupe_window: DedupeWindow | None = None,
         retention: float | None = None,
         root_details: bool | None = None,
         trace: float | None = None,
     ) -> Topology:
         """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
 
-        What is None keeps its value, and has the service's default in a new topology.
+        What is None keeps its value, and has its default in a new topology; see `Topologies.create`.
         """
         document = topology_document(
             ackers=ackers,
@@ -234,7 +211,7 @@ class AsyncTopologies:
             root_details=root_details,
             trace=trace,
         )
-        return await self._run(put_topology(self._session, name, document))
+        return await self._run(create_topology(self._session, name, document))
 
     async def get(self, name: str) -> Topology:
         """Read a topology. Raises `UnknownTopology`."""
@@ -280,6 +257,7 @@ def _read_topology(response: responses.Response) -> Topology:
             progress_timeout=_seconds(found.get("progress_timeout_ms")),
             max_spout_pending=found.get("max_spout_pending"),
             dedupe_window=(found.get("dedupe_window_ms") or 0) / 1000,
+            dedupe_automatic=found.get("dedupe_automatic", False),
             retention=(found.get("retention_ms") or 0) / 1000,
             idempotency_window=found["idempotency_window_ms"] / 1000,
             pending=found.get("pending", 0),

@@ -14,7 +14,8 @@ def time() -> Clock:
 
 @pytest.fixture
 def service(time: Clock) -> MemoryAcker:
-    return MemoryAcker(clock=time)
+    """An acker whose topology does not dedupe, so that acks are folded."""
+    return MemoryAcker(clock=time, dedupe_window=0)
 
 
 @pytest.fixture

@@ -167,6 +167,30 @@ def test_topologies_are_created_read_changed_and_deleted(acker, service):
         acker.topologies.get("default")
 
 
+def test_a_new_topology_has_an_automatic_window_unless_it_is_given_another(acker, service):
+    service.exists = False
+    made = acker.topologies.create("default", message_timeout=90)
+    assert (made.dedupe_window, made.dedupe_automatic) == (90, True)
+    changed = acker.topologies.create("default", message_timeout=20)
+    assert (changed.dedupe_window, changed.dedupe_automatic) == (20, True)
+
+
+@pytest.mark.parametrize("window", [0, 600])
+def test_a_window_that_a_topology_has_stays_until_another_is_given(acker, window):
+    acker.topologies.create("default", dedupe_window=window)
+    kept = acker.topologies.create("default", message_timeout=90)
+    assert (kept.dedupe_window, kept.dedupe_automatic) == (window, False)
+    changed = acker.topologies.create("default", dedupe_window="automatic")
+    assert (changed.dedupe_window, changed.dedupe_automatic) == (90, True)
+
+
+@pytest.mark.parametrize("window", [0, 600])
+def test_a_new_topology_may_have_a_window_of_ones_own(acker, service, window):
+    service.exists = False
+    made = acker.topologies.create("default", dedupe_window=window)
+    assert (made.dedupe_window, made.dedupe_automatic) == (window, False)
+
+
 def acker_error(name: str) -> type[Exception]:
     import acker_client  # noqa: PLC0415
 
@@ -218,6 +242,7 @@ async def test_a_program_of_tasks_awaits_a_root_likewise(async_acker):
         ({"message_timeout": 0.01}, "message_timeout must be a number of seconds from 0.1"),
         ({"ackers": "4"}, "ackers must be a whole number"),
         ({"retention": "1"}, "retention must be a number"),
+        ({"dedupe_window": "auto"}, "dedupe_window must be a number"),
         ({"root_details": "no"}, "root_details must be true or false"),
         ({"trace": 2}, "trace must be a number from 0 to 1"),
     ],

@@ -238,7 +238,7 @@ def test_a_thread_that_an_actor_starts_sends_children_in_a_copy_of_its_context_o
 
 def test_a_worker_does_not_start_with_a_topology_without_a_dedupe_window():
     broker = StubBroker()
-    with MemoryAcker().acker() as acker:
+    with MemoryAcker(dedupe_window=0).acker() as acker:
         broker.add_middleware(AckerMiddleware(acker), before=AgeLimit)
         with pytest.raises(NotTracked, match="make the window longer"):
             dramatiq.Worker(broker).start()

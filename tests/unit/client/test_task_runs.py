@@ -227,11 +227,27 @@ def test_a_dedupe_window_that_a_redelivery_outlasts_is_refused(window, redeliver
 
 
 def test_no_dedupe_window_is_warned_of_where_acks_are_not_flushed():
-    with MemoryAcker().acker() as acker:
+    with MemoryAcker(dedupe_window=0).acker() as acker:
         with pytest.warns(UserWarning, match="a tree whose task is delivered again times out"):
             task_runs(acker, flush_before_ack=False).topology()
         with pytest.raises(UsageError, match="dedupe window of 0 s"):
             task_runs(acker).topology()
+
+
+@pytest.mark.parametrize("flush_before_ack", [True, False])
+@pytest.mark.parametrize("redelivery_s", [30, VISIBILITY_S, 3_600])
+def test_an_automatic_window_that_a_redelivery_outlasts_is_warned_of_and_never_refused(redelivery_s, flush_before_ack):
+    with MemoryAcker(message_timeout=30).acker() as acker:
+        runs = task_runs(acker, redelivery_s=redelivery_s, flush_before_ack=flush_before_ack)
+        with pytest.warns(UserWarning, match=rf"30 s, .* again after up to {redelivery_s:g} s: make the window longer"):
+            runs.topology()
+
+
+@pytest.mark.parametrize("redelivery_s", [0, 29])
+def test_an_automatic_window_that_is_longer_than_a_redelivery_takes_is_taken(redelivery_s):
+    with MemoryAcker(message_timeout=30).acker() as acker, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert task_runs(acker, redelivery_s=redelivery_s).topology().dedupe_automatic
 
 
 def test_a_window_longer_than_the_visibility_timeout_is_taken(acker):

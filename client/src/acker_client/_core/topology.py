@@ -1,15 +1,25 @@
-"""What a client knows of its topology."""
+"""What a client knows of its topology, and the document that it writes of one."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from acker_protocol.tracing import is_marked, is_sampled
+from acker_protocol.wire import fields
 
+from acker_client import _validate
 from acker_client._core import responses
 from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:
     from acker_client._core.responses import Response
+
+DedupeWindow = float | Literal["automatic"]
+"""Seconds for which an acked edge is remembered, 0 for none; automatic: as long as the message timeout."""
+
+AUTOMATIC_WINDOW = {"dedupe_window_ms": None}
+"""The part of a topology's document that asks for an automatic dedupe window."""
+
+_DAYS_MS = range(fields.TIMEOUT_MS.stop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +55,37 @@ def read_topology_info(response: "Response") -> TopologyInfo:
         max_spout_pending=found.get("max_spout_pending"),
         trace=found.get("trace", 0),
     )
+
+
+def topology_document(
+    *,
+    ackers: int | None,
+    message_timeout: float | None,
+    progress_timeout: float | None,
+    max_spout_pending: int | None,
+    dedupe_window: DedupeWindow | None,
+    retention: float | None,
+    root_details: bool | None,
+    trace: float | None,
+) -> dict[str, Any]:
+    """Write a topology's configuration; None is left out. Raises `UsageError` for what is no number in its range."""
+    for name, value in (("ackers", ackers), ("max_spout_pending", max_spout_pending)):
+        if value is not None:
+            _validate.integer(name, value)
+    is_automatic = dedupe_window == "automatic"
+    milliseconds = {
+        "message_timeout": (message_timeout, fields.TIMEOUT_MS),
+        "progress_timeout": (progress_timeout, _DAYS_MS),
+        "dedupe_window": (None if is_automatic else dedupe_window, _DAYS_MS),
+        "retention": (retention, fields.RETENTION_MS),
+    }
+    document: dict[str, Any] = {
+        "ackers": ackers,
+        "max_spout_pending": max_spout_pending,
+        "root_details": _validate.checked("root_details", fields.boolean, root_details),
+        "trace": _validate.checked("trace", fields.share, trace),
+    }
+    for name, (seconds, allowed) in milliseconds.items():
+        document[f"{name}_ms"] = _validate.milliseconds(name, seconds, allowed)
+    given = {name: value for name, value in document.items() if value is not None}
+    return given | AUTOMATIC_WINDOW if is_automatic else given

@@ -140,7 +140,7 @@ class TaskRuns:
         return run is not None and run.was_continued
 
     def topology(self) -> "Topology":
-        """Give the topology, once it fits the queue. Raises `UsageError` for one whose dedupe window is too short."""
+        """Give the topology, once it fits the queue. Raises `UsageError` for a dedupe window that is too short."""
         if self._topology is None:
             topology = self.acker.topologies.get(self.acker.topology)
             check_dedupe_window(topology, redelivery_s=self._redelivery_s(), flush_before_ack=self.flush_before_ack)
@@ -304,18 +304,21 @@ def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def check_dedupe_window(topology: "Topology", *, redelivery_s: float, flush_before_ack: bool) -> None:
-    """Raise `UsageError` if a redelivery may come when the acked edge is forgotten."""
-    if topology.dedupe_window == 0 and not flush_before_ack:
-        warnings.warn(
-            f"topology {topology.name!r} has no dedupe window: a tree whose task is delivered again times out",
-            stacklevel=2,
-        )
-    elif topology.dedupe_window == 0 or topology.dedupe_window <= redelivery_s:
-        raise UsageError(
-            f"topology {topology.name!r} has a dedupe window of {topology.dedupe_window:g} s, and the queue delivers "
-            f"messages again after up to {redelivery_s:g} s: make the window longer, "
-            f"topologies.create({topology.name!r}, dedupe_window=…)"
-        )
+    """Raise `UsageError` if a redelivery may come when the acked edge is forgotten; warn of an automatic window."""
+    name, window_s = topology.name, topology.dedupe_window
+    if window_s > redelivery_s:
+        return
+    if window_s == 0 and not flush_before_ack:
+        words = f"topology {name!r} has no dedupe window: a tree whose task is delivered again times out"
+        warnings.warn(words, stacklevel=2)
+        return
+    words = (
+        f"topology {name!r} has a dedupe window of {window_s:g} s, and the queue delivers messages again after up to "
+        f"{redelivery_s:g} s: make the window longer, topologies.create({name!r}, dedupe_window=…)"
+    )
+    if not topology.dedupe_automatic:
+        raise UsageError(words)
+    warnings.warn(f"{words}; a tree whose task is delivered again later than the window times out", stacklevel=2)
 
 
 def _drop(tup: "Tuple", drop: DropTuple) -> None:

@@ -22,6 +22,8 @@ from acker_client.testing.clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from acker_client._core.topology import DedupeWindow
+
 URL = "http://acker.test"
 MAX_OPS = 10_000
 
@@ -46,12 +48,12 @@ class MemoryAcker:
         assert memory.completions("orders") == ["42"]  # message ids of the completions that are not released
 
     Time passes only by ``clock``; a long poll that finds nothing lets its wait pass at once. The topology has
-    ``message_timeout``, ``progress_timeout``, ``dedupe_window`` and ``retention`` (seconds, 0 for none) and
-    ``max_spout_pending``; ``max_early`` bounds the roots without their init. ``requests`` lists the
-    requests that came. ``faults`` hit the next requests, one each, None letting one through: an httpx error is raised
-    before anything is applied, or afterwards if wrapped in `lost_reply`; a `ServiceError` or a response is the answer.
-    ``refusals`` are the states that answer the next inits. ``store.is_full`` True refuses with ``store_full`` whatever
-    would begin a root. ``exists`` False deletes the topology.
+    ``message_timeout``, ``progress_timeout``, ``dedupe_window`` and ``retention`` (seconds, 0 for none; an automatic
+    window equals the message timeout) and ``max_spout_pending``; ``max_early`` bounds the roots without their init.
+    ``requests`` lists the requests that came. ``faults`` hit the next requests, one each, None letting one through: an
+    httpx error is raised before anything is applied, or afterwards if wrapped in `lost_reply`; a `ServiceError` or a
+    response is the answer. ``refusals`` are the states that answer the next inits. ``store.is_full`` True refuses with
+    ``store_full`` whatever would begin a root. ``exists`` False deletes the topology.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class MemoryAcker:
         clock: Clock | None = None,
         message_timeout: float = 30.0,
         progress_timeout: float = 0.0,
-        dedupe_window: float = 0.0,
+        dedupe_window: "DedupeWindow" = "automatic",
         retention: float = 60.0,
         max_spout_pending: int | None = None,
         max_early: int | None = None,
@@ -73,10 +75,11 @@ class MemoryAcker:
         self.idempotency_window_ms: Any = 600_000
         self.requests: list[httpx.Request] = []
         self.faults: deque[Any] = deque()
+        self._dedupe_automatic = dedupe_window == "automatic"
         rules = TopologyRules(
             message_timeout_ms=to_milliseconds(message_timeout),
             progress_timeout_ms=to_milliseconds(progress_timeout),
-            dedupe_window_ms=to_milliseconds(dedupe_window),
+            dedupe_window_ms=to_milliseconds(message_timeout if dedupe_window == "automatic" else dedupe_window),
             retention_ms=to_milliseconds(retention),
         )
         self.store = MemoryStore(self.clock, rules=rules, max_spout_pending=max_spout_pending, max_early=max_early)
@@ -189,6 +192,7 @@ class MemoryAcker:
             "topology": self.topology,
             "idempotency_window_ms": self.idempotency_window_ms,
             "dedupe_window_ms": rules.dedupe_window_ms,
+            "dedupe_automatic": self._dedupe_automatic,
             "message_timeout_ms": rules.message_timeout_ms,
             "progress_timeout_ms": rules.progress_timeout_ms or None,
             "retention_ms": rules.retention_ms,
@@ -196,9 +200,13 @@ class MemoryAcker:
         } | self._shown
 
     def _put_topology(self, document: Document) -> Document:
-        rules = self.store.rules
         known = {name: value for name, value in document.items() if name in TopologyRules.__dataclass_fields__}
-        self.store.rules = replace(rules, **known)
+        rules = replace(self.store.rules, **known)
+        if "dedupe_window_ms" in document:
+            self._dedupe_automatic = document["dedupe_window_ms"] is None
+        if self._dedupe_automatic:
+            rules = replace(rules, dedupe_window_ms=rules.message_timeout_ms)
+        self.store.rules = rules
         self.store.max_spout_pending = document.get("max_spout_pending", self.store.max_spout_pending)
         self._shown |= {name: value for name, value in document.items() if name in self._shown}
         return self._topology_document()

@@ -17,7 +17,7 @@ from acker_service.redis.client import RedisClient
 from acker_service.redis.config_functions import StoredTopology
 from acker_service.redis.stamp import StaleStamp, Stamp
 from acker_service.redis.trace_functions import TraceLimits
-from acker_service.topologies.config import BUCKETS, TopologyConfig, from_stored
+from acker_service.topologies.config import BUCKETS, TopologyConfig, from_stored, merge
 from acker_service.topologies.topology import DEFAULT_LIMITS, Deletion, Topology, TopologyRecreated
 
 T = TypeVar("T")
@@ -40,7 +40,8 @@ class TopologyRegistry:
     """Reads and writes topologies.
 
     ``window_ms`` is how long requests are remembered at least, in milliseconds; ``buckets`` how many small hashes a
-    shard of the default topology gets. ``trace_limits`` bound the traces of each topology.
+    shard of the default topology gets, whose dedupe window is automatic. ``trace_limits`` bound the traces of each
+    topology.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class TopologyRegistry:
         buckets: int = BUCKETS,
         trace_limits: TraceLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._redis, self._default = redis, TopologyConfig(buckets=buckets)
+        self._redis, self._default = redis, merge(None, {"dedupe_window_ms": None}, buckets=buckets)
         self._window_ms, self._trace_limits = window_ms, trace_limits
         self._cache: dict[str, Topology] = {}
 
