@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from acker_client import UsageError, propagate
 from acker_client._core.names import valid_name
-from acker_client.integrations.celery import _Tracker, track, visibility_timeout_s
+from acker_client.integrations._celery_reading import visibility_timeout_s
+from acker_client.integrations.celery import _Tracker, track
 from acker_client.testing import MemoryAcker
 from celery import Celery, Task, chain, chord, group, signals
 from celery.contrib.testing.worker import start_worker

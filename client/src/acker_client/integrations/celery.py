@@ -11,7 +11,6 @@ Needs ``acker-client[celery]``.
 import inspect
 import logging
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from celery import Task, signals, states
@@ -22,6 +21,7 @@ from celery.utils.quorum_queues import detect_quorum_queues
 
 from acker_client import propagate
 from acker_client.errors import AckerError, DropTuple, UsageError
+from acker_client.integrations._celery_reading import REQUEUED, acks_on_timeout, call_of, ids_in, visibility_timeout_s
 from acker_client.integrations._task_runs import KEY, NAME, Call, TaskRuns
 
 if TYPE_CHECKING:
@@ -34,21 +34,7 @@ __all__ = ["track"]
 UNLOCK = "celery.chord_unlock"
 UNKNOWN_TASK = "unknown"
 """Names the task of a message that names none."""
-REQUEUED = (
-    "a task that reaches its hard time limit is requeued at once, again and again, and each replay of its tree adds "
-    "one; leave the setting out: then the tree fails (strict=True)"
-)
-VISIBILITY_TIMEOUTS = (
-    ("visibility_timeout", "visibility_timeout"),  # Redis
-    ("visibility_timeout", "default_visibility_timeout"),  # SQS, SLMQ, PGMQ
-    ("peek_lock_seconds", "default_peek_lock_seconds"),  # Azure Service Bus
-    ("ack_deadline_seconds", "default_ack_deadline_seconds"),  # Google Pub/Sub
-)
-"""Options of kombu's transports, and their defaults: seconds after which what was not acked is delivered again."""
-
 _log = logging.getLogger("acker_client")
-
-Json = Any
 
 
 def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, strict: bool = False) -> None:
@@ -110,7 +96,7 @@ class _Tracker:
         options |= dict(zip(self._positions, positional, strict=False))
         options["task_id"] = options.get("task_id") or uuid()
         headers = dict(options.get("headers") or {})
-        call = _call(name, args, kwargs, options, key=headers.pop(KEY, None))
+        call = call_of(name, args, kwargs, options, key=headers.pop(KEY, None))
         if call.delay > 0 and propagate.current() is not None and self._is_held_by_broker(call, options):
             self._runs.check_held(call)
         value = self._anchor(call, headers.pop(NAME, None))
@@ -132,8 +118,8 @@ class _Tracker:
             request.get(NAME),
             task=task.name,
             task_id=task_id,
-            given_ids=frozenset(_ids([request.chain, request.callbacks], anchored=False)),
-            anchored_ids=frozenset(_ids([request.chord, unlocked], anchored=True)),
+            given_ids=frozenset(ids_in([request.chain, request.callbacks], anchored=False)),
+            anchored_ids=frozenset(ids_in([request.chord, unlocked], anchored=True)),
         )
 
     def end(self, task: Any = None, state: str | None = None, retval: Any = None, **_: Any) -> None:
@@ -208,7 +194,7 @@ class _Tracker:
 
     def _check_task(self, name: str) -> None:
         task = self._app.tasks.get(name) if self._strict else None
-        if task is not None and task.acks_late and not _acks_on_timeout(task):
+        if task is not None and task.acks_late and not acks_on_timeout(task):
             raise UsageError(f"{name} has acks_on_timeout=False or acks_on_failure_or_timeout=False: {REQUEUED}")
 
     def _fail(self, request: Any, task: str, reason: str) -> None:
@@ -276,24 +262,9 @@ class _Tracker:
             return copied
         values = self._bodies.get()[1]
         if task_id not in values:
-            call = _call(copied["task"], copied["args"], copied["kwargs"], options, key=headers.get(KEY))
+            call = call_of(copied["task"], copied["args"], copied["kwargs"], options, key=headers.get(KEY))
             values[task_id] = self._runs.anchor(call)
         return copied | {"options": options | {"headers": headers | {NAME: values[task_id]}}}
-
-
-def visibility_timeout_s(app: "Celery") -> float:
-    """Give the seconds after which the broker delivers a task again; 0 for one that waits for the connection's end.
-
-    They are configured, or the default of kombu's transport, which nothing connects for.
-    """
-    connection = app.connection_for_read()
-    channel = getattr(connection.get_transport_cls(), "Channel", None)
-    for option, default in VISIBILITY_TIMEOUTS:
-        seconds = getattr(channel, default, None)
-        if isinstance(seconds, int | float):
-            configured = connection.transport_options.get(option)
-            return float(seconds if configured in (None, "") else configured)
-    return 0.0
 
 
 def _undecodable_step(tracker: _Tracker) -> type[Step]:
@@ -316,30 +287,3 @@ def _undecodable_step(tracker: _Tracker) -> type[Step]:
             self._handle(message, error)
 
     return Undecodable
-
-
-def _acks_on_timeout(task: Any) -> bool:
-    """Whether a task that reaches its hard time limit is done for the queue; Celery before 5.7 has one setting."""
-    acks = getattr(task, "acks_on_timeout", None)
-    return bool(task.acks_on_failure_or_timeout if acks is None else acks)
-
-
-def _call(name: str, args: Any, kwargs: Any, options: dict[str, Any], *, key: str | None) -> Call:
-    delay, eta = options.get("countdown") or 0.0, options.get("eta")
-    if isinstance(eta, str):
-        eta = datetime.fromisoformat(eta)
-    if isinstance(eta, datetime):
-        delay = (eta - datetime.now(UTC if eta.tzinfo else None)).total_seconds()
-    return Call(task=name, task_id=options["task_id"], args=args or (), kwargs=kwargs or {}, delay=delay, key=key)
-
-
-def _ids(value: Json, *, anchored: bool) -> list[str]:
-    """List the task ids in signatures; ``anchored``: of those with anchors."""
-    if isinstance(value, list | tuple):
-        return [task_id for each in value for task_id in _ids(each, anchored=anchored)]
-    if not isinstance(value, dict):
-        return []
-    found = [task_id for name, each in value.items() if name != "args" for task_id in _ids(each, anchored=anchored)]
-    if "task_id" in value and (not anchored or NAME in (value.get("headers") or {})):
-        found.append(value["task_id"])
-    return found
