@@ -4,8 +4,10 @@ import json
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -390,3 +392,99 @@ def test_bash_completes_commands_options_topologies_and_spout_tasks(
     assert "--component" in completed("failures", "orders", "--comp")
     assert completed("roots", "ord") == ["orders"]
     assert completed("callback", "show", "orders", "s") == ["shop"]
+
+
+FORGED = "one\nacker: two\r\x1b[2K\x9b31m\u202ethree\u2028four\x00\x7f"
+"""A text that would begin lines of its own, move the cursor, colour what follows and turn the direction of writing."""
+
+
+def assert_harmless(shown: Ended) -> None:
+    """Nothing that was printed is more than text and ends of lines; no line was begun by a text of others."""
+    printed = (shown.out + shown.err).replace("\n", "")
+    assert [character for character in printed if not character.isprintable()] == []
+    assert not any(line.startswith("acker: two") for line in shown.err.splitlines())
+
+
+SHOWING = {
+    "join": ("join", f"00 orders {ROOT}-{EDGE}"),
+    "join of an open root": ("join", f"00 orders {OTHER}-{EDGE}"),
+    "failures": ("failures", "orders"),
+    "roots": ("roots", "orders"),
+    "root": ("root", "orders", ROOT),
+    "an open root": ("root", "orders", OTHER),
+    "tree": ("tree", "orders", OTHER),
+    "find": ("find", ROOT),
+    "find a message": ("find", FORGED.replace("\x00", "")),
+    "completions": ("completions", "orders", "shop"),
+    "an unknown topology": ("roots", FORGED.replace("\x00", "")),
+    "an unknown option": ("status", FORGED.replace("\x00", "")),
+    "an address": ("status", "--url", f"http://127.0.0.1:1/{FORGED}"),
+    "a header": ("ack", FORGED.replace("\x00", "")),
+    "doctor": ("doctor",),
+}
+
+
+@pytest.mark.parametrize("form", [[], ["-o", "json"], ["-o", "jsonl"]], ids=["table", "json", "jsonl"])
+@pytest.mark.parametrize("arguments", SHOWING.values(), ids=SHOWING)
+def test_a_text_of_others_is_printed_within_its_line(
+    acker_command: Run, http: httpx.Client, arguments: tuple[str, ...], form: list[str]
+) -> None:
+    begin(http, OTHER, FORGED, trace=True)
+    begin(http, ROOT, FORGED)
+    fail(http, ROOT, FORGED)
+    takes_a_form = arguments[0] not in ("join", "ack")
+    shown = acker_command(*arguments, *(form if takes_a_form else []))
+    assert shown.out or shown.err or arguments == ("doctor",)
+    assert_harmless(shown)
+
+
+def test_a_program_reads_a_text_as_it_was(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, FORGED)
+    fail(http, ROOT, FORGED)
+    [failure] = acker_command("failures", "orders", "-o", "jsonl").lines
+    assert (failure["reason"], failure["message_id"]) == (FORGED, FORGED)
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers every request with a problem whose words are forged."""
+
+    def do_GET(self) -> None:
+        status = FORGED if self.path == "/readyz" else 409
+        problem = {"title": FORGED, "status": status, "detail": FORGED, "code": "conflict", "retryable": False}
+        body = json.dumps(problem).encode()
+        self.send_response(409)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET  # noqa: N815 - a name of the standard library
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topologies",),
+        ("status",),
+        ("health",),
+        ("fail", "orders", ROOT, "--yes"),
+        ("join", f"00 orders {ROOT}-{EDGE}"),
+        ("emit", "--message-id", "1"),
+        ("run", "--component", "c", "--", "true"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_the_words_of_a_server_are_printed_within_their_line(
+    acker_command: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        monkeypatch.setenv("ACKER_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("ACKER_ANCHORS", f"00 orders {ROOT}-{EDGE}")
+        shown = acker_command(*arguments)
+        server.shutdown()
+    assert shown.code
+    assert "four" in shown.out + shown.err
+    assert_harmless(shown)

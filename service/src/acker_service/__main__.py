@@ -15,6 +15,7 @@ import typer
 import uvloop
 from acker_protocol.errors import AckerError
 from acker_protocol.redis_url import without_login
+from acker_protocol.terminal import printable
 from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
@@ -58,7 +59,7 @@ def _in_one_line(error: Any) -> str:
     if message.startswith("Usage:"):
         return str(message)
     advice = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
-    return f"acker: {message[:1].lower()}{message[1:]}{advice}"
+    return printable(f"acker: {message[:1].lower()}{message[1:]}{advice}")
 
 
 cli = typer.Typer(name="acker", cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -151,7 +152,7 @@ def config(
         _fail(*str(error).splitlines(), code=2)
     shown = {} if check else settings.public()
     for name, given in shown.items():
-        typer.echo(f"{name}={_shown(given['value'])}  # {given['source']}")
+        typer.echo(printable(f"{name}={_shown(given['value'])}  # {given['source']}"))
 
 
 def _shown(value: Any) -> str:
@@ -259,7 +260,7 @@ def version() -> None:
 def _fail(*messages: str, code: int) -> NoReturn:
     """Print error messages, a line each, and exit."""
     for message in messages:
-        typer.echo(f"acker: {message}", err=True)
+        typer.echo(printable(f"acker: {message}"), err=True)
     raise typer.Exit(code) from None
 
 

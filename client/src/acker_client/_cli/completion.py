@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from acker_protocol import routes
 
 from acker_client._cli.main import all_commands, run
-from acker_client._cli.parsing import Parser, print_line
+from acker_client._cli.parsing import Parser, print_line, print_text
 from acker_client._cli.service import Service
 from acker_client.config import address_from
 from acker_client.errors import AckerError
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
         return 0
     parser = Parser("completion", description, arguments="SHELL")
     parser.add_argument("shell", metavar="SHELL", choices=SCRIPTS, help="bash, zsh or fish.")
-    print_line(SCRIPTS[parser.parse_args(arguments).shell])
+    print_text(SCRIPTS[parser.parse_args(arguments).shell])
     return 0
 
 

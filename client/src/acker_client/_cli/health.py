@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
-from acker_client._cli.output import printable
 from acker_client._cli.parsing import Parser, print_line
 from acker_client._cli.service import Service
 from acker_client.config import Address
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
     except AckerError as error:
         print_line(f"acker: {error}", file=sys.stderr)
         return 1
-    print_line(printable(status))
+    print_line(status)
     return 0 if is_well else 1
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acker_client._cli.commands import OWN, version
-from acker_client._cli.parsing import print_line, usage_error
+from acker_client._cli.parsing import print_text, usage_error
 
 Command = Callable[[Sequence[str]], int | None]
 
@@ -43,10 +43,10 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name; return its exit code."""
     match arguments:
         case []:
-            print_line(_help(), file=sys.stderr)
+            print_text(_help(), file=sys.stderr)
             return 2
         case ["--help", *_]:
-            print_line(_help())
+            print_text(_help())
             return 0
         case ["--version", *_]:
             return version([])

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from acker_protocol import routes
+from acker_protocol.terminal import printable
 
-from acker_client._cli.output import Result, pairs, printable, table
+from acker_client._cli.output import Result, pairs, table
 from acker_client._cli.root_ids import full_root_id, root_prefix
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser, add_topology
@@ -61,7 +62,7 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{question} There is no terminal to ask on: confirm with --yes")
-    print(f"{question} Type yes: ", end="", file=sys.stderr, flush=True)  # noqa: T201 - a question has no line end
+    print(f"{printable(question)} Type yes: ", end="", file=sys.stderr, flush=True)  # noqa: T201 - a question has no line end
     if sys.stdin.readline().strip() != "yes":
         raise UsageError("nothing was done: it was not confirmed")
 
@@ -149,7 +150,7 @@ def _fail(service: Service, found: argparse.Namespace) -> Result:
         try:
             answers.append(service.send("POST", routes.force_fail(found.topology, root_id), body))
         except ServiceError as error:
-            notes.append(printable(str(error)))
+            notes.append(str(error))
     rows = ((one["root_id"], one["state"], one.get("outcome")) for one in answers)
     lines = table(("ROOT", "STATE", "OUTCOME"), rows)
     return Result(document={"results": answers}, items=answers, lines=lines, notes=notes, exit_code=1 if notes else 0)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from acker_protocol.terminal import printable
+
 from acker_client._cli.parsing import print_line
 
 GAP = "  "
@@ -51,8 +53,9 @@ class Result:
 
 
 def to_json(document: Any) -> str:
-    """Write a document in one line."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    """Write a document in one line; what is not printable is escaped, so that programs read it as it was."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, none: str = "none") -> list[str]:
@@ -71,11 +74,6 @@ def pairs(values: Iterable[tuple[str, Any]]) -> list[str]:
     shown = [(name, _cell(value)) for name, value in values]
     width = max((len(name) for name, _ in shown), default=0)
     return [f"{name:{width}}{GAP}{value}" for name, value in shown]
-
-
-def printable(text: str) -> str:
-    """Replace what is not printable: a message id must not move the cursor of a terminal, or begin a line."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def _cell(value: Any) -> str:

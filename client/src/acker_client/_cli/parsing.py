@@ -4,6 +4,8 @@ import argparse
 import sys
 from typing import Any, NoReturn, TextIO
 
+from acker_protocol.terminal import printable
+
 
 class Parser(argparse.ArgumentParser):
     """Parses the arguments of ``acker COMMAND``; its help looks like that of the commands that use typer.
@@ -41,5 +43,10 @@ def usage_error(message: str) -> int:
 
 
 def print_line(line: str, *, file: TextIO | None = None) -> None:
-    """Print a line on stdout or another file."""
-    print(line, file=file)
+    """Print one line on stdout or another file, whatever is in it: parts of it may come from others."""
+    print(printable(line), file=file)
+
+
+def print_text(text: str, *, file: TextIO | None = None) -> None:
+    """Print a text of ours as it is, with its line ends and codes of the terminal."""
+    print(text, file=file)

@@ -11,7 +11,7 @@ from acker_protocol import routes
 from acker_protocol.wire import fields
 
 from acker_client._cli.output import Form, Result
-from acker_client._cli.parsing import Parser, print_line, usage_error
+from acker_client._cli.parsing import Parser, print_line, print_text, usage_error
 from acker_client._cli.service import Service
 from acker_client.config import Address, address_from
 from acker_client.errors import AckerError, UnknownTopology, UsageError
@@ -123,7 +123,7 @@ def _repeat(service: Service, found: argparse.Namespace, action: Action) -> int:
         try:
             result: Any = action(service, found)
             if clear:
-                print_line(CLEAR, file=sys.stdout)
+                print_text(CLEAR, file=sys.stdout)
             result.print(Form(found.output))
             code = result.exit_code
         except UsageError:

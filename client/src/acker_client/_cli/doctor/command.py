@@ -10,7 +10,7 @@ from acker_protocol.redis_url import without_login
 
 from acker_client._cli.doctor.evidence import SILENT_MS, Evidence, Finding
 from acker_client._cli.doctor.rules import judge
-from acker_client._cli.output import Result, printable
+from acker_client._cli.output import Result
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser
 from acker_client._cli.spans import clock_time
@@ -111,8 +111,8 @@ def _result(findings: Sequence[Finding], notes: Sequence[str]) -> Result:
 def _lines(finding: Finding) -> list[str]:
     since = "" if finding.since_at_ms is None else f" (since {clock_time(finding.since_at_ms)})"
     return [
-        f"{finding.level}: {printable(finding.what)}{since}",
-        f"    do: {printable(finding.do)}",
+        f"{finding.level}: {finding.what}{since}",
+        f"    do: {finding.do}",
         f"    see: {RUNBOOK}#{finding.rule}",
     ]
 
