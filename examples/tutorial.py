@@ -1,10 +1,10 @@
-"""The program of docs/tutorial.md; it needs an acker: ``acker serve``."""
+"""The program of docs/tutorial.md; it needs an acker: ``acker serve``, or one at ``ACKER_URL``."""
 
 import queue
 
 from acker_client import Acker
 
-acker = Acker("http://127.0.0.1:8700", topology="tutorial")
+acker = Acker.from_env(topology="tutorial")  # at ACKER_URL, or http://127.0.0.1:8700
 acker.topologies.create("tutorial")
 spout = acker.spout("reader")
 lines, words = queue.Queue(), queue.Queue()  # stand for your queues

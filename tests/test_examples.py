@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.keys import keys_file
+from tests.support.servers import acker_serve
+
 ROOT = Path(__file__).parents[1]
 WORD_COUNT = (sys.executable, "-m", "examples.word_count")
 PATIENCE_S = 100
@@ -50,6 +53,18 @@ def processes_of(temporary: Path) -> list[bytes]:
             if str(temporary).encode() in command + (process / "environ").read_bytes():
                 found.append(command)
     return found
+
+
+def test_the_tutorial_runs_on_the_acker_that_acker_url_names(tmp_path: Path) -> None:
+    options = ("--data-dir", str(tmp_path / "data"), "--keys-file", str(keys_file(tmp_path, "admin")))
+    with acker_serve(tmp_path, *options) as acker:
+        environment = os.environ | {"ACKER_URL": acker.url, "ACKER_API_KEY": "admin"}
+        command = [sys.executable, "-m", "examples.tutorial"]
+        ended = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment, timeout=PATIENCE_S
+        )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "line-1 acked None" in ended.stdout
 
 
 def test_the_word_count_proves_itself_on_three_hundred_lines(temporary: Path) -> None:

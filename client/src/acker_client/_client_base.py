@@ -71,15 +71,16 @@ class BaseClient:
             _lifecycle.keep_alive(self)
 
     @classmethod
-    def from_env(cls, **options: Unpack[ClientOptions]) -> Self:
+    def from_env(cls, *, topology: str | None = None, **options: Unpack[ClientOptions]) -> Self:
         """Make a client of ``ACKER_URL`` (default http://127.0.0.1:8700), ``ACKER_TOPOLOGY`` and ``ACKER_API_KEY``.
 
-        Without a topology it is ``default``, without a key none is sent. ``options`` are the further keywords of the
-        constructor.
+        ``topology`` wins over the variable; without either it is ``default``, and without a key none is sent.
+        ``options`` are the further keywords of the constructor.
         """
         address = address_from(os.environ)
         construct: Any = cls  # the constructors of both clients take these
-        client: Self = construct(address.url, topology=address.topology, api_key=address.api_key, **options)
+        own = address.topology if topology is None else topology
+        client: Self = construct(address.url, topology=own, api_key=address.api_key, **options)
         return client
 
     @property

@@ -26,6 +26,12 @@ def test_the_environment_says_where_the_acker_is(kind, monkeypatch):
     assert "secret" not in repr(endpoint)
 
 
+@pytest.mark.parametrize("kind", [Acker, AsyncAcker])
+def test_a_topology_that_is_named_wins_over_the_environment(kind, monkeypatch):
+    monkeypatch.setenv("ACKER_TOPOLOGY", "orders")
+    assert kind.from_env(topology="payments").topology == "payments"
+
+
 def test_without_an_environment_it_is_on_this_machine():
     for environment in ({}, {"ACKER_URL": "", "ACKER_TOPOLOGY": "", "ACKER_API_KEY": ""}):
         address = address_from(environment)
