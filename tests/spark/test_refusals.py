@@ -258,3 +258,50 @@ def test_a_thread_of_a_functions_own_needs_to_inherit_the_query(spark: Any, trac
     run(acker.root(source.stream(), "id"), threads.in_inheritable_thread, tmp_path / "inherited")
     assert len(threads.raised) == 3
     expect_outcomes(tracked, {"1": "acked"})
+
+
+def received(acker: Any, spark: Any, tmp_path: Path, name: str) -> Any:
+    """A stream of rows with anchors."""
+    source = Source(spark=spark, folder=tmp_path / name, schema=f"k string, at timestamp, {ROOT} long, {EDGE} long")
+    source.put({"k": "x", "at": "2026-01-01T00:00:00", ROOT: 1, EDGE: 2})
+    return acker.received(source.stream().withWatermark("at", "1 minute"))
+
+
+def test_a_join_of_spark_of_two_frames_with_anchors_is_refused_in_words(
+    spark: Any, tracked: Tracked, tmp_path: Path
+) -> None:
+    acker = tracked.acker()
+    left, right = (received(acker, spark, tmp_path, name) for name in ("left", "right"))
+    joined = left.join(right.drop("at"), "k")
+    for level, function in enumerate((acker.foreach_batch(nothing), acker.foreach_rows(lambda rows, _: rows.count()))):
+        with pytest.raises(StreamingQueryException, match=r"join them with af\.join"):
+            run(joined, function, tmp_path / str(level))
+    for step in (
+        lambda: af.filter(joined, "true"),
+        lambda: af.branch(joined, 2),
+        lambda: af.collect_anchors(joined),
+        lambda: af.join(joined, right, "k"),
+    ):
+        with pytest.raises(errors.UsageError, match=r"join them with af\.join"):
+            step()
+
+
+def test_received_rows_that_are_dropped_as_duplicates_are_refused_unless_their_anchor_is_the_key(
+    spark: Any, tracked: Tracked, tmp_path: Path
+) -> None:
+    acker = tracked.acker()
+    rows = received(acker, spark, tmp_path, "in")
+    for number, dropped in enumerate(
+        (
+            rows.dropDuplicatesWithinWatermark(["k"]),
+            rows.dropDuplicates(["k", "at"]),
+            rows.select("*", F.lit(1).alias("one")).dropDuplicates(["k", ROOT]).where("one = 1"),
+            rows.dropDuplicates(["at", EDGE]),
+        )
+    ):
+        with pytest.raises(StreamingQueryException, match="its root would time out"):
+            run(dropped, acker.foreach_batch(nothing), tmp_path / str(number))
+    run(rows.dropDuplicatesWithinWatermark([ROOT, EDGE]), acker.foreach_batch(nothing), tmp_path / "by anchor")
+    raw = Source(spark=spark, folder=tmp_path / "in", schema=f"k string, at timestamp, {ROOT} long, {EDGE} long")
+    before = raw.stream().withWatermark("at", "1 minute").dropDuplicates(["k"])
+    run(acker.received(before), acker.foreach_batch(nothing), tmp_path / "before")

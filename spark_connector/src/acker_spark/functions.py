@@ -11,7 +11,18 @@ from acker_protocol.wire.fields import REASON_CHARACTERS
 from pyspark.sql import functions as F
 
 from acker_spark._batch.anchors import anchors_of, branch_of, fail_anchors, is_active, mark_done, split_edges
-from acker_spark._batch.columns import ANCHORS, ANCHORS_TYPE, DONE, EDGE, MESSAGE, OWN, ROOT, column, require_columns
+from acker_spark._batch.columns import (
+    ANCHORS,
+    ANCHORS_TYPE,
+    DONE,
+    EDGE,
+    MESSAGE,
+    OWN,
+    ROOT,
+    check_joined,
+    column,
+    require_columns,
+)
 from acker_spark._batch.edges import begins_here
 from acker_spark.errors import UsageError
 
@@ -111,6 +122,7 @@ def _renamed(frame: "DataFrame", side: str) -> "DataFrame":
 
 
 def _require_anchors(frame: "DataFrame", caller: str) -> None:
+    check_joined(frame)
     if ANCHORS not in frame.columns:
         require_columns(frame, ROOT, EDGE, caller=caller)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from acker_spark.errors import MissingAnchors
+from acker_spark.errors import MissingAnchors, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -126,8 +126,22 @@ def each_anchor(frame: "DataFrame", *rest: "Column") -> "DataFrame":
     return each.select(F.col("one.root").alias(ROOT), F.col("one.edge").alias(EDGE), *others)
 
 
+def check_joined(frame: "DataFrame") -> None:
+    """Raise `UsageError` for a frame that Spark's own ``join`` made of two frames with anchors."""
+    found = Counter(frame.columns)
+    if doubled := [name for name in OWN if found[name] > 1]:
+        raise UsageError(
+            f"these rows have {' and '.join(doubled)} twice, as a join of two frames from root() or received() makes "
+            "them: join them with af.join(left, right, on), whose rows have the anchors of both"
+        )
+
+
 def require_columns(frame: "DataFrame", *names: str, caller: str) -> None:
-    """Raise `MissingAnchors` for a frame without these columns, or with only the first of several anchors."""
+    """Raise `MissingAnchors` for a frame without these columns, or with only the first of several anchors.
+
+    Raises `UsageError` for a frame that has some of them twice.
+    """
+    check_joined(frame)
     missing = [name for name in names if name not in frame.columns]
     if dict(frame.dtypes).get(MESSAGE) == SEVERAL and ANCHORS not in frame.columns:
         missing.append(ANCHORS)

@@ -12,7 +12,8 @@ from acker_protocol.operations import Fail, Operation, OperationState, ResetTime
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_spark._batch import begin, ownership
-from acker_spark._batch.edges import BatchEdge, BatchId
+from acker_spark._batch.columns import check_joined
+from acker_spark._batch.edges import BatchEdge, BatchId, begins_here
 from acker_spark._batch.running import RunningQuery
 from acker_spark.errors import AckerError, ConcurrentQuery, QueryIdRequired
 
@@ -63,11 +64,14 @@ class BatchRun:
     @classmethod
     def of(cls, acker: "_ClientBase", frame: "DataFrame", batch_id: int) -> "BatchRun":
         """Find out whose batch this is. Raises `QueryIdRequired`, `UsageError`."""
+        check_joined(frame)
         ownership.check_owner(frame, acker.options)
         query = RunningQuery.of(frame)
         query_id = acker.options.query_id or (query and query.query_id)
         if not query_id:
             raise QueryIdRequired(QUERY_ID_UNKNOWN)
+        if query is not None and not begins_here(frame):
+            query.check_plan()
         return cls(acker=acker, batch=BatchId(query_id=query_id, batch_id=batch_id), query=query)
 
     @contextmanager
