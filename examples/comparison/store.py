@@ -3,8 +3,8 @@
 import os
 from collections import Counter
 
-LINES = {"line-1": "the fox and the dog", "line-2": "room 2 is free"}
-"""The lines, by message id. The second one has a word that cannot be counted."""
+LINES = {"line-1": "the fox and the dog", "line-2": "room 2 is free", "line-3": ""}
+"""The lines, by message id. The second one has a word that cannot be counted, the third one no word."""
 
 RABBITMQ_URL = os.environ.get("RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672/%2F")
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")

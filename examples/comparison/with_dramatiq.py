@@ -20,6 +20,9 @@ store, done = Store(), set[str]()
 def split(message_id: str, text: str) -> None:
     """A group of all words of the line: the group must know its size before it runs."""
     words = [count.message(f"{message_id}/{position}", word) for position, word in enumerate(text.split())]
+    if not words:  # an empty group with a callback raises
+        line_done.send(message_id)
+        return
     group = dramatiq.group(words)
     group.add_completion_callback(line_done.message(message_id))
     group.run()

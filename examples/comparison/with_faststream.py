@@ -37,6 +37,8 @@ class Word:
 async def split(line: Line) -> None:
     """Set the counter, then send the words: both again if this worker dies in between."""
     words = line.text.split()
+    if not words:  # nobody counts down
+        finish(line.id)
     await counters.set(f"left:{line.id}", len(words))
     for position, word in enumerate(words):
         await broker.publish(Word(line=line.id, key=f"{line.id}/{position}", word=word), "faststream-count")
@@ -50,9 +52,14 @@ async def count(word: Word) -> None:
     else:
         print(f"dropped: {word.word!r} is not a word")
     if await counters.decr(f"left:{word.line}") == 0:
-        done.add(word.line)
-        if len(done) == len(LINES):
-            app.exit()
+        finish(word.line)
+
+
+def finish(line_id: str) -> None:
+    """Note that a line is done; the last one ends the program."""
+    done.add(line_id)
+    if len(done) == len(LINES):
+        app.exit()
 
 
 @app.after_startup

@@ -3,15 +3,20 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dramatiq
+import pika
 import pytest
+from acker_client import Acker, Completion, Root
+from acker_client.sources.rabbitmq import Delivery, RabbitSpout
+from dramatiq.broker import MessageProxy
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import GroupCallbacks
 from dramatiq.rate_limits.backends import StubBackend
 
+from examples.support.acker import create_topology
 from examples.support.broker import Broker
 from tests.support.pages import DOCS, ROOT
 from tests.support.programs import needed
@@ -55,7 +60,7 @@ def test_a_program_counts_each_word_once_though_the_store_is_away_and_reports_wh
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert ran.stdout.splitlines()[-2:] == ["done line-1 line-2", str(COUNTS)]
+    assert ran.stdout.splitlines()[-2:] == ["done line-1 line-2 line-3", str(COUNTS)]
     assert "'2' is not a word" in ran.stdout + ran.stderr
 
 
@@ -85,16 +90,79 @@ def stub() -> Iterator[StubBroker]:
     broker.close()
 
 
-def test_a_group_of_dramatiq_calls_back_too_early_when_a_piece_is_delivered_twice_and_another_is_lost(
-    stub: StubBroker,
-) -> None:
+Group = Callable[..., dramatiq.group]
+
+
+@pytest.fixture
+def group(stub: StubBroker) -> Group:
+    """Makes a group of pieces with a callback ``done``, as yet not run."""
     piece = dramatiq.actor(broker=stub, actor_name="piece")(lambda _name: None)
     done = dramatiq.actor(broker=stub, actor_name="done")(lambda _name: None)
-    group = dramatiq.group([piece.message("a"), piece.message("b")], broker=stub)
-    group.add_completion_callback(done.message("both"))
-    group.run()
+
+    def make(*names: str) -> dramatiq.group:
+        made = dramatiq.group([piece.message(name) for name in names], broker=stub)
+        made.add_completion_callback(done.message("all"))
+        return made
+
+    return make
+
+
+def taken(stub: StubBroker) -> list[MessageProxy]:
+    """Take what is in the queue."""
     queue = stub.queues["default"]
-    first, _lost = (dramatiq.Message.decode(queue.get(timeout=5)) for _ in range(2))
+    return [MessageProxy(dramatiq.Message.decode(queue.get(timeout=5))) for _ in range(queue.qsize())]
+
+
+def actors(stub: StubBroker) -> list[str]:
+    """The actors of what is in the queue, which is taken."""
+    return [message.actor_name for message in taken(stub)]
+
+
+def test_a_group_of_dramatiq_calls_back_too_early_when_a_piece_is_delivered_twice_and_again_at_the_last(
+    stub: StubBroker, group: Group
+) -> None:
+    group("a", "b").run()
+    first, last = taken(stub)
     for _ in range(2):  # a worker dies after the group's count and before its ack: the broker delivers the piece again
         stub.emit_after("process_message", first)
-    assert dramatiq.Message.decode(queue.get(timeout=5)).actor_name == "done"
+    assert actors(stub) == ["done"]
+    stub.emit_after("process_message", last)
+    assert actors(stub) == ["done"]
+
+
+def test_an_empty_group_of_dramatiq_with_a_callback_raises(group: Group) -> None:
+    with pytest.raises(AssertionError, match="parties must be a positive integer"):
+        group().run()
+
+
+def test_a_group_of_dramatiq_whose_queue_is_emptied_waits(stub: StubBroker, group: Group) -> None:
+    group("a", "b").run()
+    first, _ = taken(stub)
+    stub.emit_after("process_message", first)
+    assert actors(stub) == []
+
+
+def test_a_queue_that_an_operator_empties_costs_a_timeout_and_the_line_comes_again(
+    broker: Broker, acker: AckerProcess
+) -> None:
+    create_topology(acker.url, "emptied", message_timeout=1)
+    channel = broker.connect().channel()
+    for queue in ("emptied-lines", "emptied-words"):
+        channel.queue_declare(queue)
+    channel.basic_publish("", "emptied-lines", b"a line", pika.BasicProperties(message_id="1"))
+    outcomes: list[str] = []
+
+    def send(root: Root, line: Delivery) -> None:
+        line.publish("emptied-words", line.body, root.anchor())
+
+    def note(completion: Completion, _: Delivery) -> None:
+        channel.queue_purge("emptied-words")
+        outcomes.append(completion.outcome)
+
+    with Acker(acker.url, topology="emptied") as client:
+        spout = RabbitSpout(
+            client, spout="lines", url=broker.url, queue="emptied-lines", send=send, on_completed=note, requeue_delay=0
+        )
+        spout.run(stop=lambda: len(outcomes) == 2, drain_timeout=0)
+    channel.connection.close()
+    assert outcomes == ["timed_out", "timed_out"]

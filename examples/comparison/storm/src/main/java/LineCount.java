@@ -2,6 +2,7 @@ import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Queue;
+import java.util.StringTokenizer;
 import org.apache.storm.Config;
 import org.apache.storm.StormSubmitter;
 import org.apache.storm.spout.SpoutOutputCollector;
@@ -30,6 +31,7 @@ public class LineCount {
       this.collector = collector;
       pending.put("line-1", "the fox and the dog");
       pending.put("line-2", "room 2 is free");
+      pending.put("line-3", "");
       waiting.addAll(pending.keySet());
     }
 
@@ -60,9 +62,9 @@ public class LineCount {
   public static class Split extends BaseBasicBolt {
     @Override
     public void execute(Tuple line, BasicOutputCollector collector) {
-      String[] words = line.getStringByField("text").split(" ");
-      for (int position = 0; position < words.length; position++)
-        collector.emit(new Values(line.getStringByField("id") + "/" + position, words[position]));
+      StringTokenizer words = new StringTokenizer(line.getStringByField("text"));
+      for (int position = 0; words.hasMoreTokens(); position++)
+        collector.emit(new Values(line.getStringByField("id") + "/" + position, words.nextToken()));
     }
 
     @Override
