@@ -1,12 +1,9 @@
 """Reads what the settings, tasks and messages of Celery say."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from acker_client.integrations._task_runs import NAME, Call
-
-if TYPE_CHECKING:
-    from celery import Celery
 
 REQUEUED = (
     "a task that reaches its hard time limit is requeued at once, again and again, and each replay of its tree adds "
@@ -23,8 +20,8 @@ VISIBILITY_TIMEOUTS = (
 Json = Any
 
 
-def visibility_timeout_s(app: "Celery") -> float:
-    """Give the seconds after which the broker delivers a task again; 0 for one that waits for the connection's end.
+def visibility_timeout_s(app: Any) -> float:
+    """Give the seconds after which an application's broker delivers again; 0 for one that waits for a connection's end.
 
     They are configured, or the default of kombu's transport, which nothing connects for.
     """

@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import threading
 import time
 import warnings
 from collections import Counter
@@ -21,6 +20,7 @@ from acker_client import propagate
 from acker_client._core.names import valid_name
 from acker_client._tuple_base import BaseTuple
 from acker_client.errors import AckerError, DropTuple, OperationsLost, UnknownRoot, UsageError
+from acker_client.integrations._timeout_keeper import TimeoutKeeper
 
 if TYPE_CHECKING:
     from acker_protocol.anchors import Anchor
@@ -256,45 +256,6 @@ class TaskRuns:
     def _reset_for(self, run: Run | None, call: Call) -> None:
         if run is not None and call.delay > self._keeper.interval_s():
             run.tup.reset_timeout()
-
-
-class TimeoutKeeper:
-    """Resets the timeouts of messages that wait in this process for longer than a part of the message timeout."""
-
-    def __init__(self, topology: "Callable[[], Topology]") -> None:
-        self._read_topology = topology
-        self._lock = threading.Lock()
-        self._waiting: dict[Tuple, float] = {}  # until when, in Unix seconds
-        self._thread: threading.Thread | None = None
-
-    def interval_s(self) -> float:
-        """Give the seconds between two resets: a third of the message timeout."""
-        return self._read_topology().message_timeout / 3
-
-    def keep(self, tup: "Tuple", *, until: float) -> None:
-        """Reset the timeout of a tuple's roots from now until a Unix time."""
-        with self._lock:
-            self._waiting[tup] = until
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="acker-timeouts", daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while waiting := self._due():
-            for tup in waiting:
-                try:
-                    tup.reset_timeout()
-                except AckerError as error:
-                    _log.warning("the timeout of %s was not reset: %s", tup, error)
-            time.sleep(self.interval_s())
-
-    def _due(self) -> "list[Tuple]":
-        with self._lock:
-            now = time.time()
-            self._waiting = {tup: until for tup, until in self._waiting.items() if until > now}
-            if not self._waiting:
-                self._thread = None
-            return list(self._waiting)
 
 
 def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

@@ -14,7 +14,8 @@ A bolt reads the anchors of a message that boto3 has received: ``acker.receive(h
 for them, with ``MessageAttributeNames=["All"]``. A Lambda gives `headers_of` each record of its event.
 """
 
-from acker_client.sources.sqs.queue import Message, headers_of, message_attributes
+from acker_client.sources.sqs.headers import headers_of
+from acker_client.sources.sqs.queue import Message, message_attributes
 from acker_client.sources.sqs.spout import SkipMessage, SqsSpout
 
 __all__ = ["Message", "SkipMessage", "SqsSpout", "headers_of", "message_attributes"]
