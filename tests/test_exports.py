@@ -39,7 +39,7 @@ MODULES = {
     "acker_spark": """
         SparkAcker SparkAckerOptions BatchCollector BatchReport functions ANCHORS_COLUMN EDGE_COLUMN ROOT_COLUMN
         AckerError UsageError InvalidOptions QueryIdRequired NullMessageId MissingAnchors DuplicateKey BatchClosed
-        IncompatibleTopology PendingLimit ConcurrentQuery NondeterministicBatch DataLoss
+        IncompatibleTopology PendingLimit ConcurrentQuery NondeterministicBatch QueryStopped DataLoss
     """,
     "acker_spark.functions": "branch collect_anchors explode fail filter is_active join",
     "acker_client.sources.kafka": "KafkaSpout Record SkipRecord",
