@@ -1,15 +1,13 @@
 """The reference leaves no route, code or setting out."""
 
-import asyncio
 import re
 from collections.abc import Iterator
 
 import pytest
 from acker_protocol.errors import known
-from acker_service.app import make_app
-from acker_service.components import Components
 from acker_service.settings import Settings
 
+from tests.support.declared import declared
 from tests.support.pages import DOCS, LANGUAGES, groups
 
 REFERENCE = DOCS / "reference"
@@ -19,8 +17,9 @@ PAGES = sorted(page.name for page in REFERENCE.glob("*.md"))
 @pytest.fixture
 def routes() -> dict[str, str]:
     """All routes of the service, and the scope that each needs."""
-    described = make_app(Components("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event()).openapi()
-    found = [(f"{verb.upper()} {path}", it) for path, verbs in described["paths"].items() for verb, it in verbs.items()]
+    found = [
+        (f"{verb.upper()} {path}", it) for path, verbs in declared()["paths"].items() for verb, it in verbs.items()
+    ]
     return {route: it["security"][0]["key"][0] if "security" in it else "none" for route, it in found}
 
 

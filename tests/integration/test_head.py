@@ -150,7 +150,8 @@ async def test_head_finds_that_another_replica_has_deleted_a_topology(
 
 
 def test_nothing_of_a_body_is_on_the_connection(tmp_path: Path) -> None:
-    with acker_serve(tmp_path) as acker, httpx.Client(base_url=acker.url, limits=ONE_CONNECTION) as http:
+    options = ("--data-dir", str(tmp_path / "data"))
+    with acker_serve(tmp_path, *options) as acker, httpx.Client(base_url=acker.url, limits=ONE_CONNECTION) as http:
         for path in (
             "/",
             "/livez",

@@ -1,10 +1,8 @@
 """The contract says what the code says: its addresses, parameters, scopes, limits, states and errors."""
 
-import asyncio
 import base64
 import json
 import re
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +12,6 @@ from acker_protocol.operations import REFUSED, OperationState, Outcome
 from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_protocol.signature import COMPLETION_BATCH, COMPLETION_TEST, ID, SIGNATURE, TIMESTAMP, secret_key
 from acker_protocol.wire import fields
-from acker_service.app import make_app
-from acker_service.components import Components
 from acker_service.http import sse
 from acker_service.http.errors import RETRY_AFTER_MS, respond
 from acker_service.http.load_shedding import UNLIMITED_PATHS
@@ -28,23 +24,13 @@ from acker_service.topologies.stats import TOTALS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.declared import declared
+
 Json = dict[str, Any]
 
 JSON = "application/json"
 CONTRACT = read_contract()
 SCHEMAS, RESPONSES = CONTRACT["components"]["schemas"], CONTRACT["components"]["responses"]
-
-
-def declared() -> Json:
-    """What FastAPI says of the routes, without HEAD: of that the contract says one sentence for all."""
-    app = make_app(Components("redis://127.0.0.1:1", window_ms=600_000), Settings(), asyncio.Event())
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Duplicate Operation ID")  # that of GET
-        document = app.openapi()
-    for item in document["paths"].values():
-        item.pop("head", None)
-    return document
-
 
 DECLARED = declared()
 
