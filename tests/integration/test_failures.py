@@ -246,6 +246,17 @@ async def test_a_wave_of_timeouts_is_listed_as_far_as_the_list_goes(small: Calle
     assert {outcome for _, outcome in found} == {"timed_out"}
 
 
+@pytest.mark.parametrize("wave", [200, 201, 202])
+async def test_a_wave_leaves_nothing_of_what_it_replaces(small: Caller, wave: int) -> None:
+    for first in range(1, 101, 10):
+        await small.words(*[op for root in range(first, first + 10) for op in (init(root, E), fail(root))])
+    await small.words(*[op for root in range(1001, 1001 + wave) for op in (init(root, E), fail(root))])
+    found = [root for root, _ in await listed(small)]
+    assert len({*found}) == len(found) == 40
+    assert min(found) > 1000
+    assert {(await small.root(root))["at_ms"] for root in range(1, 101)} == {None}
+
+
 async def test_failures_beyond_the_list_are_not_written(small: Caller, parts: Components) -> None:
     before = await command_counts(parts)
     await small.words(*[op for root in range(1, 201) for op in (init(root, E), fail(root))])

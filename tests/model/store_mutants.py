@@ -474,7 +474,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a chunk of failures ends a day after its last write", "'PEXPIREAT', key, call.now + DAY_MS", "'PERSIST', key", FAILURES + "test_the_list_takes_few_keys_which_end_a_day_after_the_last_write"),
     ("a chunk of failures is begun empty", " or number % size == 0", "", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
     ("what would be replaced at once is not written", "math.max(total - call.max_failures, 0)", "0", FAILURES + "test_failures_beyond_the_list_are_not_written"),
-    ("what replaces all of the list begins a chunk", "skipped > 0", "false", FAILURES + "test_a_wave_of_timeouts_is_listed_as_far_as_the_list_goes"),
+    ("what replaces all of the list begins a chunk", "skipped > 0", "false", FAILURES + "test_a_wave_leaves_nothing_of_what_it_replaces"),
     ("the component of a failure stands behind its reason", "6 + high * 256 + low", "4", FAILURES + "test_a_root_that_failed_is_listed_with_all_that_is_known_of_it"),
     ("the component of a failure needs no reason", "failure:sub(4)", "''", FAILURES + "test_filters_leave_out_all_others"),
     ("components are counted by name up to a bound", "known < MAX_COMPONENTS", "true", FAILURES + "test_components_beyond_the_first_fifty_are_counted_together"),
