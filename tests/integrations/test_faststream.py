@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from acker_client import Acker, UsageError
 from faststream import AckPolicy
 from faststream.exceptions import AckMessage, NackMessage, RejectMessage
 from faststream.rabbit import RabbitMessage
-from faststream.redis import ListSub
+from faststream.redis import ListSub, RedisStreamMessage, StreamSub
 
 from examples.support.broker import Broker
 from tests.support import faststream
@@ -200,6 +200,74 @@ async def test_a_batch_of_messages_is_as_many_tuples_and_what_it_publishes_a_chi
         outcomes[completion.message_id] = completion.outcome
     assert outcomes == dict.fromkeys("abc", "acked")
     assert redis.done == {"batched": 3, "stored": 3}
+
+
+STREAMS: dict[str, dict[str, Any]] = {
+    "no group": {},
+    "no group, batch": {"batch": True},
+    "group": {"group": "workers", "consumer": "one"},
+    "group, batch": {"group": "workers", "consumer": "one", "batch": True},
+    "group without acks": {"group": "workers", "consumer": "one", "no_ack": True},
+}
+
+
+def raise_error() -> None:
+    raise ValueError("not yet")
+
+
+def raise_nack() -> None:
+    raise NackMessage
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("end", [raise_error, raise_nack], ids=["exception", "nack"])
+async def test_an_exception_fails_the_root_where_a_stream_of_redis_does_not_deliver_again(
+    redis: App, stream: str, end: Callable[[], None]
+) -> None:
+    @redis.broker.subscriber(stream=StreamSub(redis.queue, **STREAMS[stream]), ack_policy=AckPolicy.NACK_ON_ERROR)
+    async def refuse(body: Any) -> None:
+        redis.done[str(body)] += 1
+        end()
+
+    await redis.broker.start()
+    async with redis.spout.emit(message_id="m"):
+        await redis.broker.publish("line", stream=redis.queue)
+    assert (await redis.completion()).outcome == "failed"
+    assert sum(redis.done.values()) == 1
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+async def test_a_message_of_a_stream_that_is_given_back_by_hand_fails_the_root(redis: App, stream: str) -> None:
+    @redis.broker.subscriber(stream=StreamSub(redis.queue, **STREAMS[stream]), ack_policy=AckPolicy.MANUAL)
+    async def give_back(message: RedisStreamMessage) -> None:
+        await message.nack()
+
+    await redis.broker.start()
+    async with redis.spout.emit(message_id="m"):
+        await redis.broker.publish("line", stream=redis.queue)
+    assert (await redis.completion()).outcome == "failed"
+
+
+async def test_a_message_of_a_stream_that_another_subscriber_claims_is_open_until_it_has_done_so(
+    process: AckerProcess, redis_url: str, tracked: str
+) -> None:
+    """The subscriber that claims leaves it open by itself; that of new messages, since ``claimed`` says so."""
+    group = {"group": "workers", "polling_interval": 50}
+    async with tracked_app("redis", redis_url, process.url, tracked, claimed=True) as app:
+
+        @app.broker.subscriber(stream=StreamSub(app.queue, consumer="one", **group), ack_policy=AckPolicy.NACK_ON_ERROR)
+        @app.broker.subscriber(
+            stream=StreamSub(app.queue, consumer="two", min_idle_time=100, **group), ack_policy=AckPolicy.NACK_ON_ERROR
+        )
+        async def third_time(line: str) -> None:
+            app.done[line] += 1
+            if app.done[line] < 3:
+                raise ValueError("not yet")
+
+        await app.broker.start()
+        async with app.spout.emit(message_id="m"):
+            await app.broker.publish("line", stream=app.queue)
+        assert ((await app.completion()).outcome, app.done["line"]) == ("acked", 3)
 
 
 async def test_several_messages_in_one_batch_are_refused_since_they_would_share_an_edge(redis: App) -> None:

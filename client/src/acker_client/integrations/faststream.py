@@ -38,14 +38,19 @@ REDELIVERS = frozenset({AckPolicy.NACK_ON_ERROR, AckPolicy.MANUAL})
 """Policies by which the broker delivers a message again after an exception."""
 
 
+AT_MOST_ONCE = 0
+"""The QoS of MQTT with which a broker delivers a message once."""
+
+
 class AckerMiddleware:
     """Receives the anchors of each message as a tuple, and anchors what is published to what is current.
 
     The tuple is acked when the subscriber has returned and its responses are published. After an exception it is left
     open where the broker delivers the message again (``AckPolicy.NACK_ON_ERROR``, ``NackMessage``), else failed. With
     ``AckPolicy.MANUAL`` it ends as the subscriber ended the message: acked, rejected (failed), or left open. Where the
-    broker forgets what it delivers (a list or a channel of Redis, a subject of NATS without a stream) an exception
-    fails it.
+    broker forgets what it delivers (a list or a channel of Redis, a subject of NATS without a stream, QoS 0 of MQTT) an
+    exception fails it. So it does on a stream of Redis, unless the subscriber claims what its group left unacked, or
+    ``claimed`` says that another subscriber does.
 
     A message that is delivered again has the same edge, and so have the messages that its subscriber publishes: each is
     known by its destination, its content and the number of equal ones before it. Where the content differs between runs
@@ -67,8 +72,9 @@ class AckerMiddleware:
         component: str | None = None,
         flush_before_ack: bool = True,
         strict: bool = False,
+        claimed: bool = False,
     ) -> None:
-        self.acker, self.flush_before_ack, self.strict = acker, flush_before_ack, strict
+        self.acker, self.flush_before_ack, self.strict, self.claimed = acker, flush_before_ack, strict, claimed
         self._component = None if component is None else _validate.name("component", component)
         self._fits = False
 
@@ -150,6 +156,8 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
 
     async def _end(self, error: BaseException | None) -> None:
         outcome = self._outcome(error)
+        if outcome is None and not self._comes_again(error):
+            outcome = AckStatus.REJECTED
         if outcome is None:
             return
         for tup in self._tuples:
@@ -178,6 +186,16 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
         if error is None:
             return AckStatus.ACKED
         return None if policy in REDELIVERS and committed is None else AckStatus.REJECTED
+
+    def _comes_again(self, error: BaseException | None) -> bool:
+        """Whether a message that is left open can be acked later: the broker delivers it again, or it has not ended."""
+        message = cast("StreamMessage[Any]", self._message)
+        if not isinstance(error, Exception) and message.committed is not AckStatus.NACKED:
+            return True
+        stream = getattr(self.context.get_local("handler_"), "stream_sub", None)
+        if stream is not None:
+            return _is_claimed(stream, elsewhere=self._shared.claimed)
+        return bool(getattr(message.raw_message, "qos", None) != AT_MOST_ONCE)
 
 
 class _Parent:
@@ -212,6 +230,14 @@ def _can_be_acked(message: "StreamMessage[Any]") -> bool:
     FastStream marks a message of such a subject as acked before it is processed.
     """
     return type(message).ack is not StreamMessage.ack and not getattr(message.raw_message, "_ackd", False)
+
+
+def _is_claimed(stream: Any, *, elsewhere: bool) -> bool:
+    """Whether a subscriber claims what a group of a stream of Redis was given and has not acked."""
+    if not stream.group or stream.no_ack:
+        return False
+    claims = (stream.min_idle_time, getattr(stream, "claim_min_idle_time", None))
+    return elsewhere or any(idle_ms is not None for idle_ms in claims)
 
 
 async def _end_tuple(tup: "AsyncTuple", *, acked: bool, error: BaseException | None) -> None:
