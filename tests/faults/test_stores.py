@@ -13,6 +13,7 @@ from redis.crc import key_slot
 from tests.support.caller import Caller, ack, init
 from tests.support.load import Load
 from tests.support.processes import freeze, thaw
+from tests.support.programs import needed
 from tests.support.proxy import Fate, Proxy
 from tests.support.servers import acker_serve
 from tests.support.stores import KINDS, Member, Running, paired, running, until
@@ -60,6 +61,44 @@ async def test_a_slot_on_its_way_to_another_node_loses_and_doubles_nothing(tmp_p
             for member in (target, source, *store.members):
                 if "role:master" in member.info("INFO", "replication"):
                     member.ask("CLUSTER SETSLOT", slot, "NODE", target.ask("CLUSTER MYID"))
+
+
+@pytest.mark.parametrize("ended_by", ["fix", "stable"])
+@pytest.mark.parametrize("kind", CLUSTERS)
+async def test_a_move_of_a_slot_that_stopped_half_way_is_named_and_can_be_ended(
+    tmp_path: Path, kind: str, ended_by: str
+) -> None:
+    cli = needed("redis-cli")
+    with running(kind, tmp_path) as store, acker_serve(tmp_path / "acker", "--redis-url", store.url) as acker:
+        slot = key_slot(keys.shard("default", 0).encode())
+        source, target = _holder(store, slot), _another(store, slot)
+        async with httpx.AsyncClient(base_url=acker.url, timeout=30) as http:
+            call = Caller(http)
+            roots = range(4, 164, 4)  # of the shard 0
+            assert await call.words(*[init(root, E) for root in roots]) == ["pending"] * len(roots)
+            target.ask("CLUSTER SETSLOT", slot, "IMPORTING", source.ask("CLUSTER MYID"))
+            source.ask("CLUSTER SETSLOT", slot, "MIGRATING", target.ask("CLUSTER MYID"))
+            if ended_by == "fix":
+                _move(source, target, slot, count=source.ask("CLUSTER COUNTKEYSINSLOT", slot) // 2)
+            refused = await call.post(init(404, E))
+            assert (refused.status_code, refused.json()["code"]) == (503, "store_unavailable")
+            assert refused.json()["detail"].startswith("a slot of the cluster moves to another server")
+            assert f"slot {slot} of the cluster moves from 127.0.0.1:{source.port}" in acker.log.read_text()
+            said = acker.http.get("/metrics").text
+            assert 'acker_store_faults_total{kind="moving"} 0.0' not in said
+            assert 'acker_store_faults_total{kind="error"} 0.0' in said
+            if ended_by == "fix":
+                await anyio.run_process([cli, "--cluster", "fix", f"127.0.0.1:{source.port}"])
+            else:
+                for member in (source, target):
+                    member.ask("CLUSTER SETSLOT", slot, "STABLE")
+
+            async def is_ended() -> bool:
+                await call.post(init(408, E))
+                return f"slot {slot} of the cluster has arrived" in acker.log.read_text()
+
+            await eventually(is_ended, within=60)
+            assert await call.words(*[ack(root, E) for root in roots]) == ["acked"] * len(roots)
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)

@@ -235,9 +235,10 @@ class RedisMetrics:
         )
         self.faults = define.counters(
             "acker_store_faults",
-            "Calls that failed: no_memory, timeout, connection, unconfirmed (by replicas), error (Redis said so).",
+            "Calls that failed: no_memory, timeout, connection, unconfirmed (by replicas), moving (a cluster's slot), "
+            "error (Redis said so).",
             "kind",
-            preset=("no_memory", "timeout", "connection", "unconfirmed", "error"),
+            preset=("no_memory", "timeout", "connection", "unconfirmed", "moving", "error"),
         )
         self.stale = define.counter(
             "acker_store_stale", "Calls that a shard refused because the topology was changed; they are made again."

@@ -18,6 +18,7 @@ from redis.exceptions import (
     ReadOnlyError,
     RedisError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -26,10 +27,12 @@ from acker_service.redis import library
 
 _DENIED = re.compile(r"NOPERM|ACL failure|can't run this command|permissions? to (?:run|access)")
 _REFUSES_WRITES = re.compile(r"MISCONF|NOREPLICAS")
+_SLOT_MOVES = re.compile(r"non local key|during rehashing of the slot")
+"""How a function is refused in a slot that moves: by Redis 7.0 and Valkey 9.1, and by Redis 8.0."""
 _log = logging.getLogger(__name__)
 _SUGGESTS_MOVED_SLOTS = (
     *(RedisConnectionError, RedisTimeoutError, OSError),
-    *(AskError, ReadOnlyError, ClusterDownError, InvalidResponse),
+    *(ReadOnlyError, ClusterDownError, InvalidResponse),
 )
 _UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
 _CLOSED = "handler is closed"
@@ -72,6 +75,13 @@ def refuses_writes(error: object) -> bool:
     return isinstance(error, ResponseError) and _REFUSES_WRITES.match(str(error)) is not None
 
 
+def is_slot_moving(error: object) -> bool:
+    """Whether a server of a cluster refused a command because a slot moves from it to another one, key by key."""
+    if isinstance(error, (AskError, TryAgainError)):
+        return True
+    return isinstance(error, ResponseError) and _SLOT_MOVES.search(str(error)) is not None
+
+
 def was_not_started(error: object) -> bool:
     """Whether a command was not started for a cause that can be removed, so that it may be sent once more."""
     return is_moved(error) or library.is_missing(error)
@@ -86,6 +96,8 @@ def label(error: object) -> str:
         return "unconfirmed"
     if isinstance(cause, OutOfMemoryError):
         return "no_memory"
+    if is_slot_moving(cause):
+        return "moving"
     if isinstance(cause, (RedisTimeoutError, TimeoutError)):
         return "timeout"
     return "connection" if isinstance(cause, (RedisConnectionError, OSError)) else "error"
@@ -93,7 +105,7 @@ def label(error: object) -> str:
 
 def suggests_moved_slots(error: object) -> bool:
     """Whether an error suggests that servers changed, or that keys moved to other servers."""
-    return isinstance(error, _SUGGESTS_MOVED_SLOTS) or "non local key" in str(error)
+    return isinstance(error, _SUGGESTS_MOVED_SLOTS) or is_slot_moving(error)
 
 
 def to_problem(error: BaseException) -> ServiceError:
@@ -110,6 +122,8 @@ def to_problem(error: BaseException) -> ServiceError:
         return StoreUnavailable("the store loads its data")
     if isinstance(error, (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)):
         return StoreUnavailable("the store does not answer")
+    if is_slot_moving(error):
+        return StoreUnavailable("a slot of the cluster moves to another server; its shards answer when it has arrived")
     if refuses_writes(error):
         return StoreUnavailable("the store refuses writes")
     _log.warning("Redis answers a command with an error: %s", error)

@@ -7,17 +7,23 @@ from enum import Enum
 from typing import Any
 
 from acker_protocol.errors import ServiceError, StoreFull, StoreUnavailable
+from redis.crc import key_slot
 from redis.exceptions import AuthenticationError, BusyLoadingError, ClusterDownError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from acker_service.metrics.logs import ProblemLog
 from acker_service.redis.calls import Call
-from acker_service.redis.errors import PermissionDenied, is_denied, refuses_writes
+from acker_service.redis.errors import PermissionDenied, is_denied, is_slot_moving, refuses_writes
 
 UNTIL = "until then requests are answered store_unavailable, and the acker tries again"
 REPLACED = "other servers have the keys of the store now"
 CHECK = "check the address in ACKER_REDIS_URL (--redis-url)"
+
+_SLOT_MOVES = (
+    "slot %s of the cluster moves from %s to another server, key by key; if the move has stopped half-way, end it, "
+    f"docs/logs.md says how; {UNTIL}"
+)
 
 _log = logging.getLogger(__name__)
 _CONNECTING = re.compile(r"Error -?\d+ connecting to \S+ (.*?)\.?")
@@ -59,6 +65,17 @@ class OutageLog:
             self.answered(server)
             if not errors and any(call.confirm for call in calls):
                 self._problems.end((server, Trouble.REFUSES_WRITES), "the store at %s takes writes again", server)
+        self._note_slots(server, calls, replies)
+
+    def _note_slots(self, server: str, calls: Sequence[Call[Any]], replies: Sequence[object]) -> None:
+        """Note slots that move key by key. Each is a problem of its own: other slots of its server are served."""
+        for call, reply in zip(calls, replies, strict=True):
+            if is_slot_moving(reply):
+                slot = key_slot(call.key.encode())
+                self._problems.begin(f"slot {slot}", _SLOT_MOVES, slot, server)
+            elif self._problems and not isinstance(reply, Exception):
+                slot = key_slot(call.key.encode())
+                self._problems.end(f"slot {slot}", "slot %s of the cluster has arrived", slot)
 
     def answered(self, server: str) -> None:
         """Note that a server answers. Servers that were looked for in vain need not be found then."""

@@ -7,9 +7,10 @@ from acker_protocol.errors import StoreFull, StoreUnavailable
 from acker_service.metrics.logs import ProblemLog
 from acker_service.redis import config_functions
 from acker_service.redis.calls import nothing, read
-from acker_service.redis.errors import PermissionDenied
+from acker_service.redis.errors import PermissionDenied, label, suggests_moved_slots, to_problem
 from acker_service.redis.node import server_name
 from acker_service.redis.outages import OutageLog, Trouble, trouble_of
+from redis.crc import key_slot
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -20,6 +21,7 @@ from redis.exceptions import (
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -72,6 +74,44 @@ def test_a_server_that_does_not_answer_is_logged_once_and_once_that_it_answers(
     away, back = caplog.messages
     assert away.startswith("the store at store:6379 does not answer: connection refused; start it, or check")
     assert back.startswith("the store at store:6379 answers again, after ")
+
+
+MOVING = [
+    AskError("9529 127.0.0.1:6380"),
+    TryAgainError("Multiple keys request during rehashing of slot"),
+    ResponseError("Script attempted to access a non local key in a cluster node script: f1, on @user_function:110."),
+    ResponseError("Attempted to access a non local key in a cluster node script: on @user_function:110."),
+    ResponseError(
+        "Unable to execute command 'mget' in script because undeclared keys were accessed during rehashing of the slot"
+    ),
+]
+"""How Redis 7.0.15, Redis 8.0.2 and Valkey 9.1.2 refuse a command on a slot that moves key by key."""
+
+
+@pytest.mark.parametrize("error", MOVING, ids=lambda error: str(error)[:20])
+def test_a_slot_that_moves_is_named_in_the_log_the_problem_and_the_metric(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture, error: ResponseError
+) -> None:
+    slot = key_slot(b"key")
+    for _ in range(3):
+        outages.note(SERVER, [READ, WRITE], [error, error])
+    outages.note(SERVER, [read("GET", "other", decode=nothing)], [b"value"])
+    outages.note("store:6380", [READ], [b"value"])
+    moves, arrived = caplog.messages
+    assert moves.startswith(f"slot {slot} of the cluster moves from store:6379 to another server, key by key; ")
+    assert arrived.startswith(f"slot {slot} of the cluster has arrived, after ")
+    assert to_problem(error).detail.startswith("a slot of the cluster moves to another server")
+    assert label(error) == "moving"
+    assert suggests_moved_slots(error)
+
+
+def test_a_slot_that_moves_is_not_forgotten_when_servers_are_discovered(
+    outages: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.note(SERVER, [READ], [MOVING[0]])
+    outages.discovered(["store:6380"], complete=True)
+    outages.note("store:6380", [READ], [MOVING[1]])
+    assert len(caplog.messages) == 1
 
 
 def test_of_a_supervised_server_only_what_the_supervisor_does_not_see_is_logged(
