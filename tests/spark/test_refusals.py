@@ -109,12 +109,13 @@ def test_a_batch_with_more_roots_than_may_be_pending_is_refused_before_it_has_be
     ("settings", "words"),
     [
         ({}, "does not dedupe"),
+        ({"dedupe_window_ms": None}, "has an automatic dedupe window"),
         ({"dedupe_window_ms": 60_000, "retention_ms": 30_000}, "would find no root"),
         ({"dedupe_window_ms": 60_000, "retention_ms": 60_000}, "less than the message timeout"),
     ],
 )
 def test_a_topology_that_forgets_too_soon_is_refused(
-    rows: Any, tracked: Tracked, settings: dict[str, int], words: str
+    rows: Any, tracked: Tracked, settings: dict[str, int | None], words: str
 ) -> None:
     tracked.process.http.put(f"/v1/topologies/{tracked.topology}", json=settings).raise_for_status()
     acker = tracked.acker(query_id="q", message_timeout=90 if "less" in words else 20)

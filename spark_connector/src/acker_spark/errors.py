@@ -10,7 +10,7 @@ The tree of errors (code, whether a retry helps)::
     │   ├── MissingAnchors           missing_anchors no: rows without anchors, or of a root of another batch
     │   ├── DuplicateKey             duplicate_key no: two rows of one root would leave with the same edge
     │   └── BatchClosed              batch_closed no: the collector is used after its batch has ended
-    ├── IncompatibleTopology         incompatible_topology no: the topology does not dedupe, or forgets too soon
+    ├── IncompatibleTopology         incompatible_topology no: it has no dedupe window of its own, or forgets too soon
     ├── PendingLimit                 pending_limit, see its docstring: the spout task or the store has no space
     ├── ConcurrentQuery              concurrent_query no: another query tracks roots of this batch
     ├── NondeterministicBatch        nondeterministic_batch yes: rows differed when Spark computed them again
@@ -76,7 +76,7 @@ class BatchClosed(UsageError):
 
 
 class IncompatibleTopology(AckerError):
-    """The topology does not dedupe, or remembers roots for a shorter time than edges."""
+    """The topology has no dedupe window of its own, or remembers roots for a shorter time than edges."""
 
     code = "incompatible_topology"
 

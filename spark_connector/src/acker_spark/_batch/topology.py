@@ -28,6 +28,7 @@ class Topology:
     dedupe_window_ms: int
     retention_ms: int
     max_spout_pending: int | None
+    dedupe_automatic: bool = False
 
     def check_compatible(self, options: "SparkAckerOptions") -> None:
         """Raise `IncompatibleTopology` where a batch that runs again could count twice."""
@@ -35,6 +36,8 @@ class Topology:
         window_ms, retention_ms = self.dedupe_window_ms, self.retention_ms
         if window_ms <= 0:
             fault = "does not dedupe: a batch that runs again would undo its own acks"
+        elif self.dedupe_automatic:
+            fault = "has an automatic dedupe window: it would shrink with the message timeout, below a driver's absence"
         elif window_ms < timeout_ms:
             fault = f"dedupes for {window_ms} ms, less than the message timeout of {timeout_ms} ms"
         elif retention_ms < window_ms:
@@ -91,6 +94,7 @@ def parse(name: str, document: dict[str, Any]) -> Topology:
         dedupe_window_ms=document.get("dedupe_window_ms") or 0,
         retention_ms=document.get("retention_ms") or DEFAULT_RETENTION_MS,
         max_spout_pending=document.get("max_spout_pending"),
+        dedupe_automatic=document.get("dedupe_automatic", False),
     )
 
 
