@@ -105,12 +105,21 @@ def _memory(store: Mapping[str, Any]) -> str:
 
 def _topologies(service: Service, _: argparse.Namespace) -> Result:
     document = service.get(routes.topologies())
-    columns = ("TOPOLOGY", "ACKERS", "TIMEOUT", "PENDING", "UNREAD", *(outcome.upper() for outcome in OUTCOMES))
+    columns = (
+        "TOPOLOGY",
+        "ACKERS",
+        "TIMEOUT",
+        "DEDUPE",
+        "PENDING",
+        "UNREAD",
+        *(outcome.upper() for outcome in OUTCOMES),
+    )
     rows = (
         (
             one["topology"],
             one["ackers"],
             f"{one['message_timeout_ms'] / 1000:g} s",
+            _window(one),
             one["pending"],
             one["unread"],
             *tuple(one["counts"][outcome] for outcome in OUTCOMES),
@@ -118,6 +127,14 @@ def _topologies(service: Service, _: argparse.Namespace) -> Result:
         for one in document["topologies"]
     )
     return Result(document=document, items=document["topologies"], lines=table(columns, rows))
+
+
+def _window(topology: Mapping[str, Any]) -> str:
+    """Name a dedupe window; an automatic one is as long as the timeout beside it."""
+    if topology.get("dedupe_automatic"):
+        return "automatic"
+    window_ms = topology["dedupe_window_ms"]
+    return f"{window_ms / 1000:g} s" if window_ms else "none"
 
 
 class _Top:

@@ -113,6 +113,7 @@ function Numbers({ shown, at_ms }) {
     <${Facts} facts=${[
       ["Message timeout", duration(shown.message_timeout_ms)],
       ["Progress timeout", shown.progress_timeout_ms ? duration(shown.progress_timeout_ms) : "none"],
+      ["Dedupe window", shown.dedupe_automatic ? "as the message timeout" : shown.dedupe_window_ms ? duration(shown.dedupe_window_ms) : "none"],
       ["Max spout pending", shown.max_spout_pending ? count(shown.max_spout_pending) : "no limit"],
       ["Traced", shown.trace ? `${shown.trace * 100} % of the roots` : "roots that ask for it"],
       ["Ackers", shown.ackers],
