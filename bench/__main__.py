@@ -16,6 +16,7 @@ from bench import (
     client,
     cluster,
     decoding,
+    dedupe_window,
     delivery,
     goals,
     http_batches,
@@ -43,7 +44,20 @@ PART = LATEST.with_name("part.json")
 """What a run of some groups, or of few rounds, came to."""
 Measure = Callable[[Sizes, Path, Progress], Iterator[Result]]
 MODULES = (
-    *(memory, http_batches, operating, single, processes, client, word_tree, redis_time, timeouts, delivery, cluster),
+    *(
+        memory,
+        dedupe_window,
+        http_batches,
+        operating,
+        single,
+        processes,
+        client,
+        word_tree,
+        redis_time,
+        timeouts,
+        delivery,
+        cluster,
+    ),
     *(decoding, peers_cost, spark),
 )
 GROUPS: dict[str, Measure] = {module.GROUP: module.measure for module in MODULES}

@@ -1,7 +1,7 @@
 """Measures what acks cost in the Python client: offered at 100,000 a second from one process, and its import.
 
-Once each ack is of a root of its own, so that none folds; once a thousand are of one root; once each is of a root of
-its own and its tuple has a child with a key.
+Once each ack is of a root of its own, so that none folds; once a thousand are of one root, and again with an automatic
+dedupe window, under which they do not fold; once each is of a root of its own and its tuple has a child with a key.
 """
 
 import subprocess
@@ -9,6 +9,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -21,7 +22,7 @@ from bench.progress import Progress
 from bench.servers import Member, one
 from bench.serving import Served, acker
 from bench.sizes import BATCH, Sizes
-from bench.table import Line
+from bench.table import AUTOMATIC, NO_WINDOW, Line
 from bench.trees import draw_ids
 
 GROUP = "client"
@@ -29,7 +30,8 @@ OFFERED = 100_000
 """Acks a second; where the process cannot keep up it goes on as fast as it can."""
 STEP = 1_000
 """So many acks are made at a stretch, before it is looked whether it is too early for more."""
-PER_ROOT = {"each of another root": 1, "1,000 of a root": 1_000, "each with one child": 1}
+UNFOLDED = "1,000 of a root, none folded"
+PER_ROOT = {"each of another root": 1, "1,000 of a root": 1_000, UNFOLDED: 1_000, "each with one child": 1}
 GOALS = {"each of another root": 9.0, "1,000 of a root": 8.0, "each with one child": 18.0}
 """The CPU µs that an ack may take of the client."""
 WEEK_MS = 604_800_000
@@ -44,9 +46,10 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
     """Measure rounds of both, and of the import."""
     taken: Taken = defaultdict(list)
     with one(folder) as store, acker(folder, store.url) as service:
-        make_topology(service, {"message_timeout_ms": WEEK_MS})
         for _ in progress.over(range(sizes.rounds)):
             for name, per_root in PER_ROOT.items():
+                window = None if name == UNFOLDED else 0
+                make_topology(service, {"message_timeout_ms": WEEK_MS, "dedupe_window_ms": window})
                 _round(service, store, _emitted(service, sizes.acks, per_root), name, taken)
             _import(taken)
     yield from _lines({name: Series.of(values) for name, values in taken.items()})
@@ -113,10 +116,14 @@ def _lines(taken: dict[str, Series]) -> Iterator[Line]:
     offered = Series(taken["offered"].values[:half])
     for name in PER_ROOT:
         service = taken[f"{name} service"]
-        yield _line(f"acks of one process, {name}", "/s", taken[f"{name}/s"], "offered", offered)
-        client = taken[f"{name} client"]
-        yield _line(f"the client, an ack, {name}", "CPU µs", client, "the service", service, at_most=GOALS[name])
-        yield _line(f"Redis, an ack, {name}", "CPU µs", taken[f"{name} Redis"], "the service", service)
+        window = AUTOMATIC if name == UNFOLDED else NO_WINDOW
+        for what, unit, measured, beside, base, at_most in (
+            ("acks of one process", "/s", taken[f"{name}/s"], "offered", offered, None),
+            ("the client, an ack", "CPU µs", taken[f"{name} client"], "the service", service, GOALS.get(name)),
+            ("Redis, an ack", "CPU µs", taken[f"{name} Redis"], "the service", service, None),
+        ):
+            line = _line(f"{what}, {name}", unit, measured, beside, base, at_most=at_most)
+            yield replace(line, window=window)
     yield _line(
         "importing acker_client, beyond httpx", "CPU ms", taken["import"], "importing httpx", taken["import httpx"],
         at_most=EXTRA_MS,

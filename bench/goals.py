@@ -28,7 +28,7 @@ class Goal:
         """Write it as one string a column, also where its line is missing."""
         line = found.get((self.group, self.line))
         if isinstance(line, Line):
-            _, measured, beside, base, _, verdict = line.cells()
+            _, _, measured, beside, base, _, verdict = line.cells()
             return self.name, measured, f"{beside}: {base}", number(line.ratio.median), verdict
         return self.name, "not measured", line.why if line else MISSING, "", ""
 

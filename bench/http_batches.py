@@ -67,7 +67,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
         yield Curve(group=GROUP, plot="throughput", name=form, points=points)
 
 
-def make_topology(service: Served, configuration: Mapping[str, float]) -> None:
+def make_topology(service: Served, configuration: Mapping[str, float | None]) -> None:
     """Make the topology that is loaded, or change it."""
     httpx.put(service.url + PATH, json=configuration, trust_env=False).raise_for_status()
 

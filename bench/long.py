@@ -22,10 +22,11 @@ from bench.kept import KEPT, SIMULATED_SECTION, Kept, Taken, store_key, store_se
 from bench.machine import free_bytes
 from bench.measure import Series
 from bench.peers import install, storm, work
+from bench.peers.work import WINDOW
 from bench.progress import Progress
 from bench.servers import find_redis7
 from bench.sizes import FULL, TINY, Sizes
-from bench.table import Line, Result
+from bench.table import NO_WINDOW, Line, Result
 
 TIMEOUTS = {"minutes": 1_800_000, "a week": WEEK_MS}
 AOF = {"off": (), "on": ("--appendonly", "yes", "--appendfsync", "everysec")}
@@ -198,6 +199,7 @@ def results(group: str, found: Iterable[tuple[Case, Taken]], kept: Kept) -> Iter
 
 def _faults(case: Case, taken: Taken) -> Iterator[Line]:
     way = case.key.rpartition(", ")[2]
+    window = WINDOW if way in peers_cost.GOALS else NO_WINDOW
     for what, key in (
         ("roots reported as done", "reported"),
         ("reported before all tasks were done", "early"),
@@ -207,7 +209,7 @@ def _faults(case: Case, taken: Taken) -> Iterator[Line]:
         if key in taken:
             yield Line(
                 group=case.section, what=f"{peers_cost.WAYS.get(way, way)}: {what}", unit="roots", measured=taken[key],
-                beside="all roots", base=taken["roots"],
+                beside="all roots", base=taken["roots"], window=window,
             )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ PLOTS = {
 """Each plot's title, the labels of its axes, and their kinds."""
 
 
-_PLAIN_FIELDS = ("group", "what", "unit", "beside", "at_most", "at_least", "ratio_at_most")
+_PLAIN_FIELDS = ("group", "what", "unit", "beside", "at_most", "at_least", "ratio_at_most", "window")
 
 
 def read(latest: Path, kept: Kept) -> Document:
@@ -103,7 +103,7 @@ def results(document: Document) -> list[Result]:
     """Read the lines of a document."""
     lines: list[Result] = []
     for own in document["lines"]:
-        fields: dict[str, Any] = {name: own[name] for name in _PLAIN_FIELDS}
+        fields: dict[str, Any] = {name: own[name] for name in _PLAIN_FIELDS if name in own}
         fields |= {name: Series.of(own[name]["values"]) for name in ("measured", "base")}
         lines.append(Line(**fields))
     return lines + [Skipped(**own) for own in document["skipped"]]

@@ -28,7 +28,7 @@ from bench.progress import Progress
 from bench.servers import Member, one, until
 from bench.serving import Served, acker, cpu_by_process, family
 from bench.sizes import Sizes
-from bench.table import Line
+from bench.table import NO_WINDOW, Line
 
 GROUP = "queues"
 ACKER = "acker"
@@ -224,22 +224,23 @@ def _tell(sender: Process, first: int, count: int) -> None:
 def lines(name: str, taken: Taken) -> Iterator[Line]:
     """Write the lines of a queue: how the trees ended, and what a task took beside the untracked one."""
     for way in peers()[name].variants:
+        window = work.WINDOW if way == ACKER else NO_WINDOW
         titled, roots = f"{name}, {WAYS[way]}", taken[f"{way} roots"]
         for kind, words in (*KINDS.items(), *EVENTS.items()):
             yield Line(
                 group=GROUP, what=f"{titled}: trees {words}", unit="trees", measured=taken[f"{way} {kind}"],
-                beside="all trees", base=roots, at_least=_promised(way, kind, roots),
+                beside="all trees", base=roots, at_least=_promised(way, kind, roots), window=window,
             )  # fmt: skip
         for figure, unit, words in (("cpu", "CPU µs", "all processes"), ("wall", "µs", "time passed")):
             above = taken[f"{way} {figure}"].minus(taken[f"{UNTRACKED} {figure}"])
             yield Line(
                 group=GROUP, what=f"{titled}: a task above the untracked one, {words}", unit=unit, measured=above,
-                beside="the untracked task", base=taken[f"{UNTRACKED} {figure}"],
+                beside="the untracked task", base=taken[f"{UNTRACKED} {figure}"], window=window,
             )  # fmt: skip
         for part, words in PARTS.items():
             yield Line(
                 group=GROUP, what=f"{titled}: a task, {words}", unit="CPU µs", measured=taken[f"{way} {part}"],
-                beside="the untracked task, all processes", base=taken[f"{UNTRACKED} cpu"],
+                beside="the untracked task, all processes", base=taken[f"{UNTRACKED} cpu"], window=window,
             )  # fmt: skip
 
 

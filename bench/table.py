@@ -9,7 +9,9 @@ from rich.table import Table
 
 from bench.measure import Series
 
-COLUMNS = ("", "measured", "compared with", "its figure", "ratio (lowest to highest)", "to reach")
+COLUMNS = ("", "dedupe window", "measured", "compared with", "its figure", "ratio (lowest to highest)", "to reach")
+NO_WINDOW, AUTOMATIC = "0", "automatic"
+"""The dedupe windows of the topologies that are measured; any other is named by its length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,7 @@ class Line:
     """One thing that was measured beside another one in the same run, round by round.
 
     ``at_most`` and ``at_least`` bound the median of ``measured``, ``ratio_at_most`` the median of the rounds' ratios.
-    At most one of the three is given; without any, nothing is promised.
+    At most one of the three is given; without any, nothing is promised. ``window`` is the topology's dedupe window.
     """
 
     group: str
@@ -29,6 +31,7 @@ class Line:
     at_most: float | None = None
     at_least: float | None = None
     ratio_at_most: float | None = None
+    window: str = NO_WINDOW
 
     @property
     def ratio(self) -> Series:
@@ -59,6 +62,7 @@ class Line:
         ratio = self.ratio
         return (
             self.what,
+            self.window,
             f"{number(self.measured.median)} {self.unit}",
             self.beside,
             number(self.base.median),
@@ -81,7 +85,7 @@ class Skipped:
 
     def cells(self) -> tuple[str, ...]:
         """Write it as one string a column."""
-        return self.what, "not measured", self.why, "", "", ""
+        return self.what, "", "not measured", self.why, "", "", ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ WITHIN_S = 120
 MESSAGE_TIMEOUT_MS = 600_000
 FAULTY_TIMEOUT_MS = 60_000
 DEDUPE_WINDOW_MS = 600_000
+WINDOW = "600 s"
+"""The same as the bench's table names it."""
 UNTRACKED = "untracked"
 
 
