@@ -307,6 +307,13 @@ async def counted(parts: Components) -> dict[str, int]:
     return {name.decode(): int(value) for name, value in (await at(parts, "HGETALL", key)).items()}
 
 
+async def test_failures_of_one_request_are_counted_by_their_own_components(single: Caller, parts: Components) -> None:
+    names = ["price", "pack", "price"]
+    await single.words(*[op for n, name in enumerate(names, 1) for op in (init(n, E), fail(n, component=name))])
+    found = await counted(parts)
+    assert (found["Fprice"], found["Fpack"]) == (2, 1)
+
+
 async def test_components_beyond_the_first_fifty_are_counted_together(single: Caller, parts: Components) -> None:
     for root in range(1, 61):
         await single.words(init(root, E), fail(root, component=f"bolt-{root}"))

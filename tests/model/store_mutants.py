@@ -480,7 +480,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("components are counted by name up to a bound", "known < MAX_COMPONENTS", "true", FAILURES + "test_components_beyond_the_first_fifty_are_counted_together"),
     ("every failure is counted", "#group.list", "1", FAILURES_METRIC + "test_failures_are_counted_by_outcome_and_component"),
     ("failures beyond the bound are counted without a name", None, "", FAILURES + "test_components_beyond_the_first_fifty_are_counted_together"),
-    ("failures of one call, spout task and kind are one run", "by_kind[kind]", "by_kind[next(by_kind)]", FAILURES_METRIC + "test_failures_are_counted_by_outcome_and_component"),
+    ("failures of one call, spout task and kind are one run", "by_kind[kind]", "by_kind[next(by_kind)]", FAILURES + "test_failures_of_one_request_are_counted_by_their_own_components"),
     ("a run keeps within its chunk", "#group.list", "1000", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
     ("a component is admitted once", None, "", FAILURES + "test_a_component_is_admitted_once_for_both_outcomes"),
     # the list of failures
