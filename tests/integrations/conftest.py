@@ -45,5 +45,5 @@ def topology() -> str:
 def client(process: AckerProcess, topology: str) -> Iterator[Acker]:
     """A client of a new topology with a long message timeout and without a dedupe window."""
     with Acker(process.url, topology, linger=0) as acker:
-        acker.topologies.create(topology, message_timeout=300)
+        acker.topologies.create(topology, message_timeout=300, dedupe_window=0)
         yield acker
