@@ -100,7 +100,8 @@ def _ended(command: list[str], *, folder: Path, environment: dict[str, str]) -> 
 
 
 def _environment(folder: Path, url: str) -> dict[str, str]:
-    """Let the examples find `acker` as it is installed here, and their own `acker serve` its port and its folder."""
+    """Let the examples find `acker` as it is installed here, and the acker; their own `acker serve` its folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
-    return kept | {"PATH": path, "ACKER_PORT": url.rpartition(":")[2], "ACKER_DATA_DIR": str(folder / "data")}
+    port = url.rpartition(":")[2]
+    return kept | {"PATH": path, "ACKER_URL": url, "ACKER_PORT": port, "ACKER_DATA_DIR": str(folder / "data")}
