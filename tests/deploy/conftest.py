@@ -1,6 +1,8 @@
 """Fixtures of the checks of deploy/."""
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,10 @@ from tests.deploy.tools import Missing, Tools, bring
 
 PATIENCE_S = 900
 """The first test brings the tools; all of them start programs on a machine that may be busy."""
+
+PROMTOOL = "github.com/prometheus/prometheus/cmd/promtool"
+BUILD_S = 1500
+"""How long the first build may take; the test that it is for waits longer."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,6 +33,18 @@ def tools() -> Tools:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def promtool3(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The promtool of Prometheus 3, built by Go from the module that go.mod pins; Go keeps what it has compiled."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("Go 1.26 is not installed here, which builds the promtool of Prometheus 3")
+    program, here = tmp_path_factory.mktemp("promtool") / "promtool", Path(__file__).parent / "promtool"
+    build = [go, "build", "-tags", "remove_all_sd", "-o", str(program), PROMTOOL]
+    subprocess.run(build, cwd=here, check=True, timeout=BUILD_S)
+    return program
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from acker_protocol.operations import Outcome
 
 from tests.deploy.chart import CASES, CHART, Chart, one
+from tests.deploy.conftest import BUILD_S
 from tests.deploy.tools import Tools
 from tests.integration.test_metrics_page import PAGE, listed
 from tests.support.exposition import read
@@ -23,6 +25,7 @@ DASHBOARD = CHART / "files/dashboard.json"
 RUNBOOK = DOCS / "runbook.md"
 CLUSTER_PAGE = "http://acker.acker.svc:8700"
 OWN_TEST = Path(__file__).parent / "alerts_test.yaml"
+NATIVE_TEST = OWN_TEST.with_name("native_histograms_test.yaml")
 SELECTED = re.compile(
     r"\b(?P<name>(?:(?:namespace|topology|spout_task):)?(?:acker|process|python)_\w+(?::\w+)?)(?P<selector>\{[^}]*(?:\{topology\}[^}]*)?\})?"
 )
@@ -136,6 +139,64 @@ def test_each_alert_fires_when_it_should_and_not_otherwise(tools: Tools, tmp_pat
     for path in (ALERTS, OWN_TEST):
         shutil.copy(path, tmp_path)
     ran = tools.run("promtool", "test", "rules", tmp_path / OWN_TEST.name)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.timeout(2 * BUILD_S)
+@pytest.mark.parametrize("test", [OWN_TEST, NATIVE_TEST], ids=["classic histograms", "native histograms"])
+def test_prometheus_3_fires_the_alerts_likewise(promtool3: Path, test: Path, tmp_path: Path) -> None:
+    for path in (ALERTS, test):
+        shutil.copy(path, tmp_path)
+    run_promtool(promtool3, tmp_path / test.name)
+
+
+def histograms_of(query: str) -> set[str]:
+    """Give the histograms that a query takes a quantile of."""
+    return {
+        found["name"].removesuffix("_bucket") for found in SELECTED.finditer(query) if found["name"] not in recorded()
+    }
+
+
+def series_of(histogram: str, kinds: dict[str, Any], *, native: bool) -> list[dict[str, str]]:
+    """Give what Prometheus has of a histogram, in one form: a hundred values a minute, half of them below a second."""
+    labels = "".join(f',{label}="acked"' for label in kinds[histogram][1])
+    selected = f'namespace="acker",pod="api-0"{labels}'
+    if native:
+        step = "{{schema:-53 sum:90 count:100 custom_values:[1 2] buckets:[50 50]}}"
+        values = "{{schema:-53 custom_values:[1 2]}}+" + f"{step}x20"
+        return [{"series": f"{histogram}{{{selected}}}", "values": values}]
+    counts = {"1": 50, "2": 100, "+Inf": 100}
+    buckets = ((f'{histogram}_bucket{{{selected},le="{le}"}}', f"0+{count}x20") for le, count in counts.items())
+    return [{"series": series, "values": values} for series, values in buckets]
+
+
+@pytest.mark.timeout(2 * BUILD_S)
+@pytest.mark.parametrize("native", [False, True], ids=["classic histograms", "native histograms"])
+def test_every_quantile_is_there_in_both_forms_of_a_histogram(
+    promtool3: Path, chart: Chart, tmp_path: Path, *, native: bool
+) -> None:
+    kinds = listed()
+    filled = {"$__rate_interval": "5m", "$namespace": "acker", "$topology": "acked"}
+    asked = [query for _, query in queries(chart) if "histogram_quantile" in query]
+    for name, value in filled.items():
+        asked = [query.replace(name, value) for query in asked]
+    histograms = sorted(set().union(*map(histograms_of, asked)))
+    test = {
+        "interval": "1m",
+        "input_series": [series for name in histograms for series in series_of(name, kinds, native=native)],
+        "promql_expr_test": [
+            {"expr": f"count({query}) > 0", "eval_time": "20m", "exp_samples": [{"labels": "{}", "value": 1}]}
+            for query in asked
+        ],
+    }
+    path = tmp_path / "quantiles.yaml"
+    path.write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": [test]}))
+    assert len(asked) == 11
+    run_promtool(promtool3, path)
+
+
+def run_promtool(program: Path, test: Path) -> None:
+    ran = subprocess.run([program, "test", "rules", test], capture_output=True, text=True, check=False, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
