@@ -42,6 +42,13 @@ def sections(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_shell_block_has_a_comment(page: Path) -> None:
+    """zsh, the shell of macOS, takes none where a block is pasted."""
+    blocks = [fence.code for fence in fences(page.read_text()) if fence.language == "sh"]
+    assert [line for block in blocks for line in block.splitlines() if re.search(r"(^|\s)#", line)] == []
+
+
 def test_the_program_of_the_tutorial_is_the_blocks_of_its_page() -> None:
     page, program = ((ROOT / path).read_text() for path in ("docs/tutorial.md", "examples/tutorial.py"))
     shown = [line for fence in fences(page) if fence.language == "python" for line in fence.code.splitlines() if line]

@@ -13,7 +13,13 @@ from tests.support.servers import AckerProcess, acker_serve, free_port
 
 pytestmark = pytest.mark.timeout(400)
 
-EXAMPLES = [(page, language) for page in PAGES for language in languages(page)]
+EXAMPLES = [
+    (page, language)
+    for page in PAGES
+    for block in languages(page)
+    for language in {"sh": ("sh", "zsh")}.get(block, (block,))
+]
+"""Shell blocks are pasted twice: into bash, and into the shell that macOS has."""
 
 STORE = "127.0.0.1:6379"
 """Where the examples find the acker's Redis; like the acker's address, another one takes its place."""

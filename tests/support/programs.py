@@ -34,6 +34,12 @@ PROGRAMS = (
         tests=("tests/docs/test_pasting.py", "tests/test_readme.py", "tests/runbook"),
     ),
     Program(
+        name="zsh",
+        package="zsh",
+        left_out="the shell blocks of the pages in zsh",
+        tests=("tests/docs/test_pasting.py", "tests/test_readme.py"),
+    ),
+    Program(
         name="node",
         package="nodejs",
         left_out="the JavaScript of the pages and of /ui/",
