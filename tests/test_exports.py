@@ -34,6 +34,7 @@ MODULES = {
     "acker_client.integrations.process": """
         ANCHORS_VARIABLE CHILDREN_VARIABLE ChildrenFile child_environment received_headers
     """,
+    "acker_client.integrations.taskiq": "AckerMiddleware",
     "acker_client.propagate": "AnchorParent current extract inject use",
     "acker_client.sources.offsets": "OffsetTracker",
     "acker_spark": """

@@ -1,9 +1,9 @@
-"""The middleware of docs/taskiq.md: each row of its table, with real workers on a real RabbitMQ."""
+"""The middleware for taskiq: each row of the table of docs/taskiq.md, with real workers on a real RabbitMQ."""
 
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,16 @@ from acker_client import Acker, Completion
 
 from examples.support.broker import Broker
 from tests.support.pages import DOCS, fences
-from tests.support.servers import AckerProcess
+from tests.support.servers import AckerProcess, acker_serve
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
+PREFETCH = 10
+"""So many messages RabbitMQ gives a worker that has not acked them; the default of taskiq-aio-pika."""
+FOREIGN_NAMES = ("_private", "crm.contacts:sync/all", "发送邮件", "crm:", "a" * 150, "send mail")
+"""Names of tasks that are not those of a component."""
+TASKS_OF_ROOTS = PREFETCH + 2
 TASKS = """
 
 import os
@@ -71,6 +76,17 @@ async def parent(line: str) -> None:
 @broker.task
 async def twice(line: str) -> None:
     await leaf.kiq(line)
+
+
+@broker.task
+async def gated(name: str) -> None:
+    while not (FOLDER / "open.txt").exists():
+        await asyncio.sleep(0.01)
+    note(name)
+
+
+for name in FOREIGN_NAMES:
+    broker.register_task(leaf.original_func, task_name=name)
 """
 
 
@@ -87,12 +103,26 @@ class Application:
         path = self.folder / "done.txt"
         return path.read_text().split() if path.exists() else []
 
+    def has_done(self, tasks: int) -> Callable[[], Awaitable[bool]]:
+        """Make a question whether so many tasks have run."""
+
+        async def has() -> bool:
+            return len(self.done) >= tasks
+
+        return has
+
     async def completion(self) -> Completion:
         """Wait for the end of a root."""
+        [completion] = await self.completions(1)
+        return completion
+
+    async def completions(self, roots: int) -> list[Completion]:
+        """Wait for the ends of so many roots."""
+        ended: list[Completion] = []
         async with asyncio.timeout(200):
-            async for completion in self.spout.completions(poll_timeout=5):
-                return completion
-        raise AssertionError("reading ended without a completion")
+            async for completion in self.spout.completions(poll_timeout=5, stop=lambda: len(ended) >= roots):
+                ended.append(completion)  # noqa: PERF401 - stop() looks at it
+        return ended
 
 
 def program(process: AckerProcess, rabbitmq: Broker, topology: str) -> str:
@@ -102,11 +132,11 @@ def program(process: AckerProcess, rabbitmq: Broker, topology: str) -> str:
         ("amqp://guest:guest@127.0.0.1:5672/%2F", rabbitmq.url),
         ("http://127.0.0.1:8700", process.url),
         ("crawl-tasks", topology),
-        ("AioPikaBroker(", f"AioPikaBroker(task_queues=[Queue(name={topology!r})], url="),
+        ("AioPikaBroker(", f"AioPikaBroker(task_queues=[Queue(name={topology!r})], qos={PREFETCH}, url="),
     ):
         assert shown in text
         text = text.replace(shown, real)
-    return f"from taskiq_aio_pika import Queue\n{text}"
+    return f"from taskiq_aio_pika import Queue\nFOREIGN_NAMES = {FOREIGN_NAMES!r}\n{text}"
 
 
 @pytest.fixture
@@ -117,9 +147,9 @@ def tracked(client: Acker) -> str:
 
 
 @asynccontextmanager
-async def worker(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def worker(folder: Path, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run a worker until the block is left; taskiq's CLI starts one again that has died."""
-    command = (sys.executable, "-m", "taskiq", "worker", "--workers", "1", "crawl:broker")
+    command = (sys.executable, "-m", "taskiq", "worker", "--workers", "1", *options, "crawl:broker")
     with (folder / "worker.log").open("ab") as log:
         running = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=log, stderr=log)
     try:
@@ -129,24 +159,38 @@ async def worker(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
         await running.wait()
 
 
-@pytest.fixture
-def folder(process: AckerProcess, rabbitmq: Broker, tracked: str, tmp_path: Path) -> Iterator[Path]:
-    source, main = program(process, rabbitmq, tracked).split("\nif __name__", maxsplit=1)
-    (tmp_path / "crawl.py").write_text(f"{source}{TASKS}\n\nif __name__{main}")
-    yield tmp_path
-    sys.modules.pop("crawl", None)
+def write(folder: Path, text: str) -> None:
+    """Write the program, with the tasks of these tests."""
+    source, main = text.split("\nif __name__", maxsplit=1)
+    (folder / "crawl.py").write_text(f"{source}{TASKS}\n\nif __name__{main}")
+
+
+@asynccontextmanager
+async def started(folder: Path) -> AsyncIterator[Application]:
+    """Import the program of a folder, and start its broker as one that starts tasks, until the block is left."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.syspath_prepend(folder)
+        import crawl  # type: ignore[import-not-found]  # noqa: PLC0415 - the file was just written
+
+        try:
+            await crawl.broker.startup()
+            yield Application(folder, crawl)
+            await crawl.broker.shutdown()
+            await crawl.acker.close()
+        finally:
+            sys.modules.pop("crawl", None)
 
 
 @pytest.fixture
-async def app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Application]:
-    monkeypatch.syspath_prepend(folder)
-    import crawl  # type: ignore[import-not-found]  # noqa: PLC0415 - the file was just written
+def folder(process: AckerProcess, rabbitmq: Broker, tracked: str, tmp_path: Path) -> Path:
+    write(tmp_path, program(process, rabbitmq, tracked))
+    return tmp_path
 
-    await crawl.broker.startup()
-    async with worker(folder):
-        yield Application(folder, crawl)
-    await crawl.broker.shutdown()
-    await crawl.acker.close()
+
+@pytest.fixture
+async def app(folder: Path) -> AsyncIterator[Application]:
+    async with started(folder) as app, worker(folder):
+        yield app
 
 
 async def test_what_grows_while_it_runs_is_one_tree_and_equal_tasks_are_children_of_their_own(app: Application) -> None:
@@ -154,6 +198,43 @@ async def test_what_grows_while_it_runs_is_one_tree_and_equal_tasks_are_children
         await app.module.grow.kiq(4)
     assert (await app.completion()).outcome == "acked"
     assert app.done == ["grown"] * 31
+
+
+@pytest.mark.parametrize("name", FOREIGN_NAMES, ids=ascii)
+async def test_a_task_of_any_name_belongs_to_the_tree(app: Application, name: str) -> None:
+    task = app.module.broker.find_task(name)
+    async with app.spout.emit(message_id="m"):
+        await task.kiq("line")
+    assert (await app.completion()).outcome == "acked"
+    assert app.done == ["line"]
+
+
+async def test_a_worker_goes_on_with_more_tasks_than_its_prefetch_while_the_acker_is_away(
+    rabbitmq: Broker, tmp_path: Path
+) -> None:
+    """Their trees time out, and that of a task which runs later is acked."""
+    with acker_serve(tmp_path / "acker", "--data-dir", str(tmp_path / "data")) as acker:
+        text = program(acker, rabbitmq, "away")
+        write(tmp_path, text.replace('topology="away"', 'topology="away", retry_timeout=1, startup_timeout=1'))
+        with Acker(acker.url) as client:
+            client.topologies.create("away", message_timeout=5, dedupe_window=600)
+        # one task at a time, so that each fails to deliver its own ack
+        async with started(tmp_path) as app, worker(tmp_path, "--max-async-tasks", "1"):
+            async with app.spout.emit(message_id="first"):
+                await app.module.leaf.kiq("first")
+            assert (await app.completion()).outcome == "acked"
+            for number in range(TASKS_OF_ROOTS):
+                async with app.spout.emit(message_id=f"{number}"):
+                    await app.module.gated.kiq(f"{number}")
+            acker.terminate()
+            (tmp_path / "open.txt").touch()
+            await eventually(app.has_done(1 + TASKS_OF_ROOTS), within=100)
+            acker.start()
+            await asyncio.to_thread(acker.wait_until_ready)
+            assert [each.outcome for each in await app.completions(TASKS_OF_ROOTS)] == ["timed_out"] * TASKS_OF_ROOTS
+            async with app.spout.emit(message_id="later"):
+                await app.module.leaf.kiq("later")
+            assert (await app.completion()).outcome == "acked"
 
 
 async def test_a_task_that_raises_fails_its_root(app: Application) -> None:

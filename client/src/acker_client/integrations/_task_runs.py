@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from acker_protocol.ids import format_id
 from acker_protocol.routes import ANCHORS
@@ -50,7 +50,10 @@ class Call:
     key: str | None = None
 
 
-class Run:
+TupleT = TypeVar("TupleT", bound=BaseTuple)
+
+
+class Run(Generic[TupleT]):
     """One run of a task whose message has anchors.
 
     ``given_ids`` are ids of tasks that the message itself names, such as the next one of a chain.
@@ -63,7 +66,13 @@ class Run:
     __slots__ = ("_calls", "anchored_ids", "given_ids", "is_left_open", "task_id", "tup", "value", "was_continued")
 
     def __init__(
-        self, tup: "Tuple", *, task_id: str, value: str, given_ids: frozenset[str], anchored_ids: frozenset[str]
+        self,
+        tup: TupleT,
+        *,
+        task_id: str,
+        value: str,
+        given_ids: frozenset[str] = frozenset(),
+        anchored_ids: frozenset[str] = frozenset(),
     ) -> None:
         self.tup, self.task_id, self.value = tup, task_id, value
         self.given_ids, self.anchored_ids = given_ids, anchored_ids
@@ -121,11 +130,11 @@ class TaskRuns:
     ) -> None:
         self.acker, self.flush_before_ack = acker, flush_before_ack
         self._strict, self._redelivery_s = strict, redelivery_s
-        self._current: ContextVar[Run | None] = ContextVar("acker_task_run", default=None)
+        self._current: ContextVar[Run[Tuple] | None] = ContextVar("acker_task_run", default=None)
         self._topology: Topology | None = None
         self._keeper = TimeoutKeeper(self.topology)
 
-    def current(self) -> Run | None:
+    def current(self) -> "Run[Tuple] | None":
         """Give the run whose tuple is current; None where another tuple, a root or nothing is."""
         run = self._current.get()
         return run if run is not None and run.tup is propagate.current() else None
@@ -227,7 +236,7 @@ class TaskRuns:
                 "task_default_exchange_type is by default"
             )
 
-    def continue_run(self, run: Run, call: Call, *, publishes_more: bool = False) -> str:
+    def continue_run(self, run: "Run[Tuple]", call: Call, *, publishes_more: bool = False) -> str:
         """Anchor the message that carries a run's task on."""
         value = run.anchor_continuation(publishes_more=publishes_more)
         self._reset_for(run, call)
@@ -253,7 +262,7 @@ class TaskRuns:
             return math.inf
         return root.deadline_at or time.time() + self.topology().message_timeout
 
-    def _reset_for(self, run: Run | None, call: Call) -> None:
+    def _reset_for(self, run: "Run[Tuple] | None", call: Call) -> None:
         if run is not None and call.delay > self._keeper.interval_s():
             run.tup.reset_timeout()
 

@@ -1,0 +1,190 @@
+"""Tracks tasks of taskiq: all tasks that grow out of a root are one tree. ::
+
+    broker = AioPikaBroker(url).with_middlewares(AckerMiddleware(acker))
+
+    async with spout.emit(message_id="42"):
+        await resize.kiq("a.png")  # and whatever it starts, and its retries
+
+The anchors travel in a label, so that the other side need not be taskiq. Needs ``acker-client[taskiq]``.
+"""
+
+import logging
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acker_protocol.routes import ANCHORS
+from taskiq import TaskiqMiddleware
+from taskiq.exceptions import NoResultError
+
+from acker_client import propagate
+from acker_client._core.names import valid_name
+from acker_client.errors import AckerError, DropTuple, OperationsLost, UsageError
+from acker_client.integrations._task_runs import KEY, Call, Run, check_dedupe_window
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from taskiq import TaskiqMessage, TaskiqResult
+
+    from acker_client.asyncio.client import AsyncAcker
+    from acker_client.tuple import AsyncTuple
+
+__all__ = ["AckerMiddleware"]
+
+_log = logging.getLogger("acker_client")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Execution:
+    """One execution of a task: its run, what was current around it, and what it has raised."""
+
+    run: "Run[AsyncTuple] | None"
+    around: propagate.AnchorParent | None
+    raised: BaseException | None = None
+
+
+class AckerMiddleware(TaskiqMiddleware):
+    """Makes every task that runs a tuple, and every task that is started a child of what is current.
+
+    A task that is delivered again has the same edge, and so have the tasks that it starts: each is known by its name,
+    its arguments and the number of equal ones before it. For calls whose arguments differ between runs give a key:
+    ``report.kicker().with_labels(acker_key="report").kiq(now())``.
+
+    With ``flush_before_ack`` the ack of a tuple is delivered before taskiq acks the message, and the topology needs a
+    dedupe window; else a worker does not start, and starting a task raises `UsageError`. ``strict`` refuses to start
+    tasks where neither a tuple nor a root is current.
+
+    It lets no error of the acker out of a hook of the worker, since taskiq would then neither ack the message nor give
+    it back: acks that cannot be delivered are logged, and their roots time out.
+    """
+
+    def __init__(self, acker: "AsyncAcker", *, flush_before_ack: bool = True, strict: bool = False) -> None:
+        super().__init__()
+        self.acker, self.flush_before_ack, self.strict = acker, flush_before_ack, strict
+        self._execution: ContextVar[_Execution | None] = ContextVar("acker_taskiq_execution", default=None)
+        self._fits = False
+
+    async def startup(self) -> None:
+        """Refuse to start a worker with a topology that does not fit."""
+        if self.broker.is_worker_process:
+            await self._check_topology()
+
+    async def shutdown(self) -> None:
+        """Deliver the last acks."""
+        await self._flush()
+
+    async def pre_send(self, message: "TaskiqMessage") -> "TaskiqMessage":
+        """Anchor a task that is started. Raises `UsageError`."""
+        key = message.labels.pop(KEY, None)
+        parent = propagate.current()
+        if parent is None:
+            if self.strict and ANCHORS not in message.labels:
+                raise UsageError(
+                    f"{message.task_name} is started where neither a tuple nor a root is current (strict=True)"
+                )
+            return message  # with the anchors of one that was scheduled
+        message.labels.pop(ANCHORS, None)
+        run = self._run()
+        if run is None:
+            await self._check_topology()
+            message.labels.update(parent.headers(key))
+        elif message.task_id != run.task_id:
+            await self._check_topology()
+            message.labels[ANCHORS] = run.anchor_child(_call(message, key))
+        elif not run.tup.closed:  # a retry; others may follow in the same error
+            message.labels[ANCHORS] = run.anchor_continuation(publishes_more=True)
+        return message
+
+    async def pre_execute(self, message: "TaskiqMessage") -> "TaskiqMessage":
+        """Make the tuple of a task current; nothing is, for a task without anchors."""
+        run = self._receive(message)
+        around = propagate.enter(None if run is None else run.tup)
+        self._execution.set(_Execution(run=run, around=around))
+        return message
+
+    async def on_error(
+        self,
+        message: "TaskiqMessage",  # noqa: ARG002
+        result: "TaskiqResult[Any]",  # noqa: ARG002
+        exception: BaseException,
+    ) -> None:
+        """Note what a task has raised, before another middleware replaces it."""
+        execution = self._execution.get()
+        if execution is not None:
+            execution.raised = exception
+
+    async def post_execute(self, message: "TaskiqMessage", result: "TaskiqResult[Any]") -> None:  # noqa: ARG002
+        """End the tuple before taskiq acks the message."""
+        execution = self._execution.get()
+        if execution is None:
+            return
+        self._execution.set(None)
+        propagate.leave(execution.around)
+        if execution.run is not None:
+            try:
+                await _end(execution.run, execution.raised, result.error)
+            except AckerError:
+                _log.exception("a tuple was not ended: its roots time out")
+            if self.flush_before_ack:
+                await self._flush()
+
+    def _run(self) -> "Run[AsyncTuple] | None":
+        """Give the run whose tuple is current."""
+        execution = self._execution.get()
+        run = None if execution is None else execution.run
+        return run if run is not None and run.tup is propagate.current() else None
+
+    def _receive(self, message: "TaskiqMessage") -> "Run[AsyncTuple] | None":
+        name = message.task_name
+        try:
+            if propagate.extract(message.labels) is None:
+                return None
+            tup = self.acker.receive(message.labels, component=valid_name(name.rpartition(":")[2]))
+        except AckerError:
+            _log.exception("the anchors of task %s cannot be read: it runs, and its tree times out", name)
+            return None
+        tup.derive_as(name)
+        return Run(tup, task_id=message.task_id, value=str(message.labels[ANCHORS]))
+
+    async def _check_topology(self) -> None:
+        """Raise `UsageError` for a topology without a dedupe window, once; where no acker answers, later."""
+        if self._fits:
+            return
+        try:
+            topology = await self.acker.topologies.get(self.acker.topology)
+        except AckerError as error:
+            _log.warning("it is not known yet whether the topology has a dedupe window: %s", error)
+        else:
+            check_dedupe_window(topology, redelivery_s=0, flush_before_ack=self.flush_before_ack)
+            self._fits = True
+
+    async def _flush(self) -> None:
+        try:
+            await self.acker.flush()
+        except AckerError:
+            _log.exception("acks were lost: their roots time out")
+
+
+async def _end(run: "Run[AsyncTuple]", raised: BaseException | None, error: BaseException | None) -> None:
+    """Ack the tuple of a run, drop it, or fail it, or leave it open for a retry that somebody else sends."""
+    tup = run.tup
+    if tup.closed:
+        return
+    if isinstance(error, NoResultError) and raised is not error and not run.was_continued:
+        return  # the retry is scheduled, and carries the edge of this run
+    if isinstance(error, DropTuple):
+        async with tup:
+            raise error
+    acked = error is None or run.was_continued or isinstance(error, NoResultError)
+    for _ in range(2):  # again if it did nothing but raise what earlier acks came to
+        try:
+            await (tup.ack() if acked else tup.fail(str(error) or type(error).__name__))
+        except OperationsLost:
+            _log.exception("acks were lost: their roots time out")
+        else:
+            return
+
+
+def _call(message: "TaskiqMessage", key: str | None) -> Call:
+    return Call(task=message.task_name, task_id=message.task_id, args=message.args, kwargs=message.kwargs, key=key)
