@@ -10,7 +10,10 @@ from acker_service import store_check
 from acker_service.redis.embedded import EmbeddedServer
 from redis import Redis
 
+from tests.support.processes import freeze, thaw
 from tests.support.servers import run_acker, valkey
+from tests.support.stores import paired
+from tests.support.waiting import eventually_true
 
 GOOD = {
     "redis_version": "7.4.0",
@@ -92,6 +95,51 @@ def test_an_address_that_is_none_is_a_wrong_usage(capsys: pytest.CaptureFixture[
 )
 def test_a_server_is_judged_by_what_it_says(changed: dict[str, object], found: list[tuple[str, str]]) -> None:
     assert rules(list(store_check.judge_servers([GOOD | changed, GOOD | changed]))) == found
+
+
+REPLICA = {"ip": "10.0.0.2", "port": 6379, "state": "online", "offset": 9_000_000, "lag": 1}
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, None),
+        ({"offset": 9_000_000 - 1_048_576}, None),
+        ({"offset": 9_000_000 - 1_048_577}, "it lacks the last 1,048,577 bytes"),
+        ({"lag": 5}, None),
+        ({"lag": 6}, "it has said nothing for 6 s"),
+        ({"lag": 6, "offset": 0}, "it lacks the last 9,000,000 bytes, and has said nothing for 6 s"),
+        ({"state": "wait_bgsave", "offset": 0, "lag": 0}, "it is given all data anew"),
+        ({"state": "send_bulk", "offset": 0, "lag": 0}, "it is given all data anew"),
+    ],
+    ids=str,
+)
+def test_a_replica_that_lags_is_named(changed: dict[str, object], found: str | None) -> None:
+    info = GOOD | {
+        "connected_slaves": 2,
+        "master_repl_offset": 9_000_000,
+        "slave0": REPLICA,
+        "slave1": REPLICA | changed,
+    }
+    lagging = list(store_check.judge_servers([info]))
+    assert rules(lagging) == ([("redis-away", "warning")] if found else [])
+    if found:
+        assert lagging[0]["what"] == f"the replica 10.0.0.2:6379 lags: {found}"
+
+
+def test_a_replica_that_stands_still_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with paired(tmp_path) as (store, replica):
+        primary = store.members[0]
+        primary.ask("CONFIG SET", "appendonly", "yes")
+        primary.ask("CONFIG SET", "maxmemory", 1 << 30)
+        eventually_true(lambda: run(["doctor", "--store", store.url]) == 0)
+        freeze(replica.process.pid)
+        primary.ask("SET", "large", "x" * 2_000_000)
+        capsys.readouterr()
+        assert run(["doctor", "--store", store.url]) == 10
+        assert f"the replica 127.0.0.1:{replica.port} lags: it lacks the last 2,0" in capsys.readouterr().out
+        thaw(replica.process.pid)
+        eventually_true(lambda: run(["doctor", "--store", store.url]) == 0)
 
 
 @pytest.mark.parametrize(("took_ms", "found"), [(5.0, []), (5.1, [("redis-away", "warning")])])

@@ -20,6 +20,9 @@ NEARLY_FULL = 0.8
 SLOW_MS = 5.0
 """A round trip that takes longer makes every request of an acker slow."""
 
+LAGS_BYTES, LAGS_S = 1_048_576, 5
+"""A replica in order lacks less, and says so once a second."""
+
 PINGS = 20
 
 Finding = dict[str, Any]
@@ -107,6 +110,26 @@ def _judge_server(info: Mapping[str, Any]) -> Iterator[Finding]:
         )
     if info.get("role") == "slave":
         yield _trouble("this Redis is a replica, which takes no writes", "name the primary, or the sentinels")
+    yield from _judge_replicas(info)
+
+
+def _judge_replicas(info: Mapping[str, Any]) -> Iterator[Finding]:
+    """Judge the replicas of a primary by what it says of them: one that lags loses what it lacks when it takes over."""
+    for number in range(int(info.get("connected_slaves", 0))):
+        replica = info[f"slave{number}"]
+        missing, silent_s = info["master_repl_offset"] - replica["offset"], replica["lag"]
+        lags = []
+        if replica["state"] != "online":
+            lags = ["is given all data anew"]
+        else:
+            lags += [f"lacks the last {missing:,} bytes"] if missing > LAGS_BYTES else []
+            lags += [f"has said nothing for {silent_s} s"] if silent_s > LAGS_S else []
+        if lags:
+            yield _warning(
+                f"the replica {replica['ip']}:{replica['port']} lags: it {', and '.join(lags)}",
+                "let it catch up before a failover, and before and after slots move to its primary; if it does not, "
+                "look at its network, its disk and client-output-buffer-limit",
+            )
 
 
 def judge_round_trip(took_ms: float) -> Iterator[Finding]:
