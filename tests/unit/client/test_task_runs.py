@@ -4,7 +4,8 @@ import warnings
 
 import pytest
 from acker_client import TupleClosed, UsageError, propagate
-from acker_client.integrations._task_runs import Call, TaskRuns, check_dedupe_window, digest
+from acker_client.integrations._dedupe_window import check_dedupe_window
+from acker_client.integrations._task_runs import Call, TaskRuns, digest
 from acker_client.testing import MemoryAcker
 from acker_protocol.anchors import parse_anchors
 

@@ -207,7 +207,7 @@ async def test_strict_refuses_to_start_a_task_where_nothing_is_current(memory):
 
 
 async def test_a_topology_without_a_dedupe_window_is_refused():
-    tasks = tracked(MemoryAcker())
+    tasks = tracked(MemoryAcker(dedupe_window=0))
     with pytest.raises(UsageError, match="make the window longer"):
         async with tasks.acker.shared_spout("orders").emit("42"):
             await tasks.leaf.kiq("a")

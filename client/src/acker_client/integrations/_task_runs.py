@@ -4,7 +4,6 @@ import json
 import logging
 import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -20,6 +19,7 @@ from acker_client import propagate
 from acker_client._core.names import valid_name
 from acker_client._tuple_base import BaseTuple
 from acker_client.errors import AckerError, DropTuple, OperationsLost, UnknownRoot, UsageError
+from acker_client.integrations._dedupe_window import check_dedupe_window
 from acker_client.integrations._timeout_keeper import TimeoutKeeper
 
 if TYPE_CHECKING:
@@ -271,24 +271,6 @@ def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Digest arguments; what JSON does not know counts by its ``repr``, so it may differ in each run."""
     text = json.dumps([list(args), dict(kwargs)], sort_keys=True, default=repr, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]
-
-
-def check_dedupe_window(topology: "Topology", *, redelivery_s: float, flush_before_ack: bool) -> None:
-    """Raise `UsageError` if a redelivery may come when the acked edge is forgotten; warn of an automatic window."""
-    name, window_s = topology.name, topology.dedupe_window
-    if window_s > redelivery_s:
-        return
-    if window_s == 0 and not flush_before_ack:
-        words = f"topology {name!r} has no dedupe window: a tree whose task is delivered again times out"
-        warnings.warn(words, stacklevel=2)
-        return
-    words = (
-        f"topology {name!r} has a dedupe window of {window_s:g} s, and the queue delivers messages again after up to "
-        f"{redelivery_s:g} s: make the window longer, topologies.create({name!r}, dedupe_window=…)"
-    )
-    if not topology.dedupe_automatic:
-        raise UsageError(words)
-    warnings.warn(f"{words}; a tree whose task is delivered again later than the window times out", stacklevel=2)
 
 
 def _drop(tup: "Tuple", drop: DropTuple) -> None:

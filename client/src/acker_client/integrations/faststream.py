@@ -21,7 +21,8 @@ from faststream.response import PublishType
 from acker_client import _validate, propagate
 from acker_client._core.names import valid_name
 from acker_client.errors import OperationsLost, UsageError
-from acker_client.integrations._task_runs import KEY, check_dedupe_window, digest
+from acker_client.integrations._dedupe_window import check_dedupe_window
+from acker_client.integrations._task_runs import KEY, digest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -20,7 +20,8 @@ from taskiq.exceptions import NoResultError
 from acker_client import propagate
 from acker_client._core.names import valid_name
 from acker_client.errors import AckerError, DropTuple, OperationsLost, UsageError
-from acker_client.integrations._task_runs import KEY, Call, Run, check_dedupe_window
+from acker_client.integrations._dedupe_window import check_dedupe_window
+from acker_client.integrations._task_runs import KEY, Call, Run
 
 if TYPE_CHECKING:
     from typing import Any
