@@ -1,5 +1,7 @@
 """Values that contradict themselves are refused with words, before anything is applied."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,45 @@ def test_a_null_in_place_of_a_value_is_refused_with_words(chart: Chart, tmp_path
     said = chart.refusal(tmp_path / "nothing.yaml", helm=helm)
     assert "nil pointer" not in said
     assert [name for name in sorted(_names(nothing)) if name not in said] == []
+
+
+EMPTY = {
+    "config": "config:\n  # ACKER_TICK_MS: 500\n",
+    "resources": "api:\n  resources:\n    # requests: {cpu: 1}\n  replicas: 2\n",
+    "keda": "worker:\n  keda:\n",
+    "auth": "auth:\n  # existingSecret: keys\n",
+    "extraEnv": "extraEnv: ~\n",
+}
+"""Values files in which one key has nothing below it, by that key."""
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize(("key", "values"), EMPTY.items(), ids=EMPTY)
+def test_a_key_with_only_comments_below_is_refused_with_the_cause(
+    chart: Chart, tmp_path: Path, helm: str, key: str, values: str
+) -> None:
+    (tmp_path / "empty.yaml").write_text(values)
+    said = chart.refusal(*CASES["plain"], tmp_path / "empty.yaml", helm=helm)
+    assert key in said
+    assert "only comments below it is null" in said
+
+
+def test_wherever_the_schema_requires_a_key_of_the_chart_it_names_that_cause() -> None:
+    causes = [node.get("else") for node in _closed(json.loads((CHART / "values.schema.json").read_text()))]
+    assert len(causes) > 15
+    assert causes == [{"$ref": "#/definitions/null"}] * len(causes)
+
+
+def _closed(node: Any) -> Iterator[dict[str, Any]]:
+    """Find the parts that require several keys, and hold their conditions to these."""
+    if isinstance(node, dict):
+        if len(node.get("required", ())) > 1 and "properties" in node:
+            assert node.get("if") == {"required": node["required"]}
+            yield node
+        node = [*node.values()]
+    if isinstance(node, list):
+        for inner in node:
+            yield from _closed(inner)
 
 
 @pytest.mark.parametrize(("release", "why"), [("1st", "fullnameOverride"), ("a.b", "fullnameOverride")])

@@ -1,9 +1,11 @@
 """API keys: scopes, authentication, and the file that holds them."""
 
+import codecs
 import hashlib
 import hmac
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from acker_protocol.errors import Forbidden, Unauthorized
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic_core import PydanticCustomError
 
 from acker_service.background import periodically
 
@@ -88,7 +91,32 @@ def authorize(key: Key, need: Scope, topology: str | None) -> None:
         raise Forbidden(f"the key {key.name} has scope {key.scope}; this needs {need}")
 
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+Name = Annotated[str, Field(pattern=f"^{_NAME.pattern}$")]
+ALL = "*"
+"""Stands for all topologies."""
+
+_MARKS = {
+    "UTF-8": codecs.BOM_UTF8,
+    "UTF-32": codecs.BOM_UTF32_LE,
+    "UTF-16": codecs.BOM_UTF16_LE,
+    "UTF-16, big-endian": codecs.BOM_UTF16_BE,
+}
+"""What editors and shells of Windows write at the beginning of a file; UTF-32 begins as UTF-16 does."""
+
+
+def _check_topologies(value: Any) -> Any:
+    """Check the names, or `ALL`. Raises ``PydanticCustomError``, which shows no value."""
+    if value == ALL:
+        return value
+    if not isinstance(value, list) or not value:
+        raise PydanticCustomError("topologies", 'Input should be "*" for all topologies, or a list of names')
+    if ALL in value:
+        raise PydanticCustomError("topologies", '"*" is for all topologies: write "topologies": "*", without a list')
+    for index, name in enumerate(value):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise PydanticCustomError("topologies", "Entry {index} is no name of a topology", {"index": index})
+    return value
 
 
 class _Entry(BaseModel):
@@ -97,10 +125,10 @@ class _Entry(BaseModel):
     name: Name
     sha256: str = Field(pattern=r"^[0-9a-fA-F]{64}$")
     scope: Literal["ack", "spout", "admin"]
-    topologies: Literal["*"] | Annotated[list[Name], Field(min_length=1)]
+    topologies: Annotated[str | list[str], PlainValidator(_check_topologies)]
 
     def key(self) -> Key:
-        topologies = None if self.topologies == "*" else frozenset(self.topologies)
+        topologies = None if self.topologies == ALL else frozenset(self.topologies)
         return Key(name=self.name, digest=bytes.fromhex(self.sha256), scope=Scope(self.scope), topologies=topologies)
 
 
@@ -175,6 +203,8 @@ def configured_keys(path: Path | None) -> Keys | None:
 
 def parse_keys(text: bytes) -> Keys:
     """Read the keys out of the text of a file. Raises ``ValueError`` with all errors; they never show a value."""
+    if mark := next((name for name, mark in _MARKS.items() if text.startswith(mark)), None):
+        raise ValueError(f"it begins with the byte-order mark of {mark}: save it as UTF-8 without one")
     try:
         keys = tuple(found.key() for found in _Document.model_validate_json(text).keys)
     except ValidationError as error:

@@ -157,9 +157,30 @@ def test_a_hash_may_be_written_in_capitals():
         (text(ORDERS | {"key": "one"}), "keys.0.key: Extra inputs"),
         (text(ORDERS | {"scope": "root"}), "keys.0.scope: Input should be 'ack', 'spout' or 'admin'"),
         (text(WATCHER, ORDERS | {"sha256": "one"}), "keys.1.sha256"),
-        (text(ORDERS | {"topologies": []}), "keys.0.topologies"),
-        (text(ORDERS | {"topologies": "orders"}), "keys.0.topologies"),
-        (text(ORDERS | {"topologies": ["*"]}), "keys.0.topologies"),
+        *(
+            (
+                text(ORDERS | {"topologies": no_list}),
+                'keys.0.topologies: Input should be "*" for all topologies, or a list',
+            )
+            for no_list in ([], "orders", "", None, True, {"*": 1})
+        ),
+        *(
+            (
+                text(ORDERS | {"topologies": of_all}),
+                'keys.0.topologies: "*" is for all topologies: write "topologies": "*"',
+            )
+            for of_all in (["*"], ["*", "orders"], ["orders", "*"])
+        ),
+        *(
+            (text(ORDERS | {"topologies": ["orders", no_name]}), "keys.0.topologies: Entry 1 is no name of a topology")
+            for no_name in ("ord*", "", 7, None, ["*"], "not a name", "n" * 129, "a\n")
+        ),
+        (b"\xef\xbb\xbf" + text(ORDERS), "it begins with the byte-order mark of UTF-8: save it as UTF-8 without one"),
+        *(
+            (text(ORDERS).decode().encode(encoding), f"it begins with the byte-order mark of {encoding.upper()}: save")
+            for encoding in ("utf-16", "utf-32")
+        ),
+        (b"\xfe\xff" + text(ORDERS).decode().encode("utf-16-be"), "mark of UTF-16, big-endian: save it as UTF-8"),
         (text(ORDERS | {"name": "not a name"}), "keys.0.name"),
         (text({"name": "orders"}), "keys.0.sha256: Field required"),
         (text(ORDERS, WATCHER | {"name": "orders"}), "keys.1.name: orders has the name of another key"),
