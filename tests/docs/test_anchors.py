@@ -2,7 +2,10 @@
 
 import json
 import re
+import socket
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,11 @@ from acker_protocol.anchors import MAX_ANCHORS, parse_anchors
 
 from tests.support.pages import DOCS, LANGUAGES, languages
 from tests.support.programs import needed
+
+Answer = tuple[int, dict[str, str], str]
+"""Status, headers and body."""
+
+PATIENCE_S = 60
 
 LISTED = "00 orders " + ",".join(f"00000000000000a1-{edge:016x}" for edge in range(1, MAX_ANCHORS + 1))
 """As many anchors as a header holds."""
@@ -105,3 +113,116 @@ def test_the_bolt_in_javascript_derives_as_the_vectors_say(tmp_path: Path) -> No
 
 def test_there_is_a_bolt_in_every_language() -> None:
     assert languages(DOCS / "anchors.md") == list(LANGUAGES)
+
+
+class Answers(ThreadingHTTPServer):
+    """Answers requests in turn, the last answer again and again; keeps what came. None: no answer, the end."""
+
+    daemon_threads = True
+
+    def __init__(self, *planned: Answer | None) -> None:
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.planned = list(planned)
+        self.came: list[tuple[str | None, bytes]] = []
+
+
+class Answering(BaseHTTPRequestHandler):
+    server: Answers
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.came.append((self.headers["Idempotency-Key"], body))
+        planned = self.server.planned[0] if len(self.server.planned) == 1 else self.server.planned.pop(0)
+        if planned is None:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        status, headers, text = planned
+        self.send_response(status)
+        for name, value in (headers | {"Content-Length": str(len(text))}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def problem(status: int, *, retryable: bool, after: str | None = None) -> Answer:
+    headers = {} if after is None else {"Retry-After": after}
+    return status, headers, json.dumps({"code": "x", "status": status, "retryable": retryable})
+
+
+TAKEN: Answer = (200, {}, '{"state": "pending"}')
+AGAIN = {
+    "429": [problem(429, retryable=True, after="1")],
+    "503": [problem(503, retryable=True, after="1")],
+    "a conflict that passes": [problem(409, retryable=True)],
+    "500 and 502 of what stands in between": [(500, {}, ""), (502, {}, "<html>")],
+    "429 without a problem": [(429, {"Retry-After": "1"}, "slow down")],
+    "a Retry-After that is a date": [(503, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, "")],
+    "a connection that ends": [None, None],
+    "all of them": [None, problem(503, retryable=True), (504, {}, ""), problem(429, retryable=True)],
+}
+FOR_GOOD = {
+    "422": problem(422, retryable=False),
+    "503 that must not be sent again": problem(503, retryable=False, after="1"),
+    "429 that must not be sent again": problem(429, retryable=False),
+    "404 of what stands in between": (404, {}, "<html>"),
+}
+
+
+def write_by_javascript(
+    folder: Path, server: Answers, *, limit_ms: str = "60_000"
+) -> "subprocess.CompletedProcess[str]":
+    """Send one ack as the page's bolt in JavaScript does, which gives up after a minute if no other limit is given."""
+    source = PAGE[PAGE.index("import { createHmac") : PAGE.index("// The spout: a root with one edge")]
+    source = source.replace("60_000", limit_ms).replace(
+        "http://127.0.0.1:8700", f"http://127.0.0.1:{server.server_port}"
+    )
+    script = folder / "write.mjs"
+    script.write_text(source + 'console.log(await write("ack", { root_id: "00000000000000a1" }));\n')
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        return subprocess.run(
+            [needed("node"), str(script)], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("planned", AGAIN.values(), ids=AGAIN)
+def test_the_bolt_in_javascript_sends_the_same_again_where_that_helps(
+    tmp_path: Path, planned: list[Answer | None]
+) -> None:
+    with Answers(*planned, TAKEN) as server:
+        ended = write_by_javascript(tmp_path, server)
+    assert (ended.returncode, ended.stdout) == (0, '{"state": "pending"}\n'), ended.stderr
+    assert len(server.came) == len(planned) + 1
+    assert len(set(server.came)) == 1
+
+
+@pytest.mark.parametrize("answer", FOR_GOOD.values(), ids=FOR_GOOD)
+def test_the_bolt_in_javascript_gives_up_at_once_where_it_does_not(tmp_path: Path, answer: Answer) -> None:
+    with Answers(answer) as server:
+        ended = write_by_javascript(tmp_path, server)
+    assert ended.returncode == 1
+    assert answer[2] in ended.stderr
+    assert len(server.came) == 1
+
+
+@pytest.mark.parametrize("answer", [None, problem(429, retryable=True, after="1"), problem(503, retryable=True)])
+def test_the_bolt_in_javascript_gives_up_after_its_time(tmp_path: Path, answer: Answer | None) -> None:
+    with Answers(answer) as server:
+        ended = write_by_javascript(tmp_path, server, limit_ms="5_000")
+    assert ended.returncode == 1
+    assert len(server.came) > 1
+
+
+def test_the_bolt_in_javascript_waits_no_longer_than_retry_after_allows(tmp_path: Path) -> None:
+    with Answers(problem(429, retryable=True, after="3600")) as server:
+        ended = write_by_javascript(tmp_path, server)
+    assert ended.returncode == 1
+    assert len(server.came) == 1
