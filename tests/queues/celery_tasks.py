@@ -1,5 +1,6 @@
 """The tasks of the tests; ``python -m tests.queues.celery_tasks emit`` is a spout."""
 
+import asyncio
 import os
 import sys
 import threading
@@ -7,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from acker_client import DropTuple, UsageError, propagate
+from acker_client import AsyncAcker, DropTuple, UsageError, propagate
 from acker_client.integrations.celery import track
 from celery import Celery, Task, chain, chord, group, signals
 from celery.exceptions import Ignore, Reject
@@ -241,6 +242,21 @@ def sends_to_foreign_names(root: str) -> None:
         app.send_task(each, (root, each))
 
 
+async_acker = AsyncAcker(marks.ACKER_URL, topology=marks.TOPOLOGY) if marks.ACKER_URL else None
+
+
+@app.task
+def runs_loops(root: str) -> None:
+    """Ack a child in each of three event loops, with the client of the module."""
+
+    async def ack(headers: dict[str, str]) -> None:
+        async with async_acker.receive(headers, component="in-a-loop"):
+            done(root, "child")
+
+    for number in range(3):
+        asyncio.run(ack(propagate.current().headers(f"loop {number}")))
+
+
 @app.task
 def publishes_untracked(root: str) -> None:
     def publish() -> None:
@@ -301,6 +317,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "unknown_step": lambda root: chain(leaf.si(root, "before"), app.signature("unknown", immutable=True)).delay(),
     "not_accepted": lambda root: leaf.apply_async((root, "never"), serializer="pickle"),
     "not_readable": lambda root: leaf.apply_async((root, "never"), headers={"compression": "gzip"}),
+    "runs_loops": runs_loops.delay,
     "takes_too_long": takes_too_long.delay,
     "publishes_untracked": publishes_untracked.delay,
     "waits": lambda root: waits.apply_async((root,), countdown=8),

@@ -213,6 +213,14 @@ def test_a_task_that_is_lost_with_its_process_fails_the_tree(services, tmp_path)
 
 
 @pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+def test_a_task_that_runs_event_loops_with_the_client_of_its_module_loses_no_ack(services, tmp_path, broker):
+    with running(services.lab(broker), "prefork", tmp_path) as lab:
+        lab.emit(MODULE, ["runs_loops"])
+        ended = lab.ended("runs_loops")
+        assert (ended.outcome, ended.done["child"]) == ("acked", 3)
+
+
+@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
 def test_a_task_that_reaches_its_hard_time_limit_fails_the_tree(services, tmp_path, broker):
     with running(services.lab(broker), "prefork", tmp_path) as lab:
         lab.emit(MODULE, ["takes_too_long"])

@@ -44,9 +44,13 @@ class WaitTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawn:
-    """Start this flow in the background: in a thread, or in a task."""
+    """Start this flow in the background: in a thread, or in a task.
+
+    ``at_end`` makes the flow that is run where the task is cancelled, as at the end of its event loop.
+    """
 
     flow: "Flow[None]"
+    at_end: "Callable[[], Flow[None]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,11 @@ class Flusher:
         """Let no ack linger any more: the program ends, or the client is closed."""
         self._longest_linger_s = self._linger_s = 0.0
 
+    def resume(self) -> Spawn | None:
+        """Forget the flows of an event loop that has ended; give what sends the acks that it has left, if any."""
+        self.buffer.turns.abandon()
+        return self._background() if self.buffer.has_flusher() else None
+
     def fold_policy(self) -> "Flow[Add]":
         """Choose how acks are added: folded, but each by itself where the topology dedupes, which goes by the edge."""
         if not self.is_buffering:
@@ -160,10 +165,13 @@ class Flusher:
     def _start_flushing(self) -> Flow[None]:
         """Flush in the background; where no thread can be started, as at the program's end, flush at once."""
         try:
-            yield Spawn(flow=self._flush_in_background())
+            yield self._background()
         except RuntimeError:
             self.buffer.flusher_stopped()
             yield from self.flush()
+
+    def _background(self) -> Spawn:
+        return Spawn(flow=self._flush_in_background(), at_end=self.flush)
 
     def _wait_until_due(self, waiter: "Waiter | None" = None) -> Flow[None]:
         """Wait until a refused request may be sent again, one that is waited for or any; not at all without one."""

@@ -102,5 +102,11 @@ class SendTurns:
             if self._sender is not None:
                 self._sender.has_turn, self._sender = False, None
 
+    def abandon(self) -> None:
+        """Take the turn from who has it and from all who wait: their event loop has ended."""
+        self.revoke()
+        with self._lock:
+            self._queue.clear()
+
     def _give(self, waiter: Waiter) -> None:
         self._sender, waiter.has_turn = waiter, True

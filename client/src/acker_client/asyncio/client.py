@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AsyncAcker(BaseClient):
-    """The acker at ``url``, for one topology and any number of tasks of one asyncio event loop. ::
+    """The acker at ``url``, for one topology and any number of tasks of one asyncio event loop at a time. ::
 
         async with AsyncAcker("http://127.0.0.1:8700", topology="orders") as acker:
             async with acker.receive(headers, component="split") as tup:
@@ -37,7 +37,9 @@ class AsyncAcker(BaseClient):
     ``on_drop``, a function or a coroutine function, is called with the tuple and the `DropTuple`.
 
     Acks wait for ``linger`` and are sent together by a task in the background. Await ``close()`` before the loop ends;
-    what is left then is sent at the end of the interpreter.
+    else `asyncio.run` ends when they are sent. What a loop has left that was closed otherwise goes with the next loop
+    that uses the client, or at the end of the interpreter. Use in a second loop, while the first one runs, raises
+    `UsageError`.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class AsyncAcker(BaseClient):
             proxy=self._endpoint.proxy,
         )
         super().__init__(topology, endpoint=self._endpoint, config=self._config, on_drop=on_drop)
+        self._driver.resume_with(self._submitter.flusher.resume)
         self._context = self._tuple_context(self._driver.run)
 
     async def __aenter__(self) -> Self:
@@ -131,6 +134,7 @@ class AsyncAcker(BaseClient):
         ``repeatable=True`` promises that a re-run makes the same children in the same order: then children without a
         key have the same edges again. Raises `InvalidHeader` and `UsageError`.
         """
+        self._driver.enter_if_running()
         ids = self._read_ids(headers, component, on_error)
         make: Callable[..., AsyncTuple] = AsyncTuple if self._make_tuple is None else partial(self._make_tuple, headers)
         return make(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)

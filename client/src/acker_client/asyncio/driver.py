@@ -10,9 +10,10 @@ import httpx
 
 from acker_client import _transport
 from acker_client._core import effects
+from acker_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from acker_client._core.requests import Request
     from acker_client._core.waiters import Waiter
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AsyncDriver:
-    """Runs the effects of flows, awaited; for the tasks of one event loop."""
+    """Runs the effects of flows, awaited; for the tasks of one event loop at a time."""
 
     def __init__(
         self,
@@ -34,6 +35,8 @@ class AsyncDriver:
         """``direct`` as in `Driver`."""
         self._connect, self._sleep, self._direct = connect, sleep, direct
         self._proxy = proxy
+        self._resume: Callable[[], effects.Spawn | None] = lambda: None
+        self._closed = False
         self.reset()
 
     def reset(self) -> None:
@@ -42,19 +45,52 @@ class AsyncDriver:
         self._connections = _connections(self._http) if self._direct else None
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def resume_with(self, resume: "Callable[[], effects.Spawn | None]") -> None:
+        """Run in each event loop what this function gives: it goes on with what the loop before has left."""
+        self._resume = resume
+
+    def enter(self) -> None:
+        """Belong to the running event loop from now on. Raises `UsageError` while the one before it runs, too."""
+        loop = asyncio.get_running_loop()
+        if loop is self._loop:
+            return
+        if self._loop is not None and self._loop.is_running():
+            raise UsageError("this client is used in another event loop that runs: make a client for each loop")
+        if self._loop is not None and not self._closed:
+            self.reset()
+        self._loop = loop
+        self._at_end = self._end_of(loop)
+        with suppress(StopIteration):
+            self._at_end.__anext__().send(None)  # the loop knows of it now
+        if (left := self._resume()) is not None:
+            self._spawn(left)
+
+    def enter_if_running(self) -> None:
+        """Enter the running event loop, if there is one."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if loop is not self._loop:
+            self.enter()
 
     async def run(self, flow: effects.Flow[effects.T]) -> effects.T:
         """Run a flow to its end and give its result; what it raises is raised here."""
         with closing(flow):
+            self.enter()
             try:
                 wanted = next(flow)
                 while True:
+                    self.enter()  # its loop may have paused, and another one run meanwhile
                     wanted = effects.advance(flow, await self._attempt(wanted))
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]  # StopIteration is not generic
 
     async def close(self) -> None:
         """Close the connections; a flusher that still waits has nothing left to send, and ends."""
+        self._closed = True
         self._wake.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._http.aclose()
@@ -71,11 +107,12 @@ class AsyncDriver:
         match wanted:
             case effects.WaitTurn(waiter=waiter):
                 await _wait_turn(waiter)
-            case effects.Spawn(flow=flow):
-                self._spawn(flow)
+            case effects.Spawn() as spawn:
+                self._spawn(spawn)
             case effects.WaitFlush(seconds=seconds):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), seconds)
+                    async with asyncio.timeout(seconds):
+                        await self._wake.wait()
                 self._wake.clear()
             case effects.WakeFlush():
                 self._wake.set()
@@ -102,11 +139,30 @@ class AsyncDriver:
         except RuntimeError as error:
             raise _transport.closed_error(self._http, error) from None
 
-    def _spawn(self, flow: effects.Flow[None]) -> None:
+    def _spawn(self, spawn: effects.Spawn) -> None:
         """Start a task that is not within the batch of the task that has called."""
-        task = asyncio.get_running_loop().create_task(self.run(flow), context=Context())
+        task = asyncio.get_running_loop().create_task(self._run_in_background(spawn), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _end_of(self, loop: asyncio.AbstractEventLoop) -> "AsyncGenerator[None, None]":
+        """Close the connections at the end of an event loop: then `asyncio.run` ends generators that were begun."""
+        connections = self._connections
+        try:
+            yield
+        finally:
+            if connections is not None:
+                await connections.close()
+            if self._loop is loop and not self._closed:
+                self.reset()
+
+    async def _run_in_background(self, spawn: effects.Spawn) -> None:
+        """Run a flow; nobody but the end of an event loop cancels it, and `asyncio.run` waits until this has ended."""
+        try:
+            await self.run(spawn.flow)
+        except asyncio.CancelledError:
+            await self.run(spawn.at_end())
+            raise
 
 
 def _connections(http: httpx.AsyncClient) -> "AsyncConnections | None":
