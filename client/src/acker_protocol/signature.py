@@ -41,8 +41,8 @@ def make_secret(random: "Callable[[int], bytes]" = entropy.token_bytes, *, size:
 def secret_key(secret: str) -> bytes:
     """Read the bytes of a secret. Raises ``ValueError``, whose text does not contain the secret.
 
-    Its base64 is written as `make_secret` writes it: libraries of other languages read none without padding, and some
-    none whose last character has bits that belong to no byte.
+    Its base64 is written as `make_secret` writes it: the libraries for Go and Rust read none without padding, and that
+    for Rust none whose last character has bits that belong to no byte.
     """
     encoded = secret.removeprefix(_PREFIX)
     with suppress(ValueError):
