@@ -1,23 +1,42 @@
 """Finds free ports of this machine."""
 
 import contextlib
+import fcntl
 import secrets
 import socket
+from functools import cache
+from pathlib import Path
+from typing import IO
 
 PORTS = range(12_000, 32_000)
 _given: set[int] = set()
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on, another one each time.
+    """Give a port that nobody listens on: another one each time, and none that another process was given here.
 
     From below those that the system gives to outgoing connections: one of those might be gone before it is listened on.
     """
     while True:
         port = secrets.choice(PORTS)
+        if port in _given or not _claim(port):
+            continue
+        _given.add(port)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
             probe.bind(("127.0.0.1", port))
-            if port not in _given:
-                _given.add(port)
-                return port
+            return port
+
+
+def _claim(port: int) -> bool:
+    """Lock a byte of this file that stands for the port until this process ends; False if another process has."""
+    try:
+        fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@cache
+def _claims() -> IO[bytes]:
+    return Path(__file__).open("r+b")  # to lock a part of it alone it has to be open for writing
