@@ -307,6 +307,8 @@ def test_a_broker_that_was_killed_is_connected_to_again(acker: Acker, tmp_path: 
     need_broker()
     with running_broker(tmp_path) as broker:
         put(broker, queue, "one")
+        broker.stop()  # RabbitMQ writes the declaration of a queue to disk after it has confirmed it
+        broker.start()
         with reading(acker, broker.url, queue, drain_timeout=LONG) as reader:
             reader.wait_for(1)
             broker.kill()
