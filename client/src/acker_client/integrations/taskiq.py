@@ -168,7 +168,7 @@ class AckerMiddleware(TaskiqMiddleware):
 
 
 async def _end(run: "Run[AsyncTuple]", raised: BaseException | None, error: BaseException | None) -> None:
-    """Ack the tuple of a run, drop it, or fail it, or leave it open for a retry that somebody else sends."""
+    """Ack, fail or drop the tuple of a run; leave it open if a middleware sends a retry that carries its edge."""
     tup = run.tup
     if tup.closed:
         return
