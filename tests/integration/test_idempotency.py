@@ -157,6 +157,11 @@ async def test_the_same_operations_written_otherwise_are_the_same_request(call: 
     assert (answer.json()["results"], is_replayed(answer)) == (["pending"], True)
 
 
+async def test_what_only_explains_a_root_tells_no_two_requests_apart(call: Caller) -> None:
+    await call.post(init(R, E, trace=True), key="k")
+    assert is_replayed(await call.post(init(R, E), key="k"))
+
+
 async def test_a_batch_in_another_order_is_another_request(call: Caller) -> None:
     ops = [init(4, E), init(8, E)]
     await call.batch(*ops, key="k")

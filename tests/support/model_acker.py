@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from acker_protocol.idempotency import replay_operation
 from acker_protocol.operations import REFUSED, Ack, CompletionRecord, Init, Operation, OperationState, Outcome
@@ -46,7 +46,7 @@ class ModelAcker:
         parts = ListBatch(operations).split(layout, capped=configuration.max_spout_pending is not None)
         repeated = []
         for part in parts:
-            identity = (part.shard, key, tuple(operations[index] for index in part.request_order))
+            identity = (part.shard, key, tuple(_told_apart(operations[index]) for index in part.request_order))
             seen = self._seen(identity) if key else None
             repeated.append(seen is not None)
             for index in part.apply_order:
@@ -134,6 +134,11 @@ class ModelAcker:
         if found and self.now_ms // self.window_ms - found[0] // self.window_ms <= 1:
             return found
         return None
+
+
+def _told_apart(operation: Operation) -> Operation:
+    """Give what tells the operation of a repeat from another: what only explains a root does not."""
+    return replace(operation, trace=None) if isinstance(operation, Init) else operation
 
 
 def _is_pending(state: State) -> bool:
