@@ -1,10 +1,14 @@
 """Listing pending roots: about nearest deadline first, page by page, while others come and go."""
 
+import itertools
+import math
 from collections.abc import Iterable
 
 import pytest
 from acker_service.components import Components
-from acker_service.roots.pending import RECORDS
+from acker_service.redis.functions import RootFilter
+from acker_service.roots import pending
+from acker_service.roots.pending import RECORDS, PendingRoots, first_positions
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.caller import Caller, Document, ack, fail, init
@@ -15,6 +19,12 @@ pytestmark = pytest.mark.anyio
 E = 0xE1
 VALUES = 10
 """The values of a root in a reply of the library."""
+
+
+@pytest.fixture(autouse=True)
+def _pages_end_at_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a page take as long as it needs: how soon it ends is not what these tests are about."""
+    monkeypatch.setattr(pending, "PAGE_S", math.inf)
 
 
 def ids(page: Document) -> list[int]:
@@ -133,6 +143,23 @@ async def test_a_call_looks_at_a_bounded_number_of_records(parts: Components, ca
     assert RECORDS / 2 <= sum(len(shown) // VALUES for shown in pieces[3::4]) <= RECORDS + 100
     assert await pages(call, older_than_ms=2**52) == [[]]
     assert len(ids(await call.roots(limit=10_000))) == 6_000
+
+
+async def test_a_page_that_takes_too_long_ends_and_the_next_goes_on(
+    parts: Components, call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = await small_topology(parts, call, ackers=1, buckets=64)
+    await emit(call, range(1, 6_001))
+    topology = await parts.registry.get("small")
+    monkeypatch.setattr(pending, "PAGE_S", 1.0)
+    listing = PendingRoots(parts.shards, parts.spouts, clock=itertools.count(step=0.9).__next__)
+    positions, listed = first_positions(topology), list[int]()
+    while positions:
+        page = await listing.page(topology, positions, RootFilter(), limit=10_000)
+        assert len(page.roots) <= RECORDS + 100
+        listed += [root.root_id for root in page.roots]
+        positions = page.positions
+    assert sorted(listed) == list(range(1, 6_001))
 
 
 async def test_a_call_looks_no_further_when_there_are_enough(parts: Components, call: Caller) -> None:
