@@ -15,8 +15,9 @@ APART := faults spark deploy image cluster pipelines generated dist bench both_w
 # tests that run the blocks of the pages and the examples, and those that start pytest
 PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
 PLUGIN := tests/unit/client/test_pytest_plugin.py
-# three workers, since tests wait as long as they work; each file whole to one, since its tests share what its fixtures start
-PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+# three workers, since tests wait as long as they work; each file whole to one, since its tests share what its fixtures start;
+# files in their order, so that those of the unit tests, of which none is long, are the last
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

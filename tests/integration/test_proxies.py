@@ -77,6 +77,15 @@ def test_every_command_goes_through_the_proxy(
     assert all(target.startswith(f"{acker.url}/") for target in proxy.asked)
 
 
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no client wait for an acker that will not come."""
+    defaults = Acker.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "startup_timeout", 0.1)
+
+
+@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("variable", VARIABLES)
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_where_the_proxy_is_dead_a_line_names_it_and_its_variable(

@@ -34,6 +34,7 @@ def tasks(memory: MemoryAcker) -> Iterator[SimpleNamespace]:
     """The tasks, and a worker that runs one at a time."""
     app = Celery("tracked", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.update(task_acks_late=True, worker_prefetch_multiplier=1)
+    app.conf.broker_transport_options = {"polling_interval": 0.01}
     acker = memory.acker()
     receivers = {name: list(value.receivers or ()) for name, value in _signals()}
     signals.setup_logging.connect(_keep_logging, weak=False)
