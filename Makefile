@@ -6,6 +6,9 @@ STORES := redis7 redis8 valkey-cluster redis7-cluster redis8-cluster valkey-sent
 DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# what was compiled is kept: hundreds of processes of the tests would compile it again
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-both-ways test-bench test-integrations test-contract \
         test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \

@@ -8,8 +8,9 @@ import pytest
 from acker_client import Acker, AckerError, AsyncAcker, RetriesExhausted, UsageError
 from acker_client._cli.main import run
 
+from examples.support.ports import free_port
 from tests.support.forward_proxy import ForwardProxy, forward_proxy
-from tests.support.servers import AckerProcess, acker_serve, free_port
+from tests.support.servers import AckerProcess, acker_serve
 
 HEADER = "00 default 00000000000000aa-00000000000000bb"
 COMMANDS = {
