@@ -54,9 +54,18 @@ class Member:
         with (self.folder / "log").open("ab") as log:
             command = [self.program, str(own), *self.options, "--port", str(self.port), "--dir", str(self.folder)]
             if "--cluster-enabled" in self.options:
-                command += ["--cluster-announce-port", str(self.shown)]
+                # the default for its bus, the port plus 10,000, is of those that the system gives to connections
+                bus = () if "--cluster-port" in self.options else ("--cluster-port", str(free_port()))
+                command += ["--cluster-announce-port", str(self.shown), *bus]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        until(lambda: self.ask("PING"), f"{self.program} on port {self.port} answers")
+        until(self._answers, f"{self.program} on port {self.port} answers")
+
+    def _answers(self) -> object:
+        """Whether it answers. Fails at once where it has ended, with the last that it wrote."""
+        if self.process.poll() is not None:
+            lines = (self.folder / "log").read_text(errors="replace").splitlines()
+            raise AssertionError(f"{self.program} ended with {self.process.returncode}: {lines[-5:]}")
+        return self.ask("PING")
 
     def ask(self, *command: str | int) -> Any:
         """Ask it something, on a connection of its own. Bytes that are no UTF-8, as in keys of buckets, are escaped."""
