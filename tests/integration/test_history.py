@@ -10,6 +10,7 @@ import pytest
 from acker_protocol import routes
 from acker_protocol.errors import UnknownTopology
 from acker_service.components import Components
+from acker_service.monitoring import history as history_points
 from acker_service.monitoring.history import POINTS, Point, Window
 from acker_service.monitoring.recording import HistoryReader, HistoryRecorder, HistoryTask, TotalsReader
 from acker_service.redis import history_functions, keys
@@ -29,6 +30,12 @@ STEP_MS = 20
 """Short, so that the next step comes soon."""
 
 numbers = count(1)
+
+
+@pytest.fixture(autouse=True)
+def _long_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no window be over before a slow test has looked at it."""
+    monkeypatch.setattr(history_points, "POINTS", 100 * POINTS)
 
 
 def recorder_of(parts: Components) -> HistoryRecorder:

@@ -8,6 +8,7 @@ import anyio
 import httpx
 import pytest
 from acker_service.app import make_app
+from acker_service.background import cancel_and_wait
 from acker_service.components import Components
 from acker_service.redis import keys
 from acker_service.settings import Settings
@@ -61,8 +62,7 @@ async def listened(parts: Components) -> bool:
 
 async def without(parts: Components, task: int) -> None:
     """End one of the two ways to learn of news."""
-    parts.mailbox_notifier._tasks[task].cancel()
-    await asyncio.gather(parts.mailbox_notifier._tasks[task], return_exceptions=True)
+    await cancel_and_wait(parts.mailbox_notifier._tasks[task])
 
 
 async def test_what_is_there_is_given_without_waiting(call: Caller) -> None:
@@ -130,6 +130,5 @@ async def test_who_waits_is_answered_with_what_there_is_when_the_service_stops(
 async def test_nothing_is_kept_of_one_who_waited(call: Caller, parts: Components) -> None:
     await call.post(init(1, 9))
     reading = await waiting(parts, call, wait_ms=LONGEST)
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
+    await cancel_and_wait(reading)
     assert not parts.mailbox_notifier._mailboxes

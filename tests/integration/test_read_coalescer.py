@@ -8,7 +8,7 @@ from itertools import count
 import anyio
 import pytest
 from acker_protocol.errors import StoreUnavailable, UnknownSpout
-from acker_service.background import Wakeup
+from acker_service.background import Wakeup, cancel_and_wait
 from acker_service.components import Components
 from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.mailboxes.follower import CALLS_PER_ROUND_TRIP, ReadCoalescer
@@ -206,7 +206,7 @@ async def test_a_hint_that_makes_no_sense_harms_nobody(call: Caller, parts: Comp
     await emit(call, 1)
     topology = await parts.registry.get("default")
     _, sweeping = parts.mailbox_notifier._tasks
-    sweeping.cancel()
+    await cancel_and_wait(sweeping)
 
     async def heard() -> bool:
         return bool(await at(parts, "SPUBLISH", keys.hints("default", 0), "nonsense"))

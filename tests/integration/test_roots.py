@@ -7,6 +7,7 @@ from typing import TypeVar
 import anyio
 import pytest
 from acker_protocol.ids import format_id
+from acker_service.background import cancel_and_wait
 from acker_service.components import Components
 
 from tests.support.caller import Caller, Document, ack, fail, init
@@ -151,7 +152,7 @@ async def test_nobody_looks_when_nobody_waits(call: Caller, parts: Components) -
     await call.root(R)
     assert parts.root_notifier._task is None
     answer = await waiting(parts, call)
-    answer.cancel()
+    await cancel_and_wait(answer)
 
     async def rests() -> bool:
         assert parts.root_notifier._task is not None

@@ -18,6 +18,7 @@ from acker_client.asyncio._redis import AsyncRedisConnection
 from acker_client.config import SystemClock
 from acker_protocol import routes
 from acker_protocol.routes import IDEMPOTENCY_KEY
+from acker_service.background import cancel_and_wait
 from acker_service.components import Components
 from acker_service.redis.embedded import EmbeddedServer
 from redis import Redis
@@ -80,9 +81,7 @@ class Listener:
 
     async def close(self) -> None:
         if self.listening is not None:
-            self.listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self.listening
+            await cancel_and_wait(self.listening)
         await self.acker.close()
         await self.store.close()
 
