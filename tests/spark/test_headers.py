@@ -124,6 +124,37 @@ def test_the_header_may_stand_in_any_form_and_be_missing(spark: Any, form: str) 
     assert found == [[0xA1], []]
 
 
+NULLS = {
+    "Kafka's headers": "array(named_struct('key', 'Acker-Anchors', 'value', CAST(NULL AS BINARY)))",
+    "texts in an array": "array(named_struct('key', 'ACKER-ANCHORS', 'value', CAST(NULL AS STRING)))",
+    "a map of texts": "map('trace', 't1', 'acker-anchors', CAST(NULL AS STRING))",
+    "a map of bytes": "map('Acker-Anchors', CAST(NULL AS BINARY))",
+}
+
+
+@pytest.mark.parametrize("form", NULLS)
+def test_a_header_that_is_there_with_a_null_ends_the_job_as_any_invalid_one(spark: Any, form: str) -> None:
+    """The row came with the header: without anchors it would not be tracked, and its root would time out."""
+    frame = spark.range(1).select(F.expr(NULLS[form]).alias("h"))
+    with pytest.raises(PySparkException, match="of a row is invalid, or of another topology than 'orders': null"):
+        frame.select(read_header(frame, "h", "orders")).collect()
+
+
+NONE = {
+    "no headers": f"CAST(NULL AS {KAFKA_TYPE})",
+    "no pairs": f"CAST(array() AS {KAFKA_TYPE})",
+    "another header with a null": "array(named_struct('key', 'trace', 'value', CAST(NULL AS BINARY)))",
+    "a map without it": "map('trace', CAST(NULL AS STRING))",
+}
+
+
+@pytest.mark.parametrize("form", NONE)
+def test_a_row_whose_headers_have_no_anchors_is_not_tracked(spark: Any, form: str) -> None:
+    frame = spark.range(1).select(F.expr(NONE[form]).alias("h"))
+    [row] = frame.select(read_header(frame, "h", "orders").alias("anchors")).collect()
+    assert row.anchors == []
+
+
 def test_a_header_that_appears_twice_ends_the_job(spark: Any) -> None:
     pair = F.struct(F.lit(NAME).alias("key"), F.lit("00 orders 1-1").alias("value"))
     frame = spark.range(1).select(F.array(pair, pair).alias("h"))

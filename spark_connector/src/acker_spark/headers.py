@@ -69,7 +69,10 @@ def write_kafka_headers(topology: str, frame: "DataFrame | None", others: "str |
 
 
 def _value(headers: "Column", kind: str) -> "Column":
-    """Return the value of the header, null where it is missing. A header that appears twice ends the job."""
+    """Return the value of the header, null where it is missing. A header that appears twice ends the job.
+
+    One that is there with a null, which Kafka and maps allow, is the text ``null``: no valid value.
+    """
     if kind in ("string", "binary"):
         return headers.cast("string")
     if kind.startswith("map<string,"):
@@ -78,7 +81,8 @@ def _value(headers: "Column", kind: str) -> "Column":
         raise UsageError(f"headers= needs the value of {NAME}, a map or Kafka's headers ({KAFKA_TYPE}), not {kind}")
     found = F.transform(F.filter(headers, lambda pair: _is_ours(pair["key"])), lambda pair: pair["value"])
     many = F.raise_error(F.concat(F.lit(f"a row has {NAME} more than once: "), F.size(found).cast("string")))
-    return F.when(F.size(found) > 1, many).otherwise(F.get(found, F.lit(0)).cast("string"))
+    value = F.coalesce(F.get(found, F.lit(0)).cast("string"), F.lit("null"))
+    return F.when(F.size(found) > 1, many).when(F.size(found) == 1, value)
 
 
 def _is_ours(key: "Column") -> "Column":
