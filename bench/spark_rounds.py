@@ -4,7 +4,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,12 +118,12 @@ class _Sent:
 
     def watch(self, acker: SparkAcker) -> None:
         """Measure what the sender of an acker sends."""
-        send: Callable[[Sequence[Operation]], list[OperationResult]] = acker.sender.send
+        send = acker.sender.send
 
-        def watched(operations: "Sequence[Operation]") -> "list[OperationResult]":
+        def watched(operations: "Sequence[Operation]", **options: Any) -> "list[OperationResult]":
             since = time.monotonic()
             try:
-                return send(operations)
+                return send(operations, **options)
             finally:
                 self.count, self.seconds = self.count + len(operations), self.seconds + time.monotonic() - since
 

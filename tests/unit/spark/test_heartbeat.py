@@ -1,41 +1,16 @@
 """Tests the heartbeat, by a clock of the test's own: a wait is over when the test says so."""
 
-import queue
-import threading
-
 import pytest
 from acker_spark._batch.heartbeat import Heartbeat
 
-
-class Waits:
-    """Waits that end when the test lets them: ``go`` for the time to pass, or with the block."""
-
-    def __init__(self) -> None:
-        self.asked: queue.Queue[float] = queue.Queue()
-        self._passed: queue.Queue[bool] = queue.Queue()
-
-    def __call__(self, over: threading.Event, seconds: float) -> bool:
-        self.asked.put(seconds)
-        while not over.is_set():
-            try:
-                return not self._passed.get(timeout=0.01)
-            except queue.Empty:
-                continue
-        return True
-
-    def pass_one(self) -> None:
-        """Let the time of one wait pass, and come back when the next has begun."""
-        self._passed.put(True)  # noqa: FBT003 - it has passed
-        assert self.asked.get(timeout=30) == 200
+from tests.unit.spark.waits import Waits
 
 
 def test_it_beats_until_its_block_ends() -> None:
     beats: list[int] = []
     waits = Waits()
     with Heartbeat(lambda: beats.append(1), every=200, lasting=21_600, wait=waits):
-        assert waits.asked.get(timeout=30) == 200
-        waits.pass_one()
-        waits.pass_one()
+        assert waits.begun() == waits.pass_one() == waits.pass_one() == 200
         assert len(beats) == 2
     assert len(beats) == 2
 
@@ -49,9 +24,7 @@ def test_one_that_fails_is_reported_and_the_next_one_comes(caplog: pytest.LogCap
 
     waits = Waits()
     with Heartbeat(beat, every=200, lasting=21_600, wait=waits):
-        assert waits.asked.get(timeout=30) == 200
-        waits.pass_one()
-        waits.pass_one()
+        assert waits.begun() == waits.pass_one() == waits.pass_one() == 200
     assert len(beats) == 2
     assert "could not be reset" in caplog.text
 

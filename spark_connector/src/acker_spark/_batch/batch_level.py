@@ -33,7 +33,7 @@ class BatchFunction:
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Run one batch."""
         run = BatchRun.of(self.acker, batch, batch_id)
-        with cached(with_batch_edges(batch, run.batch)) as frame, run.exclusive():
+        with run.logged(), cached(with_batch_edges(batch, run.batch)) as frame, run.exclusive():
             edges, rows = collect_edges(frame)
             state = BatchState.of(edges)
             with run.keep_alive(edges, begins=begins_here(frame)) as emitted:

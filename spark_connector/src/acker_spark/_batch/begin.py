@@ -7,7 +7,7 @@ batch that was refused writes a *refusal marker*, an early root that is never em
 acked too early.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,14 +27,23 @@ REFUSED = "refused: another query tracks roots of this batch"
 
 
 def begin(
-    sender: "OperationSender", options: "SparkAckerOptions", batch: "BatchId", edges: Sequence["BatchEdge"]
+    sender: "OperationSender",
+    options: "SparkAckerOptions",
+    batch: "BatchId",
+    edges: Sequence["BatchEdge"],
+    *,
+    on_sent: Callable[[int], object] = lambda _: None,
 ) -> int:
-    """Emit the roots of a batch, and return the number of new ones. Raises `ConcurrentQuery`, `PendingLimit`."""
+    """Emit the roots of a batch, and return the number of new ones; ``on_sent`` as in `OperationSender.send`.
+
+    Raises `ConcurrentQuery`, `PendingLimit`.
+    """
     if not edges:
         return 0
     leader, *others = (_init(one, options) for one in edges)
     has_begun = _begin_leader(sender, batch, leader)
-    results = sender.send(others)
+    on_sent(1)
+    results = sender.send(others, on_sent=on_sent)
     _check_admitted(results)
     duplicates = [one.operation for one in results if one.state is OperationState.DUPLICATE]
     new = [one.operation for one in results if one.state is OperationState.PENDING]

@@ -59,7 +59,7 @@ class RowFunction:
         run = BatchRun.of(self.acker, batch, batch_id)
         if ANCHORS not in batch.columns:
             require_columns(batch, ROOT, EDGE, MESSAGE, caller="acker.foreach_rows")
-        with cached(batch) as frame, run.exclusive():
+        with run.logged(), cached(batch) as frame, run.exclusive():
             self._run(run, frame)
 
     def _run(self, run: BatchRun, frame: "DataFrame") -> None:

@@ -5,7 +5,8 @@ import threading
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 from acker_protocol.operations import Fail, Operation, OperationState, ResetTimeout
@@ -14,6 +15,8 @@ from acker_protocol.wire.fields import REASON_CHARACTERS
 from acker_spark._batch import begin, ownership
 from acker_spark._batch.columns import check_joined
 from acker_spark._batch.edges import BatchEdge, BatchId, begins_here
+from acker_spark._batch.periodic import PeriodicCall, Wait
+from acker_spark._batch.progress import LOGGED_EVERY_S, Progress, Stage
 from acker_spark._batch.running import RunningQuery
 from acker_spark.errors import AckerError, ConcurrentQuery, QueryIdRequired
 
@@ -60,6 +63,7 @@ class BatchRun:
     batch: BatchId
     query: RunningQuery | None = None
     """The query that runs the batch, where Spark shows it."""
+    progress: Progress = field(default_factory=Progress)
 
     @classmethod
     def of(cls, acker: "_ClientBase", frame: "DataFrame", batch_id: int) -> "BatchRun":
@@ -93,6 +97,18 @@ class BatchRun:
         finally:
             _running.discard(name)
 
+    def logged(self, *, wait: Wait = threading.Event.wait) -> PeriodicCall:
+        """Log each minute how far the batch has come, while a block runs."""
+        minutes = count(1)
+
+        def log_progress() -> bool:
+            seconds = LOGGED_EVERY_S * next(minutes)
+            if described := self.progress.describe():
+                log.warning("batch %d has run for %d s: %s", self.batch.batch_id, seconds, described)
+            return True
+
+        return PeriodicCall(log_progress, name="acker-progress", every=LOGGED_EVERY_S, wait=wait)
+
     @contextmanager
     def keep_alive(self, edges: Sequence[BatchEdge], *, begins: bool) -> Iterator[int]:
         """Emit the roots of a batch if ``begins``, yield the number of new ones, and reset their timeouts in the block.
@@ -107,10 +123,16 @@ class BatchRun:
             self.acker.heartbeat_client.send([ResetTimeout(root_id=root) for root in roots])
 
         with self.acker.heartbeat(beat) as heartbeat:
-            emitted = begin.begin(self.acker.sender, self.acker.options, self.batch, edges) if begins else 0
+            emitted = self._begin(edges) if begins else 0
             if emitted < len(roots):
+                self.progress.begin(Stage.RESETTING, len(roots))
                 heartbeat.beat()
+            self.progress.begin(Stage.WORKING)
             yield emitted
+
+    def _begin(self, edges: Sequence[BatchEdge]) -> int:
+        self.progress.begin(Stage.EMITTING, len(edges))
+        return begin.begin(self.acker.sender, self.acker.options, self.batch, edges, on_sent=self.progress.count)
 
     @contextmanager
     def fail_raised(self, edges: Sequence[BatchEdge]) -> Iterator[None]:
@@ -129,7 +151,7 @@ class BatchRun:
     def _fail(self, edges: Sequence[BatchEdge], reason: str) -> None:
         roots = dict.fromkeys(one.root_id for one in edges)
         try:
-            self.acker.sender.send([Fail(root_id=root, reason=reason) for root in roots])
+            self._send([Fail(root_id=root, reason=reason) for root in roots])
         except AckerError:
             log.exception("the roots of batch %d could not be failed; they time out", self.batch.batch_id)
 
@@ -137,7 +159,7 @@ class BatchRun:
         """Send the deltas of a batch, and report them. Raises `QueryStopped`."""
         if self.query is not None:
             self.query.check_not_stopping(self.batch.batch_id)
-        late = _count_late(self.acker.sender.send(deltas))
+        late = _count_late(self._send(deltas))
         if late:
             log.warning("%d of %d deltas of batch %d found their roots done", late, len(deltas), self.batch.batch_id)
         failed = sum(1 for delta in deltas if isinstance(delta, Fail))
@@ -152,6 +174,10 @@ class BatchRun:
                 late=late,
             )
         )
+
+    def _send(self, deltas: Sequence[Operation]) -> "list[OperationResult]":
+        self.progress.begin(Stage.SHIPPING, len(deltas))
+        return self.acker.sender.send(deltas, on_sent=self.progress.count)
 
 
 def reason_of(error: Exception) -> str:

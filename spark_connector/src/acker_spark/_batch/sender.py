@@ -3,7 +3,7 @@
 While Redis applies one request the next is encoded here: a large batch goes out in several requests at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -52,17 +52,24 @@ class OperationSender:
         """Read the topology, and create it if it does not exist. Raises `IncompatibleTopology`."""
         return read_or_create(self._client, self._options)
 
-    def send(self, operations: Sequence["Operation"]) -> "list[OperationResult]":
+    def send(
+        self, operations: Sequence["Operation"], *, on_sent: Callable[[int], object] = lambda _: None
+    ) -> "list[OperationResult]":
         """Apply operations and return their results, in order; those that are not admitted are repeated.
 
-        Only up to `REQUEST_SIZE` operations are applied in order: of more than these none may depend on another.
-        Raises `PendingLimit` for an ack or a fail that was refused until the end of the retries.
+        Only up to `REQUEST_SIZE` operations are applied in order: of more than these none may depend on another. They
+        are several requests; ``on_sent`` gets the number of operations of each when it is answered. Raises
+        `PendingLimit` for an ack or a fail that was refused until the end of the retries.
         """
         if len(operations) <= REQUEST_SIZE:
             return self._apply(operations) if operations else []
         parts = [operations[at : at + REQUEST_SIZE] for at in range(0, len(operations), REQUEST_SIZE)]
+        found: list[OperationResult] = []
         with ThreadPoolExecutor(PARALLEL_REQUESTS, thread_name_prefix="acker-sender") as pool:
-            return [result for results in pool.map(self._apply, parts) for result in results]
+            for results in pool.map(self._apply, parts):
+                found += results
+                on_sent(len(results))
+        return found
 
     def root_is_known(self, root_id: int) -> bool:
         """Return whether the acker knows a root: early, pending or finished."""
