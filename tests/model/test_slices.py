@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from acker_protocol.operations import Ack, Init, OperationState
+from acker_protocol.operations import Ack, Init, Operation, OperationState
+from acker_service.redis import codec
+from acker_service.redis.apply_functions import ApplyLimits, FreeSlots, encode_free_slots
 from acker_service.redis.functions import RootState
 from acker_service.topologies.config import TopologyConfig, merge
 
@@ -144,6 +146,27 @@ def test_a_request_is_forgotten_though_others_follow(store: DrivenStore) -> None
         store.advance(WINDOW_MS)
     assert not end(store, 1, key="0 1")
     assert end(store, 256, key="3 64")
+
+
+def test_what_was_refused_is_known_as_long_as_its_request_though_the_window_becomes_longer(store: DrivenStore) -> None:
+    """A request of a replica with a longer window moves the end of the slice in which both lie."""
+
+    def codes(*operations: Operation, number: int, window_ms: int, slots: int) -> bytes:
+        """Apply a request of one set, as a replica with this idempotency window does."""
+        settings = store.settings[:16] + window_ms.to_bytes(4, "big") + store.settings[20:]
+        free_slots = encode_free_slots([FreeSlots(spout_index=0, slots=slots)])
+        layout = codec.Layout(shards=1, buckets=1)
+        packed = b"".join(codec.encode_operation(operation, layout, lambda _: 0) for operation in operations)
+        request = ("0", number, number + 1, b"", packed)
+        [_, given] = store.ask("acker_apply_v2", settings, free_slots, ApplyLimits().packed, *request)
+        return bytes(given)
+
+    over = Init(root_id=1, spout_task="s", ack_val=0, outstanding=0)
+    refused = Init(root_id=2, spout_task="s", ack_val=1, outstanding=1)
+    assert codes(over, refused, number=2, window_ms=WINDOW_MS, slots=0) == b"+am"
+    assert codes(Ack(root_id=3, ack_val=1), number=4, window_ms=6 * WINDOW_MS, slots=0) == b"+e"
+    store.advance(3 * WINDOW_MS)
+    assert codes(over, refused, number=2, window_ms=6 * WINDOW_MS, slots=1) == b"=dm"
 
 
 def retention(store: DrivenStore, retention_ms: int) -> None:

@@ -83,7 +83,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 26
+local VERSION = 27
 local LAYOUT = 7
 local MAILBOX_FULL = -2147483648
 -- rule: the backstop is three times the longest timeout
@@ -199,15 +199,15 @@ local function count(call, name, by)
 end
 
 -- Makes a slice expire at the end of the window after its own. A slice that was written under a longer window keeps its
--- later end; one that was written under a shorter window gets the later end of this one.
+-- later end; one that was written under a shorter window gets the later end of this one. Gives whether the end moved.
 local function expire_slice(call, key, window)
-  if call.sliced[key] then return end
+  if call.sliced[key] then return false end
   call.sliced[key] = true
   -- rule: a slice keeps its later end, and gets the later end of a longer window
-  if redis.call('PEXPIRETIME', key) < call.now + window then
-    -- rule: a slice ends with the window after its own
-    redis.call('PEXPIREAT', key, (math.floor(call.now / window) + 2) * window - 1)
-  end
+  if redis.call('PEXPIRETIME', key) >= call.now + window then return false end
+  -- rule: a slice ends with the window after its own
+  redis.call('PEXPIREAT', key, (math.floor(call.now / window) + 2) * window - 1)
+  return true
 end
 
 -- Input: KEYS[1] any key. Writes to its slot, so that WAIT covers all earlier writes to that server. Output: {'ok'}

@@ -82,16 +82,15 @@ do
     -- rule: a request with refusals is remembered as one
     redis.call('SADD', hashes, refused and request.partial_hash or request.hash)
     -- rule: a slice of remembered requests expires
-    expire_slice(call, hashes, call.idempotency_window)
-    if not refused then return end
+    local is_moved = expire_slice(call, hashes, call.idempotency_window)
     -- rule: it is remembered which operations were refused
-    redis.call('HSET', bits, request.partial_hash, pack_refused(request.positions, codes))
+    if refused then redis.call('HSET', bits, request.partial_hash, pack_refused(request.positions, codes)) end
     -- rule: the release before knows refused operations by the order in which they were applied
-    if request.positions ~= '' then
+    if refused and request.positions ~= '' then
       redis.call('HSET', bits, request.partial_hash .. APPLY_ORDER, pack_refused('', codes))
     end
     -- rule: what was refused is forgotten with its request
-    redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes))
+    if refused or is_moved then redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes)) end
   end
 
   -- As remember, for the release before: only what changed something, and only that inits were refused.
