@@ -10,7 +10,6 @@ from acker_service.mailboxes.dead_letters import STEP
 from tests.integration.test_audit import acts
 from tests.integration.test_pages import Mailbox, packed
 from tests.support.caller import Caller
-from tests.support.redis_side import ask
 
 pytestmark = pytest.mark.anyio
 
@@ -160,12 +159,3 @@ async def test_dead_letters_behind_many_that_stay_are_ended(call: Caller, mailbo
     answer = await call.http.post(f"{PATH}/{act}", json={"error": "503"})
     assert [*answer.json().values()] == [1]
     assert (await unread(mailbox))[1] == 2 * STEP + 1
-
-
-@pytest.mark.parametrize("act", ["replay", "discard"])
-async def test_the_release_before_ends_all_dead_letters(letters: Mailbox, act: str) -> None:
-    """It runs beside this one while replicas are replaced."""
-    function = f"acker_{act}_dead_v1"
-    assert await ask(letters.parts, letters.topology, 0, function, letters.spout.index, 2) == [4, 1]
-    assert await ask(letters.parts, letters.topology, 0, function, letters.spout.index, 2) == [1, 0]
-    assert (await unread(letters))[1] == 3

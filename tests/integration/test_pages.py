@@ -17,7 +17,7 @@ from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller
 from tests.support.documents import roots as read_roots
-from tests.support.redis_side import ask, at
+from tests.support.redis_side import at
 
 pytestmark = pytest.mark.anyio
 
@@ -256,15 +256,3 @@ async def test_a_read_up_to_a_cursor_asks_a_shard_no_further(mailbox: Mailbox, t
     trips.clear()
     assert await between(mailbox, start, until, 90) == (roots, until)
     assert trips == [1]
-
-
-@pytest.mark.parametrize(("function", "name", "fields"), [("acker_read_v1", "m", 3), ("acker_read_dead_v1", "d", 6)])
-async def test_the_release_before_reads_whole_entries(mailbox: Mailbox, function: str, name: str, fields: int) -> None:
-    """It runs beside this one while replicas are replaced."""
-    await mailbox.fill(0, [THREE, THREE, THREE], name=name)
-    index = mailbox.spout.index
-    told = await ask(mailbox.parts, mailbox.topology, 0, function, index, "", 0, 4)
-    assert [told[1::fields], told[2::fields]] == [[0, 0], [b"".join(THREE)] * 2]
-    rest = await ask(mailbox.parts, mailbox.topology, 0, function, index, told[0].decode(), 2, 4)
-    assert [rest[1::fields], rest[2::fields]] == [[2, 0], [b"".join(THREE)] * 2]
-    assert name == "m" or told[3:6] == [3, b"answered 500", 1_790_000_000_000]

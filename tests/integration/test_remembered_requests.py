@@ -1,4 +1,4 @@
-"""What a shard remembers of requests, and of those of the release before; spout tasks are registered when needed."""
+"""What a shard remembers of requests; spout tasks are registered when needed."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
@@ -6,24 +6,18 @@ from typing import Any
 
 import pytest
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
-from acker_protocol.wire.operations import decode_batch
 from acker_service.components import Components
 from acker_service.http.fast_path import FastPath
-from acker_service.operations.applier import ApplyRequest
-from acker_service.operations.batch import ListBatch
-from acker_service.redis.codec import ShardRequest
 from acker_service.topologies.spouts import UNREGISTERED
 from acker_service.topologies.topology import Topology
 
-from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
-from tests.support.redis_side import ask, at, find, forget_outcomes
+from tests.support.caller import Caller, Document, ack, init, reset_timeout
+from tests.support.redis_side import at, find, forget_outcomes
 
 pytestmark = pytest.mark.anyio
 
 E, F = 0xE1, 0xE2
 REFUSED = "max_spout_pending"
-NO_SLOTS = bytes(8)
-"""Spout index 0 has no free slot."""
 
 
 @pytest.fixture
@@ -111,88 +105,6 @@ async def test_a_batch_of_one_operation_that_was_refused_is_remembered(capped: C
     await capped.post(ack(4, E))
     assert await capped.words(init(8, E), key="k") == [REFUSED]
     assert await capped.word(init(8, E), key="k") == "pending"
-
-
-# Replicas of the release before call the functions of version 1, with four arguments a request.
-
-
-def encoded(topology: Topology, *ops: Document, key: str) -> ShardRequest:
-    """A batch for the only shard of a topology, as both releases send it."""
-    batch = ListBatch(decode_batch({"ops": list(ops)}, max_operations=10_000))
-    indexes = dict.fromkeys(batch.spout_tasks, 0)
-    request = ApplyRequest(endpoint="batch", operations=batch, key=key)
-    parts = batch.split(topology.layout, capped=topology.config.max_spout_pending is not None)
-    [own] = request.shard_requests(parts, topology, indexes).values()
-    return own
-
-
-async def apply_v1(
-    parts: Components, *ops: Document, key: str, slots: bytes = b"", function: str = "acker_apply_v1"
-) -> bytes:
-    """Apply a batch as a replica of the release before does. Gives its codes."""
-    topology = await parts.registry.get("capped")
-    *known_by, _, operations = encoded(topology, *ops, key=key).args
-    _, codes = await ask(parts, topology, 0, function, topology.settings, slots, *known_by, operations)
-    return bytes(codes)
-
-
-async def test_the_release_before_applies_and_remembers_as_it_did(capped: Caller, parts: Components) -> None:
-    await capped.words(init(40))
-    ops = (init(4, E), ack(8, E))
-    assert [await apply_v1(parts, *ops, key="k") for _ in range(2)] == [b"+ep", b"=ep"]
-    assert [await apply_v1(parts, reset_timeout(12), key="k") for _ in range(2)] == [b"+u", b"+u"]
-    assert [await apply_v1(parts, ack(16, E), key="k", function="acker_apply_full_v1") for _ in range(2)] == [
-        b"+e",
-        b"=e",
-    ]
-    assert await apply_v1(parts, init(20, E), key="k", function="acker_apply_full_v1") == b"+s"
-
-
-async def test_a_request_that_the_release_before_remembered_is_answered_as_it_did(
-    capped: Caller, parts: Components
-) -> None:
-    """It remembered that inits were refused, not which ones."""
-    await capped.words(init(40))
-    ops = (init(4), init(8, E), ack(12, E))
-    assert await apply_v1(parts, *ops, key="k", slots=NO_SLOTS) == b"+eam"
-    assert await capped.words(*ops, key="k") == ["finished", REFUSED, "early"]
-    await forget_outcomes(parts)
-    assert await capped.words(*ops, key="k") == [REFUSED, REFUSED, "early"]
-
-
-async def test_the_release_before_answers_what_this_one_remembered(capped: Caller, parts: Components) -> None:
-    ops = (init(4), init(8, E), init(12, E), fail(16))
-    assert await capped.words(*ops, key="k") == ["acked", "pending", REFUSED, "early"]
-    assert await apply_v1(parts, *ops, key="k") == b"=eApm"
-    assert await capped.words(reset_timeout(20), key="k") == ["unknown"]
-    assert await apply_v1(parts, reset_timeout(20), key="k") == b"=d"
-
-
-async def test_the_release_before_tells_again_which_operations_this_one_refused(
-    capped: Caller, parts: Components, set_full: Callable[[bool], None]
-) -> None:
-    """Else its callers would take acks that were refused for applied, and their trees would time out."""
-    await capped.post(init(4, E))
-    set_full(True)
-    regrouped, as_applied = (ack(12, E), ack(4, E), ack(12, F)), (reset_timeout(4), fail(16), init(20))
-    assert await capped.words(*as_applied, key="k") == ["pending", "store_full", "store_full"]
-    assert await capped.words(*regrouped, key="k") == ["store_full", "acked", "store_full"]
-    set_full(False)
-    assert await apply_v1(parts, *regrouped, key="k") == b"=ssA"
-    assert await apply_v1(parts, *as_applied, key="k") == b"=Asm"
-    await capped.post(init(12, E, F))
-    await forget_outcomes(parts)
-    assert await apply_v1(parts, *regrouped, key="k") == b"=ssd"
-
-
-async def test_the_release_before_tells_the_inits_that_this_one_refused_from_the_others(
-    capped: Caller, parts: Components
-) -> None:
-    ops = (init(4), init(8, E), init(12, E))
-    assert await capped.words(*ops, key="k") == ["acked", "pending", REFUSED]
-    await capped.post(ack(8, E))
-    await forget_outcomes(parts)
-    assert await apply_v1(parts, *ops, key="k") == b"=ddm"
 
 
 # Spout tasks are registered when a shard needs them.

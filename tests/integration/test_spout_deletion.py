@@ -17,7 +17,6 @@ from acker_service.topologies.topology import Deletion, Topology
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import ask, at, find
-from tests.support.redis_side import call as ask_key
 
 pytestmark = pytest.mark.anyio
 
@@ -159,15 +158,6 @@ async def test_without_a_dedupe_window_there_are_no_edges_to_look_for(orders: Ca
     edges = await plant_all(orders, parts)
     assert (await delete(orders, force=True, discard=True)).status_code == 204
     assert await left(parts) == {keys.shard("orders", 0), *edges}
-
-
-async def test_the_release_before_removes_all_that_a_shard_keeps(orders: Caller, parts: Components) -> None:
-    await plant_all(orders, parts)
-    topology, key = await found(parts), keys.shard("orders", 0)
-    await ask_key(parts, "acker_bury_v1", [key], topology.stamp.text)
-    for first in range(0, topology.config.buckets, 256):
-        await ask_key(parts, "acker_sweep_v1", [key], topology.stamp.text, first, first + 255)
-    assert {name for name in await left(parts) if name.startswith(await base(parts))} == set()
 
 
 async def test_a_topology_that_has_gone_is_not_listed(orders: Caller, parts: Components) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from acker_service.components import Components
 from acker_service.redis import keys
+from acker_service.redis.apply_functions import ApplyLimits
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Deletion, Topology
 
@@ -28,7 +29,7 @@ async def stamped(parts: Components, stamp: str) -> None:
 
 async def asked(parts: Components, named: str) -> list[bytes]:
     """Ask the shard for its counts, by a pair."""
-    return list(await call_function(parts, "acker_read_counts_v1", [SHARD], named))[:2]
+    return list(await call_function(parts, "acker_read_counts_v2", [SHARD], named))[:2]
 
 
 def stale(stamp: str) -> list[bytes]:
@@ -82,8 +83,8 @@ async def test_a_call_that_is_stale_applies_nothing(parts: Components, call: Cal
     await call.post(init(1, 9))
     topology = await parts.registry.get("default")
     packed = b"\x02" + bytes(3) + b"\0" + (1).to_bytes(8, "big") + (9).to_bytes(8, "big") + bytes(9)
-    args = (pair(topology.incarnation, 0), topology.settings, "", "", "", "", packed)
-    assert (await call_function(parts, "acker_apply_v1", [topology.shards[1]], *args))[0] == b"stale"
+    args = (pair(topology.incarnation, 0), topology.settings, "", ApplyLimits().packed, "", "", "", "", packed)
+    assert (await call_function(parts, "acker_apply_v2", [topology.shards[1]], *args))[0] == b"stale"
     assert (await call.root(1))["ack_val"] == "0000000000000009"
 
 

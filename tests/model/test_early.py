@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation
-from acker_service.redis import codec
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore
@@ -116,17 +115,3 @@ def test_a_number_that_is_wrong_never_goes_below_none(store: DrivenStore) -> Non
     assert number(store) == 1
     words(store, init(2))
     assert number(store) is None
-
-
-@pytest.mark.parametrize("function", ["acker_apply_v1", "acker_apply_full_v1"])
-def test_replicas_of_the_release_before_begin_trees_without_a_bound_and_they_are_counted(
-    store: DrivenStore, function: str
-) -> None:
-    """They call acker_apply_full_v1 for all that holds no init, also while the store has memory."""
-    layout = codec.Layout(shards=1, buckets=1)
-    operations = b"".join(
-        codec.encode_operation(operation, layout, lambda _: 0) for operation in (ack(1), Fail(root_id=2), ack(3))
-    )
-    assert store.ask(function, store.settings, "", "", "", "", operations) == [b"", b"+eee"]
-    assert number(store) == 3
-    assert words(store, ack(4)) == ["store_full"]

@@ -11,20 +11,6 @@ from redis.exceptions import ResponseError
 ROOM = Path(str(files("acker_service.redis")))
 SERVICE = ROOM.parent
 REGISTERED = re.compile(r"(?:register_function|register|register_on_shard)\('(\w+)'")
-KEPT_FOR_THE_RELEASE_BEFORE = {
-    "acker_oldest_v1",
-    "acker_apply_v1",
-    "acker_apply_full_v1",
-    "acker_discard_dead_v1",
-    "acker_read_v1",
-    "acker_read_counts_v1",
-    "acker_read_dead_v1",
-    "acker_read_dead_v2",
-    "acker_replay_dead_v1",
-    "acker_settle_v1",
-    "acker_sweep_v1",
-}
-"""Functions that only replicas of the release before call, while both releases run."""
 CALLED = re.compile(r'"(acker_(?:\w+_v\d+|version))"')
 
 
@@ -49,8 +35,7 @@ def test_the_text_begins_with_the_line_that_names_the_library() -> None:
 def test_every_function_that_is_called_is_registered_once_and_no_other() -> None:
     registered = REGISTERED.findall(library.source())
     called = {name for path in SERVICE.rglob("*.py") for name in CALLED.findall(path.read_text(encoding="utf-8"))}
-    assert sorted(registered) == sorted(called | KEPT_FOR_THE_RELEASE_BEFORE)
-    assert not called & KEPT_FOR_THE_RELEASE_BEFORE
+    assert sorted(registered) == sorted(called)
 
 
 def test_the_version_is_the_one_that_the_text_states() -> None:
@@ -85,4 +70,4 @@ def test_any_other_fault_is_not_that(fault: Exception) -> None:
 def test_a_library_that_changed_has_a_higher_version() -> None:
     """The loader replaces only an older version: raise VERSION in lua/acker.lua with every change, and pin it here."""
     text = library.source()
-    assert (library.version(text), hashlib.sha256(text.encode()).hexdigest()[:16]) == (27, "253174fe53b66a9b")
+    assert (library.version(text), hashlib.sha256(text.encode()).hexdigest()[:16]) == (28, "64af0f3f0d3d5d3a")

@@ -29,8 +29,7 @@
     sweep     hash    the sweep of expired outcomes (sweep.lua)
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
                             of the request were refused
-    n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that.
-                            With a behind the hash: by the order in which they were applied, where that is another one
+    n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that
     p0:<b> p1:<b>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window; two sets a bucket, 0 or 1
                             behind its bytes
     pending   hash    spout index -> roots pending
@@ -83,7 +82,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 27
+local VERSION = 28
 local LAYOUT = 7
 local MAILBOX_FULL = -2147483648
 -- rule: the backstop is three times the longest timeout

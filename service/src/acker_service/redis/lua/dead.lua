@@ -16,19 +16,6 @@ do
     end
   end
 
-  local function read(base, args, room, append, matches)
-    -- rule: a page of dead letters skips what was taken
-    local from = { entry = args[3], taken = tonumber(args[4]) }
-    return read_page(base .. 'd' .. args[2], from, tonumber(args[5]), room, append, matches)
-  end
-
-  local function append_dead(reply, item, skip, packed)
-    local f = item[2]
-    for _, value in ipairs({ item[1], skip, packed, tonumber(f[6]), f[8], tonumber(f[10]) }) do
-      reply[#reply + 1] = value
-    end
-  end
-
   --[[
     Reads dead letters that match after a position, oldest first, and cuts the last entry where there are enough.
 
@@ -38,26 +25,18 @@ do
     Output  {'ok', 1 if there may be more, last entry of which all was looked at ('': that of the last completion),
             entry, number of its completions before these, completions, tries, last error, time, next entry ...}
   ]]
-  local function read_matching(_, base, args)
-    local reply = { 'ok', 0, '' }
-    local append = function(...) append_dead(reply, ...) end
-    -- rule: a list of dead letters passes over those that do not match
-    reply[2], reply[3] = read(base, args, tonumber(args[6]), append, filter(args, 7))
-    return reply
-  end
-
-  -- As read_matching, for the release before: all dead letters, and without the last entry.
   local function read_dead(_, base, args)
-    local reply = { 'ok', 0 }
-    reply[2] = read(base, args, tonumber(args[6]), function(...) append_dead(reply, ...) end)
-    return reply
-  end
-
-  -- As read_dead, for the release before that: without [6], and entries are whole.
-  -- Output: {'ok', entry, number of its completions to skip, its completions, tries, last error, time, next entry ...}
-  local function read_dead_entries(_, base, args)
-    local reply = { 'ok' }
-    read(base, args, MAX_BYTES, function(item, skip) append_dead(reply, item, skip, item[2][4]) end)
+    -- rule: a page of dead letters skips what was taken
+    local from = { entry = args[3], taken = tonumber(args[4]) }
+    local key, reply = base .. 'd' .. args[2], { 'ok', 0, '' }
+    local function append(item, skip, packed)
+      local f = item[2]
+      for _, value in ipairs({ item[1], skip, packed, tonumber(f[6]), f[8], tonumber(f[10]) }) do
+        reply[#reply + 1] = value
+      end
+    end
+    -- rule: a list of dead letters passes over those that do not match
+    reply[2], reply[3] = read_page(key, from, tonumber(args[5]), tonumber(args[6]), append, filter(args, 7))
     return reply
   end
 
@@ -65,12 +44,12 @@ do
     Ends dead letters: looks at the oldest behind an entry, `limit` entries at most, calls `handle` with each that
     matches and deletes it. Gives the reply.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] limit of entries, and from v2 on  [4] entry ('' from the
-            beginning)  [5] text of the error  [6] first time  [7] last time
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] limit of entries  [4] entry ('' from the beginning)
+            [5] text of the error  [6] first time  [7] last time
     Output  {'ok', completions, 1 if there may be more, last entry that was looked at}
   ]]
-  local function end_dead(base, args, matches, handle)
-    local spout, after, total = args[2], args[4] or '', 0
+  local function end_dead(base, args, handle)
+    local spout, after, matches, total = args[2], args[4], filter(args, 5), 0
     local key = base .. 'd' .. spout
     -- rule: a step ends dead letters behind the last one of the step before
     local entries = redis.call('XRANGE', key, after == '' and '-' or '(' .. after, '+', 'COUNT', args[3])
@@ -90,10 +69,10 @@ do
   end
 
   -- Puts dead letters back into the mailbox, to be sent as if they had never been tried.
-  local function replay_dead(key, base, args, matches)
+  local function replay_dead(key, base, args)
     local spout = args[2]
     -- rule: dead letters that are put back lie in the mailbox
-    local reply = end_dead(base, args, matches, function(n, packed) add_entry(base, spout, n, packed) end)
+    local reply = end_dead(base, args, function(n, packed) add_entry(base, spout, n, packed) end)
     if reply[2] > 0 then
       -- rule: dead letters that are put back are unread
       redis.call('HINCRBY', base .. 'unread', spout, reply[2])
@@ -102,30 +81,14 @@ do
     return reply
   end
 
-  local function discard_dead(_, base, args, matches)
-    local reply = end_dead(base, args, matches, function() end)
+  local function discard_dead(_, base, args)
+    local reply = end_dead(base, args, function() end)
     -- rule: dead letters that are discarded are counted
     if reply[2] > 0 then redis.call('HINCRBY', base .. 'counts', 'discarded', reply[2]) end
     return reply
   end
 
-  local function matching(end_letters)
-    return function(key, base, args) return end_letters(key, base, args, filter(args, 5)) end
-  end
-
-  -- Makes the function of the release before: all dead letters, and without the last entry.
-  local function any(end_letters)
-    return function(key, base, args)
-      local reply = end_letters(key, base, args, function() return true end)
-      return { reply[1], reply[2], reply[3] }
-    end
-  end
-
-  register_on_shard('acker_read_dead_v1', read_dead_entries)
-  register_on_shard('acker_read_dead_v2', read_dead)
-  register_on_shard('acker_read_dead_v3', read_matching)
-  register_on_shard('acker_replay_dead_v1', any(replay_dead))
-  register_on_shard('acker_replay_dead_v2', matching(replay_dead))
-  register_on_shard('acker_discard_dead_v1', any(discard_dead))
-  register_on_shard('acker_discard_dead_v2', matching(discard_dead))
+  register_on_shard('acker_read_dead_v3', read_dead)
+  register_on_shard('acker_replay_dead_v2', replay_dead)
+  register_on_shard('acker_discard_dead_v2', discard_dead)
 end

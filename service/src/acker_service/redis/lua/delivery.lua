@@ -164,11 +164,11 @@ do
     return { 'ok' }
   end
 
-  -- Gives an entry's tries with this one, and those stored; a worker of the release before does not number its tries.
+  -- Gives an entry's tries with this one, and those stored.
   local function count_tries(base, spout, result)
     local stored = tonumber(redis.call('HGET', base .. 'tries' .. spout, result.entry) or 0)
-    -- rule: a late failure takes back no try; the release before counts one by settling it
-    return result.tried and math.max(stored, result.tried) or stored + 1, stored
+    -- rule: a late failure takes back no try
+    return math.max(stored, result.tried), stored
   end
 
   -- Schedules the rest of an entry for a retry: a whole entry stays where it is, a part becomes a new entry.
@@ -245,15 +245,9 @@ do
     return #found, table.concat(found)
   end
 
-  -- Reads the result of an entry from the arguments of `acker_settle_v1`: how many completions are left, and which.
-  local function result_of_completions(args, i)
-    local left, rest = tonumber(args[i + 3]), args[i + 4]
-    return { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], left = left, rest = rest }
-  end
-
-  -- Reads the result of an entry from the arguments of `acker_settle_v2`. If all of its completions are left, it stays
+  -- Reads the result of an entry from the arguments of `settle_delivery`. If all of its completions are left, it stays
   -- whole; if none is, it is done.
-  local function result_of_positions(args, i, stored, released)
+  local function read_result(args, i, stored, released)
     local result = { entry = args[i], kind = args[i + 1], retry_at = args[i + 2], tried = tonumber(args[i + 3]) }
     if result.kind ~= 'retry' and result.kind ~= 'dead' then return result end
     result.left, result.rest = select_completions(stored, released, args[i + 4])
@@ -270,12 +264,11 @@ do
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] epoch of the callback  [4] 1 if the receiver took
             anything, 0 if not, '' if that is unknown  [5] error of the rest; then per entry: entry, result (done,
-            retry, dead, or sent: published and kept), time of the next try, and
-            v2: number of tries with this one, positions of the completions that are left (I4 each; '' for all)
-            v1: number of completions that are left, those completions ('' to retry all)
+            retry, dead, or sent: published and kept), time of the next try, number of tries with this one, positions of
+            the completions that are left (I4 each; '' for all)
     Output  {'ok'}
   ]]
-  local function settle_delivery(base, args, read_result)
+  local function settle_delivery(_, base, args)
     local spout, totals, unread, delays, now = args[2], {}, 0, {}, clock()
     local current = check_callback_epoch(base, spout, args[3])
     local head, released_of_head = read_head(base, spout)
@@ -300,24 +293,7 @@ do
     return { 'ok' }
   end
 
-  local function settle_by(read_result)
-    return function(_, base, args) return settle_delivery(base, args, read_result) end
-  end
-
-  -- Input: KEYS[1] shard; ARGV[1] stamp, then spout indexes. Output: {'ok', now, oldest entry or false ...}
-  local function oldest(_, base, args)
-    local reply = { 'ok', clock() }
-    for i = 2, #args do
-      local entry = redis.call('XRANGE', base .. 'm' .. args[i], '-', '+', 'COUNT', 1)[1]
-      reply[#reply + 1] = entry and entry[1] or false
-    end
-    return reply
-  end
-
-  register_on_shard('acker_oldest_v1', oldest)
   register_on_shard('acker_take_v1', claim)
   register_on_shard('acker_leave_v1', release_lease)
-  -- rule: the release before says by its completions what is left
-  register_on_shard('acker_settle_v1', settle_by(result_of_completions))
-  register_on_shard('acker_settle_v2', settle_by(result_of_positions))
+  register_on_shard('acker_settle_v2', settle_delivery)
 end

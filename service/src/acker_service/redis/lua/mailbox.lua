@@ -98,12 +98,6 @@ do
     end
   end
 
-  local function read(base, args, room, append)
-    local head, released = read_head(base, args[2])
-    local from = { entry = args[3], taken = tonumber(args[4]), head = head, released = released }
-    return read_page(base .. 'm' .. args[2], from, tonumber(args[5]), room, append)
-  end
-
   --[[
     Reads completions after a position, oldest first, and cuts the last entry where there are enough. It does not count
     as a read.
@@ -114,11 +108,14 @@ do
     Output  {'ok', 1 if there are more, entry, number of its completions before these, completions, next entry ...}
   ]]
   local function peek(_, base, args)
+    local head, released = read_head(base, args[2])
+    local from = { entry = args[3], taken = tonumber(args[4]), head = head, released = released }
     local reply = { 'ok', 0 }
-    reply[2] = read(base, args, tonumber(args[6]), function(entry, skip, packed)
+    local function append(entry, skip, packed)
       local n = #reply
       reply[n + 1], reply[n + 2], reply[n + 3] = entry[1], skip, packed
-    end)
+    end
+    reply[2] = read_page(base .. 'm' .. args[2], from, tonumber(args[5]), tonumber(args[6]), append)
     return reply
   end
 
@@ -127,18 +124,6 @@ do
     -- rule: reading uses a spout task
     touch(base, args[2])
     return peek(key, base, args)
-  end
-
-  -- As read_completions, for the release before: without [6], and entries are whole.
-  -- Output: {'ok', entry, number of its completions to skip, its completions, next entry ...}
-  local function read_entries(_, base, args)
-    touch(base, args[2])
-    local reply = { 'ok' }
-    read(base, args, MAX_BYTES, function(entry, skip)
-      local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3] = entry[1], skip, entry[2][4]
-    end)
-    return reply
   end
 
   --[[
@@ -205,7 +190,6 @@ do
     return found
   end
 
-  register_on_shard('acker_read_v1', read_entries)
   register_on_shard('acker_read_v2', read_completions)
   register_on_shard('acker_peek_v1', peek)
   register_on_shard('acker_release_v1', release)

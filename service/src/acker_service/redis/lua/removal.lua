@@ -64,13 +64,12 @@ do
     last: it removes also the keys without a number, by which `config_functions.is_used` knows that others may be left.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] first  [3] last  [4] sets of requests  [5] spout indexes  [6] 1 if acked
-            edges are remembered; the release before gives no [4] to [6]
+            edges are remembered, 0 if not
     Output  {'ok'}
   ]]
   local function sweep(keys, args)
     local base = base_of(keys[1], args[1])
-    -- rule: what the release before does not say is swept
-    local sets, spouts = tonumber(args[4]) or math.huge, tonumber(args[5]) or math.huge
+    local sets, spouts = tonumber(args[4]), tonumber(args[5])
     for n = tonumber(args[2]), tonumber(args[3]) do
       local bucket = pack_bucket(n)
       -- rule: records are swept, and what lies beside them
@@ -80,7 +79,7 @@ do
       -- rule: mailboxes are swept, and the retries, tries and dead letters of every spout task
       if n < spouts then unlink(base, { 'm' .. n, 'retry' .. n, 'tries' .. n, 'd' .. n }) end
       -- rule: acked edges are swept if there is a dedupe window
-      if args[6] ~= '0' then
+      if args[6] == '1' then
         -- rule: acked edges are swept in both slices
         for half = 0, 1 do unlink(base, { 'p0:' .. bucket .. half, 'p1:' .. bucket .. half }) end
       end
@@ -204,7 +203,6 @@ do
   register('acker_mark_topology_v1', mark_topology)
   register('acker_remove_topology_v1', remove_topology)
   register('acker_bury_v1', write_tombstone)
-  register('acker_sweep_v1', sweep)
   register('acker_sweep_v2', sweep)
   register('acker_remove_traces_v1', remove_traces)
   register_on_shard('acker_fail_all_v1', fail_all)

@@ -7,7 +7,6 @@ do
   local INIT, REFUSED = 1, '[bcms]'
   local UNREGISTERED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
   local REGISTERED, ASKED = 0, 2
-  local APPLY_ORDER = 'a'
   local SPOUTS_PER_CALL = 1000
 
   -- Gives the position in the request, from 0, of the operation that is applied as the n-th, from 1.
@@ -31,26 +30,15 @@ do
     return table.concat(bytes)
   end
 
-  -- Whether the first run refused an operation. The release before remembers only that it refused some inits.
-  local function was_refused(request, n, kind)
-    if not request.had_refusals then return false end
-    -- rule: the release before knew only that an init was refused
-    if not request.refused then return kind == INIT end
+  -- Whether the first run of a request refused the operation that is applied as the n-th.
+  local function was_refused(request, n)
+    if not request.refused then return false end
     local position = position_of(request.positions, n)
     local byte = request.refused:byte(math.floor(position / 8) + 1) or 0
     return bit.band(byte, 2 ^ (position % 8)) ~= 0
   end
 
-  -- Gives which operations were refused, by position, or by apply order where positions are not known: then under a
-  -- field of its own where the two differ.
-  local function read_refused(key, request)
-    -- rule: the release before hears which operations were refused
-    return not request.knows_positions and redis.call('HGET', key, request.partial_hash .. APPLY_ORDER)
-      or redis.call('HGET', key, request.partial_hash)
-  end
-
-  -- Whether a request was applied before. Then request.had_refusals says whether its first run refused an operation, and
-  -- request.refused which ones, if that is known.
+  -- Whether a request was applied before. Then request.refused says which operations its first run refused, if any.
   local function was_applied(call, request)
     if request.set == '' then return false end
     -- rule: a repeat is looked for in both slices
@@ -60,8 +48,7 @@ do
       -- rule: a request in which an init was refused is a repeat, too
       if found[1] == 1 or found[2] == 1 then
         -- rule: it is remembered that something was refused
-        request.had_refusals = found[2] == 1
-        if request.had_refusals then request.refused = read_refused(call.base .. 'n' .. key, request) end
+        if found[2] == 1 then request.refused = redis.call('HGET', call.base .. 'n' .. key, request.partial_hash) end
         return true
       end
     end
@@ -85,20 +72,8 @@ do
     local is_moved = expire_slice(call, hashes, call.idempotency_window)
     -- rule: it is remembered which operations were refused
     if refused then redis.call('HSET', bits, request.partial_hash, pack_refused(request.positions, codes)) end
-    -- rule: the release before knows refused operations by the order in which they were applied
-    if refused and request.positions ~= '' then
-      redis.call('HSET', bits, request.partial_hash .. APPLY_ORDER, pack_refused('', codes))
-    end
     -- rule: what was refused is forgotten with its request
     if refused or is_moved then redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes)) end
-  end
-
-  -- As remember, for the release before: only what changed something, and only that inits were refused.
-  local function remember_v1(call, request, codes)
-    if not call.changed then return end
-    local key = call.base .. 's' .. math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set
-    redis.call('SADD', key, codes:find('[bms]') and request.partial_hash or request.hash)
-    expire_slice(call, key, call.idempotency_window)
   end
 
   local function read_free_slots(packed)
@@ -144,7 +119,7 @@ do
     -- rule: a repeat is answered as one
     return '=' .. run(call, function(_, root, op, kind)
       n = n + 1
-      op.refused = was_refused(request, n, kind)
+      op.refused = was_refused(request, n)
       -- rule: a repeat is not applied
       return replay_operation(call, root, op, kind)
     end, request.ops)
@@ -176,17 +151,8 @@ do
     -- rule: each request has its own effect
     call.changed = false
     local codes = apply_operations(call, request.ops)
-    request.remember(call, request, codes)
+    remember(call, request, codes)
     return '+' .. codes
-  end
-
-  local function apply(call, requests)
-    local reply = { 'ok', '' }
-    for i, request in ipairs(requests) do reply[i + 2] = apply_once(call, request) end
-    commit(call)
-    -- rule: the room that is left goes on to the next shard
-    reply[2] = write_free_slots(call.free_slots)
-    return reply
   end
 
   --[[
@@ -204,47 +170,35 @@ do
     Output  {'ok', free slots left, per request '+' (applied) or '=' (replayed) and its codes, or '?' (not applied) and
             its marks (mark_unregistered)} or {'stale', stamp}
   ]]
-  local function apply_v2(key, base, args, store_full)
-    local call, requests = begin_call(key, base, args), {}
+  local function apply(key, base, args, store_full)
+    local call, reply = begin_call(key, base, args), { 'ok', '' }
     call.store_full = store_full
     call.spouts, call.max_early = struct.unpack('>BI4', args[4])
     call.free_slots = read_free_slots(args[3])
     if call.free_slots and #args[4] > 5 then subtract_pending(call, key, (struct.unpack('>I4', args[4], 6))) end
     for i = 5, #args, 5 do
-      requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2],
-        positions = args[i + 3], knows_positions = true, ops = args[i + 4], remember = remember }
+      reply[#reply + 1] = apply_once(call, { set = args[i], hash = args[i + 1], partial_hash = args[i + 2],
+        positions = args[i + 3], ops = args[i + 4] })
     end
-    return apply(call, requests)
+    commit(call)
+    -- rule: the room that is left goes on to the next shard
+    reply[2] = write_free_slots(call.free_slots)
+    return reply
   end
 
-  -- As apply_v2, for replicas of the release before: without limits and positions. Acks and fails begin trees also in a
-  -- full store, for those replicas call acker_apply_full_v1 for all that holds no init.
-  local function apply_v1(key, base, args, store_full)
-    local call, requests = begin_call(key, base, args), {}
-    -- rule: for a replica of the release before acks begin trees without a bound
-    call.store_full, call.spouts, call.free_slots = store_full, REGISTERED, read_free_slots(args[3])
-    for i = 4, #args, 4 do
-      requests[#requests + 1] = { set = args[i], hash = args[i + 1], partial_hash = args[i + 2], positions = '',
-        ops = args[i + 3], remember = remember_v1 }
-    end
-    return apply(call, requests)
+  local function apply_with_memory(key, base, args)
+    return apply(key, base, args, false)
   end
 
-  local function with_memory(version)
-    return function(key, base, args) return version(key, base, args, false) end
-  end
-
-  local function without_memory(version)
+  local function apply_without_memory(key, base, args)
     -- rule: a call that Redis refuses for memory takes no inits
-    return function(key, base, args) return version(key, base, args, true) end
+    return apply(key, base, args, true)
   end
 
   -- Without allow-oom, so that Redis refuses the whole call when its memory is full.
   -- rule: a call with inits is refused when memory is full
-  redis.register_function('acker_apply_v2', on_shard(with_memory(apply_v2)))
-  redis.register_function('acker_apply_v1', on_shard(with_memory(apply_v1)))
+  redis.register_function('acker_apply_v2', on_shard(apply_with_memory))
 
   -- For a store that is full: every operation that would begin a tree gets store_full.
-  register_on_shard('acker_apply_full_v2', without_memory(apply_v2))
-  register_on_shard('acker_apply_full_v1', without_memory(apply_v1))
+  register_on_shard('acker_apply_full_v2', apply_without_memory)
 end

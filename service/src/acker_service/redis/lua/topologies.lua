@@ -135,20 +135,13 @@ do
   end
 
   -- Input: KEYS[1] shard; ARGV[1] stamp. Output: {'ok', pending, unread and dead letters, each by spout index, counts
-  -- and the number of early roots, by name}
+  -- and the number of early roots, by name, the fields of the hash `failed` (failures.lua)}
   local function read_counts(_, base)
     local counts = redis.call('HGETALL', base .. 'counts')
     counts[#counts + 1], counts[#counts + 2] = 'early', redis.call('GET', base .. 'early') or '0'
     -- rule: pending and unread completions are counted in one call
     return { 'ok', redis.call('HGETALL', base .. 'pending'), redis.call('HGETALL', base .. 'unread'),
-      redis.call('HGETALL', base .. 'dead'), counts }
-  end
-
-  -- As read_counts, and behind the counts the fields of the hash `failed` (failures.lua).
-  local function read_counts_and_failures(key, base)
-    local reply = read_counts(key, base)
-    reply[#reply + 1] = redis.call('HGETALL', base .. 'failed')
-    return reply
+      redis.call('HGETALL', base .. 'dead'), counts, redis.call('HGETALL', base .. 'failed') }
   end
 
   -- Input: KEYS[1] shard; ARGV[1] stamp, then spout indexes. Output: {'ok', pending roots of each ...}
@@ -226,8 +219,7 @@ do
   redis.register_function('acker_write_topology_v1', write_topology)
   redis.register_function('acker_write_spout_v1', write_spout)
   redis.register_function('acker_register_spouts_v1', register_spouts)
-  register_on_shard('acker_read_counts_v1', read_counts)
-  register_on_shard('acker_read_counts_v2', read_counts_and_failures)
+  register_on_shard('acker_read_counts_v2', read_counts)
   register_on_shard('acker_pending_v1', read_pending)
   register_on_shard('acker_stored_v1', read_stored)
   register('acker_all_stored_v1', read_all_stored)

@@ -177,8 +177,8 @@ do
   -- Gives the code that refuses an ack or a fail which would begin a tree where the store is full, or the shard has as
   -- many early roots as it may.
   function early_refusal(call, root)
-    -- rule: only what would begin a tree is refused, and only where there is a bound
-    if root.state ~= 'N' or not call.max_early then return nil end
+    -- rule: only what would begin a tree is refused
+    if root.state ~= 'N' then return nil end
     -- rule: an ack or a fail begins no tree in a full store
     if call.store_full then return 's' end
     -- rule: early roots are bounded, those of this call included
