@@ -21,6 +21,8 @@ MINE, OTHER = "mine", "other"
 E = 9
 T = "/v1/topologies/default"
 DEAD_LETTERS = f"{T}/spouts/{MINE}/dead-letters"
+LATER = 9
+"""The number of a format that this release does not know."""
 
 Giver = Callable[[Caller], Awaitable[str]]
 
@@ -163,10 +165,10 @@ async def test_the_cursor_of_a_topology_that_was_made_again_is_the_beginning(cal
     assert await passing.release(cursors[0], MINE) == 0
 
 
-async def test_a_cursor_of_format_1_is_the_beginning(both: Caller, parts: Components) -> None:
-    """It named neither its spout task nor its kind, so nothing may be forgotten by it."""
+async def test_a_cursor_of_a_later_release_is_the_beginning(both: Caller, parts: Components) -> None:
+    """Nobody here knows of which list it is, so nothing may be forgotten by it."""
     topology = await parts.registry.get("default")
-    cursor = struct.pack(">B8s", 1, bytes.fromhex(topology.incarnation))
+    cursor = struct.pack(">B8s", LATER, bytes.fromhex(topology.incarnation))
     for done in (await both.completions(OTHER))["completions"]:
         cursor += struct.pack(">BQQI", int(done["root_id"], 16) % len(topology.shards), done["at_ms"], 0, 99)
     text = base64.urlsafe_b64encode(cursor).decode().rstrip("=")
@@ -195,19 +197,20 @@ async def test_a_refusal_says_whether_the_text_is_no_cursor_or_that_of_another_l
     )
 
 
-async def test_a_true_cursor_in_format_1_forgets_nothing_and_the_next_page_s_cursor_forgets_all(
+async def test_a_true_cursor_of_a_later_release_forgets_nothing_and_the_next_page_s_cursor_forgets_all(
     both: Caller, parts: Components
 ) -> None:
-    """As when a reader meets a replica of the release before and then one of this release."""
+    """As when a reader meets a replica of the next release and then one of this release."""
     page = await both.completions(MINE)
     topology = await parts.registry.get("default")
     of = completion_list(topology, await parts.spouts.get(topology, MINE))
     rows = of.decode(page["cursor"])
     assert rows
-    packed = struct.pack(">B8s", 1, bytes.fromhex(topology.incarnation)) + b"".join(of.row.pack(*row) for row in rows)
-    older = base64.urlsafe_b64encode(packed).decode().rstrip("=")
-    assert await both.release(older, MINE) == 0
-    assert await both.told(MINE, until=older) == []
-    again = await both.completions(MINE, after=older)
+    head = struct.pack(">B8s", LATER, bytes.fromhex(topology.incarnation))
+    packed = head + b"".join(of.row.pack(*row) for row in rows)
+    later = base64.urlsafe_b64encode(packed).decode().rstrip("=")
+    assert await both.release(later, MINE) == 0
+    assert await both.told(MINE, until=later) == []
+    again = await both.completions(MINE, after=later)
     assert again == page
     assert await both.release(again["cursor"], MINE) == 8

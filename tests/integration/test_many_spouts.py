@@ -177,17 +177,6 @@ async def test_the_function_makes_all_or_none_and_gives_what_was_there_as_it_was
     assert await at(parts, "HGET", target[0], "next") == b"3"
 
 
-@pytest.mark.anyio
-async def test_the_release_before_creates_its_spout_tasks_one_by_one_still(parts: Components, call: Caller) -> None:
-    topology = await parts.registry.get("default")
-    target = (keys.topology("default"), keys.spouts("default", topology.incarnation))
-    await call.words(init(1, 9, spout_task="new"))
-    written = await call_function(parts, "acker_write_spout_v1", target, topology.stamp.text, "older", "", "{}")
-    assert written[1].split(b" ")[0::2] == [b"1", b"{}"]
-    assert await call.words(init(2, spout_task="older")) == ["acked"]
-    assert await call.told("older") == [(2, "acked")]
-
-
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator[AckerProcess]:
     """A process of its own."""

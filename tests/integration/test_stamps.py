@@ -44,6 +44,13 @@ async def written(
     return list(await call_function(parts, "acker_write_topology_v1", [TOPOLOGY, LISTED], *args))
 
 
+async def registered(parts: Components, read: bytes) -> bytes:
+    """Create a spout task of the topology that was read; gives its value."""
+    call = ("acker_register_spouts_v1", [TOPOLOGY, TASKS], read, 1, '{"ephemeral": false}', "s")
+    _, _, [value] = await call_function(parts, *call)
+    return bytes(value)
+
+
 async def field(parts: Components, name: str) -> str:
     return str((await at(parts, "HGET", TOPOLOGY, name)).decode())
 
@@ -171,14 +178,19 @@ async def test_only_the_topology_that_was_marked_is_forgotten(parts: Components)
 
 async def test_a_spout_task_is_written_only_over_the_one_that_was_read(parts: Components) -> None:
     _, read = await written(parts, "")
-    _, value = await call_function(parts, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
-    assert await call_function(parts, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "late") == [b"raced"]
+    first = await registered(parts, read)
+    write = ("acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s")
+    _, value = await call_function(parts, *write, first, "{}")
+    for late in ("", first):
+        assert await call_function(parts, *write, late, "late") == [b"raced"]
     assert await at(parts, "HGET", TASKS, "s") == value
+    await at(parts, "HDEL", TASKS, "s")
+    assert await call_function(parts, *write, value, "removed") == [b"raced"]
 
 
 async def test_a_spout_task_is_marked_only_as_it_was_read(parts: Components) -> None:
     _, read = await written(parts, "")
-    _, value = await call_function(parts, "acker_write_spout_v1", [TOPOLOGY, TASKS], read, "s", "", "{}")
+    value = await registered(parts, read)
     marked = ([TOPOLOGY, TASKS], read, "s")
     assert await call_function(parts, "acker_mark_spout_v1", *marked, "another", "") == [b"raced"]
     foreign = ([TOPOLOGY, TASKS], pair(OLD, 1), "s", value, "")

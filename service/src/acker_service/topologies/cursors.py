@@ -2,13 +2,13 @@
 
 A cursor is unpadded base64url of big-endian fields: the format B, the incarnation 8s, then by format
 
-    1  rows: completions or dead letters; it does not say which, nor whose. Only the release before gives these
     2  rows: pending roots
     3  the kind of list B, a hash of the spout task's name 16s and its index I; rows: that list of that spout task
     4  rows: failures
 
-A row holds the position in one shard. The fields of format 3 are as long as one of its rows, so that the release
-before, which knows no format 3, takes it for the beginning of the list.
+A row holds the position in one shard. The fields of format 3 are as long as one of its rows. A cursor of an unknown
+format is a later release's: a list takes it for its beginning if it is as long as some of the list's rows. So a new
+format has to keep that length.
 """
 
 import base64
@@ -32,7 +32,6 @@ Row = tuple[int, ...]
 class CursorFormat(IntEnum):
     """The formats in use. One that is not among them is a later release's and counts as the beginning."""
 
-    UNNAMED = 1
     PENDING_ROOTS = 2
     SPOUT_LIST = 3
     FAILURES = 4
@@ -64,7 +63,7 @@ class SpoutList:
     def decode(self, text: str) -> list[Row] | None:
         """Read rows; None for a cursor of a topology or spout task that was deleted, or of an unknown format.
 
-        So is one of the release before, which does not say whose it is. Raises `InvalidRequest`.
+        Raises `InvalidRequest`.
         """
         cursor = _decode(text)
         # rule: a cursor of pending roots is no other list's
@@ -105,7 +104,7 @@ class PendingRootList:
         Raises `InvalidRequest`.
         """
         cursor = _decode(text)
-        if cursor.format in (CursorFormat.UNNAMED, CursorFormat.SPOUT_LIST, CursorFormat.FAILURES):
+        if cursor.format in (CursorFormat.SPOUT_LIST, CursorFormat.FAILURES):
             raise _of_another_list("the pending roots")
         rows = _unpack_rows(self.row, cursor.body)
         given = (cursor.format, cursor.incarnation)
@@ -127,7 +126,7 @@ class FailureList:
     def decode(self, text: str) -> list[Row] | None:
         """Read rows; None for those of a topology that was deleted, or of a later format. Raises `InvalidRequest`."""
         cursor = _decode(text)
-        if cursor.format in (CursorFormat.UNNAMED, CursorFormat.SPOUT_LIST, CursorFormat.PENDING_ROOTS):
+        if cursor.format in (CursorFormat.SPOUT_LIST, CursorFormat.PENDING_ROOTS):
             raise _of_another_list("the failures")
         given = (cursor.format, cursor.incarnation)
         return _unpack_rows(self.row, cursor.body) if given == (CursorFormat.FAILURES, self.incarnation) else None

@@ -1,7 +1,6 @@
-"""A cursor is good for the one list that gave it, in this release and beside the one before."""
+"""A cursor is good for the one list that gave it."""
 
 import base64
-import struct
 from dataclasses import replace
 
 import pytest
@@ -25,13 +24,6 @@ root_rows = st.lists(st.tuples(st.integers(0, 255), U64, U32, U64, U64), max_siz
 def cursor(number: int, body: bytes, incarnation: str = INCARNATION) -> str:
     """Write a cursor by hand."""
     return base64.urlsafe_b64encode(bytes([number]) + bytes.fromhex(incarnation) + body).decode().rstrip("=")
-
-
-def read_by_the_release_before(text: str, number: int, row: struct.Struct, incarnation: str) -> list[tuple[int, ...]]:
-    """Read a cursor as the release before does: by its format, else as the beginning; may raise struct.error."""
-    packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    rows = list(row.iter_unpack(packed[9:]))
-    return rows if (packed[0], packed[1:9].hex()) == (number, incarnation) else []
 
 
 @given(rows=spout_rows, kind=st.sampled_from(ListKind), spout_task=st.text(max_size=20), index=U32)
@@ -93,29 +85,10 @@ def test_a_cursor_of_a_spout_task_that_was_made_again_is_the_beginning() -> None
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])
-def test_a_cursor_of_the_release_before_is_the_beginning(rows: int) -> None:
-    """It does not say whose it is, so nothing may be passed over or forgotten by it."""
-    text = cursor(1, struct.pack(">BQQI", 0, 2**40, 0, 9) * rows)
-    assert [some.decode(text) for some in (COMPLETIONS, DEAD_LETTERS)] == [None, None]
-    with pytest.raises(InvalidRequest, match="another list"):
-        ROOTS.decode(text)
-
-
-def test_a_cursor_of_a_later_format_is_the_beginning() -> None:
-    assert COMPLETIONS.decode(cursor(9, bytes(21))) is None
-    assert ROOTS.decode(cursor(9, bytes(29))) is None
-
-
-@given(rows=spout_rows, kind=st.sampled_from(ListKind))
-def test_the_release_before_takes_a_cursor_for_the_beginning(rows: list[tuple[int, ...]], kind: ListKind) -> None:
-    """Replicas of both run at once: one that refused it would end a reader that meets the other."""
-    text = replace(COMPLETIONS, kind=kind).encode(rows)
-    assert read_by_the_release_before(text, 1, struct.Struct(">BQQI"), INCARNATION) == []
-
-
-@given(rows=root_rows)
-def test_the_release_before_takes_the_cursors_of_pending_roots(rows: list[tuple[int, ...]]) -> None:
-    assert read_by_the_release_before(ROOTS.encode(rows), 2, struct.Struct(">BQIQQ"), INCARNATION) == rows
+def test_a_cursor_of_a_later_format_is_the_beginning(rows: int) -> None:
+    """Nobody here knows whose it is, so nothing may be passed over or forgotten by it."""
+    lists: list[AnyList] = [COMPLETIONS, DEAD_LETTERS, ROOTS, FAILURES]
+    assert [some.decode(cursor(9, bytes(some.row.size) * rows)) for some in lists] == [None] * 4
 
 
 @pytest.mark.parametrize("of", [COMPLETIONS, DEAD_LETTERS, ROOTS])

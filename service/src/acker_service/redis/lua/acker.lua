@@ -82,7 +82,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 28
+local VERSION = 29
 local LAYOUT = 7
 local MAILBOX_FULL = -2147483648
 -- rule: the backstop is three times the longest timeout
@@ -117,7 +117,8 @@ local function check_stamp(key, stamp)
   return nil
 end
 
--- Registers a function that Redis also runs at maxmemory: all but those that make new roots, topologies or spout tasks.
+-- Registers a function that Redis also runs at maxmemory: all but those that make roots, topologies or spout tasks, or
+-- write these two anew.
 -- At maxmemory Redis refuses every other function, even one that only frees or reads.
 local function register(name, callback, flags)
   -- rule: what frees or reads runs in a full store

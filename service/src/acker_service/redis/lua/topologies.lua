@@ -58,33 +58,19 @@ do
     if not own or own:sub(1, 16) ~= stamp:sub(1, 16) then return { 'stale', own or '' } end
   end
 
-  -- Gives the first of so many new spout indexes; an index is never used again.
-  local function take_indexes(topology, count)
-    -- rule: an index is never used again
-    return redis.call('HINCRBY', topology, 'next', count) - count
-  end
-
-  -- Writes a new spout task as it is stored.
-  local function new_value(index, now, document)
-    return string.format('%.0f %.0f ', index, now) .. document
-  end
-
   --[[
-    Writes a spout task, unless another writer changed it since the caller read it. A new one gets the next index.
+    Writes a spout task, unless another writer changed it since the caller read it.
 
-    Input   KEYS[1] topology, KEYS[2] its spouts; ARGV[1] stamp  [2] spout task  [3] value that was read ('' for none)
-            [4] document
+    Input   KEYS[1] topology, KEYS[2] its spouts; ARGV[1] stamp  [2] spout task  [3] value that was read  [4] document
     Output  {'ok', value}, {'raced'} or {'stale', stamp}
   ]]
   local function write_spout(keys, args)
     local stale = check_incarnation(keys[1], args[1])
     if stale then return stale end
-    local value = redis.call('HGET', keys[2], args[2])
     -- rule: a spout task is written only over the one that was read
-    if (value or '') ~= args[3] then return { 'raced' } end
+    if redis.call('HGET', keys[2], args[2]) ~= args[3] then return { 'raced' } end
     -- rule: a spout task keeps its index
-    local head = value and value:match('^%d+ %d+ ')
-    value = head and head .. args[4] or new_value(take_indexes(keys[1], 1), clock(), args[4])
+    local value = args[3]:match('^%d+ %d+ ') .. args[4]
     redis.call('HSET', keys[2], args[2], value)
     return { 'ok', value }
   end
@@ -98,6 +84,17 @@ do
       for i = 1, math.min(SLICE, #args - from + 1) do values[#values + 1] = slice[i] end
     end
     return values
+  end
+
+  -- Gives the first of so many new spout indexes; an index is never used again.
+  local function take_indexes(topology, count)
+    -- rule: an index is never used again
+    return redis.call('HINCRBY', topology, 'next', count) - count
+  end
+
+  -- Writes a new spout task as it is stored.
+  local function new_value(index, now, document)
+    return string.format('%.0f %.0f ', index, now) .. document
   end
 
   --[[
@@ -215,7 +212,7 @@ do
     return { 'ok' }
   end
 
-  -- Without allow-oom: these make new topologies and spout tasks.
+  -- Without allow-oom: these make topologies and spout tasks, or write them anew.
   redis.register_function('acker_write_topology_v1', write_topology)
   redis.register_function('acker_write_spout_v1', write_spout)
   redis.register_function('acker_register_spouts_v1', register_spouts)
