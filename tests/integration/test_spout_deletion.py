@@ -190,11 +190,11 @@ async def test_a_replica_with_a_warm_cache_meets_a_mark(orders: Caller, other: C
     assert await other.word(init(2, E)) == "topology_busy"
 
 
-@pytest.mark.parametrize("doom", [Deletion.CHECKING, Deletion.DELETING])
-async def test_a_removal_at_work_is_not_taken_over(orders: Caller, parts: Components, doom: Deletion) -> None:
-    await parts.registry.set_deletion(await found(parts), doom)
+@pytest.mark.parametrize("deletion", [Deletion.CHECKING, Deletion.DELETING])
+async def test_a_removal_at_work_is_not_taken_over(orders: Caller, parts: Components, deletion: Deletion) -> None:
+    await parts.registry.set_deletion(await found(parts), deletion)
     await parts.topology_deleter.resume(await found(parts))
-    assert (await found(parts)).deletion is doom
+    assert (await found(parts)).deletion is deletion
 
 
 async def test_a_busy_spout_task_goes_on(orders: Caller) -> None:

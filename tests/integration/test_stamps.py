@@ -162,9 +162,9 @@ async def test_a_configuration_that_a_failover_lost_is_written_anew_above_its_sh
 async def test_a_topology_is_marked_only_as_it_was_read(parts: Components) -> None:
     _, first = await written(parts, "")
     _, second = await written(parts, first.decode())
-    assert await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], first, "gone") == [b"raced"]
-    word, marked, mark = await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], second, "gone")
-    assert (word, marked, mark[:5]) == (b"ok", second[:16] + b"0000000003", b"gone ")
+    assert await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], first, "deleting") == [b"raced"]
+    word, marked, mark = await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], second, "deleting")
+    assert (word, marked, mark[:9]) == (b"ok", second[:16] + b"0000000003", b"deleting ")
 
 
 async def test_only_the_topology_that_was_marked_is_forgotten(parts: Components) -> None:

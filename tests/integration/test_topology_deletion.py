@@ -279,15 +279,8 @@ async def test_what_is_half_applied_is_never_told_as_not_done(
     await at(parts, "HSET", keys.topology("orders"), "pair", found.stamp.text, "mark", "")
     await parts.registry.refresh("orders")
     await parts.spouts.create_or_update(found, "s")
-    await at(
-        parts,
-        "HSET",
-        keys.topology("orders"),
-        "pair",
-        marked.stamp.text,
-        "mark",
-        f"force {marked.deletion_started_ms}",
-    )
+    mark = f"{Deletion.DRAINING} {marked.deletion_started_ms}"
+    await at(parts, "HSET", keys.topology("orders"), "pair", marked.stamp.text, "mark", mark)
     with pytest.raises(StoreUnavailable) as told:
         await parts.applier.apply(found, ApplyRequest(endpoint="batch", operations=ListBatch(messages)))
     assert not told.value.retryable

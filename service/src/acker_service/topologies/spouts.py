@@ -64,7 +64,7 @@ class Spout:
         callback = self.callback.document() if self.callback else None
         members: dict[str, Any] = {"callback": callback, "ephemeral": self.ephemeral}
         if self.deletion:
-            members |= {"doom": self.deletion, "doomed_ms": self.deletion_started_ms}
+            members |= {"deletion": self.deletion, "deletion_started_ms": self.deletion_started_ms}
         return json.dumps(members)
 
 
@@ -284,6 +284,6 @@ def _decode(name: str, value: str) -> Spout:
         created_ms=int(created_ms),
         callback=decode_registered(callback) if callback else None,
         ephemeral=members.get("ephemeral", False),
-        deletion=Deletion(members["doom"]) if members.get("doom") else None,
-        deletion_started_ms=members.get("doomed_ms", 0),
+        deletion=Deletion(members["deletion"]) if members.get("deletion") else None,
+        deletion_started_ms=members.get("deletion_started_ms", 0),
     )

@@ -24,9 +24,9 @@ class TopologyRecreated(StoreUnavailable):
 class Deletion(StrEnum):
     """The state of a deletion, as Redis stores it: counting what is left, draining, or deleting."""
 
-    CHECKING = "probe"
-    DRAINING = "force"
-    DELETING = "gone"
+    CHECKING = "checking"
+    DRAINING = "draining"
+    DELETING = "deleting"
 
 
 @dataclass(frozen=True, kw_only=True)

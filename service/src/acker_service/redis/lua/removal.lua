@@ -15,7 +15,7 @@ do
   --[[
     Marks a topology, or clears its mark.
 
-    Input   KEYS[1] topology; ARGV[1] stamp that was read  [2] probe, force or gone, or '' for no mark
+    Input   KEYS[1] topology; ARGV[1] stamp that was read  [2] checking, draining or deleting, or '' for no mark
     Output  {'ok', new stamp, mark} or {'raced'}
   ]]
   local function mark_topology(keys, args)
