@@ -82,8 +82,8 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 30
-local LAYOUT = 7
+local VERSION = 31
+local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 -- rule: the backstop is three times the longest timeout
 local BACKSTOP_MS = 21 * 86400000
