@@ -8,7 +8,7 @@ from acker_client.config import SYSTEM_CLOCK, Clock
 from acker_protocol.signature import make_secret
 from pyspark.sql import functions as F
 
-from acker_spark._batch import columns, ownership, windows
+from acker_spark._batch import columns, ownership, sinks, windows
 from acker_spark._batch.anchors import all_rows, inactive_rows
 from acker_spark._batch.batch_level import BatchFunction, check_function
 from acker_spark._batch.client_base import _ClientBase
@@ -93,7 +93,7 @@ class SparkAcker(_ClientBase):
         roots in ``observedMetrics["acker"].roots`` (``acker-2`` for a second frame). The batches of another spout
         task refuse these rows. Raises `QueryIdRequired` under Spark Connect.
         """
-        check_query_id(frame, self.options.query_id)
+        self._check(frame)
         message = columns.column(message_id).cast("string")
         parts = () if attempt is None else (columns.column(attempt),)
         rooted = frame.withColumns(
@@ -121,7 +121,7 @@ class SparkAcker(_ClientBase):
         is not tracked; an invalid header ends the query. Without ``headers`` the anchor is in the columns ``root`` and
         ``edge``, each ``bigint`` or 16 hex digits. Raises `QueryIdRequired` under Spark Connect, `UsageError`.
         """
-        check_query_id(frame, self.options.query_id)
+        self._check(frame)
         if headers is not None:
             if isinstance(root, str) and isinstance(edge, str) and (root, edge) == (ROOT, EDGE):
                 return self._received_with_headers(frame, headers)
@@ -247,6 +247,10 @@ class SparkAcker(_ClientBase):
         _ = self.topology
         self.sender.set_webhook(url, key)
         return application
+
+    def _check(self, frame: "DataFrame") -> None:
+        check_query_id(frame, self.options.query_id)
+        sinks.guard(frame, own=(BatchFunction, RowFunction))
 
     def _received_with_headers(self, frame: "DataFrame", headers: "str | Column") -> "DataFrame":
         """Add the anchors; a row without any has a random edge, so that ``dropDuplicates`` by anchor keeps it."""

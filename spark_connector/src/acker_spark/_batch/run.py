@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.operations import Fail, Operation, OperationState, ResetTimeout
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
-from acker_spark._batch import begin, ownership
+from acker_spark._batch import begin, ownership, sinks
 from acker_spark._batch.columns import check_joined
 from acker_spark._batch.edges import BatchEdge, BatchId, begins_here
 from acker_spark._batch.periodic import PeriodicCall, Wait
@@ -68,9 +68,10 @@ class BatchRun:
     @classmethod
     def of(cls, acker: "_ClientBase", frame: "DataFrame", batch_id: int) -> "BatchRun":
         """Find out whose batch this is. Raises `QueryIdRequired`, `UsageError`."""
+        query = RunningQuery.of(frame)
+        sinks.note_tracked(query)
         check_joined(frame)
         ownership.check_owner(frame, acker.options)
-        query = RunningQuery.of(frame)
         query_id = acker.options.query_id or (query and query.query_id)
         if not query_id:
             raise QueryIdRequired(QUERY_ID_UNKNOWN)
@@ -93,7 +94,8 @@ class BatchRun:
                 )
             _running.add(name)
         try:
-            yield
+            with sinks.at_work(self.query):
+                yield
         finally:
             _running.discard(name)
 
