@@ -8,7 +8,7 @@ from acker_client.config import SYSTEM_CLOCK, Clock
 from acker_protocol.signature import make_secret
 from pyspark.sql import functions as F
 
-from acker_spark._batch import columns, ownership, sinks, windows
+from acker_spark._batch import columns, keys, ownership, sinks, windows
 from acker_spark._batch.anchors import all_rows, inactive_rows
 from acker_spark._batch.batch_level import BatchFunction, check_function
 from acker_spark._batch.client_base import _ClientBase
@@ -91,9 +91,11 @@ class SparkAcker(_ClientBase):
         message is a new root. Of rows with the same root in a batch one is kept. Rows that are filtered out
         before their batch, or held back by a window or a join, are not emitted. A query's progress has the number of
         roots in ``observedMetrics["acker"].roots`` (``acker-2`` for a second frame). The batches of another spout
-        task refuse these rows. Raises `QueryIdRequired` under Spark Connect.
+        task refuse these rows. Raises `QueryIdRequired` under Spark Connect, `UsageError` for a message id that the
+        plan makes anew when a batch runs again.
         """
         self._check(frame)
+        keys.check_stable(frame, *([message_id] if attempt is None else [message_id, attempt]), caller="root()")
         message = columns.column(message_id).cast("string")
         parts = () if attempt is None else (columns.column(attempt),)
         rooted = frame.withColumns(

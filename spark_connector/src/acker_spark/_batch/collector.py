@@ -8,6 +8,7 @@ from acker_protocol.operations import Ack, Fail, Operation
 from acker_protocol.wire.fields import REASON_CHARACTERS
 from pyspark.sql import functions as F
 
+from acker_spark._batch import keys
 from acker_spark._batch.columns import (
     ANCHORS,
     EDGE,
@@ -103,11 +104,13 @@ class BatchCollector:
         """Give rows that leave for another system a new edge each, which stays open until it is acked there.
 
         Write what this returns. ``key`` tells the rows of one root apart, also when the batch runs again; ``stage`` is
-        the name of the place they go to, each used once in a batch. Raises `DuplicateKey`, `MissingAnchors`.
+        the name of the place they go to, each used once in a batch. Raises `DuplicateKey`, `MissingAnchors`, and
+        `UsageError` for a key that the plan makes anew when the batch runs again.
         """
         self._check_open("emit")
         require_columns(rows, ROOT, EDGE, caller="collector.emit")
         self._check_stage(stage, key)
+        keys.check_stable(rows, *key, caller=f"the key of emit to {stage!r}")
         if ANCHORS in rows.columns:
             out = self.materialize(_with_new_anchors(rows, stage, key))
             pair = F.explode(F.arrays_zip(PARENTS, ANCHORS))

@@ -17,6 +17,26 @@ if TYPE_CHECKING:
 Node = dict[str, Any]
 """A step of a plan, or a part of an expression."""
 
+_UNSTABLE = {
+    "MonotonicallyIncreasingID": "monotonically_increasing_id()",
+    "Rand": "rand()",
+    "RandStr": "randstr()",
+    "Randn": "randn()",
+    "Shuffle": "shuffle()",
+    "SparkPartitionID": "spark_partition_id()",
+    "Uniform": "uniform()",
+    "Uuid": "uuid()",
+}
+"""Functions whose values change when a batch runs again."""
+_CLOCK = {
+    "CurrentDate": "current_date()",
+    "CurrentTime": "current_time()",
+    "CurrentTimestamp": "current_timestamp()",
+    "LocalTimestamp": "localtimestamp()",
+    "Now": "now()",
+}
+"""In the plan of a stream Spark keeps the time of a batch; in the function of a batch it is the time of the call."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -24,20 +44,66 @@ class Plan:
 
     steps: list[Node]
     """From the last step to the sources."""
+    is_stream: bool
 
     @classmethod
     def of(cls, frame: "DataFrame") -> "Plan":
         """Read the plan of a frame. Not under Spark Connect, which has it on the server."""
         java: Any = frame
-        return cls(json.loads(java._jdf.queryExecution().analyzed().toJSON()))  # noqa: SLF001 - Python has no way to it
+        analyzed = java._jdf.queryExecution().analyzed()  # noqa: SLF001 - Python has no way to it
+        return cls.read(analyzed, is_stream=frame.isStreaming)
+
+    @classmethod
+    def read(cls, analyzed: Any, *, is_stream: bool) -> "Plan":
+        """Read a plan of the driver's Java side."""
+        return cls(json.loads(analyzed.toJSON()), is_stream)
 
     def has_anchors(self) -> bool:
         """Return whether these rows come from root() or received(), also where later steps left their anchors out."""
         return any(_makes(step, MESSAGE) for step in self.steps)
 
+    def find_unstable(self, *origins: "Plan") -> str | None:
+        """Return a function that makes the columns of the last step, whose values change when a batch runs again.
+
+        ``origins`` are the plans of what this plan reads. None where no such function is found.
+        """
+        made = {column: origin for plan in (*origins, self) for column, origin in _made(plan)}
+        left, seen = [(tree, self.is_stream) for tree in _expressions(self.steps[0])], set[int]()
+        while left:
+            tree, is_stream = left.pop()
+            for node in tree:
+                if name := _unstable(node, is_stream=is_stream):
+                    return name
+                if _kind(node) == "AttributeReference" and (found := _id(node)) not in seen:
+                    seen.add(found)
+                    left += [made[found]] if found in made else []
+        return None
+
+
+def _made(plan: Plan) -> Iterator[tuple[int, tuple[list[Node], bool]]]:
+    """Yield the expression that makes each column, with the column's id, and whether it is of a stream."""
+    for step in plan.steps:
+        for tree in _expressions(step):
+            if _kind(tree[0]) == "Alias":
+                yield _id(tree[0]), (tree, plan.is_stream)
+        if _kind(step) == "Generate":
+            for (column,) in step["generatorOutput"]:
+                yield _id(column), (step["generator"], plan.is_stream)
+
 
 def _makes(step: Node, column: str) -> bool:
     return any(_kind(tree[0]) == "Alias" and tree[0]["name"] == column for tree in _expressions(step))
+
+
+def _unstable(node: Node, *, is_stream: bool) -> str | None:
+    kind = _kind(node)
+    if kind == "PythonUDF" and not node["udfDeterministic"]:
+        return f"{node['name']}()"
+    return _UNSTABLE.get(kind) or (None if is_stream else _CLOCK.get(kind))
+
+
+def _id(node: Node) -> int:
+    return int(node["exprId"]["id"])
 
 
 def _kind(node: Node) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from acker_spark._batch.columns import EDGE, MESSAGE, ROOT
+from acker_spark._batch.plan import Plan
 from acker_spark.errors import QueryStopped, UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class RunningQuery:
                 f'dropDuplicatesWithinWatermark(["{ROOT}", "{EDGE}"])'
             )
         _checked.add(self.run_id)
+
+    def plan(self) -> Plan | None:
+        """Return the plan of the stream, where Spark shows it."""
+        return None if self.execution is None else Plan.read(self.execution.analyzedPlan(), is_stream=True)
 
     def check_not_stopping(self, batch_id: int) -> None:
         """Raise `QueryStopped` if the query, or all of Spark, is being stopped."""
