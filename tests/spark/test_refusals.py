@@ -274,9 +274,9 @@ def test_a_join_of_spark_of_two_frames_with_anchors_is_refused_in_words(
     acker = tracked.acker()
     left, right = (received(acker, spark, tmp_path, name) for name in ("left", "right"))
     joined = left.join(right.drop("at"), "k")
-    for level, function in enumerate((acker.foreach_batch(nothing), acker.foreach_rows(lambda rows, _: rows.count()))):
-        with pytest.raises(StreamingQueryException, match=r"join them with af\.join"):
-            run(joined, function, tmp_path / str(level))
+    for function in (acker.foreach_batch(nothing), acker.foreach_rows(lambda rows, _: rows.count())):
+        with pytest.raises(errors.UsageError, match=r"join them with af\.join"):
+            run(joined, function, tmp_path / "checkpoint")
     for step in (
         lambda: af.filter(joined, "true"),
         lambda: af.branch(joined, 2),
@@ -287,22 +287,53 @@ def test_a_join_of_spark_of_two_frames_with_anchors_is_refused_in_words(
             step()
 
 
+def test_a_join_of_spark_that_leaves_the_anchors_of_one_side_out_is_refused_before_its_query_starts(
+    spark: Any, tracked: Tracked, tmp_path: Path
+) -> None:
+    """Its rows look as they should: nothing would ever ack the other side."""
+    acker = tracked.acker()
+    left, right = (received(acker, spark, tmp_path, name) for name in ("left", "right"))
+    both = af.join(left, right.drop("at"), "k")
+    for joined in (
+        left.join(right.select("k"), "k"),
+        left.join(right.drop("at"), "k", "left_semi"),
+        right.select("k", F.lit(1).alias("one")).where("one = 1").join(left, "k"),
+        both.join(received(acker, spark, tmp_path, "third").select("k"), "k"),
+        wide(left).join(right.select("k"), "k"),
+    ):
+        with pytest.raises(errors.UsageError, match=r"join them with af\.join"):
+            run(joined, acker.foreach_rows(lambda rows, _: rows.count()), tmp_path / "checkpoint")
+    table = spark.createDataFrame([("x", 1)], "k string, one long")
+    run(left.join(table, "k"), acker.foreach_rows(lambda rows, _: rows.count()), tmp_path / "table")
+    run(both, acker.foreach_rows(lambda rows, _: rows.count()), tmp_path / "own")
+    twice = af.join(both, received(acker, spark, tmp_path, "fourth").drop("at"), "k")
+    run(twice, acker.foreach_rows(lambda rows, _: rows.count()), tmp_path / "twice")
+
+
+def wide(rows: Any) -> Any:
+    """More columns than Spark shows in the text of a plan."""
+    return rows.select("*", *(F.lit(one).alias(f"column_{one}") for one in range(60)))
+
+
 def test_received_rows_that_are_dropped_as_duplicates_are_refused_unless_their_anchor_is_the_key(
     spark: Any, tracked: Tracked, tmp_path: Path
 ) -> None:
     acker = tracked.acker()
     rows = received(acker, spark, tmp_path, "in")
-    for number, dropped in enumerate(
-        (
-            rows.dropDuplicatesWithinWatermark(["k"]),
-            rows.dropDuplicates(["k", "at"]),
-            rows.select("*", F.lit(1).alias("one")).dropDuplicates(["k", ROOT]).where("one = 1"),
-            rows.dropDuplicates(["at", EDGE]),
-        )
+    many = [f"column_{one}" for one in range(60)]
+    for dropped in (
+        rows.dropDuplicatesWithinWatermark(["k"]),
+        rows.dropDuplicates(["k", "at"]),
+        rows.select("*", F.lit(1).alias("one")).dropDuplicates(["k", ROOT]).where("one = 1"),
+        rows.dropDuplicates(["at", EDGE]),
+        wide(rows).dropDuplicates(["k"]),
+        acker.received(wide(rows)).dropDuplicates([*many, "at"]),
+        rows.unionByName(rows.dropDuplicates(["k"])),
     ):
-        with pytest.raises(StreamingQueryException, match="its root would time out"):
-            run(dropped, acker.foreach_batch(nothing), tmp_path / str(number))
+        with pytest.raises(errors.UsageError, match="its root would time out"):
+            run(dropped, acker.foreach_batch(nothing), tmp_path / "checkpoint")
     run(rows.dropDuplicatesWithinWatermark([ROOT, EDGE]), acker.foreach_batch(nothing), tmp_path / "by anchor")
+    run(wide(rows).dropDuplicates([*many, ROOT, EDGE]), acker.foreach_batch(nothing), tmp_path / "by many")
     raw = Source(spark=spark, folder=tmp_path / "in", schema=f"k string, at timestamp, {ROOT} long, {EDGE} long")
     before = raw.stream().withWatermark("at", "1 minute").dropDuplicates(["k"])
     run(acker.received(before), acker.foreach_batch(nothing), tmp_path / "before")

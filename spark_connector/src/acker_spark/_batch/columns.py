@@ -44,6 +44,9 @@ REASON, DONE, BRANCH = "_ack_reason", "_ack_done", "_ack_branch"
 ROW_LEVEL = (REASON, DONE, BRANCH)
 """Columns of the row level: why a row failed, whether it is done, whether other sinks share its root."""
 
+JOINED = "_ack_left"
+"""The anchors of the left side in a join by ``af.join``."""
+
 OWN = (ROOT, EDGE, MESSAGE, TAG, ANCHORS, *ROW_LEVEL)
 """All columns of the connector."""
 

@@ -7,9 +7,10 @@ leaves columns out of it where a row has many.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from acker_spark._batch.columns import MESSAGE
+from acker_spark._batch.columns import EDGE, JOINED, MESSAGE, ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Node = dict[str, Any]
 """A step of a plan, or a part of an expression."""
 
+_DEDUPLICATE = ("Deduplicate", "DeduplicateWithinWatermark")
 _UNSTABLE = {
     "MonotonicallyIncreasingID": "monotonically_increasing_id()",
     "Rand": "rand()",
@@ -62,6 +64,36 @@ class Plan:
         """Return whether these rows come from root() or received(), also where later steps left their anchors out."""
         return any(_makes(step, MESSAGE) for step in self.steps)
 
+    def find_dropped(self) -> list[str] | None:
+        """Return the keys by which duplicates are dropped of rows with anchors; None where none are.
+
+        Rows with one anchor are one delivery that came twice: its edge is acked with the row that is kept.
+        """
+        for at, step in enumerate(self.steps):
+            if _kind(step) in _DEDUPLICATE:
+                keys = [key["name"] for (key,) in step["keys"]]
+                if not {ROOT, EDGE} <= set(keys) and self._branch(at + 1).has_anchors():
+                    return keys
+        return None
+
+    def has_plain_join(self) -> bool:
+        """Return whether Spark's own ``join`` was given rows with anchors on both sides."""
+        for at, step in enumerate(self.steps):
+            if _kind(step) == "Join":
+                left = self._branch(at + 1)
+                right = self._branch(at + 1 + len(left.steps))
+                if left.has_anchors() and right.has_anchors() and not _is_for_own_join(left):
+                    return True
+        return False
+
+    def _branch(self, at: int) -> "Plan":
+        """Return the steps from this one down to its sources."""
+        left, end = 1, at
+        while left:
+            left += self.steps[end]["num-children"] - 1
+            end += 1
+        return Plan(self.steps[at:end], self.is_stream)
+
     def find_unstable(self, *origins: "Plan") -> str | None:
         """Return a function that makes the columns of the last step, whose values change when a batch runs again.
 
@@ -89,6 +121,12 @@ def _made(plan: Plan) -> Iterator[tuple[int, tuple[list[Node], bool]]]:
         if _kind(step) == "Generate":
             for (column,) in step["generatorOutput"]:
                 yield _id(column), (step["generator"], plan.is_stream)
+
+
+def _is_for_own_join(left: Plan) -> bool:
+    """Return whether this is the left side of ``af.join``."""
+    since = takewhile(lambda step: _kind(step) != "Join", left.steps)
+    return any(_makes(step, JOINED) for step in since)
 
 
 def _makes(step: Node, column: str) -> bool:

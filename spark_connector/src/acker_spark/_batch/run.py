@@ -14,7 +14,7 @@ from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_spark._batch import begin, ownership, sinks
 from acker_spark._batch.columns import check_joined
-from acker_spark._batch.edges import BatchEdge, BatchId, begins_here
+from acker_spark._batch.edges import BatchEdge, BatchId
 from acker_spark._batch.periodic import PeriodicCall, Wait
 from acker_spark._batch.progress import LOGGED_EVERY_S, Progress, Stage
 from acker_spark._batch.running import RunningQuery
@@ -75,8 +75,6 @@ class BatchRun:
         query_id = acker.options.query_id or (query and query.query_id)
         if not query_id:
             raise QueryIdRequired(QUERY_ID_UNKNOWN)
-        if query is not None and not begins_here(frame):
-            query.check_plan()
         return cls(acker=acker, batch=BatchId(query_id=query_id, batch_id=batch_id), query=query)
 
     @contextmanager

@@ -6,24 +6,18 @@ commits the batch. Neither the session of a batch nor its ``streams`` shows the 
 the driver share does.
 """
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from acker_spark._batch.columns import EDGE, MESSAGE, ROOT
 from acker_spark._batch.plan import Plan
-from acker_spark.errors import QueryStopped, UsageError
+from acker_spark.errors import QueryStopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 QUERY_ID, JOB_GROUP = "sql.streaming.queryId", "spark.jobGroup.id"
-
-_DEDUPLICATE = re.compile(r"^(?P<depth>[ :+~-]*)Deduplicate(?:WithinWatermark)? \[(?P<keys>[^\]]*)\]")
-_checked: set[str] = set()
-"""The runs whose plan was checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +49,6 @@ class RunningQuery:
             execution=java.sharedState().activeStreamingQueries().get(uuid.fromString(query_id)),
         )
 
-    def check_plan(self) -> None:
-        """Raise `UsageError` for a plan that drops received rows, whose edges nothing would ack; once for each run."""
-        if self.execution is None or self.run_id in _checked:
-            return
-        if keys := find_dropped(self.execution.analyzedPlan().toString()):
-            raise UsageError(
-                f"dropDuplicates by {keys} drops received rows, and the edge of a row that is dropped is never acked: "
-                "its root would time out. Drop duplicates before received(), or by the anchor: "
-                f'dropDuplicatesWithinWatermark(["{ROOT}", "{EDGE}"])'
-            )
-        _checked.add(self.run_id)
-
     def plan(self) -> Plan | None:
         """Return the plan of the stream, where Spark shows it."""
         return None if self.execution is None else Plan.read(self.execution.analyzedPlan(), is_stream=True)
@@ -86,26 +68,3 @@ class RunningQuery:
         """Return whether the query, or all of Spark, is being stopped, or has been."""
         is_active = self.execution is not None and self.execution.isActive()
         return not is_active or self.context.isStopped()
-
-
-def find_dropped(plan: str) -> str | None:
-    """Return the keys by which a plan, as Spark writes it, drops rows that have anchors; None where it drops none.
-
-    Rows with one anchor are one delivery that came twice: its edge is acked with the row that is kept.
-    """
-    lines = plan.splitlines()
-    for at, line in enumerate(lines):
-        if (found := _DEDUPLICATE.match(line)) is None:
-            continue
-        keys = [key.partition("#")[0].strip() for key in found["keys"].split(",")]
-        if {ROOT, EDGE} <= set(keys):
-            continue
-        depth = len(found["depth"])
-        end = next((end for end in range(at + 1, len(lines)) if _depth(lines[end]) <= depth), len(lines))
-        if any(f"AS {MESSAGE}#" in below for below in lines[at + 1 : end]):
-            return ", ".join(keys)
-    return None
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip(" :+~-"))

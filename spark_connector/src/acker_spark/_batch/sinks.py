@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from acker_spark._batch import kept
 from acker_spark._batch.columns import MESSAGE
 from acker_spark._batch.plan import Plan
 from acker_spark._batch.running import RunningQuery
@@ -101,6 +102,7 @@ def _stream_writer(kind: Any, own: tuple[type, ...]) -> "Callable[[DataFrame], A
     def write_stream(frame: "DataFrame") -> Any:
         writer: Any = make(frame)
         if has_anchors(frame):
+            kept.check_kept(frame)
             plain: Any = type(writer)
             writer.__class__ = _tracked(plain, own)
         return writer
