@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from tests.spark.early import install
 
 SCHEMA = "id long, sentence string"
-ANCHORED = "sentence string, _ack_root long, _ack_edge long"
+ANCHORED = "sentence string, acker_root long, acker_edge long"
 
 
 def session(folder: Path) -> Any:
@@ -51,7 +51,7 @@ def main() -> None:
     def part(batch: Any, batch_id: int, collector: Any) -> None:
         collector.fail(batch.where("sentence like '%cow%'"), "no cows")
         good = collector.materialize(batch.where("sentence not like '%cow%'"))
-        sent = collector.emit(good, "printer", key=["id"]).select("sentence", "_ack_root", "_ack_edge")
+        sent = collector.emit(good, "printer", key=["id"]).select("sentence", "acker_root", "acker_edge")
         sent.write.mode("append").json(str(home / "printer"))
 
     def tell(name: str, column: str) -> Callable[..., None]:

@@ -81,7 +81,7 @@ def test_a_ledger_is_closed_when_its_function_has_returned(rows: Any, tracked: T
 def test_rows_that_have_lost_their_anchors_are_refused(rows: Any, tracked: Tracked) -> None:
     acker = tracked.acker(query_id="q")
     rooted = acker.root(rows, "id")
-    with pytest.raises(errors.MissingAnchors, match="no _ack_root"):
+    with pytest.raises(errors.MissingAnchors, match="no acker_root"):
         acker.foreach_batch(nothing)(rooted.select("id"), 0)
     with pytest.raises(errors.MissingAnchors, match=r"collector\.fail needs rows with their anchors"):
         acker.foreach_batch(lambda batch, _, collector: collector.fail(batch.select("id"), "why"))(rooted, 0)

@@ -128,11 +128,12 @@ class SparkAcker(_ClientBase):
             if isinstance(root, str) and isinstance(edge, str) and (root, edge) == (ROOT, EDGE):
                 return self._received_with_headers(frame, headers)
             raise UsageError("received() takes either headers= or root= and edge=")
-        return frame.withColumns(
+        named = columns.with_names(frame, root, edge)
+        return named.withColumns(
             {
-                ROOT: columns.identity(columns.column(root), is_text=columns.type_of(frame, root) == "string"),
-                EDGE: columns.identity(columns.column(edge), is_text=columns.type_of(frame, edge) == "string"),
-                TAG: columns.tag(frame),
+                ROOT: columns.identity(columns.column(root), is_text=columns.type_of(named, root) == "string"),
+                EDGE: columns.identity(columns.column(edge), is_text=columns.type_of(named, edge) == "string"),
+                TAG: columns.tag(named),
                 MESSAGE: F.lit(None).cast("boolean"),
             }
         )

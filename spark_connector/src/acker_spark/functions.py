@@ -40,11 +40,11 @@ def explode(frame: "DataFrame", elements: "str | Column", alias: str, *, stage: 
     """
     _require_anchors(frame, "af.explode")
     active = F.when(is_active(frame), column(elements))
-    counted = frame.withColumn("_ack_elements", active).withColumn("_ack_count", _count("_ack_elements"))
-    others = [name for name in counted.columns if name != "_ack_elements"]
-    rows = counted.select(*others, F.posexplode_outer("_ack_elements").alias("_ack_at", alias))
-    split = split_edges(rows, stage, F.coalesce(F.col("_ack_at"), F.lit(0)), F.col("_ack_count"))
-    return mark_done(split, F.col("_ack_at").isNull()).drop("_ack_at", "_ack_count")
+    counted = frame.withColumn("acker_elements", active).withColumn("acker_count", _count("acker_elements"))
+    others = [name for name in counted.columns if name != "acker_elements"]
+    rows = counted.select(*others, F.posexplode_outer("acker_elements").alias("acker_at", alias))
+    split = split_edges(rows, stage, F.coalesce(F.col("acker_at"), F.lit(0)), F.col("acker_count"))
+    return mark_done(split, F.col("acker_at").isNull()).drop("acker_at", "acker_count")
 
 
 def filter(frame: "DataFrame", condition: "str | Column") -> "DataFrame":  # noqa: A001 - as in pyspark.sql.functions
@@ -87,10 +87,10 @@ def join(
         _require_anchors(side, "af.join")
         _check_received(side, "af.join")
     both = _renamed(left, "left").join(_renamed(right, "right"), on, how)  # type: ignore[arg-type]  # as join takes it
-    sides = [F.coalesce(F.col(f"_ack_{side}"), F.array().cast(ANCHORS_TYPE)) for side in ("left", "right")]
-    done = [F.coalesce(F.col(f"_ack_{side}_done"), F.expr("false")) for side in ("left", "right")]
+    sides = [F.coalesce(F.col(f"acker_{side}"), F.array().cast(ANCHORS_TYPE)) for side in ("left", "right")]
+    done = [F.coalesce(F.col(f"acker_{side}_done"), F.expr("false")) for side in ("left", "right")]
     joined = both.withColumn(ANCHORS, F.concat(*sides)).withColumn(DONE, done[0] | done[1])
-    return joined.drop("_ack_left", "_ack_right", "_ack_left_done", "_ack_right_done")
+    return joined.drop("acker_left", "acker_right", "acker_left_done", "acker_right_done")
 
 
 def collect_anchors(frame: "DataFrame") -> "Column":
@@ -117,7 +117,7 @@ def _is_true(condition: "str | Column") -> "Column":
 
 def _renamed(frame: "DataFrame", side: str) -> "DataFrame":
     done = ~is_active(frame)
-    renamed = frame.withColumn(f"_ack_{side}", anchors_of(frame)).withColumn(f"_ack_{side}_done", done)
+    renamed = frame.withColumn(f"acker_{side}", anchors_of(frame)).withColumn(f"acker_{side}_done", done)
     return renamed.drop(*OWN)
 
 

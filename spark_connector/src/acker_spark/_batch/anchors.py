@@ -74,9 +74,9 @@ def fail_anchors(frame: "DataFrame", reason: "Column") -> "DataFrame":
     """Fail rows where ``reason`` is not null."""
     if ANCHORS not in frame.columns:
         return frame.withColumn(REASON, F.coalesce(failure_reason(frame), reason))
-    marked = frame.withColumn("_ack_failing", reason)
-    failed = marked.withColumn(ANCHORS, F.transform(ANCHORS, lambda one: _failed(one, F.col("_ack_failing"))))
-    return mark_done(failed, F.col("_ack_failing").isNotNull()).drop("_ack_failing")
+    marked = frame.withColumn("acker_failing", reason)
+    failed = marked.withColumn(ANCHORS, F.transform(ANCHORS, lambda one: _failed(one, F.col("acker_failing"))))
+    return mark_done(failed, F.col("acker_failing").isNotNull()).drop("acker_failing")
 
 
 def _child_edge(edge: "Column", stage: str, at: "Column", count: "Column") -> "Column":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from acker_spark._batch.edges import BatchEdge
 
-PARENT, PARENTS = "_ack_parent", "_ack_parents"
+PARENT, PARENTS = "acker_parent", "acker_parents"
 
 
 @dataclass(slots=True, kw_only=True)

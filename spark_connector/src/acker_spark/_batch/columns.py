@@ -16,10 +16,16 @@ from acker_spark.errors import MissingAnchors, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-ROOT, EDGE = "_ack_root", "_ack_edge"
-"""The anchor of a row: its root id, and the id of the edge that the acker waits for. ``bigint``."""
+ROOT, EDGE = "acker_root", "acker_edge"
+"""The anchor of a row: its root id, and the id of the edge that the acker waits for. ``bigint``.
 
-ANCHORS = "_ack_anchors"
+No column begins with an underscore: functions of pandas get named tuples, in which such a column has another name.
+"""
+
+_OLD_NAMES = {"_ack_root": ROOT, "_ack_edge": EDGE}
+"""How the columns of an anchor were named at first; rows that were written then are read."""
+
+ANCHORS = "acker_anchors"
 """All anchors of a row that may have several (from a header, a join or a window): an array of `ANCHORS_TYPE`.
 
 A row from a header has its first anchor in ROOT and EDGE as well: an edge belongs to one message, so the first anchor
@@ -28,7 +34,7 @@ identifies a message that is delivered twice.
 
 ANCHORS_TYPE = "array<struct<root:bigint,edge:bigint,reason:string>>"
 
-MESSAGE = "_ack_message"
+MESSAGE = "acker_message"
 """The message id. Its type says where a row comes from, so that a frame that lost it in a select is noticed.
 
 ``string``: the batch emits the roots. ``boolean``: received, one anchor in ROOT and EDGE. `SEVERAL`: received, the
@@ -37,14 +43,14 @@ anchors are in ANCHORS. `FOLLOWING`: a further branch of a frame whose first bra
 
 FOLLOWING, SEVERAL = "tinyint", "smallint"
 
-TAG = "_ack_tag"
+TAG = "acker_tag"
 """Distinguishes the rows of one delivery of a message from the rows of another delivery, see `tag`."""
 
-REASON, DONE, BRANCH = "_ack_reason", "_ack_done", "_ack_branch"
+REASON, DONE, BRANCH = "acker_reason", "acker_done", "acker_branch"
 ROW_LEVEL = (REASON, DONE, BRANCH)
 """Columns of the row level: why a row failed, whether it is done, whether other sinks share its root."""
 
-JOINED = "_ack_left"
+JOINED = "acker_left"
 """The anchors of the left side in a join by ``af.join``."""
 
 OWN = (ROOT, EDGE, MESSAGE, TAG, ANCHORS, *ROW_LEVEL)
@@ -96,6 +102,13 @@ def _is_hashed(kind: DataType) -> bool:
 def column(named: "Column | str") -> "Column":
     """Return a column by its name, or as it is."""
     return F.col(named) if isinstance(named, str) else named
+
+
+def with_names(frame: "DataFrame", *wanted: "Column | str") -> "DataFrame":
+    """Rename those of the wanted columns of an anchor that have their old names."""
+    found, names = frame.columns, [name for name in wanted if isinstance(name, str)]
+    old = {old: new for old, new in _OLD_NAMES.items() if new in names and new not in found and old in found}
+    return frame.withColumnsRenamed(old) if old else frame
 
 
 def type_of(frame: "DataFrame", named: "Column | str") -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_MESSAGE_ID_BYTES = 1_024
-KEPT, LAST = "_ack_kept", "_ack_last"
+KEPT, LAST = "acker_kept", "acker_last"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

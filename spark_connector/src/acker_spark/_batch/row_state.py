@@ -17,8 +17,8 @@ from acker_spark._batch.edges import KEPT, LAST, BatchId, begins_here
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-OVER, WHY = "_ack_over", "_ack_why"
-COPIED = "_ack_copied"
+OVER, WHY = "acker_over", "acker_why"
+COPIED = "acker_copied"
 
 Ends = Callable[["DataFrame"], "Column"]
 Found = dict[str, list[Any]]
