@@ -90,6 +90,17 @@ def test_the_client_needs_httpx_alone_and_what_httpx_is_made_of(built: dict[str,
     ]
 
 
+def test_the_connector_needs_no_pyspark_but_by_an_extra(built: dict[str, Path]) -> None:
+    """Whole PySpark would be installed over the thin client, or beside the one that a cluster has."""
+    needed = metadata(wheel_of(built, "acker_spark")).get_all("Requires-Dist", ())
+    assert sorted(needed) == [
+        f"acker-client=={VERSION}",
+        "pyarrow>=18",
+        "pyspark-client>=4.0 ; extra == 'connect'",
+        "pyspark>=4.0 ; extra == 'pyspark'",
+    ]
+
+
 def test_the_licence_stands_beside_all_that_is_published() -> None:
     for folder in (*FOLDERS.values(), "deploy/helm/acker"):
         assert (ROOT / folder / "LICENSE").read_bytes() == LICENSE

@@ -74,6 +74,37 @@ def test_the_wheels_work_alone(environment: Environment, tmp_path: Path) -> None
         assert Path(shown.strip()).is_relative_to(environment.folder)
 
 
+THIN = """
+from importlib.metadata import packages_distributions
+import acker_spark, pyspark
+acker = acker_spark.SparkAcker(url="http://127.0.0.1:8700", topology="t", spout_task="s", query_id="q")
+acker.foreach_batch(lambda batch, batch_id, collector: None)
+print(pyspark.__version__, *packages_distributions()["pyspark"])
+"""
+
+
+@pytest.mark.parametrize("extra", ["", "[connect]"], ids=["no extra", "connect"])
+def test_the_connector_leaves_the_thin_client_of_spark_connect_as_it_is(
+    repository: Path, tmp_path: Path, extra: str
+) -> None:
+    environment = make_environment(some_python(), tmp_path / "venv", cwd=repository)
+    environment.paste("pip install pyspark-client")
+    before = environment.paste("pip freeze").splitlines()
+    [thin] = [line for line in before if line.startswith("pyspark")]
+    environment.paste(f"pip install ./client './spark_connector{extra}'")
+    environment.paste("pip check")
+    assert set(before) - set(environment.paste("pip freeze").splitlines()) == set()
+    assert environment.paste(f"python -c '{THIN}'").split() == [thin.partition("==")[2], "pyspark-client"]
+
+
+def test_without_a_pyspark_the_connector_says_which_to_install(repository: Path, tmp_path: Path) -> None:
+    environment = make_environment(some_python(), tmp_path / "venv", cwd=repository)
+    environment.paste("pip install ./client ./spark_connector")
+    refused = environment.run("python", "-c", "import acker_spark")
+    assert refused.returncode == 1
+    assert "this Python has none: pip install 'acker-spark[pyspark]'" in refused.stderr
+
+
 def test_what_the_pages_say_of_the_repository_works(repository: Path, tmp_path: Path) -> None:
     environment = make_environment(some_python(), tmp_path / "venv", cwd=repository)
     for page in PAGES:

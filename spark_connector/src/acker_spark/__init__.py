@@ -1,5 +1,6 @@
 """Acking for Spark: the sender of each message learns when everything that a streaming job made of it is done."""
 
+import acker_spark._pyspark  # noqa: F401 - before all that imports PySpark
 from acker_spark import functions
 from acker_spark._batch.collector import BatchCollector
 from acker_spark._batch.columns import ANCHORS as ANCHORS_COLUMN
