@@ -104,16 +104,17 @@ def acker_serve(
     port: int | None = None,
     until: str = "/readyz",
     program: Sequence[str] | None = None,
+    python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[AckerProcess]:
     """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``.
 
-    The block is entered once the acker answers at ``until``.
+    The block is entered once the acker answers at ``until``. ``python`` is the interpreter that has it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
     log = folder / f"acker-{port}.log"
-    command = [sys.executable, *(program or default_program), "serve", "--port", str(port), *options]
+    command = [python, *(program or default_program), "serve", "--port", str(port), *options]
     acker = AckerProcess(f"http://127.0.0.1:{port}", command, log, dict(environment or {}))
     try:
         acker.wait_until_ready(asked=until)

@@ -1,0 +1,55 @@
+"""Cuts /openapi.json into pieces, and says which of them differ from those recorded."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.support.asking import Document
+
+Pieces = dict[str, str]
+
+_WINDOWS = "a dedupe window may be automatic, and that of the topology default is"
+_SECRETS = "the base64 of a webhook's secret has its padding"
+_REASONS = "a root that timed out has a reason and a component where the acker knows them"
+CHANGED: Pieces = {
+    "info": "HEAD is answered wherever GET is; a body that is not required may be left out",
+    "GET /v1/topologies": _WINDOWS,
+    "GET /v1/topologies/{topology}": _WINDOWS,
+    "PUT /v1/topologies/{topology}": _WINDOWS,
+    "schemas/Init": _WINDOWS,
+    "schemas/InitInBatch": _WINDOWS,
+    "schemas/Topology": _WINDOWS,
+    "schemas/TopologyChange": _WINDOWS,
+    "POST /v1/topologies/{topology}/spouts/{spout_task}/secret/rotate": _SECRETS,
+    "schemas/Callback": _SECRETS,
+    "schemas/WebhookChange": _SECRETS,
+    "schemas/Completion": _REASONS,
+    "schemas/Failure": _REASONS,
+    "schemas/FinishedRoot": _REASONS,
+}
+"""The pieces that are not those of commit 7da1270, and why."""
+
+
+def pieces(document: Document) -> Pieces:
+    """Return the digest of each piece: each operation, what operations refer to, and each member beside these."""
+    return {name: hashlib.sha256(_canonical(piece)).hexdigest()[:16] for name, piece in _cut(document)}
+
+
+def written(without_keys: Document, with_keys: Document) -> str:
+    """Write the pieces of the document of an acker without keys, and those that differ in that of one with keys."""
+    one, other = pieces(without_keys), pieces(with_keys)
+    differing = {name: digest for name, digest in other.items() if one.get(name) != digest}
+    return json.dumps({"without keys": one, "with keys": differing}, indent=1) + "\n"
+
+
+def _cut(document: Document) -> Iterator[tuple[str, Any]]:
+    for path, item in document["paths"].items():
+        yield from ((f"{method.upper()} {path}", operation) for method, operation in item.items())
+    for kind, components in document["components"].items():
+        yield from ((f"{kind}/{name}", component) for name, component in components.items())
+    yield from ((name, document[name]) for name in document if name not in ("paths", "components"))
+
+
+def _canonical(piece: Any) -> bytes:
+    return json.dumps(piece, sort_keys=True).encode()
