@@ -2,11 +2,10 @@
 
 import contextlib
 import fcntl
+import os
 import secrets
 import socket
 from functools import cache
-from pathlib import Path
-from typing import IO
 
 PORTS = range(12_000, 32_000)
 _given: set[int] = set()
@@ -38,5 +37,6 @@ def _claim(port: int) -> bool:
 
 
 @cache
-def _claims() -> IO[bytes]:
-    return Path(__file__).open("r+b")  # to lock a part of it alone it has to be open for writing
+def _claims() -> int:
+    """Open this file, until the process ends; to lock a part of it alone it has to be open for writing."""
+    return os.open(__file__, os.O_RDWR)
