@@ -234,7 +234,7 @@ async def _send(connection: _Connection, row: Row, names: Names) -> tuple[bool, 
     """Send a request. Gives whether the acker has asked for its body by 100 Continue, and whether some is still due."""
     if row.raw is not None:
         connection.send(names.put(row.raw))
-        return False, False
+        return await connection.continues(), False
     head, parts = names.put(_head(row)), _parts(row, names)
     if row.sends is Sends.WITHHELD:
         connection.send(head)

@@ -72,18 +72,13 @@ NAMES = [
     request("a bad name of a batch", "batch", topology="a%20b"),
 ]
 
-RECREATED = (delete(), put(ackers=2))
-"""What another acker does to a topology that is then another one of the same name."""
-
-TOPOLOGIES = [
+TOPOLOGIES = [  # an acker looks every second for what others have done: it must not matter whether it has
     *(request(f"a topology that this acker has yet to read: {verb}", verb, topology=FRESH, meanwhile=(put(),))
       for verb in VERBS),
     *(request(f"an unknown topology: {verb}", verb, topology="no-such") for verb in ("fail", "batch")),
     request("a topology that was deleted here", "init", topology="gone"),
     *(request(f"a topology that another acker has deleted: {verb}", verb, topology=FRESH,
               given=(put(),), meanwhile=(delete(),)) for verb in VERBS),
-    *(request(f"a topology that another acker has created again: {verb}", verb, topology=FRESH,
-              given=(put(),), meanwhile=RECREATED) for verb in ("ack", "batch")),
     *(request(f"a topology that another acker has changed: {verb}", verb, topology=FRESH,
               given=(put(), done(init(), topology=FRESH)), meanwhile=(put(retention_ms=50_000),))
       for verb in SOME_VERBS),
@@ -95,8 +90,6 @@ TOPOLOGIES = [
           given=(put(), done(init(), topology=FRESH)), meanwhile=(delete(query="?force=true"),)),
     batch("a topology that is being drained: a batch without an init", ack(), topology="draining"),
     batch("an unknown topology: no operations", topology="no-such"),
-    batch("a topology that another acker has deleted: no operations", topology=FRESH, given=(put(),),
-          meanwhile=(delete(),)),
     request("a repeat on a topology that another acker has deleted", topology=FRESH, given=(put(),),
             headers=(("Idempotency-Key", "k"),), body=ACK, repeated=1, meanwhile=(delete(),)),
 ]  # fmt: skip

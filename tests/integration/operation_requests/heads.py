@@ -110,6 +110,7 @@ EXPECTING = [
     request("100 Continue and no key", acker="keyed", headers=EXPECT),
     request("100 Continue and a wrong method", method="PUT", headers=EXPECT),
     request("100 Continue and chunks", headers=EXPECT, chunked=True),
+    raw("a caller who could wait for 100 Continue, and does not", *POST, "Expect: 100-continue", LENGTH, body=BODY),
 ]
 
 BREAKING = [
