@@ -74,7 +74,10 @@ def test_a_message_without_attributes_has_no_headers(message):
     assert headers_of(message) == {}
 
 
-@pytest.mark.parametrize("other", [{}, {"REQUEST_METHOD": "GET"}, {"Records": [RECORD]}, RECORD["messageAttributes"]])
+NO_MESSAGES = [{}, {"REQUEST_METHOD": "GET"}, {"Records": [RECORD]}, RECORD["messageAttributes"]]
+
+
+@pytest.mark.parametrize("other", [*NO_MESSAGES, [RECORD], json.dumps(RECORD), None, {"Sns": json.dumps(NOTIFICATION)}])
 def test_what_is_no_message_is_refused(other):
     with pytest.raises(UsageError, match="no message of SQS or SNS"):
         headers_of(other)

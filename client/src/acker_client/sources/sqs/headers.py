@@ -17,8 +17,8 @@ def headers_of(message: Mapping[str, Any]) -> dict[str, str]:
     It is a message of boto3, or a record of an event of Lambda, from SQS or SNS. Where SNS has sent it to SQS without
     raw delivery, the attributes are within its body. Raises `UsageError` for what is no such message.
     """
-    found = message.get("Sns", message)
-    if not found.keys() & MESSAGE_KEYS:
+    found = message.get("Sns", message) if isinstance(message, Mapping) else {}
+    if not isinstance(found, Mapping) or not found.keys() & MESSAGE_KEYS:
         raise UsageError(
             f"this is no message of SQS or SNS, which has one of {', '.join(sorted(MESSAGE_KEYS))}: give each record "
             "of an event; headers of HTTP, and the environ of WSGI, go to receive() as they are"
