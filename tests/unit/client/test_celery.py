@@ -400,6 +400,15 @@ def test_a_root_with_a_longer_message_timeout_of_its_own_takes_longer_waits(sent
     assert sent.names == ["routed"]
 
 
+@pytest.mark.parametrize("delay", [3, 9.9, 20])
+def test_a_root_with_a_much_shorter_message_timeout_of_its_own_refuses_what_outlasts_it(sent, delay):
+    with sent.spout.emit("42", message_timeout=3), pytest.raises(UsageError, match=f"wait for {delay:g} s"):
+        sent.task("routed", countdown=delay)
+    with sent.spout.emit("43", message_timeout=3):
+        sent.task("routed", countdown=2)
+    assert sent.names == ["routed"]
+
+
 def test_a_wait_without_a_quorum_queue_or_a_tree_is_not_looked_at(sent):
     sent.app.conf.task_queues[:2] = []
     with sent.spout.emit("42"), pytest.raises(UsageError, match="RabbitMQ itself holds it"):

@@ -221,9 +221,9 @@ class TaskRuns:
     def check_held(self, call: Call) -> None:
         """Raise `UsageError` if what is current times out while the broker holds a task, which no worker sees then."""
         topology, parent = self.topology(), propagate.current()
-        if call.delay <= self._keeper.interval_s():
-            return
         if isinstance(parent, BaseTuple):
+            if call.delay <= self._keeper.interval_s():
+                return
             cast("Tuple", parent).reset_timeout()
             until = min(map(self._deadline, parent.anchors.anchors), default=math.inf)
         else:
