@@ -300,9 +300,20 @@ def test_strict_refuses_a_setting_by_which_tasks_are_requeued_at_their_time_limi
     app = Celery("requeues", broker="memory://", set_as_current=False)
     app.conf.update({name: False})
     with memory.acker() as acker:
-        with pytest.raises(UsageError, match=f"{name}=False"):
+        with pytest.raises(UsageError, match=rf"{name}=False: .* \(strict=True\)"):
             track(app, acker, strict=True)
         track(app, acker)
+
+
+@pytest.mark.parametrize("name", ["task_acks_on_failure_or_timeout", "task_acks_on_timeout"])
+def test_a_worker_warns_of_a_setting_by_which_tasks_are_requeued_at_their_time_limit(memory, name):
+    app = Celery("requeues", broker="memory://", set_as_current=False)
+    app.conf.update({name: False})
+    with memory.acker() as acker:
+        tracker = _Tracker(app, acker, flush_before_ack=True, strict=False)
+        tracker.check_settings()
+        with pytest.warns(UserWarning, match=f"{name}=False: .* leave the setting out"):
+            tracker.check_topology()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from acker_client.integrations._task_runs import NAME, Call
 
 REQUEUED = (
     "a task that reaches its hard time limit is requeued at once, again and again, and each replay of its tree adds "
-    "one; leave the setting out: then the tree fails (strict=True)"
+    "one; leave the setting out: then the tree fails"
 )
 VISIBILITY_TIMEOUTS = (
     ("visibility_timeout", "visibility_timeout"),  # Redis

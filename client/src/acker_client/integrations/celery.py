@@ -10,6 +10,7 @@ Needs ``acker-client[celery]``.
 
 import inspect
 import logging
+import warnings
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -86,9 +87,9 @@ class _Tracker:
 
     def check_settings(self) -> None:
         """Refuse settings by which every task that reaches its hard time limit is requeued; if strict."""
-        for name in ("task_acks_on_timeout", "task_acks_on_failure_or_timeout"):
-            if self._strict and self._app.conf.get(name) is False:
-                raise UsageError(f"{name}=False: {REQUEUED}")
+        for name in self._requeuing_settings():
+            if self._strict:
+                raise UsageError(f"{name}=False: {REQUEUED} (strict=True)")
 
     def send_task(self, name: str, args: Any = None, kwargs: Any = None, *positional: Any, **options: Any) -> Any:
         """Publish a task, with its anchors in its headers."""
@@ -169,6 +170,8 @@ class _Tracker:
             self.check_settings()
             for name in self._app.tasks:
                 self._check_task(name)
+            for name in self._requeuing_settings():
+                warnings.warn(f"{name}=False: {REQUEUED}", stacklevel=2)
             self._runs.topology()
         except AckerError as error:
             raise SystemExit(str(error)) from error
@@ -192,10 +195,15 @@ class _Tracker:
         queue = route.get("queue")
         return str(queue.exchange.type if queue else route.get("exchange_type")) != "direct"
 
+    def _requeuing_settings(self) -> list[str]:
+        names = ("task_acks_on_timeout", "task_acks_on_failure_or_timeout")
+        return [name for name in names if self._app.conf.get(name) is False]
+
     def _check_task(self, name: str) -> None:
         task = self._app.tasks.get(name) if self._strict else None
         if task is not None and task.acks_late and not acks_on_timeout(task):
-            raise UsageError(f"{name} has acks_on_timeout=False or acks_on_failure_or_timeout=False: {REQUEUED}")
+            settings = "acks_on_timeout=False or acks_on_failure_or_timeout=False"
+            raise UsageError(f"{name} has {settings}: {REQUEUED} (strict=True)")
 
     def _fail(self, request: Any, task: str, reason: str) -> None:
         if value := request.get(NAME):
