@@ -19,7 +19,7 @@ ACKERS: dict[str, dict[str, Any]] = {
     "open": LIMITS,
     "keyed": LIMITS,
     "narrow": {"max_in_flight": 1, "max_early": 1, "mailbox_max": 1},
-    "hasty": {"body_timeout_s": 0.5},
+    "hasty": {"body_timeout_s": 2.5},
 }
 """The settings of the ackers, which share a store and have no worker; `KEYED` requires keys, and no other."""
 KEYED = "keyed"
