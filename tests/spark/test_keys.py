@@ -127,7 +127,7 @@ def test_other_columns_may_be_keys_and_random_ones_may_be_there(
 def test_a_seed_does_not_keep_the_values_of_a_batch_that_runs_again(
     source: Source, tracked: Tracked, tmp_path: Path
 ) -> None:
-    """Why a seed is no excuse. PySpark 4.0 to 4.3."""
+    """Why a seed is no excuse: seen with PySpark 4.0.2, 4.1.1 and 4.3.0."""
     acker, seen = tracked.acker(), list[Any]()
 
     def look(batch: Any, batch_id: int, collector: Any) -> None:

@@ -9,6 +9,7 @@ import acker_spark
 import pytest
 from acker_spark._batch import columns
 from acker_spark._batch.columns import EDGE, ROOT
+from pyspark.sql import GroupedData
 
 from tests.spark.tracked import Source, Tracked, expect_outcomes, run
 
@@ -31,12 +32,13 @@ class Pairs(StatefulProcessor):
     def handleInputRows(self, _key: Any, rows: Any, _timers: Any) -> Iterator[Any]:  # noqa: N802 - Spark's name
         import pandas as pd  # noqa: PLC0415 - not everywhere
 
-        found = [*self.held.get(), *(row for frame in rows for row in frame[NAMES].itertuples(index=False))]
+        new = [tuple(row) for frame in rows for row in frame[NAMES].itertuples(index=False)]
+        found = [tuple(row) for row in self.held.get()] + new
         if len(found) < 2:
-            self.held.put([tuple(row) for row in found])
+            self.held.put(found)
             return
         self.held.clear()
-        yield pd.DataFrame([tuple(row) for row in found], columns=NAMES)
+        yield pd.DataFrame(found, columns=NAMES)
 
     def close(self) -> None: ...
 
@@ -114,6 +116,8 @@ class Emitted:
 def test_a_row_that_is_held_back_is_acked_by_the_batch_that_brings_it_out(
     source: Source, tracked: Tracked, tmp_path: Path, step: str, level: str, *, received_first: bool
 ) -> None:
+    if not hasattr(GroupedData, step):
+        pytest.skip(f"PySpark has {step} from 4.1 on")
     emitted, acker, seen = Emitted(tracked, source), tracked.acker(), list[int]()
     for number, order in ((1, "a"), (2, "b"), (3, "a")):
         emitted.put(number, order)
