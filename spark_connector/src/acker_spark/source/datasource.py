@@ -34,7 +34,7 @@ else:
 
 log = logging.getLogger("acker_spark")
 NAME = "acker"
-LOAD_AGAIN = "A frame has the completions that were there when load() was called: call load() again"
+LOAD_AGAIN = "A frame has the completions that were there when it was first read: call load() again"
 NUMBERS = ("complete_latency_ms", "at_ms")
 COLUMNS = ("id", "root_id", "outcome", "message_id", "reason", "component", *NUMBERS)
 SCHEMA = StructType([StructField(name, LongType() if name in NUMBERS else StringType()) for name in COLUMNS])
@@ -84,7 +84,8 @@ class CompletionsSource(DataSource):
 class CompletionsReader(DataSourceReader):
     """Reads the completions that are not released, as a batch, and releases none.
 
-    Spark plans the partitions once for each ``load()``, for the frame and all that is derived from it.
+    Spark plans the partitions once for each ``load()``, at the first action, for the frame and all that is derived from
+    it; before PySpark 4.1 for each of these frames.
     """
 
     def __init__(self, options: SourceOptions) -> None:
