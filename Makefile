@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 STORES := redis7 redis8 valkey-cluster redis7-cluster redis8-cluster valkey-sentinel redis7-sentinel redis8-sentinel
 DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# what the connector is run on besides the PySpark of requirements-dev.lock
+PYSPARKS := 4.0.5 4.1.4 4.2.0
 
 # what was compiled is kept: hundreds of processes of the tests would compile it again
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-both-ways test-bench test-integrations test-contract \
-        test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
 APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations collector nats sqs kafka queues browser runbook airflow model
@@ -123,6 +125,10 @@ spark: java $(VENV)/.dev ## Run the tests of the PySpark connector (they need Ja
 spark-drivers: java $(VENV)/.dev ## Run those of its tests that start whole Spark clusters and drivers (minutes)
 	$(BIN)/python -m pytest tests/spark/drivers
 
+spark-versions: java $(PYSPARKS:%=$(VENV)/spark-%/.complete) ## Run the connector's quick tests on PySpark 4.0, 4.1 and 4.2, each in an environment of its own (half an hour); PYSPARKS=4.1.4 for one
+	for version in $(PYSPARKS); do \
+		$(VENV)/spark-$$version/bin/python -m pytest tests/spark --ignore tests/spark/drivers || exit 1; done
+
 examples: java $(VENV)/.dev ## Run the example pipelines, with RabbitMQ and Spark, and kill them in the middle
 	$(BIN)/python -m pytest tests/pipelines
 
@@ -170,6 +176,9 @@ lock: $(VENV)/.dev ## Choose dependency versions again and write the hashed requ
 		tests/generated/python/requirements.in -o tests/generated/python/requirements.lock
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
 		examples/airflow/requirements.in -o examples/airflow/requirements.lock
+	for version in $(PYSPARKS); do \
+		echo "pyspark==$$version" | $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+			--quiet - -o tests/spark/versions/$$version.lock || exit 1; done
 
 dist: $(VENV)/.runtime ## Build a wheel and a source distribution of each distribution into dist/, the same bytes each time
 	@rm -rf dist && mkdir dist
@@ -200,6 +209,15 @@ $(VENV)/.dev: requirements-dev.lock spark_connector/pyproject.toml $(VENV)/.runt
 	@echo "Installing PySpark, RabbitMQ's client and the tools of developers into $(VENV): some minutes, once"
 	@$(PIP) --no-deps --require-hashes --requirement requirements-dev.lock
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable spark_connector
+	@touch $@
+
+# Another PySpark, before all else that .venv has.
+$(VENV)/spark-%/.complete: tests/spark/versions/%.lock | $(VENV)/.dev
+	@echo "Installing PySpark $* into $(VENV)/spark-$*: some minutes, once"
+	@$(BIN)/python -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
+	@site() { "$$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
+		echo "import site; site.addsitedir('$$(site $(VENV))')" >"$$(site $(@D))/after.pth"
 	@touch $@
 
 $(VENV)/airflow/.complete: examples/airflow/requirements.lock | $(BIN)/python

