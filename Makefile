@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STORES := redis7 redis8 valkey-cluster redis7-cluster redis8-cluster valkey-sentinel redis7-sentinel redis8-sentinel
 DISTRIBUTIONS := client service spark_connector
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# what the connector is run on besides the PySpark of requirements-dev.lock
+# what the connector is run on besides the PySpark of requirements-dev.lock; Maven has what Spark needs for Kafka up to the last of them
 PYSPARKS := 4.0.5 4.1.4 4.2.0
 
 # what was compiled is kept: hundreds of processes of the tests would compile it again
@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-both-ways test-bench test-integrations test-contract \
-        test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
 APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations collector nats sqs kafka queues browser runbook airflow model
@@ -120,14 +120,17 @@ java: ## Find Java 17 or later, which Spark runs on; on Debian, as root, install
 airflow: $(VENV)/airflow/.complete ## Install Airflow, for its example, in an environment of its own
 
 spark: java $(VENV)/.dev ## Run the tests of the PySpark connector (they need Java 17)
-	$(BIN)/python -m pytest tests/spark --ignore tests/spark/drivers
+	$(BIN)/python -m pytest tests/spark $(addprefix --ignore tests/spark/,drivers kafka)
 
 spark-drivers: java $(VENV)/.dev ## Run those of its tests that start whole Spark clusters and drivers (minutes)
 	$(BIN)/python -m pytest tests/spark/drivers
 
 spark-versions: java $(PYSPARKS:%=$(VENV)/spark-%/.complete) ## Run the connector's quick tests on PySpark 4.0, 4.1 and 4.2, each in an environment of its own (half an hour); PYSPARKS=4.1.4 for one
 	for version in $(PYSPARKS); do \
-		$(VENV)/spark-$$version/bin/python -m pytest tests/spark --ignore tests/spark/drivers || exit 1; done
+		$(VENV)/spark-$$version/bin/python -m pytest tests/spark $(addprefix --ignore tests/spark/,drivers kafka) || exit 1; done
+
+spark-kafka: java $(VENV)/spark-$(lastword $(PYSPARKS))/.complete ## Run jobs of Spark between topics of a real Kafka: headers, aborted transactions, a killed driver (minutes; needs Maven)
+	$(VENV)/spark-$(lastword $(PYSPARKS))/bin/python -m pytest tests/spark/kafka
 
 examples: java $(VENV)/.dev ## Run the example pipelines, with RabbitMQ and Spark, and kill them in the middle
 	$(BIN)/python -m pytest tests/pipelines

@@ -12,8 +12,11 @@ class NoJars(Exception):
     """Java or Maven is missing, or Maven could not fetch the jars."""
 
 
-def find_classpath(pom: Path, *, name: str) -> str:
-    """Let Maven find the jars of a POM, once for each ``name``; give their paths. Raises `NoJars`."""
+def find_classpath(pom: Path, *, name: str, **properties: str) -> str:
+    """Let Maven find the jars of a POM, once for each ``name``; give their paths. Raises `NoJars`.
+
+    ``properties`` are the POM's; their names have ``_`` for ``.``.
+    """
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise NoJars(f"{program} is not installed here (Debian: apt-get install openjdk-17-jre-headless maven)")
@@ -23,7 +26,9 @@ def find_classpath(pom: Path, *, name: str) -> str:
         return kept.read_text()
     cache.mkdir(parents=True, exist_ok=True)
     output = cache / f"classpath-{os.getpid()}"
-    command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom), f"-Dmdep.outputFile={output}", CLASSPATH_PLUGIN]
+    given = [f"-D{key.replace('_', '.')}={value}" for key, value in properties.items()]
+    options = ["--quiet", "--batch-mode", "--file", str(pom), f"-Dmdep.outputFile={output}"]
+    command = ["mvn", *options, *given, CLASSPATH_PLUGIN]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise NoJars(f"Maven could not fetch the jars of {name}: {ended.stdout[-1000:]}{ended.stderr[-1000:]}")

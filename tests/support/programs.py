@@ -49,7 +49,7 @@ PROGRAMS = (
         name="mvn",
         package="maven",
         left_out="the programs for the JVM, and the brokers that Maven fetches",
-        tests=("tests/pipelines", "tests/kafka", "tests/sqs"),
+        tests=("tests/pipelines", "tests/kafka", "tests/sqs", "tests/spark/kafka"),
     ),
     Program(
         name="java",
