@@ -12,9 +12,9 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on: another one each time, and none that another process was given here.
+    """Return a port on which nothing listens, never the same twice, nor one that another running process got.
 
-    From below those that the system gives to outgoing connections: one of those might be gone before it is listened on.
+    It is below the ports of outgoing connections, one of which might be taken before the caller listens on it.
     """
     while True:
         port = secrets.choice(PORTS)
