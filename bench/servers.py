@@ -79,6 +79,11 @@ class Member:
         said = self.ask(*section)
         return said if isinstance(said, str) else "\n".join(f"{name}:{value}" for name, value in said.items())
 
+    def known(self) -> set[str]:
+        """Give the ids of the nodes of its cluster that it knows, but for those that it is still shaking hands with."""
+        nodes = self.ask("CLUSTER NODES").values()
+        return {node["node_id"] for node in nodes if "handshake" not in node["flags"]}
+
     def cpu_s(self) -> float:
         """Say how many seconds of processor time it has taken."""
         return sum(float(taken) for taken in re.findall(r"used_cpu_(?:user|sys):([\d.]+)", self.info("INFO", "cpu")))
@@ -136,10 +141,10 @@ def form_cluster(start: Start, *, primaries: int, replicas: int) -> list[Member]
     for index, node in enumerate(nodes[:primaries]):
         first, last = index * SLOTS // primaries, (index + 1) * SLOTS // primaries - 1
         node.ask("CLUSTER ADDSLOTSRANGE", first, last)
-    met = f"cluster_known_nodes:{len(nodes)}"
-    until(lambda: all(met in node.info("CLUSTER INFO") for node in nodes), "the nodes have met")
-    for primary, replica in zip(nodes, nodes[primaries:], strict=False):
-        replica.ask("CLUSTER REPLICATE", primary.ask("CLUSTER MYID"))
+    ids = [node.ask("CLUSTER MYID") for node in nodes]  # one that is only counted may go by a name of the moment
+    until(lambda: all(set(ids) <= node.known() for node in nodes), "the nodes have met")
+    for primary, replica in zip(ids, nodes[primaries:], strict=False):
+        replica.ask("CLUSTER REPLICATE", primary)
     until(lambda: all("cluster_state:ok" in node.info("CLUSTER INFO") for node in nodes), "the cluster is formed")
     until(lambda: all(follows(node) for node in nodes[primaries:]), "the replicas follow")
     return nodes
