@@ -22,15 +22,13 @@ QUICK = ("coverage", "check")
 """What runs alone, before any lane begins: `coverage` runs the unit tests. A mistake shows within two minutes."""
 
 LANES = (
-    ("test LESS=tests/unit", "test-pages", "spark", "examples"),
-    (
-        *("check-deploy", "test-model", "test-contract", "image-test", "test-runbook", "faults"),
-        "faults-cluster ONLY=split SETTING=replica:1",
-    ),
+    ("test LESS=tests/unit", "spark", "test-model", "check-deploy"),
+    ("examples", "test-pages", "test-contract"),
+    ("faults", "image-test", "test-runbook", "faults-cluster ONLY=split SETTING=replica:1"),
 )
-"""Add new targets here. The lanes run at the same time, each one target after the other.
+"""Add new targets here. The lanes run at the same time, each one target after the other: about as long as the others.
 
-What needs root, podman, nftables or network namespaces stands in the second lane; what needs a JVM in the first.
+What needs root, podman, nftables or network namespaces stands in the last lane.
 """
 
 SHOWN_LINES = 120
@@ -52,6 +50,15 @@ class _Target:
     log: Path
     lane: deque[str]
     started: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ended:
+    """A child that has ended, with the processor time of itself and of its descendants."""
+
+    pid: int
+    code: int
+    cpu_s: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,12 +91,12 @@ class Lanes:
                 _say(f"interrupted by {signal.Signals(received).name} after {self._seconds()} s")
                 self._end()
                 return 128 + received
-            for pid, code in _ended():
-                if (target := self._running.pop(pid, None)) is None:
+            for child in _ended():
+                if (target := self._running.pop(child.pid, None)) is None:
                     continue
-                if code:
-                    return self._fail(target, code)
-                self._tell_end(target, "passed")
+                if child.code:
+                    return self._fail(target, child)
+                self._tell_end(target, "passed", child)
                 self._start_next(target.lane)
         return 0
 
@@ -112,18 +119,24 @@ class Lanes:
         os.close(out)
         self._running[pid] = target
 
-    def _tell_end(self, target: _Target, how: str) -> None:
-        """Print that a target is done, after the closing lines of each pytest that it ran."""
+    def _tell_end(self, target: _Target, how: str, child: _Ended) -> None:
+        """Print that a target is done, after the closing lines of each pytest that it ran.
+
+        The processor time is that of the processes that ended before their parents.
+        """
         for line in target.log.read_text(errors="replace").splitlines():
             if _CLOSING.fullmatch(line):
                 sys.stdout.write(f"{line}\n")
         took = round(time.monotonic() - target.started)
-        _say(f"make {target.words} {how} after {took} s, {self._seconds()} s after the beginning")
+        _say(
+            f"make {target.words} {how} after {took} s (processors: {child.cpu_s:.0f} s), "
+            f"{self._seconds()} s after the beginning"
+        )
 
-    def _fail(self, target: _Target, code: int) -> int:
-        self._tell_end(target, "failed")
+    def _fail(self, target: _Target, child: _Ended) -> int:
+        self._tell_end(target, "failed", child)
         self._end()
-        _say(f"make {target.words} failed with code {code}; this is the end of {target.log}:")
+        _say(f"make {target.words} failed with code {child.code}; this is the end of {target.log}:")
         lines = target.log.read_text(errors="replace").splitlines()
         sys.stdout.write("".join(f"{line}\n" for line in lines[-SHOWN_LINES:]))
         sys.stdout.flush()
@@ -153,12 +166,16 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _ended() -> list[tuple[int, int]]:
-    """Return the children that have ended since the last call, orphans among them, with their exit codes."""
+def _ended() -> list[_Ended]:
+    """Return the children that have ended since the last call, orphans among them."""
     found = []
     with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            found.append((ended[0], os.waitstatus_to_exitcode(ended[1])))
+        while True:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+            if not pid:
+                break
+            code = os.waitstatus_to_exitcode(status)
+            found.append(_Ended(pid=pid, code=code, cpu_s=usage.ru_utime + usage.ru_stime))
     return found
 
 
@@ -167,7 +184,7 @@ def _await_children(within: float, pids: dict[int, _Target] | None = None) -> No
     left = set(pids or ())
     until = time.monotonic() + within
     while (remaining := until - time.monotonic()) > 0:
-        left -= {pid for pid, _ in _ended()}
+        left -= {child.pid for child in _ended()}
         if not (left if pids is not None else _descendants()):
             return
         signal.sigtimedwait([signal.SIGCHLD], min(remaining, 0.2))
