@@ -12,11 +12,11 @@ PYSPARKS := 4.0.5 4.1.4 4.2.0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-both-ways test-bench test-integrations test-contract \
+.PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-bench test-integrations test-contract \
         test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
-APART := faults spark deploy image cluster pipelines generated dist bench both_ways contract integrations collector nats sqs kafka queues browser runbook airflow model
+APART := faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
 # tests that run the blocks of the pages and the examples, and those that start pytest
 PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
 PLUGIN := tests/unit/client/test_pytest_plugin.py
@@ -58,9 +58,6 @@ test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of st
 
 test-queues: $(VENV)/.dev ## Run Celery and Dramatiq on RabbitMQ and Redis, with workers that die (under 20 minutes)
 	$(BIN)/python -m pytest tests/queues --timeout 600
-
-test-both-ways: $(VENV)/.dev ## Hold the fast path and FastAPI alone equal: random requests, and the integration tests without the fast path
-	$(BIN)/python -m pytest tests/both_ways
 
 test-bench: $(VENV)/.dev ## Run every group of the bench with next to nothing of it (minutes)
 	$(BIN)/python -m pytest tests/bench

@@ -20,8 +20,8 @@ from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.components import Components
 from acker_service.operations import decoding
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch, OperationBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis.embedded import EmbeddedServer
 
 OPERATIONS = 1_000

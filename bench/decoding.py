@@ -13,8 +13,8 @@ from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch, OperationBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology

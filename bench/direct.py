@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import redis
 from acker_service.components import Components
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.column_batch import ColumnBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis import apply_functions
 from acker_service.redis.apply_functions import ApplyLimits
 from acker_service.redis.codec import ShardRequest, fingerprint

@@ -10,13 +10,9 @@ from acker_client._core.fast_path import FastPath as ClientFastPath
 from acker_client._direct import DirectHttp
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.http.fast_path import FastPath
 from acker_service.monitoring import readiness, snapshot
-from acker_service.operations.plain_batch import PlainBatch
-from acker_service.redis.pipeline import Pipeline
 from acker_service.settings import Settings
 
-from tests.support import servers
 from tests.support.application import SharedApplication
 from tests.support.caller import Caller
 from tests.support.programs import left_out
@@ -33,7 +29,6 @@ def anyio_backend() -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=KINDS, default=KINDS[0], help="the kind of store that tests of it run on")
-    parser.addoption("--no-fast-path", action="store_true", help="let FastAPI answer all requests")
     parser.addoption("--no-client-fast-path", action="store_true", help="let clients run a flow for every ack")
     parser.addoption("--no-direct-http", action="store_true", help="let httpx send all requests of clients")
 
@@ -41,9 +36,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell does so for what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests have to end by it
-    if config.getoption("--no-fast-path"):
-        FastPath.enabled = PlainBatch.enabled = Pipeline.enabled = False
-        servers.default_program = servers.WITHOUT_FAST_PATH
     if config.getoption("--no-client-fast-path"):
         ClientFastPath.enabled = False
     if config.getoption("--no-direct-http"):

@@ -4,13 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.keys import SCOPES, keys_file
-from tests.support.servers import PROGRAM, WITHOUT_FAST_PATH, acker_serve
+from tests.support.servers import acker_serve
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "tests/contract/schemathesis.toml"
@@ -27,14 +26,14 @@ def ask(document: Path, url: str, *options: str) -> "subprocess.CompletedProcess
     )
 
 
-def hold(folder: Path, scope: str | None, *options: str, program: Sequence[str] = PROGRAM) -> None:
+def hold(folder: Path, scope: str | None, *options: str) -> None:
     """Hold an acker to its document: one without keys, or one that is shown a key of this scope.
 
     The document is handed over as a file: of the address that it comes from, schemathesis would ask nothing else.
     """
     keys = () if scope is None else ("--keys-file", str(keys_file(folder, *SCOPES)))
     shown = () if scope is None else ("--header", f"Authorization: Bearer {scope}")
-    with acker_serve(folder, "--data-dir", str(folder / "data"), *keys, program=program) as acker:
+    with acker_serve(folder, "--data-dir", str(folder / "data"), *keys) as acker:
         document = folder / "openapi.json"
         document.write_bytes(acker.http.get("/openapi.json").content)
         held = ask(document, acker.url, *shown, *options)
@@ -54,16 +53,8 @@ def test_an_acker_does_as_its_document_says(tmp_path: Path, scope: str | None) -
     hold(tmp_path, scope, *FEW)
 
 
-@pytest.mark.timeout(300)
-def test_an_acker_without_its_fast_path_does_as_its_document_says(tmp_path: Path) -> None:
-    hold(tmp_path, "admin", *FEW, program=WITHOUT_FAST_PATH)
-
-
 @pytest.mark.fuzz
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("program", [PROGRAM, WITHOUT_FAST_PATH], ids=["fast", "slow"])
 @pytest.mark.parametrize("scope", [None, *SCOPES])
-def test_an_acker_does_as_its_document_says_whatever_comes(
-    tmp_path: Path, scope: str | None, program: Sequence[str]
-) -> None:
-    hold(tmp_path, scope, *MANY, program=program)
+def test_an_acker_does_as_its_document_says_whatever_comes(tmp_path: Path, scope: str | None) -> None:
+    hold(tmp_path, scope, *MANY)

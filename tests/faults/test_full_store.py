@@ -8,8 +8,8 @@ import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_service.components import Components
 from acker_service.mailboxes.cursor import completion_list, decode_cursor
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology

@@ -15,6 +15,7 @@ from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.http.auth import Needs
 from acker_service.http.keys import Scope
+from acker_service.http.operations import ROUTES
 from acker_service.settings import Settings
 from fastapi import FastAPI
 from fastapi.routing import RouteContext, iter_route_contexts
@@ -79,6 +80,7 @@ def every_route() -> Iterable[RouteContext]:
 def endpoints() -> list[tuple[str, str, str]]:
     """Every (method, path, scope the contract asks for) of the application."""
     found = [f"{method} {route.path}" for route in every_route() for method in sorted(route.methods or {"?"})]
+    found += [f"POST {route.template}" for route in ROUTES.values()]
     return [(*name.split(" "), CONTRACT.get(name.replace("HEAD ", "GET "), "not of the contract")) for name in found]  # type: ignore[misc]
 
 
@@ -133,6 +135,7 @@ def test_every_route_declares_what_it_needs():
         for route in every_route()
         for method in route.methods or {"?"}
     }
+    declared |= {f"POST {route.template}": [route.need] for route in ROUTES.values()}
     assert declared == {f"{method} {path}": [Scope(scope)] for method, path, scope in ENDPOINTS}
 
 

@@ -13,7 +13,6 @@ from acker_service.redis.apply_functions import AppliedRequests, ApplyFunction, 
 from acker_service.redis.calls import Call
 from acker_service.redis.codec import ShardRequest, encode_operation
 from acker_service.redis.node import Node
-from acker_service.redis.pipeline import Pipeline
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
 from tests.support.redis_side import at, find
@@ -38,13 +37,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(batcher._PendingCall, "call", counted)
     return held
-
-
-@pytest.fixture(params=[True, False], ids=["joined", "each by itself"])
-def joins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether single operations without a key go to Redis as one request; only the fast path lets them."""
-    monkeypatch.setattr(batcher, "JOINS", request.param)
-    return bool(request.param) and not request.config.getoption("--no-fast-path")
 
 
 @pytest.fixture
@@ -90,7 +82,7 @@ async def test_calls_without_a_key_leave_nothing_to_remember(call: Caller, parts
 
 
 async def test_single_operations_without_a_key_go_to_redis_as_one_request(
-    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch, *, joins: bool
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One with a key between them goes by itself; each has its own answer, in its own order."""
     requests, execute_some = list[int](), parts.redis.execute_some
@@ -104,12 +96,10 @@ async def test_single_operations_without_a_key_go_to_redis_as_one_request(
     operations = ((ack(R, E), None), (ack(S, E), None), (ack(R, F), "k"), (ack(R, 5), None), (ack(S, G), None))
     words = await asyncio.gather(*(call.word(operation, key=key) for operation, key in operations))
     assert words == ["pending", "pending", "acked", "finished", "acked"]
-    assert requests == [3 if joins else 5]
+    assert requests == [3]
 
 
-async def test_operations_of_several_roots_in_turns_do_in_one_request_what_they_do_one_by_one(
-    call: Caller, *, joins: bool
-) -> None:
+async def test_operations_of_several_roots_in_turns_do_in_one_request_what_they_do_one_by_one(call: Caller) -> None:
     """Some of them take the long way in Lua: fail, reset timeout, the ack of an unknown root."""
     await call.words(init(R, E, F), init(S, E, G))
     ops = (ack(R, E), ack(S, E), reset_timeout(R), fail(S), ack(R, F), ack(S, G), ack(40, E), ack(R, F), ack(40, F))
@@ -148,7 +138,6 @@ async def test_a_batch_for_all_shards_takes_one_round_trip(call: Caller, parts: 
 async def test_the_round_trips_to_a_server_share_one_connection_unless_replicas_confirm_them(
     call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch, *, pipelined: bool
 ) -> None:
-    monkeypatch.setattr(Pipeline, "enabled", True)
     await call.words(init(40))
     pooled: list[str] = []
     send = Node._send

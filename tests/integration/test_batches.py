@@ -10,10 +10,8 @@ from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.components import Components
-from acker_service.http.fast_path import FastPath
 from acker_service.http.parameters import JSON
 from acker_service.redis.stamp import Stamp
-from fastapi import FastAPI
 
 from tests.support.caller import Caller
 from tests.support.redis_side import at
@@ -58,42 +56,20 @@ def form(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def passed_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of the requests that the fast path left to FastAPI."""
-    monkeypatch.setattr(FastPath, "enabled", True)
-    paths, answer = list[str](), FastAPI.__call__
-
-    async def noted(self: FastAPI, scope: Any, receive: Any, send: Any) -> None:
-        paths.append(scope["path"].rpartition("/")[2])
-        await answer(self, scope, receive, send)
-
-    monkeypatch.setattr(FastAPI, "__call__", noted)
-    return paths
-
-
-async def test_the_fast_path_answers_batches(api: httpx.AsyncClient, passed_on: list[str], form: str) -> None:
-    await api.get("/v1/topologies/default")
-    passed_on.clear()
+async def test_a_batch_says_how_many_operations_were_accepted(api: httpx.AsyncClient, form: str) -> None:
     assert await states(api, form, inits()) == ["pending"] * len(ROOTS)
     with_component: Operation = Ack(root_id=1, ack_val=EDGE, outstanding=-1, component="count")
     assert await states(api, form, [with_component, *acks(EDGE, ROOTS[1:])]) == ["pending"] * len(ROOTS)
     answer = await post(api, form, acks(OTHER), query="?results=exceptions")
     assert answer.json() == {"accepted": len(ROOTS), "exceptions": []}
-    assert passed_on == []
 
 
-async def test_the_fast_path_passes_on_what_is_no_lawful_batch(
-    api: httpx.AsyncClient, passed_on: list[str], form: str
-) -> None:
-    await api.get("/v1/topologies/default")
-    passed_on.clear()
+async def test_what_is_no_batch_is_refused(api: httpx.AsyncClient, form: str) -> None:
     path, headers = "/v1/topologies/default/batch", {"content-type": form}
     answer = await api.post(path, content=b"no batch", headers=headers)
     assert answer.status_code == 422
     answer = await api.post(path, content=FORMS[form](acks(EDGE)), headers={"content-type": f"{form}; charset=utf-8"})
     assert answer.status_code == 200
-    assert passed_on == ["batch"] * 2
 
 
 async def test_a_batch_ends_its_roots(api: httpx.AsyncClient, call: Caller, form: str) -> None:

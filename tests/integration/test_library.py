@@ -6,8 +6,8 @@ import pytest
 from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Init, OperationState
 from acker_service.components import Components
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis import library, rights
 
 from tests.cluster.upgraded import newer

@@ -50,7 +50,6 @@ async def test_neither_are_they_where_the_acker_fails(
 
     monkeypatch.setattr(type(parts.roots), "force_fail", fails)
     monkeypatch.setattr(type(parts.applier), "apply", fails)
-    monkeypatch.setattr(type(parts.single_applier), "apply", fails)
     transport = httpx.ASGITransport(app=make_app(parts, Settings(), asyncio.Event()), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
         call = Caller(client)

@@ -21,8 +21,8 @@ from acker_service.http import auth
 from acker_service.http.keys import Key, Scope, digest_of
 from acker_service.http.sse import EventStreams
 from acker_service.monitoring import snapshot
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.settings import Settings
 from prometheus_client.openmetrics.parser import text_string_to_metric_families

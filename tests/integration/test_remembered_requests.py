@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
 from acker_service.components import Components
-from acker_service.http.fast_path import FastPath
 from acker_service.topologies.spouts import UNREGISTERED
 from acker_service.topologies.topology import Topology
 
@@ -112,11 +111,8 @@ async def test_a_batch_of_one_operation_that_was_refused_is_remembered(capped: C
 
 @pytest.fixture
 def looked_too_early(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[Set[str]]:
-    """The first look for spout tasks of a request finds none: they are registered right after it.
-
-    The fast path looks for none: it takes inits only of spout tasks that it knows.
-    """
-    monkeypatch.setattr(FastPath, "enabled", False)
+    """The first look for spout tasks of a request finds none: another replica registers them right after it."""
+    monkeypatch.setattr(parts.spouts, "cached_index", lambda *_: None)
     looked: list[Set[str]] = []
     find = parts.spouts.find
 

@@ -6,8 +6,8 @@ from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Ack, Init
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis import config_functions, keys, spout_functions
 from acker_service.settings import Settings
 from acker_service.topologies.topology import Deletion

@@ -521,7 +521,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a share is chosen by the id", "< threshold", ">= 0", EXPLAIN + "test_a_share_of_the_roots_is_traced_by_their_ids_alone"),
     ("a single operation says that its root is in the share", "if trace_threshold", "if False", EXPLAIN + "test_a_sampled_root_is_traced_from_an_early_ack_on"),
     ("a single ack is known again under another share", " or topology.trace_threshold", "", EXPLAIN + "test_a_single_ack_is_known_again_when_the_share_has_changed"),
-    ("each shard takes an equal part of the early roots", "math.ceil(max_early / len(topology.shards))", "max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
+    ("each shard takes an equal part of the early roots", "math.ceil(self._max_early / shards)", "self._max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
     ("a full store begins no roots, also without inits", "apply_functions.apply_without_new_roots if backpressure.is_store_full else ", "", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
     ("what may begin a root is refused when Redis has no memory", "apply_function(self._backpressure)", "apply_functions.apply if request.operations.spout_tasks else apply_functions.apply_without_new_roots", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),
     ("a store with another policy lets no init in", "violation is not None or ", "", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),

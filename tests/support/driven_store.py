@@ -9,8 +9,8 @@ from acker_protocol.operations import CompletionRecord, Operation, OperationStat
 from acker_service.components import Components
 from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.metrics.store_collector import LatencyHistogram
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis import library
 from acker_service.redis.calls import Argument
 from acker_service.redis.functions import RootFilter

@@ -18,10 +18,6 @@ from acker_service.redis.embedded import EmbeddedServer
 from examples.support.ports import free_port
 
 PROGRAM = ("-m", "acker_service")
-WITHOUT_FAST_PATH = ("-m", "tests.support.without_fast_path")
-"""The acker whose every request FastAPI answers."""
-default_program: Sequence[str] = PROGRAM
-"""What `acker_serve` runs by default; --no-fast-path changes it."""
 
 TOLD = 20_000
 """So much of its log is shown with a test that failed, in characters."""
@@ -103,7 +99,7 @@ def acker_serve(
     *options: str,
     port: int | None = None,
     until: str = "/readyz",
-    program: Sequence[str] | None = None,
+    program: Sequence[str] = PROGRAM,
     python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[AckerProcess]:
@@ -114,7 +110,7 @@ def acker_serve(
     folder.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
     log = folder / f"acker-{port}.log"
-    command = [python, *(program or default_program), "serve", "--port", str(port), *options]
+    command = [python, *program, "serve", "--port", str(port), *options]
     acker = AckerProcess(f"http://127.0.0.1:{port}", command, log, dict(environment or {}))
     try:
         acker.wait_until_ready(asked=until)

@@ -10,10 +10,12 @@ from fastapi import APIRouter
 from acker_service import VERSION
 from acker_service.components import Components
 from acker_service.delivery.webhook_tester import WebhookTester
-from acker_service.http import application, auth, errors, head, http_metrics, load_shedding, openapi, ui
+from acker_service.http import auth, errors, head, http_metrics, load_shedding, openapi, ui
 from acker_service.http.application import Application
+from acker_service.http.exchange import Exchanges
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
+from acker_service.http.operations import Operations
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
 from acker_service.http.routes import (
     audit,
@@ -22,7 +24,6 @@ from acker_service.http.routes import (
     events,
     failures,
     health,
-    operations,
     roots,
     spouts,
     status,
@@ -69,13 +70,14 @@ def make_app(
     head.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
     if settings.role is not Role.WORKER:
-        routes = operations.make_fast_routes(
-            single_applier=parts.single_applier,
+        operations = Operations(
+            registry=parts.registry,
             applier=parts.applier,
+            state=app.state,
             max_body_bytes=settings.max_body_bytes,
             max_batch=settings.max_batch,
         )
-        application.install(app, routes, registry=parts.registry, load=load)
+        app.exchanges = Exchanges(operations, load)
     parts.metrics.set_version(VERSION)
     return app
 
@@ -100,16 +102,9 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
     """
     if settings.role is Role.WORKER:
         return []
-    max_body_bytes = settings.max_body_bytes
-    max_document_bytes = min(max_body_bytes, MAX_DOCUMENT_BYTES)
+    max_document_bytes = min(settings.max_body_bytes, MAX_DOCUMENT_BYTES)
     tester = WebhookTester(parts.registry, parts.spouts, partial(webhook_client, settings))
     return [
-        operations.make_router(
-            registry=parts.registry,
-            applier=parts.applier,
-            max_body_bytes=max_body_bytes,
-            max_batch=settings.max_batch,
-        ),
         topologies.make_router(
             registry=parts.registry,
             stats=parts.stats,

@@ -25,8 +25,8 @@ from acker_service.capacity import (
     service_roots_per_s,
 )
 from acker_service.components import Components
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis import config_functions
 from acker_service.topologies.config import ROOTS_PER_BUCKET, TopologyConfig
 from acker_service.topologies.deletion import DeleteMode

@@ -25,7 +25,6 @@ from acker_service.monitoring.recording import HistoryReader, HistoryRecorder, T
 from acker_service.monitoring.snapshot import StoreMonitor
 from acker_service.monitoring.status import StatusReader
 from acker_service.operations.applier import Applier
-from acker_service.operations.single import SingleApplier
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED, Durability, Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
@@ -100,9 +99,6 @@ class Components:
         )
         self.applier = Applier(
             self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
-        )
-        self.single_applier = SingleApplier(
-            self.applier.batcher, self.registry, self.spouts, self.backpressure, counted, max_early=max_early
         )
         self.failures = FailureReader(self.shards, self.spouts)
         self.roots = RootReader(self.shards, self.spouts, self.failures, counted)

@@ -4,14 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from acker_protocol.errors import Unauthorized
-from acker_protocol.operations import Init
 from fastapi import FastAPI, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
 from acker_service.http.keys import Key, Scope, authenticate, authorize
-from acker_service.http.parameters import check_query
-from acker_service.operations.batch import OperationBatch
+from acker_service.http.parameters import check_query, declared_parameters
 
 
 def install(app: FastAPI, keys: Sequence[Key] | None) -> None:
@@ -36,7 +34,7 @@ class Needs(SecurityBase):
         request.state.key = _key_of(request)
         authorize(request.state.key, self.scope, request.path_params.get("topology"))
         if request.scope["query_string"]:
-            check_query(request)
+            check_query(request.query_params, declared_parameters(request))
 
 
 def has_key(request: Request) -> bool:
@@ -67,12 +65,6 @@ def needs(scope: str) -> Any:
 def require(request: Request, scope: Scope) -> None:
     """Require a scope that depends on the request's content. Raises `Forbidden`."""
     authorize(request.state.key, scope, request.path_params.get("topology"))
-
-
-def require_for(request: Request, operations: OperationBatch) -> None:
-    """Require `spout` for a batch that contains an init. Raises `Forbidden`."""
-    if operations.contains(Init):
-        require(request, Scope.SPOUT)
 
 
 def visible(request: Request, topologies: Iterable[str]) -> list[str]:

@@ -1,17 +1,100 @@
-"""Reads a request that has arrived whole, and writes its answer at once, past uvicorn's two messages of ASGI."""
+"""Receives the requests to operations within the limits of the process, and sends their answers.
 
-from collections.abc import Iterable
+On a connection of our own a request that has arrived whole is read, and its answer written at once, past uvicorn's
+messages of ASGI.
+"""
 
+import time
+
+from acker_protocol.errors import InvalidRequest, Overloaded, ServiceError
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from acker_service.http import errors
+from acker_service.http.http_metrics import OTHER, count_answer
+from acker_service.http.load_shedding import FLOW, BoundedBody, Load
+from acker_service.http.operations import Address, Answer, Head, Operations, answer_error
+from acker_service.http.parameters import check_size, read_body
+from acker_service.metrics.instruments import IN_FLIGHT
 
 CYCLE = "acker.cycle"
 """The key in a request's scope that holds uvicorn's state of the request, where a connection of ours received it."""
 
-RawHeaders = Iterable[tuple[bytes, bytes]]
+
+class Exchanges:
+    """Serves operations over ASGI under the same limits and metrics as FastAPI's layers."""
+
+    def __init__(self, operations: Operations, load: Load) -> None:
+        self.operations, self._load = operations, load
+
+    async def serve(
+        self, address: Address, scope: Scope, receive: Receive, send: Send, cycle: RequestResponseCycle | None
+    ) -> None:
+        """Answer a request; ``cycle`` is uvicorn's state of it, from a connection of ours."""
+        started, load, flow = time.perf_counter(), self._load, scope.get(FLOW)
+        if flow is not None and flow.write_paused:
+            await flow.drain()
+        try:
+            load.in_flight.acquire()
+        except Overloaded as error:
+            load.metrics.count_overloaded(IN_FLIGHT)
+            answer = answer_error(error)
+            self._count(OTHER, scope["method"], answer, started)
+            await _send(answer, send, cycle)
+            return
+        try:
+            body = BoundedBody(receive, load.bytes, load.body_timeout_s, load.metrics)
+            try:
+                answer = await self._answer(address, scope, body, cycle)
+                # counted before it is sent: a client that has the answer finds it counted
+                self._count(address.route.template, scope["method"], answer, started)
+                await _send(answer, send, cycle)
+            finally:
+                load.bytes.release(body.held)
+            if flow is not None and flow.write_paused:  # wait until the client has taken all but the last 64 KiB
+                await load.unread.taken(flow)
+        finally:
+            load.in_flight.release()
+
+    async def _answer(
+        self, address: Address, scope: Scope, body: BoundedBody, cycle: RequestResponseCycle | None
+    ) -> Answer:
+        operations, headers = self.operations, dict(reversed([*scope["headers"]]))  # the first of each name
+        head = Head(method=scope["method"], path=scope["path"], headers=headers, query=scope["query_string"])
+        try:
+            request = operations.admit(address, head)
+            return await operations.answer(request, await self._read(body, cycle))
+        except ServiceError as error:
+            return answer_error(error)
+        except ClientDisconnect:
+            return answer_error(InvalidRequest("the body was cut off"))
+        except Exception as error:  # noqa: BLE001 - answered and logged as those of other addresses are
+            return Answer.of(await errors.respond_unexpected(Request(scope), error))
+
+    async def _read(self, body: BoundedBody, cycle: RequestResponseCycle | None) -> bytes:
+        max_bytes = self.operations.max_body_bytes
+        whole = None if cycle is None else whole_body(cycle)
+        if whole is None:
+            return await read_body(body.receive, max_bytes=max_bytes)
+        body.hold(len(whole))
+        check_size(len(whole), max_bytes=max_bytes)
+        return whole
+
+    def _count(self, route: str, method: str, answer: Answer, started: float) -> None:
+        count_answer(self._load.metrics, route, method, str(answer.status), problem=answer.problem, started=started)
+
+
+async def _send(answer: Answer, send: Send, cycle: RequestResponseCycle | None) -> None:
+    if cycle is not None:
+        write_answer(cycle, answer)
+        return
+    await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
+    await send({"type": "http.response.body", "body": answer.body})
 
 
 def whole_body(cycle: RequestResponseCycle) -> bytes | None:
-    """Give the body of a request if nothing has to be waited for; it can still be received.
+    """Return the body of a request if nothing has to be waited for; it can still be received.
 
     None if some of it is missing, if the client is gone, or if the client waits for `100 Continue`.
     """
@@ -20,23 +103,25 @@ def whole_body(cycle: RequestResponseCycle) -> bytes | None:
     return bytes(cycle.body)
 
 
-def write_answer(cycle: RequestResponseCycle, status: int, headers: RawHeaders, body: bytes) -> None:
+def write_answer(cycle: RequestResponseCycle, answer: Answer) -> None:
     """Write a whole answer with one call of the transport, as `RequestResponseCycle.send` writes it with two.
 
-    ``headers`` are lower case, and hold `content-length` and no `connection`. An answer for which there is no client
-    any more is dropped.
+    Its headers hold `content-length` and no `connection`. An answer for which there is no client any more is dropped.
     """
     if cycle.disconnected:
         return
-    parts = [STATUS_LINE[status]]
+    parts = [STATUS_LINE[answer.status]]
     for name, value in cycle.default_headers:
         parts += (name, b": ", value, b"\r\n")
-    for name, value in headers:
+    for name, value in answer.headers:
         parts += (name, b": ", value, b"\r\n")
     if not cycle.keep_alive:
         parts.append(b"connection: close\r\n")
-    parts += (b"\r\n", body)
+    parts.append(b"\r\n")
+    if cycle.scope["method"] != "HEAD":
+        parts.append(answer.body)
     cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
     cycle.transport.write(b"".join(parts))
     cycle.message_event.set()
     if not cycle.keep_alive:

@@ -50,14 +50,15 @@ class MetricsMiddleware:
 
     def _count(self, scope: Scope, status: int, started: float) -> None:
         route = getattr(scope.get("route"), "path", OTHER)
-        method = scope["method"] if scope["method"] in _METHODS else OTHER
-        count_answer(self._metrics, route, method, str(status), problem=scope.get(PROBLEM_CODE), started=started)
+        problem = scope.get(PROBLEM_CODE)
+        count_answer(self._metrics, route, scope["method"], str(status), problem=problem, started=started)
 
 
 def count_answer(
     metrics: HttpMetrics, route: str, method: str, status: str, *, problem: str | None, started: float
 ) -> None:
     """Count an answer that begins now; ``problem`` is the code of its problem document, if it is one."""
+    method = method if method in _METHODS else OTHER
     if problem is not None:
         metrics.problems[problem].inc()
     metrics.requests[route, method, status].inc()

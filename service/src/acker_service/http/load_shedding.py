@@ -200,14 +200,18 @@ class BoundedBody:
         except asyncio.CancelledError:  # the process ends; only uvicorn cancels a request
             detail = "the acker ends, and the body has not arrived; nothing was done"
             raise InvalidRequest(detail, retryable=True) from None
-        self._complete, size = not message.get("more_body", False), len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        self.hold(len(message.get("body", b"")))
+        return message
+
+    def hold(self, size: int) -> None:
+        """Take so many more bytes into account. Raises `Overloaded` if they exceed the memory limit."""
         try:
             self._capacity.acquire(size)
         except Overloaded:
             self._metrics.count_overloaded(BODY_BYTES)
             raise
         self.held += size
-        return message
 
 
 def waits(scope: Scope) -> bool:

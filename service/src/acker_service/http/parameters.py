@@ -1,11 +1,14 @@
 """Declares path and query parameters, which openapi.yaml describes, and reads request bodies."""
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from acker_protocol.errors import InvalidRequest, TooLarge, UnsupportedMediaType
 from acker_protocol.wire.fields import LIMIT, WAIT_MS, abbreviate, nearest
 from acker_protocol.wire.operations import CONTENT_TYPE, decode_json
 from fastapi import Path, Query, Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 JSON = CONTENT_TYPE
 MAX_DOCUMENT_BYTES = 65_536
@@ -26,16 +29,20 @@ Force = Annotated[bool, Query()]
 Discard = Annotated[bool, Query()]
 
 
-def check_query(request: Request) -> None:
-    """Check that the route declares every parameter of the query. Raises `InvalidRequest` with the nearest name."""
-    known = [field.alias for field in request.scope["route"].dependant.query_params]
-    for name in request.query_params:
+def declared_parameters(request: Request) -> list[str]:
+    """Return the names of the parameters that the route of a request declares for its query."""
+    return [field.alias for field in request.scope["route"].dependant.query_params]
+
+
+def check_query(names: Iterable[str], known: Sequence[str]) -> None:
+    """Check that every parameter of a query is known. Raises `InvalidRequest` with the nearest name."""
+    for name in names:
         if name not in known:
             hint = _hint(name, known)
             raise InvalidRequest(f"{abbreviate(name)} is not a parameter of the query here: {hint}")
 
 
-def _hint(name: str, known: list[str]) -> str:
+def _hint(name: str, known: Sequence[str]) -> str:
     if not known:
         return "this address takes none"
     meant = nearest(name, known)
@@ -47,37 +54,54 @@ async def read_json(request: Request, *, max_bytes: int) -> dict[str, Any]:
 
     Raises `UnsupportedMediaType`, `TooLarge`, `InvalidRequest`.
     """
-    content_type(request, JSON)
-    return decode_json(await read_body(request, max_bytes=max_bytes))
+    check_content_type(request.headers.get("content-type", ""), JSON)
+    return decode_json(await _read_body(request, max_bytes=max_bytes))
 
 
-def content_type(request: Request, *supported: str) -> str:
-    """Give the content type of a request, without parameters. Raises `UnsupportedMediaType` for any not supported."""
-    given = request.headers.get("content-type", "")
-    plain = given.split(";")[0].strip().lower()
+async def read_json_if_any(request: Request, *, max_bytes: int) -> dict[str, Any]:
+    """Read a JSON object as `read_json` does; a request without a body is an empty one, whatever its content type."""
+    body = await _read_body(request, max_bytes=max_bytes)
+    if not body:
+        return {}
+    check_content_type(request.headers.get("content-type", ""), JSON)
+    return decode_json(body)
+
+
+async def _read_body(request: Request, *, max_bytes: int) -> bytes:
+    check_length(request.headers.get("content-length", "0"), max_bytes=max_bytes)
+    return await read_body(request.receive, max_bytes=max_bytes)
+
+
+def check_content_type(given: str, *supported: str) -> str:
+    """Return a content type without its parameters. Raises `UnsupportedMediaType` for any not supported."""
+    if given in supported:
+        return given
+    plain = given.split(";", maxsplit=1)[0].strip().lower()
     if plain not in supported:
         hint = f"send {' or '.join(supported)} (with curl: -H 'Content-Type: {supported[0]}')"
         raise UnsupportedMediaType(f"the content type is {given or 'none'}; {hint}")
     return plain
 
 
-async def read_json_if_any(request: Request, *, max_bytes: int) -> dict[str, Any]:
-    """Read a JSON object as `read_json` does; a request without a body is an empty one, whatever its content type."""
-    body = await read_body(request, max_bytes=max_bytes)
-    if not body:
-        return {}
-    content_type(request, JSON)
-    return decode_json(body)
-
-
-async def read_body(request: Request, *, max_bytes: int) -> bytes:
-    """Read a body, with or without Content-Length. Stop reading at the limit. Raises `TooLarge`."""
-    length = request.headers.get("content-length", "0")
-    body = bytearray()
+def check_length(length: str, *, max_bytes: int) -> None:
+    """Check the Content-Length of a body, "0" where it has none. Raises `TooLarge`."""
     if not length.isdecimal() or int(length) > max_bytes:
         raise TooLarge(f"the body has {length} bytes; at most {max_bytes} are taken")
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > max_bytes:
-            raise TooLarge(f"the body has more than {max_bytes} bytes")
-    return bytes(body)
+
+
+async def read_body(receive: Receive, *, max_bytes: int) -> bytes:
+    """Read a body part by part, and stop at the limit. Raises `TooLarge`, ``ClientDisconnect`` if it is cut off."""
+    body, message = bytearray(), await receive()
+    while message["type"] == "http.request":
+        body += message.get("body", b"")
+        check_size(len(body), max_bytes=max_bytes)
+        if not message.get("more_body", False):
+            return bytes(body)
+        message = await receive()
+    raise ClientDisconnect
+
+
+def check_size(size: int, *, max_bytes: int) -> None:
+    """Check the size of what has arrived of a body. Raises `TooLarge`."""
+    if size > max_bytes:
+        raise TooLarge(f"the body has more than {max_bytes} bytes")

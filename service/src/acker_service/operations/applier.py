@@ -2,19 +2,19 @@
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from acker_protocol.errors import ServiceError, StoreUnavailable, TopologyBusy
-from acker_protocol.operations import REFUSED, Ack, OperationState
+from acker_protocol.operations import Init
 
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
-from acker_service.operations.batch import OperationBatch, ShardPart
+from acker_service.operations.batch import KINDS, STATES, OperationBatch, ShardPart
 from acker_service.operations.batcher import ApplyBatcher
 from acker_service.operations.pending_limit import PendingLimiter
-from acker_service.redis import apply_functions, codec
+from acker_service.operations.request import ApplyRequest, Reply
+from acker_service.redis import apply_functions
 from acker_service.redis.apply_functions import (
     FIND,
     REGISTER,
@@ -26,84 +26,13 @@ from acker_service.redis.apply_functions import (
     SpoutsNeeded,
 )
 from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import OperationResult, ShardRequest
-from acker_service.redis.errors import PermissionDenied, is_denied
+from acker_service.redis.codec import ShardRequest
+from acker_service.redis.errors import PermissionDenied
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import NOT_FOUND_AGAIN, UNREGISTERED, SpoutRegistry
 from acker_service.topologies.topology import Deletion, Topology
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyRequest:
-    """Operations that came to one endpoint, under one idempotency key (None: without one)."""
-
-    endpoint: str
-    operations: OperationBatch
-    key: str | None = None
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether the request may be sent again when its result is unknown: it has a key, or no ack."""
-        return self.key is not None or not self.operations.contains(Ack)
-
-    def result_unknown(self, error: ServiceError) -> StoreUnavailable:
-        """Make the error of a request that may have been applied; says whether it may be sent again."""
-        return StoreUnavailable(error.detail, retryable=self.is_repeatable and not is_denied(error))
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it came to the endpoint of one operation, where a refusal is an error and not a result."""
-        return self.endpoint != "batch"
-
-    def shard_requests(
-        self, parts: Iterable[ShardPart], topology: Topology, spout_indexes: Mapping[str, int]
-    ) -> dict[int, ShardRequest]:
-        """Encode parts of the request, by shard.
-
-        A fingerprint hashes the names of spout tasks and not their indexes, which may differ when the request is
-        sent again.
-        """
-        encode = self.operations.encoder(topology.layout, spout_indexes, trace_threshold=topology.trace_threshold)
-        if self.key is None:
-            return {part.shard: ShardRequest(operations=encode(part.apply_order)) for part in parts}
-        hashes = {name: codec.name_hash(name) for name in spout_indexes}
-        encode_named = encode
-        if hashes or self.operations.is_explained or topology.trace_threshold:
-            encode_named = self.operations.encoder(topology.layout, hashes, is_explained=False)
-        requests: dict[int, ShardRequest] = {}
-        for part in parts:
-            named = encode_named(part.request_order)
-            known_by = codec.fingerprint(self.endpoint, self.key, named, sets=topology.seen_sets)
-            requests[part.shard] = ShardRequest(
-                operations=encode(part.apply_order),
-                fingerprint=known_by,
-                positions=codec.encode_positions(part.apply_order, part.request_order),
-                is_single=self.is_single,
-            )
-        return requests
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """The results of a request, one code per operation; ``replayed`` if every shard had applied it before."""
-
-    codes: str
-    replayed: bool
-
-    @property
-    def results(self) -> list[OperationResult]:
-        """The result of each operation."""
-        return codec.decode_results(self.codes)
-
-    @property
-    def refused(self) -> list[tuple[int, OperationState]]:
-        """The indexes and states of the operations that were refused."""
-        if codec.REFUSED_CODES.isdisjoint(self.codes):
-            return []
-        return [(index, result.state) for index, result in enumerate(self.results) if result.state in REFUSED]
-
 
 ShardResults = dict[int, tuple[ShardPart, Applied]]
 """The parts of a request that have been applied, by shard."""
@@ -128,6 +57,7 @@ class Applier:
     ) -> None:
         self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
         self._max_early = max_early
+        self._limits_by_shards: dict[tuple[int, SpoutCheck], ApplyLimits] = {}
         self.batcher, self.limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
@@ -138,6 +68,48 @@ class Applier:
         Raises `StoreUnavailable` if a shard did not answer, or may not have applied its part; ``retryable`` says
         whether the request may be sent again: not where the login lacks a right.
         """
+        if request.is_single and topology.deletion is None:
+            try:
+                reply = await self._apply_at_once(topology, request)
+                if reply is not None:
+                    return reply
+            except StaleStamp as stale:
+                topology = await self._registry.refresh_after(topology, stale)
+        return await self._apply_to_shards(topology, request)
+
+    async def _apply_at_once(self, topology: Topology, request: ApplyRequest) -> Reply | None:
+        """Apply a single operation by one call, which is sent together with others.
+
+        None: it takes more than one call, and nothing was applied. That is so for an init whose spout task is capped,
+        not known here, or may have a full mailbox. Raises `StaleStamp`, `StoreUnavailable`.
+        """
+        operation = request.single
+        index = self._index_at_once(topology, operation.spout_task) if isinstance(operation, Init) else 0
+        if index is None:
+            return None
+        own, shard = request.single_shard_request(topology, index), topology.layout.shard_of(operation.root_id)
+        function, limits = apply_function(self._backpressure), self._limits(topology, SpoutCheck.NONE)
+        try:
+            applied = await self.batcher.apply(topology, shard, function, limits, own)
+        except StoreUnavailable as error:
+            raise request.result_unknown(error) from error
+        assert isinstance(applied, Applied)  # every spout task is registered
+        kind = KINDS[type(operation)]
+        if applied.replayed:
+            self._metrics.repeated[topology.name, kind].inc()
+        else:
+            self._metrics.operations[topology.name, kind, STATES[applied.codes]].inc()
+        return Reply(codes=applied.codes, replayed=applied.replayed)
+
+    def _index_at_once(self, topology: Topology, spout_task: str) -> int | None:
+        """Return the index of a spout task that takes inits without further calls; None for any other."""
+        if topology.config.max_spout_pending is not None:
+            return None
+        index = self._spouts.cached_index(topology, spout_task)
+        return None if index is None or self._backpressure.was_full(topology, index) else index
+
+    async def _apply_to_shards(self, topology: Topology, request: ApplyRequest) -> Reply:
+        """Apply a request shard by shard, as often as shards refuse its stamp."""
         results: ShardResults = {}
         try:
             for _ in retries(f"topology {topology.name}", shards=len(topology.shards)):
@@ -242,7 +214,14 @@ class Applier:
             raise _first_error(errors)
 
     def _limits(self, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
-        return apply_limits(self._max_early, topology, spouts)
+        """Return the limits of a call on one shard; there are few, and every call has some."""
+        shards = len(topology.shards)
+        limits = self._limits_by_shards.get((shards, spouts))
+        if limits is None:
+            # rule: each shard takes an equal part of the early roots
+            limits = ApplyLimits(max_early=math.ceil(self._max_early / shards), spouts=spouts)
+            self._limits_by_shards[shards, spouts] = limits
+        return limits
 
     async def _call_shards(
         self, topology: Topology, function: ApplyFunction, limits: ApplyLimits, requests: Mapping[int, ShardRequest]
@@ -264,12 +243,6 @@ def apply_function(backpressure: Backpressure) -> ApplyFunction:
     """Choose how requests are applied: Redis runs the call that begins no roots even when its memory is full."""
     # rule: a full store begins no roots, also without inits
     return apply_functions.apply_without_new_roots if backpressure.is_store_full else apply_functions.apply
-
-
-def apply_limits(max_early: int, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
-    """Give the limits of a call on one shard of a topology that may have ``max_early`` early roots."""
-    # rule: each shard takes an equal part of the early roots
-    return ApplyLimits(max_early=math.ceil(max_early / len(topology.shards)), spouts=spouts)
 
 
 def _codes_in_order(results: ShardResults, count: int) -> str:

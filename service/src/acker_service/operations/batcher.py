@@ -28,9 +28,6 @@ MAX_UNDER_WAY = 2
 MAX_WAIT_S = 0.002
 """How long they wait at most; a server that hangs does not hold them up longer."""
 
-JOINS = True
-"""Whether requests of one operation without a key are joined; tests also run without."""
-
 ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 """Settings, free slots, limits and requests of an `ApplyFunction`."""
 
@@ -68,7 +65,7 @@ class _PendingCall:
         Requests of one operation without a key may: the library remembers nothing of them, and applies their operations
         one after the other. For each request that it reads it would need as long as for an operation.
         """
-        for may_join, run in groupby(self.requests, key=lambda request: JOINS and request.may_be_joined):
+        for may_join, run in groupby(self.requests, key=lambda request: request.may_be_joined):
             yield may_join, list(run)
 
     def _joined(self) -> Iterator[ShardRequest]:

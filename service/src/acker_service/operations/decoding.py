@@ -5,6 +5,7 @@ empty lists is small to send and large to build, and the garbage collector walks
 """
 
 import contextlib
+from typing import Any
 
 import msgspec
 from acker_protocol.errors import InvalidRequest, TooLarge
@@ -39,6 +40,7 @@ _OperationShape = msgspec.defstruct(
 """An operation: every value that the contract allows is of one of these types, and no list holds another."""
 
 _batch_decoder = msgspec.json.Decoder(_BatchShape)
+_decode_document = msgspec.json.Decoder(dict[str, Any]).decode
 _operation_decoder = msgspec.json.Decoder(_OperationShape)
 
 
@@ -83,11 +85,17 @@ def decode_json_batch(body: bytes, *, max_operations: int) -> list[Operation]:
     return operations.decode_batch(document, max_operations=max_operations)
 
 
-def decode_json_operation(verb: str, body: bytes) -> Operation:
-    """Decode a single operation from JSON. Raises `InvalidRequest`."""
+def decode_operation(verb: str, body: bytes) -> Operation:
+    """Decode a single operation from JSON. Raises `InvalidRequest`.
+
+    msgspec reads a subset of what the reference codec reads, several times as fast.
+    """
     if len(body) > MAX_UNCHECKED_BYTES:
         _check_operation_shape(body)
-    return operations.decode_operation(verb, operations.decode_json(body))
+    try:
+        return operations.decode_operation(verb, _decode_document(body))
+    except (ValueError, RecursionError, InvalidRequest):
+        return operations.decode_operation(verb, operations.decode_json(body))
 
 
 def _check_batch_shape(body: bytes, *, max_operations: int) -> None:

@@ -62,7 +62,7 @@ class Node:
             with normalized():
                 if not self._is_loaded:
                     await self._load_once()
-                if pipelined and Pipeline.enabled and not replicas:  # WAIT would hold up all that follow
+                if pipelined and not replicas:  # WAIT would hold up all that follow
                     replies = await self._pipeline.send([call.command for call in calls])
                 else:
                     replies = await self._send(calls, replicas)

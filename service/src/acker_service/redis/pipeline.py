@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import hiredis
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
@@ -27,10 +27,8 @@ class Pipeline:
 
     Any doubt closes the connection: a lost connection, a late reply, bytes that are no reply. All round trips that are
     not answered then fail with the same error, and Redis may have received them: nothing is sent twice. The next round
-    trip opens another connection. While ``enabled`` is false, which is for tests, none is used.
+    trip opens another connection.
     """
-
-    enabled: ClassVar[bool] = True
 
     def __init__(self, pool: ConnectionPool) -> None:
         """Take address, login and timeouts from a pool; its ``socket_timeout`` bounds the handshake and each reply."""

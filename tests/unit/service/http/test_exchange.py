@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from acker_service.http.exchange import CYCLE, whole_body, write_answer
+from acker_service.http.operations import Answer
 
 from tests.support.connections import Held
 
@@ -25,7 +26,7 @@ class Answering(Held):
     async def _app(self, scope: Any, _receive: Any, send: Any) -> None:
         self.bodies.append(whole_body(scope[CYCLE]))
         if self.at_once:
-            write_answer(scope[CYCLE], 200, HEADERS, b"{}")
+            write_answer(scope[CYCLE], Answer(status=200, headers=HEADERS, body=b"{}"))
         else:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await send({"type": "http.response.body", "body": b"{}"})
@@ -48,6 +49,20 @@ async def test_an_answer_is_written_at_once_with_the_same_bytes(both):
     fast, slow = both
     assert (len(fast.writes), len(slow.writes)) == (1, 2)
     assert fast.writes == [b"".join(slow.writes)]
+
+
+async def test_the_answer_to_a_head_names_its_length_and_has_no_body(both):
+    await feed(both, b"HEAD /ack HTTP/1.1\r\nHost: acker\r\nX-Request-Id: r1\r\n\r\n")
+    fast, slow = both
+    assert fast.writes == [b"".join(slow.writes)]
+    assert fast.writes[0].endswith(b"\r\n\r\n")
+
+
+async def test_an_answer_before_leave_to_send_is_the_last_word(both):
+    await feed(both, POST.replace(b"Host", b"Expect: 100-continue\r\nHost"), BODY)
+    fast, slow = both
+    assert fast.writes == [b"".join(slow.writes)]
+    assert not fast.is_closed
 
 
 async def test_default_headers_stand_before_those_of_the_answer(both):

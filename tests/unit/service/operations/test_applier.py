@@ -10,9 +10,9 @@ from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch
 from acker_service.operations.column_batch import ColumnBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis.codec import OPERATION_FIELDS, Layout, OperationFlag
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig

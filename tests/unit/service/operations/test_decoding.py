@@ -294,7 +294,7 @@ def test_operations_in_all_their_forms_have_the_shape(ops):
     for op in ops:
         single = {name: value for name, value in op.items() if name != "op"}
         body = json.dumps(single).encode()
-        assert decoding.decode_json_operation(op["op"], body) == decode_operation(op["op"], single)
+        assert decoding.decode_operation(op["op"], body) == decode_operation(op["op"], single)
 
 
 def large(item: str, *, begin: str = "", end: str = "") -> bytes:
@@ -350,14 +350,14 @@ SINGLE = {
 def test_a_large_body_without_the_shape_of_an_operation_is_refused_before_it_is_built(monkeypatch, body):
     monkeypatch.setattr(decoding.operations, "decode_json", pytest.fail)
     with pytest.raises(InvalidRequest, match=r"^an operation must be a JSON object of its fields: ") as raised:
-        decoding.decode_json_operation("ack", body)
+        decoding.decode_operation("ack", body)
     assert len(raised.value.detail) < 300
 
 
 def test_a_large_operation_is_decoded():
     children = [f"{2**40 + number:016x}" for number in range(10_001)]
     ack = {"root_id": ID, "edge_id": EDGE, "children": children}
-    decoded = decoding.decode_json_operation("ack", json.dumps(ack).encode())
+    decoded = decoding.decode_operation("ack", json.dumps(ack).encode())
     assert decoded == decode_operation("ack", ack)
     assert outcome(JSON, written([ack | {"op": "ack", "component": None}])) == [decoded]
     assert reference(JSON, written([ack | {"op": "ack", "component": None}])) == [decoded]

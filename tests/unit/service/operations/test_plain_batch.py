@@ -11,10 +11,10 @@ from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, HEADER, RECORD, encode_packed, unpacked_size
 from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
-from acker_service.operations.applier import ApplyRequest
 from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.operations.plain_batch import MAX_NAMES, MAX_TEXT_BYTES, PlainBatch
+from acker_service.operations.request import ApplyRequest
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology

@@ -14,8 +14,8 @@ from acker_service.http.audit import note
 from acker_service.http.auth import needs
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
+from acker_service.http.operations import show_result
 from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs, read_json_if_any
-from acker_service.http.routes.operations import show_result
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.failure_functions import FailureRecord
 from acker_service.redis.functions import RootFilter, RootState

@@ -1,0 +1,322 @@
+"""Answers the requests to the five addresses of a topology's operations: init, ack, fail, reset-timeout and batch.
+
+A head and a body give an answer; nothing here reads from a connection or writes to one. FastAPI never sees these
+addresses: nearly all requests come to them, and its layers take several times as long as the operation.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from acker_protocol.errors import (
+    Conflict,
+    InvalidRequest,
+    MailboxFull,
+    MaxSpoutPending,
+    MethodNotAllowed,
+    ServiceError,
+    StoreFull,
+)
+from acker_protocol.ids import format_id
+from acker_protocol.operations import REFUSED, Ack, Init, Operation, OperationState
+from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
+from acker_protocol.wire.fields import idempotency_key
+from acker_protocol.wire.operations import VERBS
+from starlette.datastructures import State
+from starlette.responses import Response
+
+from acker_service.http import errors
+from acker_service.http.auth import key_of
+from acker_service.http.keys import Key, Scope, authorize
+from acker_service.http.parameters import JSON, NAME, check_content_type, check_length, check_query
+from acker_service.operations import decoding
+from acker_service.operations.applier import Applier
+from acker_service.operations.batch import STATES, ListBatch, OperationBatch
+from acker_service.operations.request import ApplyRequest, Reply
+from acker_service.redis.codec import REFUSED_CODES, RESULTS, OperationResult
+from acker_service.topologies.registry import TopologyRegistry
+from acker_service.topologies.topology import Topology
+
+MAX_ADDRESSES = 4_096
+"""How many addresses are remembered with what they name."""
+
+BATCH = "batch"
+_PATH = re.compile(rf"/v1/topologies/([^/]+)/({'|'.join((*VERBS, BATCH))})")
+_NAME = re.compile(NAME[1:-1])
+_KEY_HEADER = IDEMPOTENCY_KEY.lower().encode()
+
+ALL, EXCEPTIONS = "all", "exceptions"
+_SHOWN = {b"": ALL, b"results=all": ALL, b"results=exceptions": EXCEPTIONS}
+"""What a batch's answer shows, by the query strings that clients send."""
+
+_REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
+    OperationState.CONFLICT: (Conflict, "the root is held by another spout task or another message id"),
+    OperationState.MAX_SPOUT_PENDING: (MaxSpoutPending, "the spout task has as many pending roots as it may"),
+    OperationState.MAILBOX_FULL: (MailboxFull, "the spout task's mailbox is full; read and release its completions"),
+    OperationState.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
+}
+_EARLY_REFUSED = "the store has no memory left for new roots, or the topology has as many without their init as it may"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The head of a request. ``headers`` are the first of each name, in lower case; ``path`` is decoded."""
+
+    method: str
+    path: str
+    headers: Mapping[bytes, bytes]
+    query: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer. ``headers`` are lower case and hold all but those that every answer has.
+
+    ``problem`` is the code of the problem document, where the body is one.
+    """
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes
+    problem: str | None = None
+
+    @classmethod
+    def of(cls, response: Response) -> "Answer":
+        """Return what a response sends."""
+        problem = response.code if isinstance(response, errors.ProblemResponse) else None
+        return cls(
+            status=response.status_code, headers=response.raw_headers, body=bytes(response.body), problem=problem
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRoute:
+    """What all addresses of one last part have in common.
+
+    ``verb`` is that part, ``template`` the name of the addresses in metrics, ``need`` the scope that each request
+    needs, ``parameters`` the names that a query may have.
+    """
+
+    verb: str
+    template: str
+    need: Scope
+    content_types: Sequence[str]
+    parameters: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """The address of a route in one topology; ``is_name`` says whether a topology can have that name."""
+
+    route: OperationRoute
+    topology: str
+    is_name: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A request whose head is in order. ``idempotency_key`` is as it was sent, None where none was.
+
+    ``shown`` says which results a batch's answer shows.
+    """
+
+    address: Address
+    key: Key
+    idempotency_key: str | None
+    content_type: str
+    shown: str
+
+
+class Operations:
+    """Answers requests to operations: `find` the address, `admit` the head, `answer` the body.
+
+    ``state.keys`` are the configured keys, which may change.
+    """
+
+    def __init__(
+        self, *, registry: TopologyRegistry, applier: Applier, state: State, max_body_bytes: int, max_batch: int
+    ) -> None:
+        self._registry, self._applier, self._state = registry, applier, state
+        self.max_body_bytes, self._max_batch = max_body_bytes, max_batch
+        self._addresses: dict[str, Address] = {}
+
+    def find(self, path: str) -> Address | None:
+        """Return the address that a path is; None: it is none of these."""
+        try:
+            return self._addresses[path]
+        except KeyError:
+            pass
+        found = _PATH.fullmatch(path)
+        if found is None:
+            return None
+        address = Address(route=ROUTES[found[2]], topology=found[1], is_name=bool(_NAME.fullmatch(found[1])))
+        if address.is_name:  # others may be as long as a head, and are refused anyway
+            if len(self._addresses) >= MAX_ADDRESSES:
+                self._addresses.clear()
+            self._addresses[path] = address
+        return address
+
+    def admit(self, address: Address, head: Head) -> Admitted:
+        """Check the head of a request, in the order in which FastAPI checks those of other addresses.
+
+        Raises `MethodNotAllowed`, `Unauthorized`, `Forbidden`, `InvalidRequest`, `UnsupportedMediaType`, `TooLarge`.
+        """
+        route, headers = address.route, head.headers
+        if head.method != "POST":
+            method = "GET" if head.method == "HEAD" else head.method  # as long as what GET is answered
+            raise MethodNotAllowed(f"{method} {head.path}: Method Not Allowed")
+        key = key_of(self._state.keys, headers.get(b"authorization", b"").decode("latin-1"))
+        authorize(key, route.need, address.topology)
+        shown = ALL if not head.query else _read_query(head.query, route.parameters)
+        if not address.is_name:
+            raise InvalidRequest(f"topology: String should match pattern '{NAME}'")
+        if shown not in (ALL, EXCEPTIONS):
+            raise InvalidRequest(f"results: Input should be '{ALL}' or '{EXCEPTIONS}'")
+        content_type = check_content_type(headers.get(b"content-type", b"").decode("latin-1"), *route.content_types)
+        check_length(headers.get(b"content-length", b"0").decode("latin-1"), max_bytes=self.max_body_bytes)
+        repeat_key = headers.get(_KEY_HEADER)
+        return Admitted(
+            address=address,
+            key=key,
+            idempotency_key=None if repeat_key is None else repeat_key.decode("latin-1"),
+            content_type=content_type,
+            shown=shown,
+        )
+
+    async def answer(self, request: Admitted, body: bytes) -> Answer:
+        """Apply the operations of a request, and answer it; that a single one is refused is a problem.
+
+        Raises `ServiceError`.
+        """
+        verb = request.address.route.verb
+        if verb == BATCH:
+            return await self._answer_batch(request, body)
+        operation = decoding.decode_operation(verb, body)
+        reply = await self._apply(request, ListBatch([operation]))
+        shown = _SINGLE.get((reply.codes, reply.replayed))
+        if shown is None:
+            return _answer_single(operation, reply)
+        return Answer(
+            status=200, headers=shown.headers, body=b"%b%016x%b" % (shown.before, operation.root_id, shown.after)
+        )
+
+    async def _answer_batch(self, request: Admitted, body: bytes) -> Answer:
+        """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
+        operations = decoding.decode(
+            request.content_type, body, max_operations=self._max_batch, max_bytes=self.max_body_bytes
+        )
+        if operations.contains(Init):
+            authorize(request.key, Scope.SPOUT, request.address.topology)
+        reply = await self._apply(request, operations)
+        return _answer_json(_show_results(reply, request.shown), replayed=reply.replayed)
+
+    async def _apply(self, request: Admitted, operations: OperationBatch) -> Reply:
+        endpoint, name = request.address.route.verb, request.address.topology
+        try:
+            key = None if request.idempotency_key is None else idempotency_key(request.idempotency_key)
+        except ValueError as error:
+            raise InvalidRequest(f"{IDEMPOTENCY_KEY} {error}") from None
+        whole = ApplyRequest(endpoint=endpoint, operations=operations, key=key)
+        try:
+            topology = self._registry.cached(name) or await self._registry.get(name)
+        except ServiceError as error:
+            error.retryable = error.retryable and whole.is_repeatable
+            raise
+        _check_timeouts(topology, endpoint, operations)
+        return await self._applier.apply(topology, whole)
+
+
+def answer_error(error: ServiceError) -> Answer:
+    """Return the answer that says what is wrong with a request."""
+    response = errors.respond(error)
+    if isinstance(error, MethodNotAllowed):
+        response.headers["Allow"] = "POST"
+    return Answer.of(response)
+
+
+def _read_query(query: bytes, parameters: Sequence[str]) -> str:
+    """Return which results a query asks for, unchecked. Raises `InvalidRequest` for a parameter that is none."""
+    if parameters and (shown := _SHOWN.get(query)) is not None:
+        return shown
+    given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    check_query((name for name, _ in given), parameters)
+    return dict(given).get("results", ALL)
+
+
+def _check_timeouts(topology: Topology, endpoint: str, operations: OperationBatch) -> None:
+    longest_ms = topology.config.longest_timeout_ms
+    if longest_ms and (index := operations.first_timeout_over(longest_ms)) is not None:
+        where: dict[str, Any] = {"index": index} if endpoint == BATCH else {}
+        raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
+
+
+def _answer_single(operation: Operation, reply: Reply) -> Answer:
+    """Answer a single operation: with its state, or with a problem if it was refused."""
+    result = reply.results[0]
+    if result.state not in REFUSED:
+        return _answer_json(show_result(operation.root_id, result), replayed=reply.replayed)
+    kind, detail = _REFUSALS[result.state]
+    if result.state is OperationState.STORE_FULL and not isinstance(operation, Init):
+        detail = _EARLY_REFUSED
+    response = errors.respond(kind(detail, root_id=format_id(operation.root_id)))
+    if reply.replayed:
+        response.headers[IDEMPOTENCY_REPLAYED] = "true"
+    return Answer.of(response)
+
+
+def _answer_json(document: dict[str, Any], *, replayed: bool) -> Answer:
+    response = Response(msgspec.json.encode(document), media_type=JSON)
+    if replayed:
+        response.headers[IDEMPOTENCY_REPLAYED] = "true"
+    return Answer.of(response)
+
+
+def _show_results(reply: Reply, shown: str) -> dict[str, Any]:
+    refused = reply.refused
+    document: dict[str, Any] = {"accepted": len(reply.codes) - len(refused)}
+    if shown == EXCEPTIONS:
+        return document | {"exceptions": [{"index": index, "state": state.value} for index, state in refused]}
+    return document | {"results": [STATES[code] for code in reply.codes]}
+
+
+def show_result(root_id: int, result: OperationResult) -> dict[str, Any]:
+    """Return the document of the result of one operation."""
+    state = {"root_id": format_id(root_id), "state": result.state.value}
+    return state if result.outcome is None else state | {"outcome": result.outcome.value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Single:
+    """The answer of a result that is no refusal: its headers, and its body before and after the root id."""
+
+    headers: Sequence[tuple[bytes, bytes]]
+    before: bytes
+    after: bytes
+
+
+def _write_singles() -> dict[tuple[str, bool], _Single]:
+    """Write the answers of all results that are no refusals, by their code and whether the request is a repeat."""
+    written, zeros = dict[tuple[str, bool], _Single](), Ack(root_id=0, ack_val=0)
+    for code in RESULTS.keys() - REFUSED_CODES:
+        for replayed in (False, True):
+            answer = _answer_single(zeros, Reply(codes=code, replayed=replayed))
+            before, after = answer.body.split(format_id(0).encode())
+            written[code, replayed] = _Single(headers=answer.headers, before=before, after=after)
+    return written
+
+
+def _route(verb: str) -> OperationRoute:
+    return OperationRoute(
+        verb=verb,
+        template=f"/v1/topologies/{{topology}}/{verb}",
+        need=Scope.SPOUT if verb == "init" else Scope.ACK,
+        content_types=decoding.CONTENT_TYPES if verb == BATCH else (JSON,),
+        parameters=("results",) if verb == BATCH else (),
+    )
+
+
+ROUTES = {verb: _route(verb) for verb in (*VERBS, BATCH)}
+_SINGLE = _write_singles()

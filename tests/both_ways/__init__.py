@@ -1,1 +1,0 @@
-"""The fast path and FastAPI alone, held equal: the same answers and the same effects."""
