@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import acker_spark
+import pandas as pd
 import pytest
 from acker_spark._batch import columns
 from acker_spark._batch.columns import EDGE, ROOT
-from pyspark.sql import GroupedData
+from pyspark.sql import GroupedData, Row
+from pyspark.sql.streaming import StatefulProcessor
 
 from tests.spark.tracked import Source, Tracked, expect_outcomes, run
+from tests.support.pages import DOCS, fences
+from tests.support.pages import ROOT as REPOSITORY
 
 HELD = f"id long, {ROOT} long, {EDGE} long"
 NAMES = ["id", ROOT, EDGE]
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-try:
-    from pyspark.sql.streaming import StatefulProcessor
-except ImportError:  # it needs pandas
-    StatefulProcessor = object
+MARK = f"<!-- tested by {Path(__file__).relative_to(REPOSITORY)} -->"
 
 
 class Pairs(StatefulProcessor):
@@ -30,8 +30,6 @@ class Pairs(StatefulProcessor):
         self.held = handle.getListState("held", HELD)
 
     def handleInputRows(self, _key: Any, rows: Any, _timers: Any) -> Iterator[Any]:  # noqa: N802 - Spark's name
-        import pandas as pd  # noqa: PLC0415 - not everywhere
-
         new = [tuple(row) for frame in rows for row in frame[NAMES].itertuples(index=False)]
         found = [tuple(row) for row in self.held.get()] + new
         if len(found) < 2:
@@ -47,8 +45,6 @@ class PairsOfRows(Pairs):
     """The same, for Spark's own rows."""
 
     def handleInputRows(self, _key: Any, rows: Any, _timers: Any) -> Iterator[Any]:  # noqa: N802 - Spark's name
-        from pyspark.sql import Row  # noqa: PLC0415
-
         found = [*map(tuple, self.held.get()), *(tuple(row[name] for name in NAMES) for row in rows)]
         if len(found) < 2:
             self.held.put(found)
@@ -59,8 +55,6 @@ class PairsOfRows(Pairs):
 
 def old_pairs(key: Any, frames: Any, state: Any) -> Iterator[Any]:
     """The same, for Spark's older function."""
-    import pandas as pd  # noqa: PLC0415
-
     rows = [tuple(row) for frame in frames for row in frame[NAMES].itertuples(index=False)]
     if not state.exists and len(rows) < 2:
         state.update(rows[0])
@@ -89,7 +83,6 @@ STEPS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def source(spark: Any, tmp_path: Path) -> Iterator[Source]:
-    pytest.importorskip("pandas", reason="needs pip install pandas protobuf")
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
     yield Source(spark=spark, folder=tmp_path / "in", schema=f"order string, {HELD}")
     spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
@@ -134,6 +127,31 @@ def test_a_row_that_is_held_back_is_acked_by_the_batch_that_brings_it_out(
     emitted.put(4, "b")
     run(acker.received(STEPS[step](rows)), function, tmp_path / "checkpoint")
     expect_outcomes(tracked, {str(one): "acked" for one in (1, 2, 3, 4)})
+
+
+def test_the_block_of_the_page_acks_rows_with_the_batch_that_brings_them_out(
+    source: Source, tracked: Tracked, tmp_path: Path
+) -> None:
+    [code] = [fence.code for fence in fences((DOCS / "spark.md").read_text()) if fence.mark == MARK]
+    checkpoint = '"checkpoint")'
+    assert code.count(checkpoint) == 1
+    emitted, shipped = Emitted(tracked, source), list[int]()
+    for number, order in ((1, "a"), (2, "b"), (3, "a")):
+        emitted.put(number, order)
+
+    def ship(batch: Any, *_: Any) -> None:
+        shipped.extend(sorted(row.id for row in batch.collect()))
+
+    given = {"spark": source.spark, "acker": tracked.acker(), "rows": source.stream(), "ship": ship}
+    exec(code.replace(checkpoint, f"{str(tmp_path / 'checkpoint')!r})"), given)
+    [query] = source.spark.streams.active
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert shipped == [1, 3]
+    expect_outcomes(tracked, {"1": "acked", "3": "acked"})
+    assert tracked.pending() == {"2"}
 
 
 def test_a_function_of_pandas_that_holds_nothing_back_keeps_the_names(
