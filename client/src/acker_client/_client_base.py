@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from acker_protocol.anchors import header_prefix, read_anchors, read_ids
 
 from acker_client import _lifecycle, _validate
-from acker_client._core.fast_path import FastPath
 from acker_client._core.retry import RetrySession
 from acker_client._core.spouts import Spouts
 from acker_client._core.submitter import Submitter, log_drop
@@ -60,7 +59,6 @@ class BaseClient:
         self._session = RetrySession(topology=self.topology, config=config, address=endpoint.url)
         self._submitter = Submitter(self._session, on_drop=on_drop or log_drop)
         self._spouts = Spouts(self._submitter)
-        self._fast_path = FastPath(self._session, self._submitter.flusher)
         self._prefix = header_prefix(self.topology)
         self._components: set[str] = set()  # names that were checked
         self._make_tuple: Callable[..., Any] | None = None
@@ -142,7 +140,6 @@ class BaseClient:
             topology=self.topology,
             prefix=self._prefix,
             submitter=self._submitter,
-            fast_path=self._fast_path,
             run=run,
         )
 
@@ -153,7 +150,7 @@ class BaseClient:
         """
         if on_error != "fail":
             _validate.one_of("on_error", on_error, "fail", "leave_open")
-        ids = read_ids(headers, self._prefix) if FastPath.enabled else None
+        ids = read_ids(headers, self._prefix)
         if ids is None:
             ids = read_anchors(headers, topology=self.topology).ids
         if component.__class__ is not str or component not in self._components:

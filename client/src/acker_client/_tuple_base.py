@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from acker_protocol.anchors import from_ids, write_header
-from acker_protocol.operations import Ack, Fail, Operation, OperationState, ResetTimeout
-from acker_protocol.tracing import is_marked
+from acker_protocol.operations import Fail, Operation, OperationState, ResetTimeout
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_client import _validate, propagate
@@ -15,18 +14,18 @@ from acker_client._core.edges import EdgeSet, add_child
 from acker_client.errors import TupleClosed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from acker_protocol.anchors import Anchors
 
-    from acker_client._core.effects import Flow
-    from acker_client._core.fast_path import FastPath
+    from acker_client._core.effects import Flow, Remaining
+    from acker_client._core.folding import Acks
     from acker_client.config import OnError
 
     class Submitter(Protocol):
-        """The flows that end a tuple."""
+        """What begins and ends a tuple."""
 
-        def ack(self, tup: "BaseTuple") -> Flow[list[OperationState]]:
+        def ack(self, tup: "BaseTuple") -> Remaining[list[OperationState]]:
             """Ack it."""
 
         def fail(self, tup: "BaseTuple", *, reason: str | None) -> Flow[list[OperationState]]:
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
         def reset_timeout(self, tup: "BaseTuple") -> Flow[list[OperationState]]:
             """Reset the timeout of its roots."""
 
-        def open(self, tup: "BaseTuple") -> Flow[None]:
+        def open(self, tup: "BaseTuple") -> Remaining[None]:
             """Begin its block."""
 
-        def complete(self, tup: "BaseTuple") -> Flow[list[OperationState]]:
+        def complete(self, tup: "BaseTuple") -> Remaining[list[OperationState]]:
             """End its block."""
 
         def interrupt(self, tup: "BaseTuple", error: BaseException) -> Flow[bool]:
@@ -55,7 +54,6 @@ class TupleContext(Generic[RunT]):
     topology: str
     prefix: str
     submitter: "Submitter"
-    fast_path: "FastPath"
     run: RunT
 
 
@@ -166,36 +164,21 @@ class BaseTuple:
             self._edges = self._make_edges(self.component)
         return self._edges
 
-    def ack_operations(self, is_traced: "Callable[[int], bool]" = is_marked) -> "list[Operation]":
-        """Close the tuple, and give one ack per anchor, with its edge id; those of traced roots name the children."""
-        self._close("acked")
-        return [
-            Ack(
-                root_id=edges.root_id,
-                ack_val=edges.ack_val,
-                outstanding=edges.outstanding,
-                edge_id=edges.edge_id,
-                component=self.component,
-                children=tuple(edges.children) if is_traced(edges.root_id) else None,
-            )
-            for edges in self._edges or self._make_edges(self.component)
-        ]
+    def take_acks(self) -> "Acks":
+        """Close the tuple, and return what it acks.
 
-    def ack_quickly(self, fast_path: "FastPath") -> bool:
-        """Close the tuple and buffer its acks without a flow; False: nothing was done. See `FastPath.ack`."""
+        It is closed first: an interrupt in between loses the ack, and never lets it be sent twice.
+        """
         if self._end:
-            return False
-        # Closed first, as by the flow: an interrupt in between loses the ack, and never lets it be sent twice.
+            raise self._closed_error("acked")
         self._end = "acked"
-        if fast_path.ack(self._ids, self._edges, self.component):
-            return True
-        self._end = ""
-        return False
+        return self._ids, self._edges
 
     def fail_operations(self, reason: str | None) -> "list[Operation]":
         """Close the tuple, and give one fail per root, with the reason cut to what the contract takes."""
         _validate.text("reason", reason)
-        self._close("failed")
+        self._check_open("failed")
+        self._end = "failed"
         words = reason and reason.encode(errors="replace").decode()[:REASON_CHARACTERS]
         return [Fail(root_id=root, reason=words, component=self.component) for root in self._roots()]
 
@@ -211,17 +194,8 @@ class BaseTuple:
             for index in range(0, len(ids), 2)
         ]
 
-    @property
-    def _needs_topology(self) -> bool:
-        """Whether its block has to know the topology when it begins, as `Submitter.open` says."""
-        return self.on_error == "leave_open" and not self.repeatable and bool(self._ids)
-
     def _roots(self) -> list[int]:
         return list(dict.fromkeys(self._ids[::2]))
-
-    def _close(self, end: str) -> None:
-        self._check_open(end)
-        self._end = end
 
     def _check_open(self, use: str) -> None:
         if self._end:
@@ -242,9 +216,10 @@ class BaseTuple:
 
 
 def check_tuple(tup: BaseTuple) -> BaseTuple:
-    """Give the argument of a verb if it is a tuple. Raises `UsageError`."""
-    _validate.instance("what is acked, failed or anchored to", tup, BaseTuple, "a tuple, as acker.receive() gives it")
-    return tup
+    """Return the argument of a verb if it is a tuple. Raises `UsageError`."""
+    if isinstance(tup, BaseTuple):
+        return tup
+    raise _validate.wrong("what is acked, failed or anchored to", "a tuple, as acker.receive() gives it", tup)
 
 
 def anchor_child(tuples: "Sequence[BaseTuple]", *, key: str | None) -> "Anchors":

@@ -25,31 +25,31 @@ def name(what: str, value: Any) -> str:
 def number(what: str, value: Any) -> None:
     """Refuse what is not a number, NaN too."""
     if not _is_number(value) or math.isnan(value):
-        raise _wrong(what, "a number", value)
+        raise wrong(what, "a number", value)
 
 
 def integer(what: str, value: Any) -> None:
     """Refuse what is not a whole number."""
     if type(value) is not int:
-        raise _wrong(what, "a whole number", value)
+        raise wrong(what, "a whole number", value)
 
 
 def text(what: str, value: Any) -> None:
     """Refuse what is neither a string nor None."""
     if value is not None and not isinstance(value, str):
-        raise _wrong(what, "a string", value)
+        raise wrong(what, "a string", value)
 
 
 def function(what: str, value: Any) -> None:
     """Refuse what cannot be called."""
     if not callable(value):
-        raise _wrong(what, "a function", value)
+        raise wrong(what, "a function", value)
 
 
 def instance(what: str, value: Any, wanted: type, words: str) -> None:
     """Refuse what is not of a type; ``words`` name the type in the error."""
     if not isinstance(value, wanted):
-        raise _wrong(what, words, value)
+        raise wrong(what, words, value)
 
 
 def one_of(what: str, value: Any, *allowed: str) -> None:
@@ -76,7 +76,7 @@ def milliseconds(what: str, seconds: Any, allowed: range, *, zero: bool = False)
     if seconds is None:
         return None
     if not _is_number(seconds):
-        raise _wrong(what, "a number", seconds)
+        raise wrong(what, "a number", seconds)
     found = to_milliseconds(seconds) if math.isfinite(seconds) else -1
     if found in allowed or (zero and seconds == 0):
         return found
@@ -94,6 +94,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _wrong(what: str, words: str, value: Any) -> UsageError:
+def wrong(what: str, words: str, value: Any) -> UsageError:
+    """Return the error for a value that is not what the words name."""
     shown = repr(value)
     return UsageError(f"{what} must be {words}, not {shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + '…'}")

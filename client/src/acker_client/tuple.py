@@ -42,9 +42,8 @@ class Tuple(BaseTuple):
 
     def ack(self) -> list[OperationState]:
         """Ack the tuple. See `Acker.ack`."""
-        if self.ack_quickly(self._context.fast_path):
-            return []
-        return self._context.run(self._context.submitter.ack(self))
+        remaining = self._context.submitter.ack(self)
+        return [] if remaining is None else self._context.run(remaining)
 
     def fail(self, reason: str | None = None) -> list[OperationState]:
         """Fail every root of the tuple. See `Acker.fail`."""
@@ -55,8 +54,9 @@ class Tuple(BaseTuple):
         return self._context.run(self._context.submitter.reset_timeout(self))
 
     def __enter__(self) -> Self:
-        if (self.on_error != "fail" and self._needs_topology) or not self._context.fast_path.open():
-            self._context.run(self._context.submitter.open(self))
+        remaining = self._context.submitter.open(self)
+        if remaining is not None:
+            self._context.run(remaining)
         self._around = propagate.enter(self)
         return self
 
@@ -64,8 +64,9 @@ class Tuple(BaseTuple):
         propagate.leave(self._around)
         if error is not None:
             return self._context.run(self._context.submitter.interrupt(self, error))
-        if not self._end and not self.ack_quickly(self._context.fast_path):
-            self._context.run(self._context.submitter.complete(self))
+        remaining = self._context.submitter.complete(self)
+        if remaining is not None:
+            self._context.run(remaining)
         return False
 
 
@@ -83,9 +84,8 @@ class AsyncTuple(BaseTuple):
 
     async def ack(self) -> list[OperationState]:
         """Ack the tuple. See `AsyncAcker.ack`."""
-        if self.ack_quickly(self._context.fast_path):
-            return []
-        return await self._context.run(self._context.submitter.ack(self))
+        remaining = self._context.submitter.ack(self)
+        return [] if remaining is None else await self._context.run(remaining)
 
     async def fail(self, reason: str | None = None) -> list[OperationState]:
         """Fail every root of the tuple. See `AsyncAcker.fail`."""
@@ -96,8 +96,9 @@ class AsyncTuple(BaseTuple):
         return await self._context.run(self._context.submitter.reset_timeout(self))
 
     async def __aenter__(self) -> Self:
-        if (self.on_error != "fail" and self._needs_topology) or not self._context.fast_path.open():
-            await self._context.run(self._context.submitter.open(self))
+        remaining = self._context.submitter.open(self)
+        if remaining is not None:
+            await self._context.run(remaining)
         self._around = propagate.enter(self)
         return self
 
@@ -107,8 +108,9 @@ class AsyncTuple(BaseTuple):
         propagate.leave(self._around)
         if error is not None:
             return await self._context.run(self._context.submitter.interrupt(self, error))
-        if not self._end and not self.ack_quickly(self._context.fast_path):
-            await self._context.run(self._context.submitter.complete(self))
+        remaining = self._context.submitter.complete(self)
+        if remaining is not None:
+            await self._context.run(remaining)
         return False
 
     def __enter__(self) -> Self:

@@ -1,5 +1,8 @@
 """Tests how acks of one root become one operation."""
 
+from collections.abc import Iterable
+
+from acker_client._core.edges import EdgeSet
 from acker_client._core.folding import FoldedOperations
 from acker_protocol import tree
 from acker_protocol.ids import draw_id
@@ -20,9 +23,18 @@ def ack(edge: int, *children: int, root: int = ROOT, component: str = "count") -
 
 
 def folded(*messages: Operation) -> tuple[Operation, ...]:
+    return tuple(gather(messages).operations())
+
+
+def gather(messages: Iterable[Operation]) -> FoldedOperations:
+    """Add operations, each ack of an edge to the fold of its root."""
     gathered = FoldedOperations()
-    gathered.fold(messages)
-    return tuple(gathered.operations())
+    for each in messages:
+        if isinstance(each, Ack) and each.edge_id is not None:
+            gathered.fold_ack(each.root_id, each.edge_id, each.ack_val, each.outstanding, each.component)
+        else:
+            gathered.add([each])
+    return gathered
 
 
 def test_a_thousand_acks_of_one_root_are_one_operation():
@@ -78,15 +90,24 @@ def test_what_is_added_as_it_is_does_not_fold():
     assert tuple(gathered.operations()) == (ack(1), ack(2))
 
 
-def test_an_ack_by_its_numbers_is_folded_as_an_operation_is():
-    acks = [ack(1, 2), ack(3), ack(3), ack(4, component="split"), ack(1, root=9), Ack(root_id=9, ack_val=5, edge_id=5)]
-    by_numbers, as_they_are = FoldedOperations(), FoldedOperations()
-    for each in acks:
-        assert each.edge_id is not None
-        by_numbers.fold_ack(each.root_id, each.edge_id, each.ack_val, each.outstanding, each.component)
-        as_they_are.add_ack(each.root_id, each.edge_id, each.ack_val, each.outstanding, each.component)
-    assert tuple(by_numbers.operations()) == folded(*acks)
-    assert list(as_they_are.operations()) == acks
+def test_acks_of_a_tuple_that_do_not_fold_stay_as_they_are():
+    gathered = FoldedOperations()
+    parent = EdgeSet(root_id=ROOT, edge_id=1, component="count")
+    child = parent.add_child("a")
+    gathered.add_acks(((ROOT, 1), [parent]), "count", fold=False, is_traced=lambda _: False)
+    gathered.add_acks(((ROOT, 3, 9, 3), None), "count", fold=False, is_traced=lambda _: False)
+    assert list(gathered.operations()) == [ack(1, child), ack(3), ack(3, root=9)]
+
+
+def test_an_ack_of_a_traced_root_does_not_fold_and_closes_the_fold_of_its_root():
+    gathered = FoldedOperations()
+    for at, is_traced in enumerate([False, False, True, False], 1):
+        gathered.add_acks(((ROOT, at), None), "count", fold=True, is_traced=lambda _, traced=is_traced: traced)
+    assert list(gathered.operations()) == [
+        Ack(root_id=ROOT, ack_val=1 ^ 2, outstanding=-2, component="count"),
+        Ack(root_id=ROOT, ack_val=3, outstanding=-1, edge_id=3, component="count", children=()),
+        ack(4),
+    ]
 
 
 def test_an_ack_that_is_added_as_it_is_closes_the_fold_of_its_root():
@@ -103,9 +124,7 @@ def test_an_ack_that_is_added_as_it_is_closes_the_fold_of_its_root():
 
 def test_operations_are_a_sequence_that_packs_itself():
     messages = [ack(1, 2), ack(2), Fail(root_id=ROOT, reason="no", component="count"), ack(3), ack(5, root=8)]
-    gathered = FoldedOperations()
-    gathered.fold(messages)
-    operations = gathered.operations()
+    operations = gather(messages).operations()
     assert len(operations) == len(list(operations)) == 4
     assert operations[-1] == ack(5, root=8)
     assert list(operations[1:]) == list(operations)[1:]

@@ -2,12 +2,15 @@
 
 import hashlib
 import hmac
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from acker_client import Anchors, DuplicateKey, TooManyAnchors, TupleClosed, UsageError
+from acker_client._core.folding import FoldedOperations
 from acker_client._tuple_base import BaseTuple, TupleContext, anchor_child
-from acker_protocol.operations import Ack, Fail, ResetTimeout
+from acker_protocol.operations import Ack, Fail, Operation, ResetTimeout
+from acker_protocol.tracing import is_marked
 
 ROOT, EDGE = 0x1122334455667788, 0x99AABBCCDDEEFF00
 
@@ -20,7 +23,14 @@ def a_tuple(*anchors: tuple[int, int], component: str = "split") -> BaseTuple:
 def context(topology: str) -> TupleContext[None]:
     """The context of tuples that are never sent."""
     unused: Any = None
-    return TupleContext(topology=topology, prefix=f"00 {topology} ", submitter=unused, fast_path=unused, run=None)
+    return TupleContext(topology=topology, prefix=f"00 {topology} ", submitter=unused, run=None)
+
+
+def acks(tup: BaseTuple, *, is_traced: Callable[[int], bool] = is_marked) -> list[Operation]:
+    """Close a tuple, and give its acks as operations."""
+    gathered = FoldedOperations()
+    gathered.add_acks(tup.take_acks(), tup.component, fold=False, is_traced=is_traced)
+    return list(gathered.operations())
 
 
 def edges(child: Anchors) -> list[int]:
@@ -57,28 +67,33 @@ def test_children_without_a_key_get_random_edges():
 def test_the_ack_holds_the_own_edge_and_all_children():
     tup = a_tuple()
     [one], [two] = edges(tup.anchor("1")), edges(tup.anchor())
-    assert tup.ack_operations() == [
-        Ack(root_id=ROOT, ack_val=EDGE ^ one ^ two, outstanding=1, edge_id=EDGE, component="split")
-    ]
+    assert acks(tup) == [Ack(root_id=ROOT, ack_val=EDGE ^ one ^ two, outstanding=1, edge_id=EDGE, component="split")]
 
 
 def test_a_leafs_ack_is_its_edge():
-    assert a_tuple().ack_operations() == [
-        Ack(root_id=ROOT, ack_val=EDGE, outstanding=-1, edge_id=EDGE, component="split")
-    ]
+    assert acks(a_tuple()) == [Ack(root_id=ROOT, ack_val=EDGE, outstanding=-1, edge_id=EDGE, component="split")]
+
+
+def test_the_ack_of_a_traced_root_names_its_children():
+    leaf, parent = a_tuple((1, 10)), a_tuple((1, 10), (2, 20))
+    one, two = edges(parent.anchor("x"))
+    assert [ack.children for ack in acks(leaf, is_traced=lambda root: root == 1)] == [()]
+    named, other = acks(parent, is_traced=lambda root: root == 1)
+    assert named == Ack(root_id=1, ack_val=10 ^ one, outstanding=0, edge_id=10, component="split", children=(one,))
+    assert other == Ack(root_id=2, ack_val=20 ^ two, outstanding=0, edge_id=20, component="split")
 
 
 def test_a_tuple_of_two_roots_acks_each_with_that_roots_children():
     tup = a_tuple((1, 10), (2, 20))
     one, two = edges(tup.anchor("x"))
-    assert [(ack.root_id, ack.ack_val) for ack in tup.ack_operations()] == [(1, 10 ^ one), (2, 20 ^ two)]
+    assert [(ack.root_id, ack.ack_val) for ack in acks(tup)] == [(1, 10 ^ one), (2, 20 ^ two)]
 
 
 def test_a_root_carried_twice_is_acked_twice_with_children_of_either_edge():
     tup = a_tuple((1, 10), (1, 11))
     one, two = edges(tup.anchor("x"))
     assert one != two
-    assert [(ack.edge_id, ack.ack_val) for ack in tup.ack_operations()] == [(10, 10 ^ one), (11, 11 ^ two)]
+    assert [(ack.edge_id, ack.ack_val) for ack in acks(tup)] == [(10, 10 ^ one), (11, 11 ^ two)]
 
 
 def test_a_root_carried_twice_fails_once_and_is_reset_once():
@@ -108,7 +123,7 @@ def test_a_refused_key_leaves_no_child_behind():
     [edge] = edges(tup.anchor("x"))
     with pytest.raises(DuplicateKey):
         anchor_child([other, tup], key="x")
-    assert [other.ack_operations()[0].ack_val, tup.ack_operations()[0].ack_val] == [20, EDGE ^ edge]
+    assert [acks(other)[0].ack_val, acks(tup)[0].ack_val] == [20, EDGE ^ edge]
 
 
 def test_one_key_under_two_parents_is_two_children():
@@ -120,14 +135,14 @@ def test_a_join_anchors_one_child_to_every_tuple():
     one, two = a_tuple((1, 10)), a_tuple((2, 20), (3, 30))
     child = anchor_child([one, two], key="pair")
     assert [anchor.root_id for anchor in child.anchors] == [1, 2, 3]
-    assert one.ack_operations()[0].ack_val == 10 ^ child.anchors[0].edge_id
-    assert two.ack_operations()[1].ack_val == 30 ^ child.anchors[2].edge_id
+    assert acks(one)[0].ack_val == 10 ^ child.anchors[0].edge_id
+    assert acks(two)[1].ack_val == 30 ^ child.anchors[2].edge_id
 
 
 def test_the_same_tuple_twice_as_an_anchor_gives_two_edges():
     tup = a_tuple()
     one, two = edges(anchor_child([tup, tup], key=None))
-    assert tup.ack_operations()[0].ack_val == EDGE ^ one ^ two
+    assert acks(tup)[0].ack_val == EDGE ^ one ^ two
 
 
 def test_the_same_tuple_twice_under_one_key_is_refused_since_the_edges_would_cancel():
@@ -140,7 +155,7 @@ def test_a_join_of_more_than_64_anchors_is_refused_and_leaves_no_child_behind():
     tuples = [a_tuple((root, 7)) for root in range(1, 66)]
     with pytest.raises(TooManyAnchors):
         anchor_child(tuples, key="all")
-    assert tuples[0].ack_operations()[0].ack_val == 7
+    assert acks(tuples[0])[0].ack_val == 7
 
 
 def test_a_child_of_no_tuple_is_refused():
@@ -158,11 +173,11 @@ def test_an_untracked_tuple_has_untracked_children_and_no_operations():
     tup = BaseTuple(context=context("default"), ids=(), component="split")
     assert tup.headers("x") == {}
     assert tup.reset_operations() == []
-    assert tup.ack_operations() == []
+    assert acks(tup) == []
 
 
 USES = {
-    "acked": lambda tup: tup.ack_operations(),
+    "acked": acks,
     "failed": lambda tup: tup.fail_operations(None),
     "anchored to": lambda tup: tup.anchor("x"),
     "given more time": lambda tup: tup.reset_operations(),

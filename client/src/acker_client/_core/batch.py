@@ -32,9 +32,6 @@ class Batch:
 
 _open_batches: "ContextVar[tuple[Batch, ...]]" = ContextVar("acker_open_batches", default=())
 
-open_batches = _open_batches.get
-"""Gives the batches around this part of a program, of all owners; empty outside of any."""
-
 
 @contextmanager
 def collecting(owner: object) -> "Iterator[Batch]":
@@ -51,4 +48,7 @@ def collecting(owner: object) -> "Iterator[Batch]":
 
 def open_batch(owner: object) -> Batch | None:
     """Find the innermost open batch of this owner; a task that outlives its batch finds it closed."""
-    return next((batch for batch in reversed(_open_batches.get()) if batch.owner is owner and not batch.closed), None)
+    batches = _open_batches.get()
+    if not batches:
+        return None
+    return next((batch for batch in reversed(batches) if batch.owner is owner and not batch.closed), None)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from acker_protocol.operations import Operation
 
-    from acker_client._core.edges import EdgeSet
+    from acker_client._core.folding import Acks
     from acker_client._core.requests import Request
     from acker_client._core.waiters import Failure
 
@@ -69,14 +69,9 @@ class AckBuffer:
         return not len(self) and not self._failures
 
     @property
-    def has_failures(self) -> bool:
-        """Whether the next call has to raise `OperationsLost`."""
-        return bool(self._failures)
-
-    @property
     def is_full(self) -> bool:
         """Whether it has no space for one more operation."""
-        return len(self) >= self._buffer_size
+        return len(self._folded.records) + self._frozen_operations >= self._buffer_size
 
     @property
     def is_batch_full(self) -> bool:
@@ -96,39 +91,23 @@ class AckBuffer:
                 return True
             return any(not roots.isdisjoint(frozen.roots) for frozen in self._frozen)
 
-    def add(self, add: "Callable[[FoldedOperations], None]") -> bool:
-        """Add operations; True if no flusher runs, and the caller has to start one."""
-        with self._lock:
-            add(self._folded)
-            start = bool(self._folded) and not self._flushing
-            self._flushing = self._flushing or start
-            return start
+    def add_acks(self, acks: "Acks", component: str, *, fold: bool, is_traced: "Callable[[int], bool]") -> bool:
+        """Add the acks of one tuple, as `FoldedOperations.add_acks` does.
 
-    def add_quickly(self, ids: "tuple[int, ...]", edges: "list[EdgeSet] | None", component: str, *, fold: bool) -> bool:
-        """Buffer the acks of one tuple where nothing else is to be done; False: nothing was changed.
-
-        ``ids`` are the root id and the edge id of each of its anchors in turn, ``edges`` their children, if there are
-        any. Something else is to be done if failures are to be raised, no flusher runs, the buffer is full, or the acks
-        may fill a batch, so that the flusher has to be woken.
+        True if they have to be flushed: no flusher runs, or they have filled a batch. See `Flusher.attend`.
         """
         with self._lock:
-            folded = self._folded
-            buffered = len(folded.records)
-            if (
-                self._failures
-                or not self._flushing
-                or buffered + self._frozen_operations >= self._buffer_size
-                or buffered % self._batch_size + len(ids) // 2 >= self._batch_size
-            ):
-                return False
-            add = folded.fold_ack if fold else folded.add_ack
-            if edges is None:
-                for index in range(0, len(ids), 2):
-                    add(ids[index], ids[index + 1], ids[index + 1], -1, component)
-            else:
-                for each in edges:
-                    add(each.root_id, each.edge_id, each.ack_val, each.outstanding, component)
-            return True
+            records = self._folded.records
+            filled = len(records) // self._batch_size
+            self._folded.add_acks(acks, component, fold=fold, is_traced=is_traced)
+            return not self._flushing or len(records) // self._batch_size > filled
+
+    def begin_flushing(self) -> bool:
+        """Note that a flusher runs from now on; False if one runs already, or nothing is buffered."""
+        with self._lock:
+            begins = bool(self._folded) and not self._flushing
+            self._flushing = self._flushing or begins
+            return begins
 
     def has_flusher(self) -> bool:
         """Whether the flusher goes on; with nothing in flight it ends, by the same look."""

@@ -64,7 +64,15 @@ Effect = Request | Sleep | WaitFlush | WakeFlush | WaitTurn | Spawn | RunBlockin
 EffectResult = Response | NoResponse | Any
 Flow = Generator[Effect, EffectResult, T]
 
+Remaining = Flow[T] | None
+"""What is left of something that was begun without an effect: a flow, or None where nothing is."""
+
 
 def advance(flow: Flow[T], result: "EffectResult | Exception") -> Effect:
     """Resume a flow with the result of an effect. What the effect raised is raised in the flow, which may handle it."""
     return flow.throw(result) if isinstance(result, Exception) else flow.send(result)
+
+
+def finish(remaining: Remaining[T]) -> "Flow[T | None]":
+    """Do within a flow what is left, and give its result; None if nothing is."""
+    return None if remaining is None else (yield from remaining)

@@ -8,12 +8,11 @@ from acker_client._core import requests, responses
 from acker_client._core.buffer import AckBuffer
 from acker_client._core.delivery import rewrite_refused
 from acker_client._core.effects import Flow, Sleep, Spawn, WaitFlush, WaitTurn, WakeFlush
-from acker_client._core.folding import FoldedOperations
 from acker_client._core.waiters import TurnOnly
 from acker_client.errors import BufferFull
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from acker_protocol.operations import Operation
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from acker_client._core.requests import OperationResult
     from acker_client._core.retry import RetrySession
     from acker_client._core.waiters import Waiter
-
-    Add = Callable[[FoldedOperations, Iterable[Operation]], None]
 
 REFUSED_PAUSE_S = 0.05
 """Seconds between two looks at refused requests; an ack that is buffered meanwhile may linger this much longer."""
@@ -32,36 +29,29 @@ SHORTEST_LINGER = 1 / 32
 
 
 class Flusher:
-    """The buffered acks of one client, and the flows that send them."""
+    """The buffered acks of one client, and the flows that send them.
+
+    ``is_buffering`` says whether acks linger; if not, each is a request of its own.
+    """
 
     def __init__(self, session: "RetrySession") -> None:
         config = session.config
         self._session = session
         self._clock = config.clock
         self._longest_linger_s = self._linger_s = config.linger
+        self.is_buffering = config.linger > 0
         self._sent_at = self._clock.monotonic()
         self.buffer = AckBuffer(batch_size=config.batch_size, buffer_size=config.buffer_size)
-
-    @property
-    def is_buffering(self) -> bool:
-        """Whether acks linger; if not, each is a request of its own."""
-        return self._longest_linger_s > 0
 
     def stop(self) -> None:
         """Let no ack linger any more: the program ends, or the client is closed."""
         self._longest_linger_s = self._linger_s = 0.0
+        self.is_buffering = False
 
     def resume(self) -> Spawn | None:
         """Forget the flows of an event loop that has ended; give what sends the acks that it has left, if any."""
         self.buffer.turns.abandon()
         return self._background() if self.buffer.has_flusher() else None
-
-    def fold_policy(self) -> "Flow[Add]":
-        """Choose how acks are added: folded, but each by itself where the topology dedupes, which goes by the edge."""
-        if not self.is_buffering:
-            return FoldedOperations.add
-        info = yield from self._session.topology_info()
-        return FoldedOperations.add if info.dedupes else FoldedOperations.fold
 
     def wait_for_space(self) -> Flow[None]:
         """Wait until the buffer has space. Raises `BufferFull` with ``on_full="raise"``."""
@@ -72,9 +62,9 @@ class Flusher:
             if self.buffer.is_full:
                 yield from self._wait_until_due()
 
-    def add(self, add: "Add", operations: "Sequence[Operation]") -> Flow[None]:
-        """Buffer acks; they are sent when they have lingered, or a batch is full."""
-        if self.buffer.add(lambda folded: add(folded, operations)):
+    def attend(self) -> Flow[None]:
+        """Start a flusher if none runs, and wake it if a batch is full, which is not to linger."""
+        if self.buffer.begin_flushing():
             yield from self._start_flushing()
         if self.buffer.is_batch_full:
             yield WakeFlush()

@@ -1,18 +1,31 @@
 """Folds acks of one root into one operation: the XOR of their ack vals, the sum of their counts."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 from acker_protocol.operations import Ack
 from acker_protocol.wire import fields
 from acker_protocol.wire.packed import PackedWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from acker_protocol.operations import Operation
 
+    class Edges(Protocol):
+        """The edges of an anchor that has children; see `EdgeSet`."""
+
+        root_id: int
+        edge_id: int
+        ack_val: int
+        outstanding: int
+        children: list[int]
+
+
 MIN_OUTSTANDING, MAX_OUTSTANDING = fields.OUTSTANDING.start, fields.OUTSTANDING.stop - 1
+
+Acks = tuple[tuple[int, ...], "Sequence[Edges] | None"]
+"""What a tuple acks: the root id and the edge id of each anchor in turn, and their edges if children were made."""
 
 AckRecord = list[Any]
 """A buffered ack: root id, ack val, outstanding, edge id, component, and the edges that are folded in it.
@@ -23,7 +36,7 @@ with slots costs 0.4 µs more.
 
 
 class FoldedOperations:
-    """Operations in the order in which the program gave them; `fold` folds the acks of one root.
+    """Operations in the order in which the program gave them; `fold_ack` folds the acks of one root.
 
     Only acks of distinct edges fold: the same edge acked twice stays two operations, as the state machine demands. An
     ack that names its children, as those of traced roots do, does not fold either.
@@ -59,13 +72,24 @@ class FoldedOperations:
             self._unfolded.add(operation.root_id)
             self.records.append(operation)
 
-    def fold(self, operations: "Iterable[Operation]") -> None:
-        """Add operations, each ack to the fold of its root."""
-        for each in operations:
-            if isinstance(each, Ack) and each.edge_id is not None and each.children is None:
-                self.fold_ack(each.root_id, each.edge_id, each.ack_val, each.outstanding, each.component)
+    def add_acks(self, acks: "Acks", component: str, *, fold: bool, is_traced: "Callable[[int], bool]") -> None:
+        """Add the acks of one tuple, folded or as they are; those of traced roots name their children."""
+        ids, edges = acks
+        add = self.fold_ack if fold else self.add_ack
+        if edges is None:
+            for at in range(0, len(ids), 2):
+                root, edge = ids[at], ids[at + 1]
+                if is_traced(root):
+                    self.add([_ack(root, edge, -1, edge, component, ())])
+                else:
+                    add(root, edge, edge, -1, component)
+            return
+        for each in edges:
+            if is_traced(each.root_id):
+                children = tuple(each.children)
+                self.add([_ack(each.root_id, each.ack_val, each.outstanding, each.edge_id, component, children)])
             else:
-                self.add([each])
+                add(each.root_id, each.edge_id, each.ack_val, each.outstanding, component)
 
     def add_ack(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> None:
         """Add an ack as it is."""
@@ -135,4 +159,22 @@ def _operation(record: "AckRecord | Operation") -> "Operation":
     if not isinstance(record, list):
         return record
     root, ack_val, outstanding, edge, component, _ = record
-    return Ack(root_id=root, ack_val=ack_val, outstanding=outstanding, edge_id=edge, component=component)
+    return _ack(root, ack_val, outstanding, edge, component)
+
+
+def _ack(
+    root: int,
+    ack_val: int,
+    outstanding: int | None,
+    edge: int | None,
+    component: str | None,
+    children: tuple[int, ...] | None = None,
+) -> Ack:
+    return Ack(
+        root_id=root,
+        ack_val=ack_val,
+        outstanding=outstanding,
+        edge_id=edge,
+        component=component,
+        children=children,
+    )

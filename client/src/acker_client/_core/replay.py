@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from acker_client import _validate
-from acker_client._core.effects import Flow, RunBlocking
+from acker_client._core.effects import Flow, RunBlocking, finish
 from acker_client.errors import OperationsLost, UsageError
 
 if TYPE_CHECKING:
@@ -114,12 +114,13 @@ class ReplayQueue:
 
     def emit(self, message: ReplayMessage) -> Flow[None]:
         """Emit a message; it is pending before its init is sent, since its completion may overtake the answer."""
-        root = yield from self._spouts.start_root(self._task, message.options, attempt=message.attempt)
+        root = self._spouts.make_root(self._task, message.options, attempt=message.attempt)
+        yield from finish(self._spouts.admit_root(self._task, root))
         self._pending[root.root_id] = message
         try:
             with self._spouts.root_scope(self._task, root):
                 yield RunBlocking(function=partial(self._send, root, message.payload))
-            yield from self._spouts.commit_root(self._task, root)
+            yield from finish(self._spouts.commit_root(self._task, root))
         except BaseException:
             self._pending.pop(root.root_id, None)
             raise

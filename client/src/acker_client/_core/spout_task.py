@@ -6,7 +6,7 @@ from acker_protocol.errors import MaxSpoutPending, NotFound, UnknownSpout
 from acker_protocol.operations import Outcome
 
 from acker_client._core import requests, responses
-from acker_client._core.effects import Flow, Sleep
+from acker_client._core.effects import Flow, Remaining, Sleep
 from acker_client._core.pending_limit import PendingLimit
 from acker_client._core.pending_roots import GRACE_S, PendingRoots
 from acker_client.errors import AckerError, UsageError
@@ -55,18 +55,17 @@ class SpoutTask:
         if self._is_parents:
             raise UsageError(f"{self.name} is the spout task of the process that was forked; call spout() after a fork")
 
-    def emits_at_once(self, *, in_batch: bool) -> bool:
-        """Whether `register`, or outside of a batch `acquire_slot`, would do nothing."""
-        info = self._session.cached_info
-        return (
-            info is not None
-            and self.registered
-            and not self._is_parents
-            and (in_batch or info.max_spout_pending is None)
-            and self._session.is_info_recent
-        )
+    def admit(self, *, in_batch: bool) -> Remaining[None]:
+        """Let a root be emitted: nothing is left to do where the name is registered and the topology has no cap.
 
-    def acquire_slot(self) -> Flow[None]:
+        In a batch the slots are checked at its end.
+        """
+        info = self._session.cached_info
+        if info is None or not self.registered or not self._session.is_info_recent:
+            return self.register() if in_batch else self._acquire_slot()
+        return None if in_batch or info.max_spout_pending is None else self._acquire_slot()
+
+    def _acquire_slot(self) -> Flow[None]:
         """Wait for a free slot, where the topology has a cap. Raises `MaxSpoutPending` after ``emit_timeout``."""
         since, delays = self._clock.monotonic(), self._session.config.backoff_delays()
         yield from self.register()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from acker_protocol.operations import REFUSED, Init
 
 from acker_client._core.batch import open_batch
-from acker_client._core.fast_path import FastPath
 from acker_client._core.mailbox import MailboxReader, ReadOptions
 from acker_client._core.spout_task import SpoutTask
 from acker_client.root import EmitOptions, Root
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from acker_protocol.operations import OperationState
 
     from acker_client._core.batch import Batch
-    from acker_client._core.effects import Flow
+    from acker_client._core.effects import Flow, Remaining
     from acker_client._core.pubsub_reader import PubSubReader
     from acker_client._core.requests import OperationResult
     from acker_client._core.spout_task import Handled
@@ -57,48 +56,26 @@ class Spouts:
             task.after_fork()
         self._tasks = {name: task for name, task in self._tasks.items() if not task.own}
 
-    def start_root(self, task: SpoutTask, options: EmitOptions, *, attempt: int = 1) -> "Flow[Root]":
-        """Create a root, once there is a free slot for it; in a batch the slots are checked at its end.
-
-        Raises `OperationsLost`, `UsageError` and `MaxSpoutPending`.
-        """
+    def make_root(self, task: SpoutTask, options: EmitOptions, *, attempt: int = 1) -> Root:
+        """Make a root, which is to be admitted. Raises `OperationsLost` and `UsageError`."""
         self._submitter.flusher.buffer.raise_failures()
         task.check_not_forked()
-        root = self._root_class(topology=self._session.topology, spout_task=task.name, options=options, attempt=attempt)
-        if root.tracked:
-            yield from task.register() if open_batch(self._submitter) is not None else task.acquire_slot()
-        return root
+        return self._root_class(topology=self._session.topology, spout_task=task.name, options=options, attempt=attempt)
 
-    def start_quickly(self, task: SpoutTask, options: EmitOptions) -> Root | None:
-        """Create a root where `start_root` would yield no effect; None: nothing was done, run the flow."""
-        if not FastPath.enabled or self._submitter.flusher.buffer.has_failures:
-            return None
-        if not task.emits_at_once(in_batch=open_batch(self._submitter) is not None):
-            return None
-        return self._root_class(topology=self._session.topology, spout_task=task.name, options=options)
+    def admit_root(self, task: SpoutTask, root: Root) -> "Remaining[None]":
+        """Let a root be emitted, once there is a free slot for it. Raises `MaxSpoutPending`."""
+        return task.admit(in_batch=open_batch(self._submitter) is not None) if root.tracked else None
 
-    def commit_quickly(self, task: SpoutTask, root: Root) -> bool:
-        """Add the init to the open batch, as `commit_root` does; False without one: nothing was done."""
-        batch = open_batch(self._submitter) if FastPath.enabled else None
+    def commit_root(self, task: SpoutTask, root: Root) -> "Remaining[list[OperationState]]":
+        """Send the init of a root whose block ended without an exception; an open batch collects it."""
+        batch = open_batch(self._submitter)
         if batch is None:
-            return False
+            return self._send_init(task, root)
         if root.tracked:
             task.track(root)
         batch.operations.add(root.init_operation(self._submitter.is_traced))
         task.release()
-        return True
-
-    def commit_root(self, task: SpoutTask, root: Root) -> "Flow[list[OperationState]]":
-        """Send the init of a root whose block ended without an exception."""
-        if root.tracked:
-            task.track(root)
-        try:
-            return (yield from self._submitter.submit(root.init_operation(self._submitter.is_traced)))
-        except BaseException:
-            task.pending.drop(root.root_id)
-            raise
-        finally:
-            task.release()
+        return None
 
     @contextmanager
     def root_scope(self, task: SpoutTask, root: Root) -> "Iterator[Root]":
@@ -139,6 +116,17 @@ class Spouts:
             timeout_s=self._session.config.request_timeout,
         )
         return PubSubReader(self._session, task=task, subscription=Subscription(channel, connect), options=options)
+
+    def _send_init(self, task: SpoutTask, root: Root) -> "Flow[list[OperationState]]":
+        if root.tracked:
+            task.track(root)
+        try:
+            return (yield from self._submitter.send(root.init_operation(self._submitter.is_traced)))
+        except BaseException:
+            task.pending.drop(root.root_id)
+            raise
+        finally:
+            task.release()
 
     def _drop_refused(self, results: "Iterable[OperationResult]") -> None:
         for result in results:

@@ -9,8 +9,9 @@ from acker_protocol.tracing import is_marked
 
 from acker_client._core.batch import Batch, open_batch
 from acker_client._core.delivery import deliver, raise_if_any_refused, raise_if_refused
-from acker_client._core.effects import RunBlocking
+from acker_client._core.effects import RunBlocking, finish
 from acker_client._core.flusher import Flusher
+from acker_client._core.folding import FoldedOperations
 from acker_client._tuple_base import check_tuple
 from acker_client.errors import DropTuple, TupleSignal
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from acker_protocol.operations import Operation
 
-    from acker_client._core.effects import Flow
+    from acker_client._core.effects import Flow, Remaining
     from acker_client._core.retry import RetrySession
     from acker_client._tuple_base import BaseTuple
 
@@ -31,6 +32,8 @@ _log = logging.getLogger("acker_client")
 class Submitter:
     """Sends operations of one topology. An open batch collects them; without one, acks are buffered.
 
+    What begins or ends a tuple does all that needs no effect, and returns the flow of what is left.
+
     ``dropped_tuples`` and ``untracked_tuples`` count what a block dropped, and what came without anchors.
     """
 
@@ -41,10 +44,10 @@ class Submitter:
         self.untracked_tuples = 0
         self._on_drop = on_drop
 
-    def ack(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
+    def ack(self, tup: "BaseTuple") -> "Remaining[list[OperationState]]":
         """Ack a tuple."""
         self.flusher.buffer.raise_failures()
-        return (yield from self._ack(check_tuple(tup)))
+        return self._ack(tup)
 
     def fail(self, tup: "BaseTuple", *, reason: str | None) -> "Flow[list[OperationState]]":
         """Fail every root of a tuple."""
@@ -57,24 +60,20 @@ class Submitter:
         yield from self.flusher.flush_conflicting(operations)
         return (yield from self._send(operations))
 
-    def open(self, tup: "BaseTuple") -> "Flow[None]":
+    def open(self, tup: "BaseTuple") -> "Remaining[None]":
         """Begin the block of a tuple.
 
         With ``on_error="leave_open"`` a redelivered message gives a child without a key another edge, and if the first
         was acked the root times out. Without a dedupe window such a child is refused, so the topology is read first.
         """
         self.flusher.buffer.raise_failures()
-        if tup.tracked and tup.on_error == "leave_open" and not tup.repeatable:
-            info = yield from self.session.topology_info()
-            if not info.dedupes:
-                tup.require_keys(
-                    "with on_error='leave_open' a redelivery would give it another edge, and the topology has no "
-                    "dedupe_window: give it a key, or receive with repeatable=True"
-                )
+        if tup.on_error == "fail" or tup.repeatable or not tup.tracked:
+            return None
+        return self._require_keys(tup)
 
-    def complete(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
+    def complete(self, tup: "BaseTuple") -> "Remaining[list[OperationState]]":
         """Ack a tuple whose block ended without an exception, unless the block has ended it."""
-        return (yield from self._ack(tup)) if not tup.closed else []
+        return None if tup.closed else self._ack(tup)
 
     def interrupt(self, tup: "BaseTuple", error: BaseException) -> "Flow[bool]":
         """End a tuple whose block raised; True for a signal, which does not leave the block.
@@ -90,11 +89,15 @@ class Submitter:
         return signal
 
     def submit(self, operations: "Sequence[Operation]") -> "Flow[list[OperationState]]":
-        """Send inits or fails, after what is in flight for their roots; an open batch collects them."""
+        """Send fails, after what is in flight for their roots; an open batch collects them."""
         batch = open_batch(self)
         if batch is not None:
             batch.operations.add(operations)
             return []
+        return (yield from self.send(operations))
+
+    def send(self, operations: "Sequence[Operation]") -> "Flow[list[OperationState]]":
+        """Send inits or fails now, after what is in flight for their roots."""
         yield from self.flusher.flush_conflicting(operations)
         return (yield from self._send(operations))
 
@@ -114,28 +117,67 @@ class Submitter:
         if self.untracked_tuples == 1:
             _log.debug("a message without the Acker-Anchors header is not tracked (logged once; see stats())")
 
-    def is_traced(self, root_id: int) -> bool:
+    @property
+    def is_traced(self) -> "Callable[[int], bool]":
         """Whether operations name the edges of a root, as far as the topology is known."""
         info = self.session.cached_info
-        return is_marked(root_id) if info is None else info.is_traced(root_id)
+        return is_marked if info is None else info.is_traced
 
-    def _ack(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
-        """Close the tuple only when nothing can go wrong any more before its acks are in flight."""
-        batch = open_batch(self)
-        add = (yield from self.flusher.fold_policy()) if tup.tracked else None
-        if batch is not None and add is not None:
-            add(batch.operations, tup.ack_operations(self.is_traced))
-        elif add is not None and self.flusher.is_buffering:
-            yield from self.flusher.wait_for_space()
-            yield from self.flusher.add(add, tup.ack_operations(self.is_traced))
-        else:
-            return (yield from self._send(tup.ack_operations(self.is_traced)))
+    def _ack(self, tup: "BaseTuple") -> "Remaining[list[OperationState]]":
+        """Close the tuple only when nothing can go wrong any more before its acks are in flight.
+
+        Nearly every ack is folded into the buffer here, and nothing is left to do. Acks that linger fold unless the
+        topology dedupes, which goes by the edge.
+        """
+        flusher, info, batch = self.flusher, self.session.cached_info, open_batch(self)
+        if info is None or not flusher.is_buffering or (batch is None and flusher.buffer.is_full):
+            return self._ack_otherwise(tup, batch)
+        fold, is_traced = not info.dedupes, info.is_traced
+        if batch is not None:
+            batch.operations.add_acks(tup.take_acks(), tup.component, fold=fold, is_traced=is_traced)
+            return None
+        must_flush = flusher.buffer.add_acks(tup.take_acks(), tup.component, fold=fold, is_traced=is_traced)
+        return self._attend() if must_flush and tup.tracked else None
+
+    def _ack_otherwise(self, tup: "BaseTuple", batch: Batch | None) -> "Remaining[list[OperationState]]":
+        """Ack a tuple where acks do not linger, or the topology was not read, or the buffer is full."""
+        if tup.tracked and self.flusher.is_buffering:
+            return self._ack_when_possible(tup)
+        if tup.tracked and batch is None:
+            return self._ack_now(tup)
+        acks = tup.take_acks()
+        if batch is not None:
+            batch.operations.add_acks(acks, tup.component, fold=False, is_traced=self.is_traced)
+        return None
+
+    def _ack_when_possible(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
+        """Ack a tuple once the topology was read and the buffer has space."""
+        yield from self.session.topology_info()
+        yield from self.flusher.wait_for_space()
+        return (yield from finish(self._ack(tup))) or []
+
+    def _ack_now(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
+        """Ack a tuple whose acks do not linger, by a request of their own."""
+        acks = FoldedOperations()
+        acks.add_acks(tup.take_acks(), tup.component, fold=False, is_traced=self.is_traced)
+        return (yield from self._send(acks.operations()))
+
+    def _attend(self) -> "Flow[list[OperationState]]":
+        yield from self.flusher.attend()
         return []
+
+    def _require_keys(self, tup: "BaseTuple") -> "Flow[None]":
+        info = yield from self.session.topology_info()
+        if not info.dedupes:
+            tup.require_keys(
+                "with on_error='leave_open' a redelivery would give it another edge, and the topology has no "
+                "dedupe_window: give it a key, or receive with repeatable=True"
+            )
 
     def _drop(self, tup: "BaseTuple", drop: DropTuple) -> "Flow[None]":
         self.dropped_tuples += 1
         yield RunBlocking(function=partial(self._on_drop, tup, drop))
-        yield from self.complete(tup)
+        yield from finish(self.complete(tup))
 
     def _send(self, operations: "Sequence[Operation]") -> "Flow[list[OperationState]]":
         if not operations:

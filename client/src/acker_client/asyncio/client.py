@@ -9,6 +9,7 @@ from acker_client import _transport
 from acker_client._client_base import BaseClient
 from acker_client._core import batch as batches
 from acker_client._core.collection import DEFAULT_SPOUT, Collection
+from acker_client._tuple_base import check_tuple
 from acker_client.asyncio.driver import AsyncDriver
 from acker_client.asyncio.spout import AsyncSpout
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
@@ -144,9 +145,8 @@ class AsyncAcker(BaseClient):
 
         Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks.
         """
-        if tup.__class__ is AsyncTuple and tup.ack_quickly(self._fast_path):
-            return []
-        return await self._driver.run(self._submitter.ack(tup))
+        remaining = self._submitter.ack(check_tuple(tup))
+        return [] if remaining is None else await self._driver.run(remaining)
 
     async def fail(self, tup: AsyncTuple, *, reason: str | None = None) -> "list[OperationState]":
         """Fail every root of a tuple, now: one state per root, an empty list where a batch collects them."""

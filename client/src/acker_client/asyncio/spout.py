@@ -51,13 +51,15 @@ class AsyncSpout:
             trace=trace,
             traceparent=traceparent,
         )
-        root = self._spouts.start_quickly(self._task, options)
-        if root is None:
-            root = await self._driver.run(self._spouts.start_root(self._task, options))
+        root = self._spouts.make_root(self._task, options)
+        remaining = self._spouts.admit_root(self._task, root)
+        if remaining is not None:
+            await self._driver.run(remaining)
         with self._spouts.root_scope(self._task, root):
             yield root
-        if not self._spouts.commit_quickly(self._task, root):
-            await self._driver.run(self._spouts.commit_root(self._task, root))
+        sending = self._spouts.commit_root(self._task, root)
+        if sending is not None:
+            await self._driver.run(sending)
 
     async def completions(
         self,

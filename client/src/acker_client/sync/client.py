@@ -9,6 +9,7 @@ from acker_client._client_base import BaseClient
 from acker_client._core.batch import Batch, collecting
 from acker_client._core.collection import DEFAULT_SPOUT, Collection
 from acker_client._transport import Endpoint
+from acker_client._tuple_base import check_tuple
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
 from acker_client.propagate import use
 from acker_client.sync.driver import Driver
@@ -146,9 +147,8 @@ class Acker(BaseClient):
         Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks, and then does
         nothing.
         """
-        if tup.__class__ is Tuple and tup.ack_quickly(self._fast_path):
-            return []
-        return self._driver.run(self._submitter.ack(tup))
+        remaining = self._submitter.ack(check_tuple(tup))
+        return [] if remaining is None else self._driver.run(remaining)
 
     def fail(self, tup: Tuple, *, reason: str | None = None) -> "list[OperationState]":
         """Fail every root of a tuple, now: one state per root, an empty list where a batch collects them."""

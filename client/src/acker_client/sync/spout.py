@@ -162,9 +162,10 @@ class EmitBlock:
     def __enter__(self) -> Root:
         if self._was_entered:
             raise UsageError("the block of a root is entered once; call emit again for another root")
-        root = self._spouts.start_quickly(self._task, self._options)
-        if root is None:
-            root = self._driver.run(self._spouts.start_root(self._task, self._options))
+        root = self._spouts.make_root(self._task, self._options)
+        remaining = self._spouts.admit_root(self._task, root)
+        if remaining is not None:
+            self._driver.run(remaining)
         self._was_entered, self._root = True, root
         root.begin_block()
         return root
@@ -173,8 +174,10 @@ class EmitBlock:
         self._root.end_block()
         if error is not None:
             self._task.release()
-        elif not self._spouts.commit_quickly(self._task, self._root):
-            self._driver.run(self._spouts.commit_root(self._task, self._root))
+            return
+        remaining = self._spouts.commit_root(self._task, self._root)
+        if remaining is not None:
+            self._driver.run(remaining)
 
 
 class Replay:
