@@ -20,7 +20,7 @@ from acker_protocol.operations import Ack, Init, Operation
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.components import Components
 from acker_service.operations import decoding
-from acker_service.operations.batch import ListBatch, OperationBatch
+from acker_service.operations.batch import OperationBatch, SingleOperation
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis.embedded import EmbeddedServer
 
@@ -43,12 +43,12 @@ async def singles(parts: Components) -> None:
     roots = [_id() for _ in range(50)]
     await asyncio.gather(
         *(
-            _apply(parts, ListBatch([Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders")]))
+            _apply(parts, SingleOperation(Init(root_id=root, ack_val=root, outstanding=1, spout_task="orders")))
             for root in roots
         )
     )
     await asyncio.gather(
-        *(_apply(parts, ListBatch([Ack(root_id=root, ack_val=root, outstanding=-1)])) for root in roots)
+        *(_apply(parts, SingleOperation(Ack(root_id=root, ack_val=root, outstanding=-1))) for root in roots)
     )
 
 

@@ -1,20 +1,21 @@
 """Measures how batches come from bytes to the arguments of the call to Redis.
 
-Three ways: the packed form and JSON by the fast decoders, JSON by the reference codec.
+The packed form and JSON, beside the reference codec, which decodes and encodes one operation after the other.
 """
 
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from acker_protocol.operations import Ack, Init, Operation
+from acker_protocol.operations import Ack, Fail, Init, Operation
 from acker_protocol.wire.operations import encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
-from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.operations.request import ApplyRequest
+from acker_service.redis.codec import encode_operation
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology
@@ -43,19 +44,23 @@ def acks_of_edges() -> list[Operation]:
 
 def trees() -> list[Operation]:
     """Inits with message ids, and the acks of the same roots with parts."""
-    roots = [_id() for _ in range(BATCH // 2)]
-    inits: list[Operation] = [
-        Init(
-            root_id=root, ack_val=_id(), outstanding=1, spout_task=f"orders-{number % 3}", message_id=f"order {number}"
-        )
-        for number, root in enumerate(roots)
-    ]
-    return inits + [Ack(root_id=root, ack_val=_id(), outstanding=0, component="split") for root in roots]
+    inits = _inits(BATCH // 2)
+    return [*inits, *(Ack(root_id=init.root_id, ack_val=_id(), outstanding=0, component="split") for init in inits)]
+
+
+def inits_with_timeouts() -> list[Operation]:
+    """Inits with message ids and a message timeout of their own."""
+    return [*_inits(BATCH, message_timeout_ms=60_000)]
+
+
+def fails() -> list[Operation]:
+    """Fails with a reason."""
+    return [Fail(root_id=_id(), reason=f"order {number} is late") for number in range(BATCH)]
 
 
 def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:  # noqa: ARG001 - all modules are called so
     """Measure rounds of all, the ways in turns."""
-    for make in progress.over((compact_acks, acks_of_edges, trees)):
+    for make in progress.over((compact_acks, acks_of_edges, trees, inits_with_timeouts, fails)):
         taken = _measure(make(), sizes.rounds)
         kind, reference = make.__name__.replace("_", " "), taken["JSON, reference codec"]
         for way in ("packed", "JSON"):
@@ -71,28 +76,48 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:  
 
 def _measure(messages: Sequence[Operation], rounds: int) -> dict[str, Series]:
     packed, json = encode_packed(messages), encode_batch(messages)
-    ways: dict[str, Callable[[], OperationBatch]] = {
-        "packed": lambda: decoding.decode(CONTENT_TYPE, packed, max_operations=BATCH),
-        "JSON": lambda: decoding.decode(JSON, json, max_operations=BATCH),
-        "JSON, reference codec": lambda: ListBatch(decoding.decode_json_batch(json, max_operations=BATCH)),
+    ways: dict[str, Callable[[], None]] = {
+        "packed": partial(_make_arguments, CONTENT_TYPE, packed),
+        "JSON": partial(_make_arguments, JSON, json),
+        "JSON, reference codec": partial(_encode_each, json),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
-        for name, decode in ways.items():
-            taken[name].append(min(_once(decode) for _ in range(TIMES)))
+        for name, way in ways.items():
+            taken[name].append(min(_once(way) for _ in range(TIMES)))
     return {name: Series.of(values) for name, values in taken.items()}
 
 
-def _once(decode: Callable[[], OperationBatch]) -> float:
+def _once(way: Callable[[], None]) -> float:
     began = time.thread_time()
-    _arguments(decode())
+    way()
     return (time.thread_time() - began) * 1e6
 
 
-def _arguments(operations: OperationBatch) -> None:
+def _make_arguments(content_type: str, body: bytes) -> None:
+    operations = decoding.decode(content_type, body, max_operations=BATCH)
     request = ApplyRequest(endpoint="batch", operations=operations, key="key")
     parts = operations.split(TOPOLOGY.layout, capped=False)
     request.shard_requests(parts, TOPOLOGY, SPOUT_TASKS)
+
+
+def _encode_each(body: bytes) -> None:
+    for operation in decoding.decode_json_batch(body, max_operations=BATCH):
+        encode_operation(operation, TOPOLOGY.layout, SPOUT_TASKS.__getitem__)
+
+
+def _inits(count: int, message_timeout_ms: int | None = None) -> list[Init]:
+    return [
+        Init(
+            root_id=_id(),
+            ack_val=_id(),
+            outstanding=1,
+            spout_task=f"orders-{number % 3}",
+            message_id=f"order {number}",
+            message_timeout_ms=message_timeout_ms,
+        )
+        for number in range(count)
+    ]
 
 
 def _id() -> int:

@@ -12,6 +12,7 @@ import uvloop
 from acker_protocol.routes import channel
 from acker_protocol.wire.packed import CONTENT_TYPE
 from acker_service.operations.column_batch import ColumnBatch
+from acker_service.redis.column_codec import EncodedStrings
 
 from bench import direct, load
 from bench.http_batches import CONNECTIONS, DONE, PATH, make_topology
@@ -137,7 +138,9 @@ class Round:
         """Let roots end at once: they have no edges."""
         columns = Trees(count).inits()
         columns.records["ack_val"] = columns.records["outstanding"] = 0
-        bodies = [packed_body(ColumnBatch(batch.records, [spout_task])) for batch in batches(columns)]
+        bodies = [
+            packed_body(ColumnBatch(batch.records, EncodedStrings.of([spout_task]))) for batch in batches(columns)
+        ]
         await self._send(bodies)
 
     async def _send(self, bodies: Sequence[bytes]) -> None:
@@ -169,7 +172,7 @@ class Pace:
         began = time.perf_counter()
         for number, records in enumerate(parts):
             await asyncio.sleep(max(0.0, began + number * AT_ONCE / A_SECOND - time.perf_counter()))
-            body = packed_body(ColumnBatch(records, []))
+            body = packed_body(ColumnBatch(records, EncodedStrings.of([])))
             at = time.perf_counter()
             writer.write(load.post(f"{PATH}/batch?results=exceptions", body, CONTENT_TYPE))
             sent |= dict.fromkeys(records["root_id"].tolist(), at)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from acker_protocol.wire import packed
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
+from acker_service.redis.column_codec import EncodedStrings
 from numpy.typing import NDArray
 
 from bench.sizes import BATCH
@@ -27,7 +28,7 @@ class Trees:
             records["text"] = np.arange(len(records)) + 2
         if timeouts_ms is not None:
             records["message_timeout_ms"] = timeouts_ms
-        return ColumnBatch(records, [SPOUT_TASK, *message_ids])
+        return ColumnBatch(records, EncodedStrings.of([SPOUT_TASK, *message_ids]))
 
     def acks(self, *, component: str | None = None) -> ColumnBatch:
         """Give the acks after which the trees are still pending, all of one component if it is named."""
@@ -35,7 +36,7 @@ class Trees:
         if component is None:
             return acks
         acks.records["component"] = 1
-        return ColumnBatch(acks.records, [component])
+        return ColumnBatch(acks.records, EncodedStrings.of([component]))
 
     def last_acks(self) -> ColumnBatch:
         """Give the acks that end the trees."""
@@ -48,7 +49,7 @@ class Trees:
         return records
 
     def _shuffled(self, records: NDArray[np.void]) -> ColumnBatch:
-        return ColumnBatch(records[_random.permutation(len(records))], [])
+        return ColumnBatch(records[_random.permutation(len(records))], EncodedStrings.of([]))
 
 
 def one_root(count: int) -> tuple[ColumnBatch, ColumnBatch]:
@@ -72,10 +73,10 @@ def batches(columns: ColumnBatch, size: int = BATCH) -> Iterator[ColumnBatch]:
     """Cut operations into batches; each has only the strings it points to."""
     for at in range(0, len(columns), size):
         records = columns.records[at : at + size].copy()
-        strings = list(columns.strings)
+        strings = columns.strings
         if records["text"].any():
             texts = records["text"].tolist()
-            strings = [strings[0], *(strings[number - 1] for number in texts)]
+            strings = EncodedStrings.of([strings[0], *(strings[number - 1] for number in texts)])
             records["text"] = np.arange(len(records)) + 2
         yield ColumnBatch(records, strings)
 
@@ -96,10 +97,11 @@ def json_body(columns: ColumnBatch) -> bytes:
 def json_operations(columns: ColumnBatch, *, verb: str = '"op":"{}",') -> list[str]:
     """Write each operation as JSON; ``verb`` is how it says what it is."""
     names = {packed.INIT: "init", packed.ACK: "ack"}
+    strings = list(columns.strings)
     fields = [columns.records[name].tolist() for name in ("op", "root_id", "ack_val", "outstanding", "spout_task")]
     return [
         f'{{{verb.format(names[op])}"root_id":"{root:016x}","ack_val":"{value:016x}","outstanding":{outstanding}'
-        + (f',"spout_task":"{columns.strings[spout - 1]}"}}' if spout else "}")
+        + (f',"spout_task":"{strings[spout - 1]}"}}' if spout else "}")
         for op, root, value, outstanding, spout in zip(*fields, strict=True)
     ]
 

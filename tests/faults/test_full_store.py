@@ -8,12 +8,12 @@ import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_service.components import Components
 from acker_service.mailboxes.cursor import completion_list, decode_cursor
-from acker_service.operations.batch import ListBatch
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology
 
+from tests.support.columns import batch_of
 from tests.support.documents import documents
 from tests.support.redis_side import everywhere, used_memory
 
@@ -45,7 +45,7 @@ def init(root_id: int) -> Init:
 async def send(
     parts: Components, topology: Topology, *messages: Operation, key: str | None = None
 ) -> Sequence[OperationState]:
-    reply = await parts.applier.apply(topology, ApplyRequest(endpoint="batch", operations=ListBatch(messages), key=key))
+    reply = await parts.applier.apply(topology, ApplyRequest(endpoint="batch", operations=batch_of(messages), key=key))
     return [answer.state for answer in reply.results]
 
 

@@ -6,12 +6,12 @@ import pytest
 from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Init, OperationState
 from acker_service.components import Components
-from acker_service.operations.batch import ListBatch
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis import library, rights
 
 from tests.cluster.upgraded import newer
 from tests.support.caller import Caller, ack, init
+from tests.support.columns import batch_of
 from tests.support.redis_side import everywhere
 
 pytestmark = pytest.mark.anyio
@@ -95,7 +95,7 @@ async def test_a_hint_that_may_not_be_published_stops_nothing(
     await quiet.open()
     topology = await quiet.registry.get("default")
     operations = [Init(root_id=root, spout_task=f"s{root % 3}", ack_val=0) for root in range(1, 31)]
-    reply = await quiet.applier.apply(topology, ApplyRequest(endpoint="batch", operations=ListBatch(operations)))
+    reply = await quiet.applier.apply(topology, ApplyRequest(endpoint="batch", operations=batch_of(operations)))
     assert {result.state for result in reply.results} == {OperationState.ACKED}
     counts = await parts.stats.read(await parts.registry.get("default"))
     assert sorted(counts.unread.values()) == [10, 10, 10]

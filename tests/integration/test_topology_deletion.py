@@ -6,12 +6,12 @@ from acker_protocol.errors import StoreUnavailable
 from acker_protocol.operations import Ack, Init
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.operations.batch import ListBatch
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis import config_functions, keys, spout_functions
 from acker_service.settings import Settings
 from acker_service.topologies.topology import Deletion
 
+from tests.support.columns import batch_of
 from tests.support.redis_side import at, find
 from tests.support.waiting import eventually
 
@@ -282,7 +282,7 @@ async def test_what_is_half_applied_is_never_told_as_not_done(
     mark = f"{Deletion.DRAINING} {marked.deletion_started_ms}"
     await at(parts, "HSET", keys.topology("orders"), "pair", marked.stamp.text, "mark", mark)
     with pytest.raises(StoreUnavailable) as told:
-        await parts.applier.apply(found, ApplyRequest(endpoint="batch", operations=ListBatch(messages)))
+        await parts.applier.apply(found, ApplyRequest(endpoint="batch", operations=batch_of(messages)))
     assert not told.value.retryable
     assert (await parts.roots.read(marked, 2)).ack_val == 5
 

@@ -1,13 +1,13 @@
-"""Makes columns of operations field by field, for tests of rooms that stand below every decoder."""
+"""Makes batches: columns field by field, or of operations."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
-from acker_protocol.wire import packed
+from acker_protocol.operations import Operation
+from acker_protocol.wire.operations import encode_batch
+from acker_service.operations import json_columns
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
-
-_OPS = {Init: packed.INIT, Ack: packed.ACK, Fail: packed.FAIL, ResetTimeout: packed.RESET_TIMEOUT}
+from acker_service.redis.column_codec import EncodedStrings
 
 
 def columns(*records: Mapping[str, int], strings: Sequence[str] = ()) -> ColumnBatch:
@@ -16,18 +16,9 @@ def columns(*records: Mapping[str, int], strings: Sequence[str] = ()) -> ColumnB
     for place, record in enumerate(records):
         for field, value in record.items():
             made[place][field] = value
-    return ColumnBatch(records=made, strings=strings)
+    return ColumnBatch(records=made, strings=EncodedStrings.of(strings))
 
 
-def columns_of(messages: Sequence[Operation]) -> ColumnBatch:
-    """The kinds of these messages, their roots and their message timeouts."""
-    return columns(
-        *(
-            {
-                "op": _OPS[type(message)],
-                "root_id": message.root_id,
-                "message_timeout_ms": getattr(message, "message_timeout_ms", None) or 0,
-            }
-            for message in messages
-        )
-    )
+def batch_of(operations: Sequence[Operation]) -> ColumnBatch:
+    """A batch of these operations."""
+    return json_columns.decode(encode_batch(operations), max_operations=len(operations))

@@ -9,7 +9,6 @@ from acker_protocol.operations import CompletionRecord, Operation, OperationStat
 from acker_service.components import Components
 from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.metrics.store_collector import LatencyHistogram
-from acker_service.operations.batch import ListBatch
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis import library
 from acker_service.redis.calls import Argument
@@ -19,6 +18,7 @@ from acker_service.roots.reading import RootView
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology
 
+from tests.support.columns import batch_of
 from tests.support.documents import records
 from tests.support.redis_side import ask, at, everywhere, flush
 
@@ -149,7 +149,7 @@ class DrivenStore:
     async def _apply(
         self, messages: Sequence[Operation], key: str | None
     ) -> tuple[list[tuple[OperationState, Outcome | None]], bool]:
-        request = ApplyRequest(endpoint="batch", operations=ListBatch(messages), key=key)
+        request = ApplyRequest(endpoint="batch", operations=batch_of(messages), key=key)
         reply = await self._store.applier.apply(await self._current(), request)
         return [(answer.state, answer.outcome) for answer in reply.results], reply.replayed
 

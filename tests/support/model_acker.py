@@ -9,9 +9,10 @@ from acker_protocol.idempotency import replay_operation
 from acker_protocol.operations import REFUSED, Ack, CompletionRecord, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, Tree
 from acker_protocol.tree import apply_operation, expire, forget_expired
-from acker_service.operations.batch import ListBatch
 from acker_service.redis.codec import Indexes, Layout
 from acker_service.topologies.config import TopologyConfig
+
+from tests.support.columns import batch_of
 
 Answers = list[tuple[OperationState, Outcome | None]]
 Remembered = tuple[int, Set[int]]
@@ -43,7 +44,7 @@ class ModelAcker:
         answers: dict[int, tuple[OperationState, Outcome | None]] = {}
         configuration = self.configuration
         layout = Layout(shards=configuration.shards, buckets=configuration.buckets)
-        parts = ListBatch(operations).split(layout, capped=configuration.max_spout_pending is not None)
+        parts = batch_of(operations).split(layout, capped=configuration.max_spout_pending is not None)
         repeated = []
         for part in parts:
             identity = (part.shard, key, tuple(_told_apart(operations[index]) for index in part.request_order))

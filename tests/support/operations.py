@@ -1,12 +1,12 @@
 """Draws batches: lawful operations, often on the same roots and at the limits, as messages and as JSON documents."""
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 from acker_protocol.ids import format_id
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import packed
-from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.operations.column_batch import ColumnBatch
 from hypothesis import strategies as st
 
@@ -75,14 +75,16 @@ traced_documents = _documents(
 """Inits with a traceparent, which JSON has a field for and the packed form has not."""
 
 
-def read(operations: OperationBatch, *, most: int = 10_000) -> list[Operation]:
-    """Give operations as messages, in whatever form they are."""
-    if isinstance(operations, ListBatch):
-        return list(operations.operations)
-    assert isinstance(operations, ColumnBatch)
-    raws = [string.encode() for string in operations.strings]
-    records = operations.records.copy()
-    records["flags"][list(operations.explained.traced)] |= packed.TRACED
-    header = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(operations), len(raws))
+def read(batch: ColumnBatch, *, most: int = 10_000) -> list[Operation]:
+    """Give the operations of a batch, without the names of edges."""
+    raws = [string.encode() for string in batch.strings]
+    records = batch.records.copy()
+    records["flags"][list(batch.explained.traced)] |= packed.TRACED
+    header = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(batch), len(raws))
     lengths = struct.pack(f">{len(raws)}I", *map(len, raws))
-    return packed.decode_packed(b"".join((header, records.tobytes(), lengths, *raws)), max_operations=most)
+    found = packed.decode_packed(b"".join((header, records.tobytes(), lengths, *raws)), max_operations=most)
+    for row, raw in batch.traceparents.items():
+        init = found[row]
+        assert isinstance(init, Init)
+        found[row] = replace(init, traceparent=f"00-{raw[:16].hex()}-{raw[16:24].hex()}-{raw[24:].hex()}")
+    return found

@@ -28,6 +28,7 @@ from acker_service.components import Components
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis import config_functions
+from acker_service.redis.column_codec import EncodedStrings
 from acker_service.topologies.config import ROOTS_PER_BUCKET, TopologyConfig
 from acker_service.topologies.deletion import DeleteMode
 
@@ -167,7 +168,7 @@ def _records(
 
 
 async def _apply(parts: Components, topology: "Topology", records: "NDArray[np.void]", step: Step) -> None:
-    strings = [SPOUT_TASK] if records["spout_task"].any() else []
+    strings = EncodedStrings.of([SPOUT_TASK] if records["spout_task"].any() else [])
     for at in range(0, len(records), BATCH):
         batch = ColumnBatch(records[at : at + BATCH].copy(), strings)
         await parts.applier.apply(topology, ApplyRequest(endpoint="batch", operations=batch))

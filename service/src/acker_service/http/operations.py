@@ -34,7 +34,7 @@ from acker_service.http.keys import Key, Scope, authorize
 from acker_service.http.parameters import JSON, NAME, check_content_type, check_length, check_query
 from acker_service.operations import decoding
 from acker_service.operations.applier import Applier
-from acker_service.operations.batch import STATES, ListBatch, OperationBatch
+from acker_service.operations.batch import STATES, OperationBatch, SingleOperation
 from acker_service.operations.request import ApplyRequest, Reply
 from acker_service.redis.codec import REFUSED_CODES, RESULTS, OperationResult
 from acker_service.topologies.registry import TopologyRegistry
@@ -195,7 +195,7 @@ class Operations:
         if verb == BATCH:
             return await self._answer_batch(request, body)
         operation = decoding.decode_operation(verb, body)
-        reply = await self._apply(request, ListBatch([operation]))
+        reply = await self._apply(request, SingleOperation(operation))
         shown = _SINGLE.get((reply.codes, reply.replayed))
         if shown is None:
             return _answer_single(operation, reply)

@@ -1,8 +1,7 @@
-"""The interface of a batch of operations, and the batch that is a list of them."""
+"""The interface of the operations of a request, and the request of a single one."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
@@ -38,7 +37,7 @@ class ShardPart:
 
 
 class OperationBatch(ABC):
-    """Operations that came together in one request. All forms of a batch give the same results and the same bytes."""
+    """Operations that came together in one request, as columns or a single one."""
 
     __slots__ = ()
 
@@ -96,46 +95,42 @@ class OperationBatch(ABC):
         """Count the operations of a part by kind and by the state that their codes stand for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListBatch(OperationBatch):
-    """A batch as a list: of single operations, and of batches that only the reference codec decodes."""
+_FIRST = (0,)
+"""The order of a single operation."""
 
-    operations: Sequence[Operation]
+
+@dataclass(frozen=True, slots=True)
+class SingleOperation(OperationBatch):
+    """The one operation of a request that is not a batch."""
+
+    operation: Operation
 
     def __len__(self) -> int:
-        return len(self.operations)
+        return 1
 
     @property
     def spout_tasks(self) -> Set[str]:
         """The spout tasks that the inits name."""
-        return {operation.spout_task for operation in self.operations if isinstance(operation, Init)}
+        return {self.operation.spout_task} if isinstance(self.operation, Init) else set()
 
     def spout_tasks_of(self, inits: Iterable[int]) -> Set[str]:
         """The spout tasks that the inits of these indexes name."""
-        named = (self.operations[index] for index in inits)
-        return {operation.spout_task for operation in named if isinstance(operation, Init)}
+        return self.spout_tasks if any(True for _ in inits) else set()
 
     def contains(self, kind: type[Init] | type[Ack]) -> bool:
         """Say whether any operation is of this kind."""
-        return any(isinstance(operation, kind) for operation in self.operations)
+        return isinstance(self.operation, kind)
 
-    def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:
+    def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:  # noqa: ARG002 - there is one order
         """Divide the batch among the shards."""
-        roots: dict[int, list[int]] = {}
-        for index, operation in enumerate(self.operations):
-            roots.setdefault(operation.root_id, []).append(index)
-        groups = list(roots.items())
-        if capped:
-            groups.sort(key=lambda group: self._first_init(group[1]))
-        parts: dict[int, list[int]] = {}
-        for root_id, indexes in groups:
-            parts.setdefault(layout.shard_of(root_id), []).extend(indexes)
-        return [_part(shard, order) for shard, order in parts.items()]
+        shard = layout.shard_of(self.operation.root_id)
+        return [ShardPart(shard=shard, request_order=_FIRST, apply_order=_FIRST)]
 
     @property
     def is_explained(self) -> bool:
         """Whether operations have what only explains roots."""
-        return any(names_of(each) or (isinstance(each, Init) and each.trace) for each in self.operations)
+        operation = self.operation
+        return bool(names_of(operation) or (isinstance(operation, Init) and operation.trace))
 
     def encoder(
         self,
@@ -147,34 +142,16 @@ class ListBatch(OperationBatch):
     ) -> Encode:
         """Encode all operations for Redis."""
         index_of = spout_indexes.__getitem__
-        encoded = [
-            codec.encode_operation(each, layout, index_of, is_explained=is_explained, trace_threshold=trace_threshold)
-            for each in self.operations
-        ]
-        return lambda order: b"".join([encoded[index] for index in order])
+        encoded = codec.encode_operation(
+            self.operation, layout, index_of, is_explained=is_explained, trace_threshold=trace_threshold
+        )
+        return lambda order: encoded * len(order)
 
     def first_timeout_over(self, window_ms: int) -> int | None:
         """Give the index of the first init whose message timeout exceeds a dedupe window."""
-        if not window_ms:
-            return None
-        inits = ((index, each) for index, each in enumerate(self.operations) if isinstance(each, Init))
-        return next((index for index, init in inits if (init.message_timeout_ms or 0) > window_ms), None)
+        timeout_ms = self.operation.message_timeout_ms if isinstance(self.operation, Init) else None
+        return 0 if window_ms and (timeout_ms or 0) > window_ms else None
 
-    def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:
+    def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:  # noqa: ARG002 - the only one
         """Count the operations of a part by kind and state."""
-        if len(codes) == 1:  # a single operation: the most frequent request, which should not pay for a Counter
-            return ((KINDS[type(self.operations[part.apply_order[0]])], STATES[codes], 1),)
-        kinds = (KINDS[type(self.operations[index])] for index in part.apply_order)
-        counts = Counter(zip(kinds, codes, strict=True))
-        return [(kind, STATES[code], count) for (kind, code), count in counts.items()]
-
-    def _first_init(self, indexes: Sequence[int]) -> int:
-        return next((index for index in indexes if isinstance(self.operations[index], Init)), -1)
-
-
-def _part(shard: int, order: list[int]) -> ShardPart:
-    by_index, as_applied = tuple(sorted(order)), tuple(order)
-    # rule: equal orders are one object
-    return ShardPart(
-        shard=shard, request_order=by_index, apply_order=by_index if by_index == as_applied else as_applied
-    )
+        return ((KINDS[type(self.operation)], STATES[codes], 1),)

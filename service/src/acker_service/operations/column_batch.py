@@ -1,7 +1,10 @@
-"""The batch of operations as columns: one array holds all of them, and no operation becomes an object."""
+"""The batch of operations as columns: one array holds all of them, and no operation becomes an object.
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+A few calls of numpy split a batch by shard and encode it, whatever its size.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 
 from acker_service.operations.batch import KINDS, STATES, Encode, KindStateCounts, OperationBatch, ShardPart
 from acker_service.redis.codec import Layout
-from acker_service.redis.column_codec import NOT_EXPLAINED, ColumnEncoder, Explained
+from acker_service.redis.column_codec import NOT_EXPLAINED, EncodedRows, EncodedStrings, Explained
 
 RECORDS = np.dtype(
     [
@@ -44,9 +47,6 @@ _KINDS = {op: KINDS[kind] for kind, op in _OPS.items()}
 _CODES = 128
 """Codes are characters below this."""
 
-_SHORT = fields.MESSAGE_ID_BYTES // 4
-"""A text of at most this many characters is never too long in bytes."""
-
 _TEXT_CHECKS = {packed.INIT: fields.message_id, packed.FAIL: fields.reason}
 
 
@@ -54,20 +54,27 @@ _TEXT_CHECKS = {packed.INIT: fields.message_id, packed.FAIL: fields.reason}
 class ColumnBatch(OperationBatch):
     """A batch as columns: checked records, and the strings that they point to by numbers from 1.
 
-    ``explained`` is what only explains roots: the records do not hold it.
+    ``explained`` is what only explains roots, and ``traceparents`` are those of inits by index, encoded: the records
+    do not hold them.
     """
 
     records: NDArray[np.void]
-    strings: Sequence[str]
+    strings: EncodedStrings
     explained: Explained = NOT_EXPLAINED
+    traceparents: Mapping[int, bytes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.records)
 
     @cached_property
+    def roots(self) -> NDArray[np.uint64]:
+        """The root ids."""
+        return self.records["root_id"].astype(np.uint64)
+
+    @cached_property
     def spout_tasks(self) -> Set[str]:
         """The spout tasks that the inits name."""
-        return frozenset(self.strings[number - 1] for number in self.used_strings("spout_task"))
+        return frozenset(self._names_by_number.values())
 
     def spout_tasks_of(self, inits: Iterable[int]) -> Set[str]:
         """The spout tasks that the inits of these indexes name."""
@@ -75,7 +82,10 @@ class ColumnBatch(OperationBatch):
         return {self.strings[number - 1] for number in numbers}
 
     def check(self) -> None:
-        """Raise ``ValueError`` if a value exceeds the limits of the contract; the reference codec says which one."""
+        """Raise ``ValueError`` if a value exceeds the limits of the contract; the reference codec says which one.
+
+        Each operation has no other fields than those of its kind, and points to no string beyond the last one.
+        """
         if len(self):
             self._check_numbers()
             self._check_names()
@@ -92,19 +102,20 @@ class ColumnBatch(OperationBatch):
 
     def contains(self, kind: type[Init] | type[Ack]) -> bool:
         """Say whether any operation is of this kind."""
-        return bool((self.records["op"] == _OPS[kind]).any())
+        return self._counts[_OPS[kind]] > 0
 
     def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:
         """Divide the batch among the shards."""
-        if not len(self):
-            return []
-        roots = self.records["root_id"].astype(np.uint64)
-        order = _group_by_root(roots, self.records["op"] == packed.INIT if capped else None)
-        shards = layout.shard_of(roots[order]).astype(np.uint8)  # at most 128; small numbers are sorted fastest
-        by_shard = np.argsort(shards, kind="stable")
-        pieces = np.split(by_shard, _starts(shards[by_shard])[1:])
-        pieces.sort(key=lambda piece: int(piece[0]))
-        return [_part(int(shards[piece[0]]), order[piece]) for piece in pieces]
+        order = self._order(capped=capped)
+        roots = self.roots if order is None else self.roots[order]
+        shards = layout.shard_of(roots).astype(np.uint8)  # at most 128; small numbers are sorted fastest
+        by_shard, start, parts = np.argsort(shards, kind="stable"), 0, list[tuple[int, ShardPart]]()
+        for shard, count in enumerate(np.bincount(shards).tolist()):
+            if count:
+                own = by_shard[start : start + count]
+                parts.append((int(own[0]), _part(shard, own, order)))
+                start += count
+        return [part for _, part in sorted(parts, key=lambda each: each[0])]
 
     @property
     def is_explained(self) -> bool:
@@ -120,50 +131,89 @@ class ColumnBatch(OperationBatch):
         trace_threshold: int = 0,
     ) -> Encode:
         """Encode all operations for Redis."""
-        by_number = np.zeros(len(self.strings) + 1, np.uint32)
-        for number in self.used_strings("spout_task"):
-            by_number[number] = spout_indexes[self.strings[number - 1]]
         explained = self.explained if is_explained else NOT_EXPLAINED
         if is_explained and trace_threshold:
-            explained = explained.with_sample(self.records["root_id"].astype(np.uint64), trace_threshold)
-        return ColumnEncoder(self.records, self.strings, layout, by_number, explained).encode
+            explained = explained.with_sample(self.roots, trace_threshold)
+        return self._rows(layout).encode(self._indexes(spout_indexes), explained)
 
     def first_timeout_over(self, window_ms: int) -> int | None:
         """Give the index of the first init whose message timeout exceeds a dedupe window."""
-        if not window_ms:
+        if not window_ms or not self.contains(Init):
             return None
         return next(iter(np.flatnonzero(self.records["message_timeout_ms"] > window_ms).tolist()), None)
 
     def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:
         """Count the operations of a part by kind and state."""
+        kinds = [op for op, count in enumerate(self._counts) if count]
+        if len(kinds) == 1:
+            return [(_KINDS[kinds[0]], STATES[code], codes.count(code)) for code in sorted(set(codes))]
         ops = self.records["op"][np.asarray(part.apply_order, np.intp)].astype(np.intp)
         counts = np.bincount(ops * _CODES + np.frombuffer(codes.encode(), np.uint8))
-        for combined in np.flatnonzero(counts).tolist():
-            op, code = divmod(combined, _CODES)
-            yield _KINDS[op], STATES[chr(code)], int(counts[combined])
+        combined = ((*divmod(each, _CODES), int(counts[each])) for each in np.flatnonzero(counts).tolist())
+        return [(_KINDS[op], STATES[chr(code)], count) for op, code, count in combined]
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        """How many operations there are of each kind."""
+        counts: list[int] = np.bincount(self.records["op"], minlength=max(_KINDS) + 1).tolist()
+        return counts
+
+    @cached_property
+    def _names_by_number(self) -> dict[int, str]:
+        """The spout tasks that the inits name, by the numbers of their strings, of which some may be equal."""
+        numbers = self.used_strings("spout_task") if self.contains(Init) else []
+        return {number: self.strings[number - 1] for number in numbers}
+
+    def _indexes(self, spout_indexes: Mapping[str, int]) -> NDArray[np.uint32] | int:
+        """Give the spout index of each operation, 0 where it is no init."""
+        if not self._names_by_number:
+            return 0
+        by_number = np.zeros(len(self.strings) + 1, np.uint32)
+        for number, name in self._names_by_number.items():
+            by_number[number] = spout_indexes[name]
+        return by_number.take(self.records["spout_task"].astype(np.intp))
+
+    def _order(self, *, capped: bool) -> NDArray[np.intp] | None:
+        """Order the indexes by root; None: as they are."""
+        limited = capped and self._counts[packed.INIT] not in {0, len(self)}
+        ordered = np.sort(self.roots)
+        if not limited and (ordered[1:] != ordered[:-1]).all():
+            return None
+        return _group_by_root(self.roots, self.records["op"] == packed.INIT if capped else None)
 
     def _check_numbers(self) -> None:
-        records = self.records
-        if not records["root_id"].all():
+        records, inits = self.records, self._counts[packed.INIT]
+        if not self.roots.all():
             raise ValueError("a root id is zero")
-        if max(records[pointer].max() for pointer in ("spout_task", "text", "component")) > len(self.strings):
-            raise ValueError("a string is not in the table")
-        for field in ("message_timeout_ms", "progress_timeout_ms"):
-            if not all_in_range(records[field][records[field] != 0], fields.TIMEOUT_MS):
+        if np.count_nonzero(records["spout_task"]) != inits:
+            raise ValueError("an init names no spout task")
+        for name in ("message_timeout_ms", "progress_timeout_ms") if inits else ():
+            timeouts = records[name][records[name] != 0]
+            if len(timeouts) and not all_in_range(timeouts, fields.TIMEOUT_MS):
                 raise ValueError("a timeout is out of range")
 
     def _check_names(self) -> None:
-        if not self.records["spout_task"][self.records["op"] == packed.INIT].all():
-            raise ValueError("an init names no spout task")
         for number in self.used_strings("spout_task", "component"):
             fields.name(self.strings[number - 1])
 
     def _check_texts(self) -> None:
-        if max(map(len, self.strings), default=0) <= _SHORT:
+        if self.strings.lengths.max() <= fields.MESSAGE_ID_BYTES:  # a character has a byte or more
             return
         for op, check_text in _TEXT_CHECKS.items():
             for number in set(self.records["text"][self.records["op"] == op].tolist()) - {0}:
                 check_text(self.strings[number - 1])
+
+    @cached_property
+    def _rows_by_layout(self) -> dict[Layout, EncodedRows]:
+        return {}
+
+    def _rows(self, layout: Layout) -> EncodedRows:
+        """Encode all but the indexes of spout tasks, once: a fingerprint needs them with others."""
+        rows = self._rows_by_layout.get(layout)
+        if rows is None:
+            rows = EncodedRows(self.records, self.strings, self.roots, self.traceparents, layout)
+            self._rows_by_layout[layout] = rows
+        return rows
 
 
 def all_in_range(numbers: NDArray[Any], allowed: range) -> bool:
@@ -171,19 +221,20 @@ def all_in_range(numbers: NDArray[Any], allowed: range) -> bool:
     return bool((numbers >= allowed.start).all() and (numbers < allowed.stop).all())
 
 
-def _part(shard: int, order: NDArray[np.intp]) -> ShardPart:
-    """Make a part; two equal orders are one object."""
-    by_index = np.sort(order)
-    return ShardPart(
-        shard=shard, request_order=by_index, apply_order=by_index if np.array_equal(by_index, order) else order
-    )
+def _part(shard: int, positions: NDArray[np.intp], order: NDArray[np.intp] | None) -> ShardPart:
+    """Make a part of the operations at some positions of an order; two equal orders are one object."""
+    if order is None:
+        return ShardPart(shard=shard, request_order=positions, apply_order=positions)
+    own = order[positions]
+    by_index = np.sort(own)
+    # rule: equal orders are one object
+    apply_order = by_index if np.array_equal(by_index, own) else own
+    return ShardPart(shard=shard, request_order=by_index, apply_order=apply_order)
 
 
 def _group_by_root(roots: NDArray[np.uint64], inits: NDArray[np.bool] | None) -> NDArray[np.intp]:
     """Order the indexes by root; ``inits`` marks the inits where pending roots are capped."""
     count = len(roots)
-    if inits is None and len(_starts(np.sort(roots))) == count:
-        return np.arange(count)
     by_root = np.argsort(roots, kind="stable")
     starts = _starts(roots[by_root])
     ranks = by_root[starts]

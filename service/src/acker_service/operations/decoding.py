@@ -1,4 +1,4 @@
-"""Decodes operations: batches fast into columns, or by the reference codec where the fast decoder refuses one.
+"""Decodes operations: batches into columns, single ones by the reference codec, which explains what is wrong with both.
 
 Before the reference codec builds a large JSON document, the shape of the document is checked. A body of nothing but
 empty lists is small to send and large to build, and the garbage collector walks through all of it again and again.
@@ -13,9 +13,7 @@ from acker_protocol.operations import Operation
 from acker_protocol.wire import operations, packed
 
 from acker_service.operations import json_columns, packed_columns
-from acker_service.operations.batch import ListBatch, OperationBatch
 from acker_service.operations.column_batch import ColumnBatch
-from acker_service.operations.plain_batch import PlainBatch
 
 CONTENT_TYPES = (operations.CONTENT_TYPE, packed.CONTENT_TYPE)
 """The content types of a batch."""
@@ -44,33 +42,30 @@ _decode_document = msgspec.json.Decoder(dict[str, Any]).decode
 _operation_decoder = msgspec.json.Decoder(_OperationShape)
 
 
-def decode(content_type: str, body: bytes, *, max_operations: int, max_bytes: int = packed.MAX_BYTES) -> OperationBatch:
+def decode(content_type: str, body: bytes, *, max_operations: int, max_bytes: int = packed.MAX_BYTES) -> ColumnBatch:
     """Decode a batch of one of the `CONTENT_TYPES`, of ``max_operations`` operations at most.
 
-    A packed batch unpacks to ``max_bytes`` at most. If the column decoders refuse a body, the reference codec decodes
-    it or raises the error. Raises `TooLarge`, `InvalidRequest`.
+    A packed batch unpacks to ``max_bytes`` at most. If the column decoders refuse a body, the reference codec raises
+    the error; should it take the body, its operations are decoded from the JSON that it writes of them. Raises
+    `TooLarge`, `InvalidRequest`.
     """
     with contextlib.suppress(ValueError, RecursionError):
         return decode_columns(content_type, body, max_operations=max_operations, max_bytes=max_bytes)
     if content_type == packed.CONTENT_TYPE:
-        return ListBatch(packed.decode_packed(body, max_operations=max_operations, max_bytes=max_bytes))
-    return ListBatch(decode_json_batch(body, max_operations=max_operations))
+        taken = packed.decode_packed(body, max_operations=max_operations, max_bytes=max_bytes)
+    else:
+        taken = decode_json_batch(body, max_operations=max_operations)
+    return json_columns.decode(operations.encode_batch(taken), max_operations=max_operations)
 
 
 def decode_columns(content_type: str, body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
-    """Decode a batch into columns, or raise for one that the reference codec has to decode.
+    """Decode a batch, or raise for one that the reference codec has to explain.
 
-    The decoders of plain operations take a subset of what the column decoders take, and those a subset of what the
-    reference codec takes. Raises ``ValueError`` or ``RecursionError``, and what the reference codec would raise too.
+    The column decoders take a subset of what the reference codec takes. Raises ``ValueError`` or ``RecursionError``,
+    and what the reference codec would raise too.
     """
     if content_type == packed.CONTENT_TYPE:
-        if PlainBatch.enabled:
-            with contextlib.suppress(ValueError):
-                return packed_columns.decode_plain(body, max_operations=max_operations, max_bytes=max_bytes)
         return packed_columns.decode(body, max_operations=max_operations, max_bytes=max_bytes)
-    if PlainBatch.enabled:
-        with contextlib.suppress(ValueError, RecursionError):
-            return json_columns.decode_plain(body, max_operations=max_operations)
     return json_columns.decode(body, max_operations=max_operations)
 
 

@@ -1,6 +1,6 @@
 """Finds in a batch what only explains roots: names of edges, and roots that are traced by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,9 @@ _POINTERS = {INIT: "edge_id", ACK: "text"}
 """The field by which a record points to the names of edges."""
 
 
-def encode_lists(where: NDArray[np.intp], lists: Sequence[Any]) -> dict[int, bytes]:
-    """Give the encoded names of edges by row; ``lists`` are those of the rows ``where``, or none, and checked."""
-    rows = zip(where.tolist(), lists, strict=False)
-    encoded = ((row, encode_names(bytes.fromhex("".join(some)))) for row, some in rows if some and len(some) > 1)
+def encode_lists(lists: Iterable[tuple[int, Sequence[str]]]) -> dict[int, bytes]:
+    """Give the encoded names of edges by row, where there are several; ``lists`` are checked, each with its row."""
+    encoded = ((row, encode_names(bytes.fromhex("".join(edges)))) for row, edges in lists if len(edges) > 1)
     return {row: names for row, names in encoded if names}
 
 

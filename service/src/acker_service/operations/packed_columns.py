@@ -1,7 +1,5 @@
 """Decodes a packed batch into columns: its records become one array without a copy."""
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ from acker_protocol.wire.packed import (
     GIVEN,
     HEADER,
     INIT,
+    LENGTH_BYTES,
     NAMED,
     RESET_TIMEOUT,
     check_unpacked_size,
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
 from acker_service.operations.explained import take_explained
-from acker_service.operations.plain_batch import PlainBatch
 from acker_service.redis.column_codec import EncodedStrings
 
 _WORD = 4
@@ -37,59 +35,23 @@ _OWN = {
 """The fields that may be other than zero, by op and flags, besides those of the flags themselves."""
 
 
-def decode_plain(body: bytes, *, max_operations: int, max_bytes: int) -> PlainBatch:
-    """Decode a batch of plain operations. Raises ``ValueError`` for any other, and what `decode` raises."""
-    operations, count = read_header(body, max_operations=max_operations)
-    if not operations or len(body) > max_bytes:
-        raise ValueError("the batch is empty, or large")
-    words = np.frombuffer(body, np.uint32, operations * _RECORD_WORDS, HEADER.size).reshape(-1, _RECORD_WORDS)
-    if words[:, _TIMEOUTS].any():
-        raise ValueError("an operation has a timeout of its own")
-    at = HEADER.size + words.nbytes
-    strings = _encoded_strings(body, at, np.frombuffer(body, ">u4", count, at))
-    records = np.frombuffer(body, RECORDS, operations, HEADER.size)
-    check_unpacked_size(at + _copied_bytes(records, strings.lengths), max_bytes=max_bytes)
-    records, explained = take_explained(records, strings)
-    if explained.traced:
-        raise ValueError("a root is traced by hand")
-    batch = PlainBatch(records, strings, explained)
-    batch.check()
-    return batch
-
-
-def _encoded_strings(body: bytes, at: int, lengths: NDArray[np.uint32]) -> EncodedStrings:
-    """Give the table of strings that begins with their lengths. Raises ``ValueError`` where it is none."""
-    raw = body[at + lengths.nbytes :]
-    ends = np.cumsum(lengths, dtype=np.uint64)
-    if (int(ends[-1]) if len(ends) else 0) != len(raw):
-        raise ValueError("the strings do not fill the body")
-    if not raw.isascii():
-        raw.decode()
-        starts = ends[ends < len(raw)].astype(np.intp)
-        if (np.frombuffer(raw, np.uint8)[starts] & 0xC0 == 0x80).any():
-            raise ValueError("a string ends within a character")
-    return EncodedStrings(raw, lengths)
-
-
 def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
     """Decode a batch of ``max_operations`` operations at most, which unpacks to ``max_bytes`` at most.
 
     Raises ``ValueError`` where the reference codec refuses an operation or the table of strings, and the error of the
     reference codec where that refuses the header or the size.
     """
-    operations, strings = read_header(body, max_operations=max_operations)
+    operations, count = read_header(body, max_operations=max_operations)
     records = np.frombuffer(body, RECORDS, operations, HEADER.size)
     at = HEADER.size + records.nbytes
-    lengths = np.frombuffer(body, ">u4", strings, at)
-    ends = [0, *np.cumsum(lengths, dtype=np.uint64).tolist()]
-    raw = body[at + lengths.nbytes :]
-    if ends[-1] != len(raw):
+    strings = EncodedStrings(body[at + count * LENGTH_BYTES :], np.frombuffer(body, ">u4", count, at))
+    if strings.ends[-1] != len(strings.raw):
         raise ValueError("the strings do not fill the body")
-    check_unpacked_size(at + _copied_bytes(records, np.concatenate(([0], lengths))), max_bytes=max_bytes)
-    texts = _read_strings(raw, ends)
-    records, explained = take_explained(records, texts)
-    _check_zeros(records, np.frombuffer(records.tobytes(), np.uint32))
-    batch = ColumnBatch(records, texts, explained)
+    check_unpacked_size(at + _copied_bytes(records, strings.lengths), max_bytes=max_bytes)
+    _check_characters(strings)
+    records, explained = take_explained(records, strings)
+    _check_fields(records, strings=count)
+    batch = ColumnBatch(records, strings, explained)
     batch.check()
     return batch
 
@@ -130,21 +92,25 @@ def _words(field: str) -> slice:
 
 _ZEROS = _zeros()
 
-_RECORD_WORDS = RECORDS.itemsize // _WORD
-_TIMEOUTS = slice(_words("message_timeout_ms").start, _words("progress_timeout_ms").stop)
-"""The words of a record that are zero in a plain operation."""
+
+def _check_characters(strings: EncodedStrings) -> None:
+    """Raise ``ValueError`` where a string is not UTF-8."""
+    raw, ends = strings.raw, strings.ends
+    if not raw.isascii():
+        raw.decode()
+        starts = ends[ends < len(raw)]
+        if (np.frombuffer(raw, np.uint8)[starts] & 0xC0 == 0x80).any():
+            raise ValueError("a string ends within a character")
 
 
-def _check_zeros(records: NDArray[np.void], words: NDArray[np.uint32]) -> None:
+def _check_fields(records: NDArray[np.void], *, strings: int) -> None:
+    """Raise ``ValueError`` where an operation has a field that is not one of its kind, or an unknown spout task."""
     ops, flags = records["op"].astype(np.intp), records["flags"]
     if (ops > RESET_TIMEOUT).any() or (flags >= _FLAGS).any():
         raise ValueError("an op or a flag is unknown")
-    if (words.reshape(-1, _ZEROS.shape[1]) & _ZEROS[ops * _FLAGS + flags]).any():
+    words, kinds = records.view(np.uint32).reshape(-1, _ZEROS.shape[1]), ops * _FLAGS + flags
+    is_one_kind = (kinds == kinds[:1]).all()  # then nothing has to be gathered
+    if (words & _ZEROS[kinds[:1] if is_one_kind else kinds]).any():
         raise ValueError("a field has to be zero")
-
-
-def _read_strings(raw: bytes, ends: Sequence[int]) -> list[str]:
-    if raw.isascii():
-        text = raw.decode()
-        return [text[start:end] for start, end in pairwise(ends)]
-    return [raw[start:end].decode() for start, end in pairwise(ends)]
+    if records["spout_task"].max(initial=0) > strings:
+        raise ValueError("a string is not in the table")

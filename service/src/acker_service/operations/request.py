@@ -7,7 +7,7 @@ from acker_protocol.errors import ServiceError, StoreUnavailable
 from acker_protocol.operations import REFUSED, Ack, Init, Operation, OperationState
 from acker_protocol.wire.operations import names_of
 
-from acker_service.operations.batch import ListBatch, OperationBatch, ShardPart
+from acker_service.operations.batch import OperationBatch, ShardPart, SingleOperation
 from acker_service.redis import codec
 from acker_service.redis.codec import OperationResult, ShardRequest
 from acker_service.redis.errors import is_denied
@@ -66,8 +66,8 @@ class ApplyRequest:
     @property
     def single(self) -> Operation:
         """The operation of a single request."""
-        assert isinstance(self.operations, ListBatch)
-        return self.operations.operations[0]
+        assert isinstance(self.operations, SingleOperation)
+        return self.operations.operation
 
     def single_shard_request(self, topology: Topology, spout_index: int) -> ShardRequest:
         """Encode the operation of a single request; an init is that of the spout task of this index."""

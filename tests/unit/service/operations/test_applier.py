@@ -1,28 +1,35 @@
-"""Tests that both forms of a batch become the same requests: the same parts, bytes and fingerprints."""
+"""Tests that a batch becomes requests for shards: parts, bytes and fingerprints, whatever form it came in."""
 
+import random
 import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import pytest
-from acker_protocol.operations import Ack, Fail, Init, ResetTimeout
+from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.tracing import is_sampled
-from acker_protocol.wire.operations import encode_batch
+from acker_protocol.wire.operations import decode_batch, encode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.http.parameters import JSON
 from acker_service.operations import decoding
-from acker_service.operations.batch import ListBatch
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.operations.request import ApplyRequest
-from acker_service.redis.codec import OPERATION_FIELDS, Layout, OperationFlag
+from acker_service.redis import codec
+from acker_service.redis.codec import OPERATION_FIELDS, Layout, OperationFlag, ShardRequest
+from acker_service.redis.column_codec import MAX_TEXT_BYTES
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.operations import batches
+from tests.support.operations import batches, documents, traced_documents
 
+MOST = 3_000
 caps = st.booleans()
+keys = st.sampled_from((None, "k"))
+shares = st.sampled_from((0, 0.5, 1))
+shard_counts = st.sampled_from((1, 2, 3, 4, 7, 128))
 MAKERS = (
     partial(Init, spout_task="a", ack_val=1, outstanding=1),
     partial(Ack, ack_val=1, outstanding=1),
@@ -32,43 +39,162 @@ MAKERS = (
 FLAGS_AT = struct.calcsize(">" + "".join(code for name, code in OPERATION_FIELDS[:5]))
 
 
-def decoded(messages):
-    """The operations as columns, from either form."""
-    bodies = {JSON: encode_batch(messages), CONTENT_TYPE: encode_packed(messages)}
-    columns = [decoding.decode(kind, body, max_operations=100) for kind, body in bodies.items()]
-    assert all(isinstance(some, ColumnBatch) for some in columns)
-    return columns
+def decoded(messages: Sequence[Operation]) -> Iterator[ColumnBatch]:
+    """The operations from either form; traceparents only JSON has a field for."""
+    yield decoding.decode(JSON, encode_batch(messages), max_operations=MOST)
+    if not any(isinstance(message, Init) and message.traceparent for message in messages):
+        yield decoding.decode(CONTENT_TYPE, encode_packed(messages), max_operations=MOST)
 
 
-def both_forms(messages):
-    return [ListBatch(messages), *decoded(messages)]
+def topology_of(shards: int, trace: float = 0) -> Topology:
+    config = TopologyConfig(ackers=shards, buckets=1_009, trace=trace)
+    return Topology(name="t", stamp=Stamp("0" * 26), config=config, window_ms=60_000)
 
 
-def packed(operations, ackers, key, *, cap, trace=0):
-    config = TopologyConfig(ackers=ackers, trace=trace)
-    topology = Topology(name="t", stamp=Stamp("0" * 26), config=config, window_ms=60_000)
-    parts = operations.split(topology.layout, capped=cap)
-    request = ApplyRequest(endpoint="batch", operations=operations, key=key)
-    indexes = {name: 2**32 - 1 - place for place, name in enumerate(sorted(request.operations.spout_tasks))}
-    return list(request.shard_requests(parts, topology, indexes).items())
+def indexes_of(batch: ColumnBatch) -> dict[str, int]:
+    return {name: 2**32 - 5 - place for place, name in enumerate(sorted(batch.spout_tasks))}
 
 
-@given(batches, st.sampled_from((0, 1, 3, 128)), caps)
-def test_columns_go_to_the_same_shards_in_the_same_order(messages, shards, cap):
-    layout = Layout(shards=max(1, shards), buckets=4_096)
-    expected = ListBatch(messages).split(layout, capped=cap)
-    for columns in decoded(messages):
-        parts = columns.split(layout, capped=cap)
-        assert [(part.shard, tuple(part.request_order), tuple(part.apply_order)) for part in parts] == [
-            (part.shard, part.request_order, part.apply_order) for part in expected
-        ]
+def requests(
+    batch: ColumnBatch, shards: int, key: str | None, *, cap: bool = False, trace: float = 0
+) -> dict[int, ShardRequest]:
+    """The requests that the batch becomes."""
+    topology = topology_of(shards, trace)
+    parts = batch.split(topology.layout, capped=cap)
+    request = ApplyRequest(endpoint="batch", operations=batch, key=key)
+    return request.shard_requests(parts, topology, indexes_of(batch))
 
 
-@given(batches, st.sampled_from((0, 1, 3)), caps, st.sampled_from((None, "k")), st.sampled_from((0, 0.5, 1)))
-def test_columns_become_the_same_bytes_under_the_same_digest(messages, ackers, cap, key, trace):
-    expected = packed(ListBatch(messages), ackers, key, cap=cap, trace=trace)
-    for columns in decoded(messages):
-        assert packed(columns, ackers, key, cap=cap, trace=trace) == expected
+def expected(
+    messages: Sequence[Operation], batch: ColumnBatch, shards: int, key: str | None, *, cap: bool = False, trace: float
+) -> dict[int, ShardRequest]:
+    """The requests for the same parts, each operation encoded by itself."""
+    topology, requests = topology_of(shards, trace), dict[int, ShardRequest]()
+    layout, indexes = topology.layout, indexes_of(batch)
+    for part in batch.split(layout, capped=cap):
+        operations = encoded(messages, part.apply_order, layout, indexes, threshold=topology.trace_threshold)
+        requests[part.shard] = ShardRequest(operations=operations)
+        if key is not None:
+            hashes = {name: codec.name_hash(name) for name in indexes}
+            named = encoded(messages, part.request_order, layout, hashes, is_explained=False)
+            requests[part.shard] = ShardRequest(
+                operations=operations,
+                fingerprint=codec.fingerprint("batch", key, named, sets=topology.seen_sets),
+                positions=codec.encode_positions(part.apply_order, part.request_order),
+            )
+    return requests
+
+
+def encoded(
+    messages: Sequence[Operation],
+    order: Iterable[int],
+    layout: Layout,
+    indexes: Mapping[str, int],
+    *,
+    is_explained: bool = True,
+    threshold: int = 0,
+) -> bytes:
+    encode = partial(codec.encode_operation, is_explained=is_explained, trace_threshold=threshold)
+    return b"".join([encode(messages[index], layout, indexes.__getitem__) for index in order])
+
+
+def check(messages: Sequence[Operation], shards: int, key: str | None, *, cap: bool = False, trace: float = 0) -> None:
+    for batch in decoded(messages):
+        own = requests(batch, shards, key, cap=cap, trace=trace)
+        assert own == expected(messages, batch, shards, key, cap=cap, trace=trace)
+        assert batch.spout_tasks == {message.spout_task for message in messages if isinstance(message, Init)}
+
+
+@given(batches, shard_counts, caps, keys, shares)
+def test_a_batch_becomes_the_bytes_and_the_fingerprints_of_its_operations(messages, shards, cap, key, trace):
+    check(messages, shards, key, cap=cap, trace=trace)
+
+
+@given(st.lists(documents | traced_documents, max_size=8), shard_counts, caps, keys, shares)
+def test_named_edges_and_traceparents_become_the_bytes_of_their_operations(ops, shards, cap, key, trace):
+    check(decode_batch({"ops": ops}, max_operations=8), shards, key, cap=cap, trace=trace)
+
+
+@pytest.mark.parametrize("optional", ["nothing", "always", "sometimes"])
+@pytest.mark.parametrize("makes", ["inits", "traced inits", "acks", "fails", "all"])
+@given(st.integers(1, MOST), shard_counts, st.integers(0, 2**32))
+@settings(max_examples=4, deadline=None)
+def test_a_large_batch_becomes_the_bytes_of_its_operations(makes, optional, count, shards, seed):
+    rng = random.Random(seed)
+    check([drawn(rng, root, makes, optional) for root in rng.sample(range(1, 2**48), count)], shards, "k")
+
+
+def drawn(rng: random.Random, root_id: int, makes: str, optional: str) -> Operation:
+    def given() -> bool:
+        return optional == "always" or (optional == "sometimes" and rng.random() < 0.5)
+
+    kind = makes if makes != "all" else rng.choice(("inits", "acks", "acks", "fails", "resets"))
+    component = rng.choice(("split", "count")) if given() else None
+    if kind == "resets":
+        return ResetTimeout(root_id=root_id, component=component)
+    if kind == "fails":
+        reason = rng.choice(("no", "ünï ☃", "", "r" * MAX_TEXT_BYTES, "r" * (MAX_TEXT_BYTES + 1), "☃" * 1_024))
+        return Fail(root_id=root_id, reason=reason if given() else None, component=component)
+    ack_val, outstanding = rng.getrandbits(64), rng.choice((None, -1, 2, 0))
+    if kind == "acks":
+        edge_id = rng.randrange(1, 2**64) if given() else None
+        return Ack(root_id=root_id, ack_val=ack_val, outstanding=outstanding, edge_id=edge_id, component=component)
+    return Init(
+        root_id=root_id,
+        spout_task=rng.choice(("a", "b")),
+        ack_val=ack_val,
+        outstanding=outstanding,
+        message_id=f"order {rng.randrange(10_000)}" if given() else None,
+        message_timeout_ms=rng.randrange(100, 10_000) if given() else None,
+        progress_timeout_ms=rng.choice((0, 100)) if given() else None,
+        component=component,
+        trace=rng.choice((None, True)) if given() else None,
+        traceparent=f"00-{root_id:032x}-{root_id:016x}-01" if kind == "traced inits" and given() else None,
+    )
+
+
+INIT, ACK = Init(root_id=1, spout_task="s", ack_val=2), Ack(root_id=2, ack_val=2)
+LONG, LONGEST = "m" * (MAX_TEXT_BYTES + 1), "☃" * 1_024
+BATCHES: dict[str, list[Operation]] = {
+    "nothing": [],
+    "a root twice": [ACK, INIT, ACK],
+    "a long message id": [INIT, Init(root_id=3, spout_task="s", ack_val=1, message_id=LONG), ACK],
+    "long message ids": [Init(root_id=root, spout_task="s", ack_val=1, message_id=LONG) for root in (1, 2)],
+    "a long reason": [Fail(root_id=3, reason="no"), Fail(root_id=4, reason=LONGEST), Fail(root_id=5, component="c")],
+    "a long message id behind timeouts": [
+        Init(root_id=root, spout_task="s", ack_val=1, message_id=LONG, message_timeout_ms=timeout_ms, component="c")
+        for root, timeout_ms in ((1, None), (2, 100), (3, 200))
+    ],
+    "a long message id and names": [
+        Init(root_id=3, spout_task="s", ack_val=3, outstanding=2, message_id=LONG, edges=(1, 2)),
+        Ack(root_id=4, ack_val=7, outstanding=1, edge_id=4, children=(1, 2)),
+    ],
+    "many spout tasks": [Init(root_id=n + 1, spout_task=f"s{n}", ack_val=1) for n in range(300)],
+    "many components": [Ack(root_id=n + 1, component=f"c{n}", ack_val=1) for n in range(300)],
+    "a component that is a spout task": [INIT, Init(root_id=3, spout_task="s", ack_val=1, component="s")],
+}
+
+
+@pytest.mark.parametrize("messages", BATCHES.values(), ids=BATCHES)
+def test_a_batch_of_every_kind_becomes_the_bytes_of_its_operations(messages):
+    check(messages, 4, "k")
+
+
+ALONE = ({}, {"outstanding": 0}, {"message_id": ""}, {"message_timeout_ms": 100}, {"progress_timeout_ms": 0},
+         {"component": "c"}, {"traceparent": f"00-{1:032x}-{2:016x}-01"}, {"trace": True})  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", ALONE, ids=lambda fields: next(iter(fields), "none"))
+def test_a_batch_becomes_the_bytes_of_its_operations_whatever_alone_is_given(fields):
+    check([Init(root_id=root, spout_task="a", ack_val=1, **fields) for root in (1, 2)], 1, "k")
+    check([INIT, Init(root_id=3, spout_task="a", ack_val=1, **fields)], 1, "k")
+
+
+def test_strings_that_are_equal_are_one_spout_task():
+    body = encode_packed([Init(root_id=root, spout_task=name, ack_val=1) for root, name in ((1, "a"), (2, "b"))])
+    twice = decoding.decode(CONTENT_TYPE, body[:-1] + b"a", max_operations=2)
+    once = [Init(root_id=root, spout_task="a", ack_val=1) for root in (1, 2)]
+    assert requests(twice, 1, "k") == expected(once, twice, 1, "k", trace=0)
 
 
 @pytest.mark.parametrize("trace", [0, 0.25, 1])
@@ -76,58 +202,32 @@ def test_operations_say_that_their_root_is_in_the_sample_and_their_fingerprint_d
     messages = [make(root_id=root) for root in range(1, 26) for make in MAKERS]
     traced = [is_sampled(message.root_id, trace) for message in messages]
     assert trace in {0, 1} or 10 < sum(traced) < 60
-    for operations in both_forms(messages):
-        [[_, own]] = packed(operations, 1, "k", cap=False, trace=trace)
-        [[_, untraced]] = packed(operations, 1, "k", cap=False)
+    for batch in decoded(messages):
+        [own] = requests(batch, 1, "k", trace=trace).values()
+        [untraced] = requests(batch, 1, "k").values()
         size = len(own.operations) // len(messages)
         flags = [own.operations[at + FLAGS_AT] for at in range(0, len(own.operations), size)]
         assert [bool(flag & OperationFlag.TRACED) for flag in flags] == traced
         assert own.fingerprint == untraced.fingerprint
 
 
-@given(batches, st.sampled_from((0, 100, 30_000)))
-def test_columns_are_asked_the_same_questions(messages, window):
-    listed = ListBatch(messages)
-    for columns in decoded(messages):
-        of_columns, of_list = (ApplyRequest(endpoint="batch", operations=form) for form in (columns, listed))
-        assert columns.spout_tasks == listed.spout_tasks
-        assert of_columns.is_repeatable == of_list.is_repeatable
-        assert columns.first_timeout_over(window) == listed.first_timeout_over(window)
-
-
-ALONE = ({}, {"outstanding": 0}, {"message_id": ""}, {"message_timeout_ms": 100}, {"progress_timeout_ms": 0},
-         {"component": "c"})  # fmt: skip
-
-
-@pytest.mark.parametrize("fields", ALONE, ids=lambda fields: next(iter(fields), "none"))
-def test_columns_become_the_same_bytes_whatever_alone_is_given(fields):
-    messages = [Init(root_id=root, spout_task="a", ack_val=1, **fields) for root in (1, 2)]
-    for columns in decoded(messages):
-        assert packed(columns, 1, None, cap=False) == packed(ListBatch(messages), 1, None, cap=False)
+@given(batches)
+def test_a_request_without_a_key_may_be_repeated_where_it_has_no_ack(messages):
+    for batch in decoded(messages):
+        request = ApplyRequest(endpoint="batch", operations=batch)
+        assert request.is_repeatable is not any(isinstance(message, Ack) for message in messages)
 
 
 def test_a_timeout_may_be_as_long_as_the_window():
     messages = [Init(root_id=1, spout_task="a", ack_val=1, message_timeout_ms=ms) for ms in (100, 101)]
-    for operations in both_forms(messages):
-        assert operations.first_timeout_over(100) == 1
-        assert operations.first_timeout_over(101) is None
+    for batch in decoded(messages):
+        assert batch.first_timeout_over(100) == 1
+        assert batch.first_timeout_over(101) is None
 
 
 def test_the_order_given_tells_requests_apart_that_are_applied_alike():
     one, two, other = (Ack(root_id=root, ack_val=val) for root, val in ((1, 1), (1, 2), (2, 1)))
-    for together, apart in zip(*map(both_forms, ([one, two, other], [one, other, two])), strict=True):
-        [[_, first]], [[_, second]] = (packed(operations, 1, "k", cap=False) for operations in (together, apart))
+    for together, apart in zip(decoded([one, two, other]), decoded([one, other, two]), strict=True):
+        [first], [second] = (requests(batch, 1, "k").values() for batch in (together, apart))
         assert first.operations == second.operations
         assert first.fingerprint != second.fingerprint
-
-
-def test_roots_under_a_cap_come_in_the_order_of_their_first_init():
-    def init(root):
-        return Init(root_id=root, spout_task="a", ack_val=1)
-
-    messages = [Ack(root_id=3, ack_val=1), init(2), Ack(root_id=1, ack_val=1), init(3), Ack(root_id=2, ack_val=1)]
-    for operations in both_forms(messages):
-        [part] = operations.split(Layout(shards=1, buckets=1), capped=True)
-        assert list(part.apply_order) == [2, 1, 4, 0, 3]
-        [part] = operations.split(Layout(shards=1, buckets=1), capped=False)
-        assert list(part.apply_order) == [0, 3, 1, 4, 2]

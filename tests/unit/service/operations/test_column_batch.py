@@ -1,17 +1,19 @@
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import packed
-from acker_service.operations.batch import ListBatch, OperationBatch, ShardPart
+from acker_service.operations.batch import KINDS, STATES, ShardPart
 from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch
-from acker_service.redis.codec import Layout
+from acker_service.redis.codec import Layout, encode_operation
 from acker_service.redis.column_codec import Explained
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.columns import columns, columns_of
+from tests.support.columns import batch_of, columns
 
 INIT = Init(root_id=1, spout_task="s", ack_val=2)
 ACK = Ack(root_id=1, ack_val=2)
@@ -40,8 +42,23 @@ def ack(root_id: int) -> Ack:
     return Ack(root_id=root_id, ack_val=1)
 
 
-def split(batch: OperationBatch, *, shards: int, capped: bool) -> list[ShardPart]:
-    return batch.split(Layout(shards=shards, buckets=4_096), capped=capped)
+def layout(shards: int) -> Layout:
+    return Layout(shards=shards, buckets=4_096)
+
+
+def split(operations: Sequence[Operation], *, shards: int, capped: bool) -> list[ShardPart]:
+    return batch_of(operations).split(layout(shards), capped=capped)
+
+
+def orders(parts: Sequence[ShardPart]) -> list[tuple[int, list[int], list[int]]]:
+    """Each part's shard, and the orders of its operations as they came and as they are applied."""
+    return [(part.shard, [*map(int, part.request_order)], [*map(int, part.apply_order)]) for part in parts]
+
+
+def roots(messages: Sequence[Operation], part: ShardPart) -> list[int]:
+    """The roots of a part as the store meets them, each once for every time it is taken up."""
+    order = [messages[index].root_id for index in part.apply_order]
+    return [root for place, root in enumerate(order) if not place or order[place - 1] != root]
 
 
 def test_a_record_is_as_long_as_the_packed_form_says() -> None:
@@ -65,10 +82,11 @@ def test_the_strings_that_fields_point_to_are_told_each_once_and_nothing_for_non
     assert columns({}, strings=STRINGS).used_strings("text", "component", "spout_task") == []
 
 
-def test_the_spout_tasks_are_those_that_are_pointed_to_and_no_other_strings() -> None:
-    some = columns({"spout_task": 3, "text": 2}, {"spout_task": 1}, {"spout_task": 3}, {"text": 4}, strings=STRINGS)
+def test_the_spout_tasks_are_those_of_the_inits_and_no_other_strings() -> None:
+    given = ((packed.INIT, 3, 2), (packed.INIT, 1, 0), (packed.INIT, 3, 0), (packed.FAIL, 0, 4))
+    some = columns(*({"op": op, "spout_task": name, "text": text} for op, name, text in given), strings=STRINGS)
     assert some.spout_tasks == {"reader", "writer"}
-    assert columns({"text": 2}, strings=STRINGS).spout_tasks == frozenset()
+    assert columns({"op": packed.FAIL, "text": 2}, strings=STRINGS).spout_tasks == frozenset()
 
 
 def test_the_spout_tasks_of_some_inits_are_those_that_they_point_to() -> None:
@@ -82,55 +100,98 @@ def test_the_spout_tasks_of_some_inits_are_those_that_they_point_to() -> None:
     ("messages", "kinds"),
     [([], set()), (OTHERS, set()), ([*OTHERS, INIT], {Init}), ([ACK, INIT], {Ack, Init}), ([ACK], {Ack})],
 )
-def test_messages_and_columns_of_them_hold_the_same_kinds(messages: list[Operation], kinds: set[type]) -> None:
-    for form in (ListBatch(messages), columns_of(messages)):
-        assert {kind for kind in (Init, Ack) if form.contains(kind)} == kinds
-
-
-def test_no_operations_are_no_parts() -> None:
-    assert split(columns(), shards=4, capped=False) == split(columns(), shards=4, capped=True) == []
+def test_a_batch_contains_the_kinds_of_its_operations(messages: list[Operation], kinds: set[type]) -> None:
+    assert {kind for kind in (Init, Ack) if batch_of(messages).contains(kind)} == kinds
 
 
 @pytest.mark.parametrize("capped", [False, True])
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [ack(5), ack(2), ack(9), ack(4)],
-        [init(1), ack(3), ack(1), init(2), ack(3)],
-        [ack(1), init(2), init(1), ack(3), Fail(root_id=4), ack(2)],
-        [ack(2**64 - 1), init(2**64 - 2), ack(2**64 - 2), init(2**64 - 1)],
-    ],
-    ids=["each root once", "roots that come again", "acks before their init", "the largest roots"],
-)
-def test_columns_go_where_messages_go_in_the_same_order(
-    messages: list[Operation],
-    capped: bool,  # noqa: FBT001 - a parameter of the test
-) -> None:
-    for shards in (1, 2, 3, 128):
-        expected = [_plain(part) for part in split(ListBatch(messages), shards=shards, capped=capped)]
-        assert [_plain(part) for part in split(columns_of(messages), shards=shards, capped=capped)] == expected
+def test_no_operations_are_no_parts(capped: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    assert split([], shards=4, capped=capped) == []
 
 
-def _plain(part: ShardPart) -> tuple[int, list[int], list[int]]:
-    return part.shard, [*map(int, part.request_order)], [*map(int, part.apply_order)]
+def test_the_operations_of_one_root_go_together_in_the_order_given() -> None:
+    messages = [init(1), ack(3), ack(1), init(2), ack(3)]
+    assert orders(split(messages, shards=2, capped=False)) == [(1, [0, 1, 2, 4], [0, 2, 1, 4]), (0, [3], [3])]
+
+
+def test_operations_on_other_roots_keep_the_order_given() -> None:
+    largest = [ack(2**64 - 1), init(2**64 - 2), ack(2**64 - 4), init(2**64 - 3)]
+    assert orders(split(largest, shards=2, capped=False)) == [(1, [0, 3], [0, 3]), (0, [1, 2], [1, 2])]
+
+
+def test_under_a_cap_roots_without_an_init_come_first_and_the_others_by_their_first_init() -> None:
+    messages = [ack(1), init(2), init(1), ack(3), Fail(root_id=4), ack(2)]
+    assert orders(split(messages, shards=1, capped=True)) == [(0, [0, 1, 2, 3, 4, 5], [3, 4, 1, 5, 0, 2])]
+    assert orders(split(messages, shards=1, capped=False)) == [(0, [0, 1, 2, 3, 4, 5], [0, 2, 1, 5, 3, 4])]
+    assert orders(split([init(2), ack(1)], shards=1, capped=True)) == [(0, [0, 1], [1, 0])]
 
 
 @given(messages=requests, shards=shard_counts, capped=caps)
-def test_whatever_goes_together_columns_go_where_messages_go(
+def test_every_operation_goes_to_the_shard_of_its_root_once(
     messages: list[Operation],
     shards: int,
     capped: bool,  # noqa: FBT001 - drawn by its name
 ) -> None:
-    expected = [_plain(part) for part in split(ListBatch(messages), shards=shards, capped=capped)]
-    assert [_plain(part) for part in split(columns_of(messages), shards=shards, capped=capped)] == expected
+    parts = orders(split(messages, shards=shards, capped=capped))
+    assert sorted(index for _, _, applied in parts for index in applied) == list(range(len(messages)))
+    assert len({shard for shard, _, _ in parts}) == len(parts)
+    for shard, given_order, applied in parts:
+        assert {layout(shards).shard_of(messages[index].root_id) for index in applied} == {shard}
+        assert given_order == sorted(applied)
 
 
-def test_columns_that_lie_in_order_are_one_object_as_given_and_as_applied() -> None:
+@given(messages=requests, shards=shard_counts, capped=caps)
+def test_a_root_is_taken_up_once_and_its_operations_keep_their_order(
+    messages: list[Operation],
+    shards: int,
+    capped: bool,  # noqa: FBT001 - drawn by its name
+) -> None:
+    for part in split(messages, shards=shards, capped=capped):
+        met = roots(messages, part)
+        assert len(met) == len(set(met))
+        for root in met:
+            own = [index for index in part.apply_order if messages[index].root_id == root]
+            assert own == sorted(own)
+
+
+@given(messages=requests, shards=shard_counts)
+def test_under_a_cap_places_go_to_first_inits_in_the_order_given(messages: list[Operation], shards: int) -> None:
+    """Within a shard, and by the first of each among the shards."""
+    ranks = []
+    for part in split(messages, shards=shards, capped=True):
+        first = dict[int, int]()
+        for index in part.apply_order:
+            if isinstance(messages[index], Init):
+                first.setdefault(messages[index].root_id, int(index))
+        assert list(first.values()) == sorted(first.values())
+        met = roots(messages, part)
+        without = [root for root in met if root not in first]
+        assert met[: len(without)] == without
+        ranks.append((bool(met[0] in first), first.get(met[0], int(part.apply_order[0]))))
+    assert ranks == sorted(ranks)
+
+
+@given(messages=requests, shards=shard_counts)
+def test_without_a_cap_roots_come_in_the_order_of_their_first_operation(messages: list[Operation], shards: int) -> None:
+    begins = []
+    for part in split(messages, shards=shards, capped=False):
+        firsts = [min(i for i in part.request_order if messages[i].root_id == root) for root in roots(messages, part)]
+        assert firsts == sorted(firsts)
+        begins.append(firsts[0])
+    assert begins == sorted(begins)
+
+
+def test_equal_orders_are_one_object() -> None:
     """So that the store may send them as they are."""
-    (part,) = split(columns_of([ack(1), ack(2), ack(3)]), shards=1, capped=False)
-    assert part.request_order is part.apply_order
-    (part,) = split(columns_of([ack(1), ack(2), ack(1)]), shards=1, capped=False)
-    assert part.request_order is not part.apply_order
+    for messages, is_one in (
+        ([ack(1), ack(2), ack(3)], True),
+        ([ack(1), ack(1), ack(2)], True),
+        ([init(1), ack(1)], True),
+        ([ack(1), ack(2), ack(1)], False),
+    ):
+        for capped in (False, True):
+            (part,) = split(messages, shards=1, capped=capped)
+            assert (part.request_order is part.apply_order) is is_one
 
 
 @pytest.mark.parametrize(
@@ -138,6 +199,7 @@ def test_columns_that_lie_in_order_are_one_object_as_given_and_as_applied() -> N
     [
         (0, [timed(604_800_000)], None),
         (60_000, [], None),
+        (60_000, [ack(1)], None),
         (60_000, [timed(None), timed(60_000), ack(1)], None),
         (60_000, [timed(60_001)], 0),
         (60_000, [timed(60_000), ack(1), timed(60_001), timed(70_000)], 2),
@@ -146,47 +208,63 @@ def test_columns_that_lie_in_order_are_one_object_as_given_and_as_applied() -> N
 def test_the_first_init_whose_timeout_exceeds_the_dedupe_window_is_found(
     window_ms: int, messages: list[Operation], index: int | None
 ) -> None:
-    assert columns_of(messages).first_timeout_over(window_ms) == index
+    assert batch_of(messages).first_timeout_over(window_ms) == index
 
 
-def test_columns_are_encoded_to_the_bytes_of_messages() -> None:
-    layout, indexes = Layout(shards=4, buckets=16), {"reader": 7, "writer": 9}
+def test_operations_are_encoded_in_the_order_of_their_indexes() -> None:
+    indexes = {"reader": 7, "writer": 9}
     batch = columns(
         {"op": packed.INIT, "root_id": 0xA1, "ack_val": 2, "spout_task": 3},
         {"op": packed.INIT, "root_id": 0xA2, "ack_val": 3, "spout_task": 1},
         {"op": packed.ACK, "root_id": 0xA3, "ack_val": 4},
         strings=STRINGS,
     )
-    same = ListBatch(
-        [
-            Init(root_id=0xA1, spout_task="writer", ack_val=2),
-            Init(root_id=0xA2, spout_task="reader", ack_val=3),
-            Ack(root_id=0xA3, ack_val=4),
-        ]
-    )
-    assert batch.encoder(layout, indexes)((2, 0, 1)) == same.encoder(layout, indexes)((2, 0, 1))
+    operations: list[Operation] = [
+        Init(root_id=0xA1, spout_task="writer", ack_val=2),
+        Init(root_id=0xA2, spout_task="reader", ack_val=3),
+        Ack(root_id=0xA3, ack_val=4),
+    ]
+    encoded = [encode_operation(operation, layout(4), indexes.__getitem__) for operation in operations]
+    encode = batch.encoder(layout(4), indexes)
+    assert encode((2, 0, 1)) == encoded[2] + encoded[0] + encoded[1]
+    assert encode(()) == b""
+
+
+def test_a_batch_is_encoded_for_the_layout_that_is_asked_for() -> None:
+    batch = batch_of([ack(10**9)])
+    for shards in (1, 4, 1):
+        assert batch.encoder(layout(shards), {})((0,)) == encode_operation(ack(10**9), layout(shards), len)
+
+
+def test_a_batch_is_encoded_with_what_explains_roots_or_without() -> None:
+    traced = replace(INIT, trace=True)
+    batch = batch_of([traced])
+    for is_explained in (True, False):
+        encoded = encode_operation(traced, layout(1), len, is_explained=is_explained)
+        assert batch.encoder(layout(1), {"s": 1}, is_explained=is_explained)((0,)) == encoded
 
 
 @pytest.mark.parametrize("trace_threshold", [0, 1 << 31, 1 << 32])
-@given(roots=st.lists(st.integers(1, 2**64 - 1), min_size=1, max_size=20, unique=True))
-def test_columns_say_of_the_same_roots_as_messages_that_they_are_traced(trace_threshold: int, roots: list[int]) -> None:
-    layout = Layout(shards=4, buckets=16)
-    by_columns = columns(*({"op": packed.ACK, "root_id": root_id, "ack_val": 1} for root_id in roots))
-    by_messages = ListBatch([ack(root_id) for root_id in roots])
-    encoded, expected = (
-        batch.encoder(layout, {}, trace_threshold=trace_threshold)(range(len(roots)))
-        for batch in (by_columns, by_messages)
-    )
-    assert encoded == expected
+@given(ids=st.lists(st.integers(1, 2**64 - 1), min_size=1, max_size=20, unique=True))
+def test_the_roots_below_the_threshold_are_traced(trace_threshold: int, ids: list[int]) -> None:
+    batch = columns(*({"op": packed.ACK, "root_id": root_id, "ack_val": 1} for root_id in ids))
+    encode = batch.encoder(layout(4), {}, trace_threshold=trace_threshold)
+    encoded = [encode_operation(ack(root), layout(4), len, trace_threshold=trace_threshold) for root in ids]
+    assert encode(range(len(ids))) == b"".join(encoded)
 
 
 @given(messages=requests, codes=st.text("pafeducmbsAFT", min_size=20, max_size=20))
-def test_columns_are_counted_like_messages(messages: list[Operation], codes: str) -> None:
+def test_operations_are_counted_by_kind_and_state(messages: list[Operation], codes: str) -> None:
+    messages = [*messages, *OTHERS[: len(messages) % 3]]
     order = range(0, len(messages), 2)
     part = ShardPart(shard=0, request_order=order, apply_order=order)
-    own = codes[: len(order)]
-    counted = ListBatch(messages).count_by_kind_and_state(part, own)
-    assert sorted(columns_of(messages).count_by_kind_and_state(part, own)) == sorted(counted)
+    pairs = [
+        (KINDS[type(messages[index])], STATES[code]) for index, code in zip(order, codes[: len(order)], strict=True)
+    ]
+    counted = Counter[tuple[str, str]]()
+    for kind, state, count in batch_of(messages).count_by_kind_and_state(part, codes[: len(order)]):
+        counted[kind, state] += count
+    assert counted == Counter(pairs)
 
 
 LONG = "m" * 1_025
@@ -196,10 +274,10 @@ IN_LIMITS = [
     columns(GOOD, {"op": packed.ACK, "root_id": 2, "component": 5}, strings=STRINGS),
     columns(GOOD | {"message_timeout_ms": 100, "progress_timeout_ms": 100}, strings=STRINGS),
     columns(GOOD | {"text": 2}, strings=("s", LONG[:1_024])),
+    columns({"op": packed.FAIL, "root_id": 1, "text": 1}, strings=("ü" * 1_024,)),
 ]
 BEYOND_LIMITS = {
     "a root id is zero": columns(GOOD | {"root_id": 0}, strings=STRINGS),
-    "a string is not in the table": columns(GOOD | {"component": 6}, strings=STRINGS),
     "a timeout is out of range": columns(GOOD, GOOD | {"message_timeout_ms": 99}, strings=STRINGS),
     "an init names no spout task": columns({"op": packed.INIT, "root_id": 1}, strings=STRINGS),
     "must be a name": columns(GOOD, strings=("s" * 129,)),
@@ -220,6 +298,6 @@ def test_a_value_beyond_a_limit_of_the_contract_fails_the_check(error: str, batc
 
 
 def test_columns_are_explained_where_rows_of_them_are() -> None:
-    some = columns_of([ACK, ACK])
+    some = batch_of([ACK, ACK])
     assert not some.is_explained
     assert replace(some, explained=Explained(names={1: b""}, traced=())).is_explained
