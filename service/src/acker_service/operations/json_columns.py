@@ -131,6 +131,24 @@ def _fill_inits(columns: _Columns, records: _Records, rows: Sequence[int], inits
     edges = [init.edges for init in inits]
     _put_sums(records, [init.ack_val for init in inits], [init.outstanding for init in inits], edges)
     columns.names |= encode_lists(_with_rows(rows, edges))
+    if _have_rare_fields(inits):
+        _fill_rare_fields(columns, records, rows, inits)
+
+
+def _have_rare_fields(inits: Sequence[_Init]) -> bool:
+    """Say whether any init has a timeout of its own or a trace: most batches have none, and one pass says so."""
+    rare = [
+        True
+        for init in inits
+        if init.message_timeout_ms is not None
+        or init.progress_timeout_ms is not None
+        or init.trace is not None
+        or init.traceparent is not None
+    ]
+    return bool(rare)
+
+
+def _fill_rare_fields(columns: _Columns, records: _Records, rows: Sequence[int], inits: Sequence[_Init]) -> None:
     _put_integers(records, "message_timeout_ms", [init.message_timeout_ms for init in inits], TIMEOUT_MS)
     progress_ms = [init.progress_timeout_ms for init in inits]
     if (own := _put_integers(records, "progress_timeout_ms", progress_ms, range(TIMEOUT_MS.stop))) is not None:
