@@ -1,7 +1,9 @@
 """Acks and fails that come before their init: bounded, and refused like inits where the store is full."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 from acker_protocol import routes
-from acker_protocol.operations import Ack, Fail
+from acker_protocol.operations import Ack, Fail, Operation
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
+from acker_service.http.keys import digest_of
 
 from bench.servers import Member
 from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
@@ -26,6 +29,10 @@ ROOM = 20 * MEGABYTE
 UNKNOWN = 1 << 40
 MAX_EARLY = 40
 REASON = "r" * 1_000
+LONGEST = "☃" * 1_024
+"""The longest reason that is taken, in characters of three bytes."""
+ADMIN, BOLT = "acker_operator", "acker_bolt"
+"""Keys: of everything, and of acks and fails of one topology."""
 _NUMBERS = count(2 * UNKNOWN)
 
 
@@ -39,6 +46,12 @@ class Stage:
     @property
     def used_memory(self) -> int:
         return int(dict(self.valkey.ask("INFO", "memory"))["used_memory"])
+
+    @property
+    def stored_memory(self) -> int:
+        """What is used, without the buffers of connections, which come and go."""
+        memory = dict(self.valkey.ask("INFO", "memory"))
+        return int(memory["used_memory"]) - int(memory["mem_clients_normal"])
 
     def leave_room(self, ratio: float) -> None:
         """Let what is used be this part of what may be used."""
@@ -157,6 +170,62 @@ async def test_early_fails_do_not_take_the_memory_from_the_inits_of_others(own: 
         assert answer.status_code in {200, 503}, answer.text
     limit = int(stage.valkey.ask("CONFIG", "GET", "maxmemory")["maxmemory"])
     assert stage.used_memory <= limit + ROOM / 4
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture
+def keys_file(tmp_path: Path) -> Path:
+    entries = [
+        {"name": "operator", "sha256": digest_of(ADMIN).hex(), "scope": "admin", "topologies": "*"},
+        {"name": "bolt", "sha256": digest_of(BOLT).hex(), "scope": "ack", "topologies": ["flood"]},
+    ]
+    file = tmp_path / "keys.json"
+    file.write_text(json.dumps({"keys": entries}))
+    return file
+
+
+@pytest.mark.parametrize("dedupe_window_ms", [0, 604_800_000], ids=["no dedupe window", "a dedupe window"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda root: Fail(root_id=root, reason=LONGEST, component="c" * 128),
+        lambda root: Ack(root_id=root, ack_val=1, edge_id=root),
+    ],
+    ids=["fails", "acks"],
+)
+async def test_a_key_of_one_topology_takes_no_memory_from_the_others(
+    tmp_path: Path, keys_file: Path, make: Callable[[int], Operation], dedupe_window_ms: int
+) -> None:
+    """Its early roots take a tenth of what Redis may use, at most, and inits of other topologies go on."""
+    with staged(tmp_path, "--keys-file", str(keys_file)) as (url, member):
+        async with (
+            httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(ADMIN)) as operator,
+            httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(BOLT)) as bolt,
+        ):
+            attacked, other = Stage(Caller(operator, "flood"), member), Caller(operator, "other")
+            await attacked.call.put(message_timeout_ms=604_800_000, dedupe_window_ms=dedupe_window_ms)
+            await other.put()
+            member.ask("CONFIG", "SET", "maxmemory", 60 << 20)
+
+            async def is_seen() -> bool:
+                store = (await operator.get("/v1/status")).json()["store"]
+                return int(store["early_max_bytes"]) * 3 * 1.25 <= 6 << 20
+
+            await eventually(is_seen)
+            assert await other.words(*(init(root, E) for root in range(1, 101))) == ["pending"] * 100
+            before, words = attacked.stored_memory, Counter[str]()
+            for attempt in range(34):
+                body = encode_packed([make(root) for root in range(1 + attempt * 1_000, 1_001 + attempt * 1_000)])
+                headers = {"Content-Type": CONTENT_TYPE, routes.IDEMPOTENCY_KEY: str(attempt)}
+                answer = await bolt.post(routes.operation("flood", "batch"), content=body, headers=headers)
+                words.update(answer.json()["results"])
+                assert await other.word(init(next(_NUMBERS), E)) == "pending"
+            assert words["early"] > 500
+            assert words["store_full"] > 500
+            assert attacked.stored_memory - before < 6 << 20
 
 
 @pytest.mark.parametrize("form", ["packed", "JSON"])

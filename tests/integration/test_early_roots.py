@@ -13,6 +13,7 @@ from acker_service.components import Components
 from acker_service.settings import Settings
 
 from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
+from tests.support.model_acker import EARLY_BYTES
 from tests.support.redis_side import at, find, flush
 
 pytestmark = pytest.mark.anyio
@@ -150,6 +151,57 @@ async def test_what_a_full_store_refuses_leaves_no_key_behind(
     assert await find(narrow, "acker:{narrow/*") == before
 
 
+@pytest.fixture
+async def small(valkey_url: str) -> AsyncIterator[Caller]:
+    """A topology of a service whose early roots take few bytes: three in each shard, and no more."""
+    parts = Components(valkey_url, window_ms=600_000, early_max_bytes=SHARDS * 3 * EARLY_BYTES)
+    await flush(parts)
+    await parts.open()
+    app = make_app(parts, Settings(), asyncio.Event())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+        caller = Caller(http, "small")
+        await caller.put(ackers=SHARDS)
+        yield caller
+    await parts.close()
+
+
+@KEYS
+async def test_each_shard_takes_its_part_of_the_bytes_of_early_roots(small: Caller, key: str | None) -> None:
+    words = await small.words(*(compact_ack(root, E) for root in range(1, 31)), key=key)
+    assert words == ["early"] * 9 + ["store_full"] * 21
+    assert await small.words(*(compact_ack(root, E) for root in range(31, 34)), key=key) == ["store_full"] * 3
+    assert await small.words(init(31, E), fail(1), compact_ack(2, F)) == ["pending", "early", "early"]
+
+
+@EVERY
+@KEYS
+async def test_a_single_operation_beyond_the_bytes_may_be_retried_and_its_repeat_is_no_duplicate(
+    small: Caller, make: object, key: str | None
+) -> None:
+    await small.words(*(compact_ack(root, E) for root in IN_ONE_SHARD[:3]))
+    for _ in range(2):
+        answer = await small.post(make(IN_ONE_SHARD[4]), key=key)  # type: ignore[operator]
+        assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (503, "store_full", True)
+    await small.post(init(IN_ONE_SHARD[0]))
+    assert await small.word(make(IN_ONE_SHARD[4]), key=key) == "early"  # type: ignore[operator]
+
+
+async def test_a_repeat_of_a_batch_says_again_what_was_refused_for_its_bytes(small: Caller) -> None:
+    ops = [compact_ack(root, E) for root in IN_ONE_SHARD[:5]]
+    assert await small.words(*ops, key="k") == ["early"] * 3 + ["store_full"] * 2
+    assert await small.words(*ops, key="k") == ["early"] * 3 + ["store_full"] * 2
+    await small.words(*(init(root) for root in IN_ONE_SHARD[:3]))
+    assert (await small.words(*ops, key="k"))[3:] == ["store_full"] * 2
+    assert await small.words(*ops[3:], key="new") == ["early"] * 2
+
+
+async def test_what_early_roots_take_is_a_metric_beside_its_limit(small: Caller) -> None:
+    await small.words(*(compact_ack(root, E) for root in range(1, 5)))
+    shown = (await small.http.get("/metrics")).text
+    assert f'acker_roots_early_bytes{{topology="small"}} {4 * EARLY_BYTES}.0' in shown
+    assert f'acker_limit{{limit="early_bytes"}} {SHARDS * 3 * EARLY_BYTES}.0' in shown
+
+
 async def test_the_number_of_early_roots_is_a_metric(call: Caller) -> None:
     await call.words(init(1, E), *(ack(root, E) for root in IN_ONE_SHARD[:2]), fail(1 + SHARDS))
     shown = (await call.http.get("/metrics")).text
@@ -159,6 +211,6 @@ async def test_the_number_of_early_roots_is_a_metric(call: Caller) -> None:
 async def test_a_number_of_early_roots_goes_with_its_topology(call: Caller, narrow: Components) -> None:
     await call.words(*(ack(root, E) for root in IN_ONE_SHARD[:2]))
     [key] = [key for key in await find(narrow, "acker:{narrow/*") if key.endswith(":early")]
-    assert int(await at(narrow, "GET", key)) == 2
+    assert (await at(narrow, "GET", key)).split()[0] == b"2"
     await call.http.delete(routes.topology(call.topology), params={"force": True, "discard": True})
     assert not await at(narrow, "EXISTS", key)

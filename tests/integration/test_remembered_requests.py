@@ -31,7 +31,7 @@ async def capped(call: Caller) -> Caller:
 def set_full(parts: Components, monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Says that the store is full, or that it is not."""
 
-    async def unchecked() -> None:
+    async def unchecked(_: object) -> None:
         pass
 
     def set_full(full: bool) -> None:  # noqa: FBT001

@@ -5,6 +5,7 @@
 from tests.support.mutant import Mutant
 
 ANSWERS = "tests/integration/test_answers.py::"
+BACKPRESSURE = "tests/unit/service/monitoring/test_early_part.py::"
 COMPLETIONS = "tests/integration/test_completions.py::"
 CODEC = "tests/unit/service/topologies/test_cursors.py::"
 CURSORS = "tests/integration/test_cursors.py::"
@@ -95,7 +96,8 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("every completion of an entry is counted as unread", "#completions", "1", SPOUTS + "test_a_spout_task_is_shown_with_what_is_pending_and_unread"),
     ("the newest entry is noted", None, "", READERS + "test_all_mailboxes_that_are_waited_for_are_swept_in_one_round_trip"),
     ("a hint that may not be published stops nothing", "redis.pcall", "redis.call", LIBRARY + "test_a_hint_that_may_not_be_published_stops_nothing"),
-    ("a trace that grew counts though nothing else changed", "call.traces_growth == 0 and ", "", EXPLAIN + "test_a_trace_grows_in_steps_as_it_is_counted"),
+    ("a trace that grew counts though nothing else changed, and so does an early root", " and call.early_growth == 0", "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("a trace that grew counts though nothing else changed, and so does an early root", "call.traces_growth == 0 and ", "", EXPLAIN + "test_a_trace_grows_in_steps_as_it_is_counted"),
     ("a hint tells of a new entry", None, "", POLL + "test_a_completion_on_another_replica_wakes_who_waits"),
     ("pending roots are counted, but not under a removed spout task", "'HINCRBY', call.base .. 'pending', spout, change", "'HGET', call.base .. 'pending', spout", SPOUTS + "test_an_init_registers_its_spout_task"),
     ("an emit uses its spout task", None, "", LIFETIMES + "test_emitting_and_reading_use_a_spout_task_which_is_noted_once_a_second"),
@@ -106,6 +108,8 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("latencies are added up", None, "", LATENCIES),
     # records
     ("what is noted of a root is written though the rest did not change", "(root.dirty or root.entries)", "root.dirty", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("what early roots take is never below nothing", "math.max(bytes, 0)", "bytes", EARLY + "test_a_number_without_what_they_take_is_read_as_nothing_and_never_goes_below_it"),
+    ("the trace of an early root counts among what it takes", None, "", EARLY + "test_the_trace_of_an_early_root_is_part_of_what_it_takes"),
     ("where no root is early no number of them is kept", "'UNLINK', call.base .. 'early'", "'SET', call.base .. 'early', number", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number of early roots is never below none", "number >", "number ~=", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number of early roots outlives the buckets", " * 4 / 3", "", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
@@ -522,6 +526,10 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a single operation says that its root is in the share", "if trace_threshold", "if False", EXPLAIN + "test_a_sampled_root_is_traced_from_an_early_ack_on"),
     ("a single ack is known again under another share", " or topology.trace_threshold", "", EXPLAIN + "test_a_single_ack_is_known_again_when_the_share_has_changed"),
     ("each shard takes an equal part of the early roots", "math.ceil(self._max_early / shards)", "self._max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
+    ("each shard takes an equal part of the bytes of early roots", " // shards", "", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_bytes_of_early_roots"),
+    ("early roots of all topologies take a tenth of maxmemory at most", "limit * EARLY_RATIO", "limit", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
+    ("early roots of all topologies take a tenth of maxmemory at most", "/ OVER_EARLY", "", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
+    ("early roots of all topologies take a tenth of maxmemory at most", " // max(1, topologies)", "", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
     ("a full store begins no roots, also without inits", "apply_functions.apply_without_new_roots if backpressure.is_store_full else ", "", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
     ("what may begin a root is refused when Redis has no memory", "apply_function(self._backpressure)", "apply_functions.apply if request.operations.spout_tasks else apply_functions.apply_without_new_roots", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),
     ("a store with another policy lets no init in", "violation is not None or ", "", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),

@@ -1,4 +1,4 @@
-"""The number of early roots that each shard keeps: always that of the records, whatever becomes of them."""
+"""The number of early roots that each shard keeps, and what they take: always that of their records."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,10 +7,14 @@ from acker_protocol.operations import Ack, Fail, Init, Operation
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore
+from tests.support.model_acker import EARLY_BYTES, EDGE_BYTES, FAILURE_BYTES
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 CONFIGURATION = TopologyConfig(ackers=1, buckets=1, message_timeout_ms=1_000)
+DEDUPES = TopologyConfig(ackers=1, buckets=1, message_timeout_ms=1_000, dedupe_window_ms=60_000)
+UNBOUNDED = 1 << 40
+SNOW = "\N{SNOWMAN}a"
 
 
 @pytest.fixture
@@ -18,8 +22,11 @@ def make(driven_url: str) -> Iterator[Callable[..., DrivenStore]]:
     """Makes a store of one shard, whose roots lie in one bucket."""
     stores: list[DrivenStore] = []
 
-    def made(configuration: TopologyConfig = CONFIGURATION, max_early: int = 2) -> DrivenStore:
-        stores.append(DrivenStore(driven_url, configuration, window_ms=60_000, max_early=max_early))
+    def made(
+        configuration: TopologyConfig = CONFIGURATION, max_early: int = 2, early_max_bytes: int = UNBOUNDED
+    ) -> DrivenStore:
+        bounds = {"max_early": max_early, "early_max_bytes": early_max_bytes}
+        stores.append(DrivenStore(driven_url, configuration, window_ms=60_000, **bounds))
         return stores[-1]
 
     yield made
@@ -46,8 +53,23 @@ def words(store: DrivenStore, *operations: Operation) -> list[str]:
 
 def number(store: DrivenStore) -> int | None:
     """The number that the shard keeps; None: no key."""
-    kept = store.command("GET", store.base + "early")
-    return None if kept is None else int(kept)
+    return kept(store)[0]
+
+
+def kept(store: DrivenStore) -> tuple[int | None, int]:
+    """The number that the shard keeps and what they take; None: no key."""
+    written = store.command("GET", store.base + "early")
+    return (None, 0) if written is None else tuple(map(int, written.split()))
+
+
+def edges(root_id: int, numbers: range) -> list[Operation]:
+    """Acks of so many edges of a root."""
+    return [Ack(root_id=root_id, ack_val=number, edge_id=number) for number in numbers]
+
+
+def told(store: DrivenStore) -> dict[int, tuple[str | None, str | None]]:
+    """The reason and the component of each completion, by its root."""
+    return {done.root_id: (done.reason, done.component) for done in store.mailbox()}
 
 
 def test_a_shard_without_early_roots_keeps_no_number(store: DrivenStore) -> None:
@@ -115,3 +137,114 @@ def test_a_number_that_is_wrong_never_goes_below_none(store: DrivenStore) -> Non
     assert number(store) == 1
     words(store, init(2))
     assert number(store) is None
+
+
+def test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes(
+    make: Callable[..., DrivenStore],
+) -> None:
+    store = make(DEDUPES)
+    words(store, ack(1), *edges(2, range(1, 4)))
+    assert kept(store) == (2, 2 * EARLY_BYTES + 3 * EDGE_BYTES)
+    assert words(store, *edges(2, range(3, 5))) == ["duplicate", "early"]
+    assert kept(store) == (2, 2 * EARLY_BYTES + 4 * EDGE_BYTES)
+    words(store, Fail(root_id=1, reason="r" * 100), Fail(root_id=1, reason="r" * 1_000), Fail(root_id=2))
+    assert kept(store) == (2, 2 * EARLY_BYTES + 4 * EDGE_BYTES + FAILURE_BYTES + 103 * 5 // 4)
+    words(store, init(2))
+    assert kept(store) == (1, EARLY_BYTES + FAILURE_BYTES + 103 * 5 // 4)
+    words(store, init(1))
+    assert kept(store) == (None, 0)
+
+
+def test_a_root_that_takes_more_than_its_record_holds_in_two_bytes_gives_all_of_it_back(
+    make: Callable[..., DrivenStore],
+) -> None:
+    store = make(DEDUPES)
+    words(store, ack(1), *edges(2, range(1, 400)))
+    assert kept(store) == (2, 2 * EARLY_BYTES + 399 * EDGE_BYTES)
+    words(store, init(2))
+    assert kept(store) == (1, EARLY_BYTES)
+    assert store.root(2).spout_task == "s"
+
+
+def test_a_root_that_is_dropped_gives_back_what_it_took(store: DrivenStore) -> None:
+    words(store, Fail(root_id=1, reason="r" * 100))
+    store.advance(600)
+    words(store, ack(2))
+    store.advance(600)
+    store.tick()
+    assert kept(store) == (1, EARLY_BYTES)
+
+
+def test_the_trace_of_an_early_root_is_part_of_what_it_takes(store: DrivenStore) -> None:
+    marked = 1 << 16
+    words(store, ack(1), ack(marked), Fail(root_id=marked, reason="r" * 1_000))
+    of_traces = int(store.command("HGET", store.base + "traced", ""))
+    assert of_traces > 2_000
+    assert kept(store) == (2, 2 * EARLY_BYTES + of_traces + FAILURE_BYTES + 1_003 * 5 // 4)
+    words(store, init(marked))
+    assert kept(store) == (1, EARLY_BYTES)
+
+
+def test_what_they_take_is_bounded_and_what_is_stored_goes_on(make: Callable[..., DrivenStore]) -> None:
+    store = make(max_early=100, early_max_bytes=3 * EARLY_BYTES - 1)
+    assert words(store, *map(ack, range(1, 5))) == ["early", "early", "early", "store_full"]
+    assert words(store, Fail(root_id=5), Fail(root_id=1, reason="broken"), ack(2, 2)) == [
+        "store_full",
+        "early",
+        "early",
+    ]
+    assert words(store, init(3), init(2)) == ["acked", "pending"]
+    assert words(store, init(1), ack(4), ack(5)) == ["failed", "early", "early"]
+
+
+def test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take(
+    make: Callable[..., DrivenStore],
+) -> None:
+    store = make(max_early=100, early_max_bytes=8 * EARLY_BYTES)
+    words(store, *map(ack, range(1, 5)), Fail(root_id=1, reason=SNOW * 50, component="bolt"))
+    words(store, Fail(root_id=2, reason=SNOW * 50, component="bolt"), Fail(root_id=3, reason="a" * 64), init(8))
+    assert words(store, Fail(root_id=8, reason=SNOW * 50)) == ["failed"]
+    words(store, *map(init, range(1, 4)))
+    assert told(store) == {
+        1: (SNOW * 50, "bolt"),
+        2: (SNOW * 32, "bolt"),
+        3: ("a" * 64, None),
+        8: (SNOW * 50, None),
+    }
+
+
+def test_what_comes_with_the_same_request_counts(make: Callable[..., DrivenStore]) -> None:
+    store = make(DEDUPES, max_early=100, early_max_bytes=8 * EARLY_BYTES)
+    words(store, *edges(1, range(1, 8)), Fail(root_id=1, reason="r" * 100))
+    words(store, init(1))
+    assert told(store) == {1: ("r" * 64, None)}
+
+
+def test_fails_of_stored_roots_add_a_quarter_and_no_more(make: Callable[..., DrivenStore]) -> None:
+    store = make(max_early=100, early_max_bytes=20 * EARLY_BYTES)
+    words(store, *map(ack, range(1, 21)))
+    assert set(words(store, *(Fail(root_id=root, reason="r" * 100, component="bolt") for root in range(1, 21)))) == {
+        "early"
+    }
+    _, taken = kept(store)
+    assert 25 * EARLY_BYTES < taken <= 25 * EARLY_BYTES + FAILURE_BYTES + 100
+    words(store, *map(init, range(1, 21)))
+    reasons = list(told(store).values())
+    assert reasons.count(("r" * 64, "bolt")) == 5
+    assert reasons.count((None, None)) == 15
+    assert kept(store) == (None, 0)
+
+
+def test_a_fail_by_hand_keeps_its_reason_whatever_early_roots_take(make: Callable[..., DrivenStore]) -> None:
+    store = make(early_max_bytes=1)
+    words(store, ack(1))
+    store.ask("acker_force_fail_v1", store.settings, 0, (1).to_bytes(8, "big"), "by hand" * 20)
+    words(store, init(1))
+    assert told(store) == {1: ("by hand" * 20, None)}
+
+
+def test_a_number_without_what_they_take_is_read_as_nothing_and_never_goes_below_it(store: DrivenStore) -> None:
+    words(store, ack(1), ack(2))
+    store.command("SET", store.base + "early", "2")
+    words(store, init(1))
+    assert kept(store) == (1, 0)

@@ -31,6 +31,8 @@ ROOTS = (1, 2, 3, 4, 2**64 - 1)
 SPOUTS = ("a", "b")
 LONG = "a message id that is longer than a record may hold, so it lies beside it: 刘备"
 
+LONG_REASON = "\N{SNOWMAN}a" * 40
+
 roots = st.sampled_from(ROOTS)
 values = st.sampled_from((0, 1, 2, 3, 1 << 63, (1 << 63) | 1))
 TRACEPARENT = f"00-{1:032x}-{2:016x}-01"
@@ -62,7 +64,7 @@ messages = st.one_of(
     st.builds(
         Fail,
         root_id=roots,
-        reason=st.sampled_from((None, "", "broken")),
+        reason=st.sampled_from((None, "", "broken", LONG_REASON)),
         component=st.sampled_from((None, "bolt")),
     ),
     st.builds(ResetTimeout, root_id=roots),
@@ -92,10 +94,16 @@ class ModelAndRedis(RuleBasedStateMachine):
         super().__init__()
         self.sent: list[tuple[list[Operation], str | None]] = []
 
-    @initialize(configuration=configurations, max_early=st.sampled_from((1, 2, 3, 1_000_000)))
-    def begin(self, configuration: TopologyConfig, max_early: int) -> None:
-        self.redis = DrivenStore(self.url, configuration, window_ms=WINDOW_MS, max_early=max_early, text=self.text)
-        self.model = ModelAcker(configuration, WINDOW_MS, START_MS, max_early=max_early)
+    @initialize(
+        configuration=configurations,
+        max_early=st.sampled_from((1, 2, 3, 1_000_000)),
+        early_max_bytes=st.sampled_from((1_000, 2_000, 4_000, 67_108_864)),
+    )
+    def begin(self, configuration: TopologyConfig, max_early: int, early_max_bytes: int) -> None:
+        """Bound the bytes of early roots where nothing is traced: the model does not know what a trace takes."""
+        bounds = {"max_early": max_early} | ({} if configuration.trace else {"early_max_bytes": early_max_bytes})
+        self.redis = DrivenStore(self.url, configuration, window_ms=WINDOW_MS, text=self.text, **bounds)
+        self.model = ModelAcker(configuration, WINDOW_MS, START_MS, **bounds)
 
     @rule(request=requests, key=keys)
     def send(self, request: list[Operation], key: str | None) -> None:
@@ -140,6 +148,7 @@ class ModelAndRedis(RuleBasedStateMachine):
             name: count for name in SPOUTS if (count := self.model.pending(name))
         }
         assert seen.early == self.model.early()
+        assert self.model.configuration.trace or seen.early_bytes == self.model.early_bytes()
         assert sum(seen.unread.values()) == len(self.model.mailbox)
         assert +Counter(seen.totals) == +self.model.counts
 

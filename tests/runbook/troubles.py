@@ -238,12 +238,22 @@ def _repeated(work: Callable[[], None]) -> Iterator[None]:
         thread.join(30)
 
 
+@contextmanager
+def early_roots_fill(folder: Path) -> Iterator[Scene]:
+    """A program fails orders that no spout emitted."""
+    with _serving(folder, "--early-max-bytes", "65536") as acker:
+        fails = [{"op": "fail", "root_id": f"{root:016x}", "reason": "stray"} for root in range(1, 1_001)]
+        acker.http.post("/v1/topologies/orders/batch", json={"operations": fails}).raise_for_status()
+        yield Scene(acker=acker)
+
+
 TROUBLES: dict[str, Stage] = {
     "nothing-ends": nothing_ends,
     "roots-time-out": roots_time_out,
     "roots-fail": roots_fail,
     "one-message-is-missing": one_message_is_missing,
     "store-full": store_full,
+    "early-roots-fill": early_roots_fill,
     "redis-away": redis_away,
     "mailbox-grows": mailbox_grows,
     "webhook-not-delivered": webhook_not_delivered,

@@ -43,13 +43,14 @@ def driven_library(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What can be seen of a topology: roots, all completions, pending and unread by spout task, early, the totals."""
+    """What can be seen of a topology: roots, all completions, pending and unread by spout task, early roots, totals."""
 
     roots: list[RootView]
     mailbox: list[CompletionRecord]
     pending: dict[str, int]
     unread: dict[str, int]
     early: int
+    early_bytes: int
     totals: dict[str, int]
 
 
@@ -63,10 +64,11 @@ class DrivenStore:
         *,
         window_ms: int,
         max_early: int = 1_000_000,
+        early_max_bytes: int = 67_108_864,
         text: str | None = None,
     ) -> None:
         self._runner = asyncio.Runner()
-        self._store = Components(url, window_ms=window_ms, max_early=max_early)
+        self._store = Components(url, window_ms=window_ms, max_early=max_early, early_max_bytes=early_max_bytes)
         self.now_ms = START_MS
         self._runner.run(self._begin(configuration, driven_library(text or library.source())))
 
@@ -176,8 +178,16 @@ class DrivenStore:
         roots = (self._read(root_id) for root_id in root_ids)
         mailbox, counts, *read = await asyncio.gather(self._mailbox(), self._counts(), *roots)
         pending, unread, totals = counts
-        early = (await self._store.stats.read(await self._current())).early
-        return Seen(roots=read, mailbox=mailbox, pending=pending, unread=unread, early=early, totals=totals)
+        stats = await self._store.stats.read(await self._current())
+        return Seen(
+            roots=read,
+            mailbox=mailbox,
+            pending=pending,
+            unread=unread,
+            early=stats.early,
+            early_bytes=stats.early_bytes,
+            totals=totals,
+        )
 
     async def _list(self, older_than_ms: int) -> list[int]:
         topology = await self._current()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from acker_protocol.idempotency import replay_operation
-from acker_protocol.operations import REFUSED, Ack, CompletionRecord, Init, Operation, OperationState, Outcome
+from acker_protocol.operations import REFUSED, Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, Tree
 from acker_protocol.tree import apply_operation, expire, forget_expired
 from acker_service.redis.codec import Indexes, Layout
@@ -18,6 +18,11 @@ Answers = list[tuple[OperationState, Outcome | None]]
 Remembered = tuple[int, Set[int]]
 """When a request was applied, in milliseconds, and the indexes of its operations that were refused."""
 
+EARLY_BYTES, EDGE_BYTES, FAILURE_BYTES = 320, 224, 256
+"""What an early root takes (lua/early.lua): without more, for an acked edge, for a failure without its texts."""
+
+SHORT_REASON = 64
+
 _CHANGING = {OperationState.PENDING, OperationState.ACKED, OperationState.FAILED, OperationState.EARLY}
 
 
@@ -25,8 +30,9 @@ _CHANGING = {OperationState.PENDING, OperationState.ACKED, OperationState.FAILED
 class ModelAcker:
     """What the store has to do.
 
-    ``window_ms`` is how long requests are remembered, ``max_early`` the most early roots of the topology; a store that
-    ``is_full`` begins no root.
+    ``window_ms`` is how long requests are remembered, ``max_early`` the most early roots of the topology,
+    ``early_max_bytes`` the most bytes that they take; a store that ``is_full`` begins no root. ``early_sizes`` are what
+    roots took as long as they were early; traces are not counted there.
     """
 
     configuration: TopologyConfig
@@ -37,6 +43,8 @@ class ModelAcker:
     counts: Counter[str] = field(default_factory=Counter)
     requests: dict[object, Remembered] = field(default_factory=dict)
     max_early: int = 1_000_000
+    early_max_bytes: int = 67_108_864
+    early_sizes: Counter[int] = field(default_factory=Counter)
     is_full: bool = False
 
     def apply(self, operations: Sequence[Operation], key: str | None) -> tuple[Answers, bool]:
@@ -77,12 +85,11 @@ class ModelAcker:
 
     def early(self, *, shard: int | None = None) -> int:
         """How many roots of a shard, or of all, are early."""
-        return sum(
-            isinstance(state, Tree)
-            and state.spout_task is None
-            and (shard is None or root_id % self.configuration.shards == shard)
-            for root_id, state in self.roots.items()
-        )
+        return len(self._early_roots(shard))
+
+    def early_bytes(self, *, shard: int | None = None) -> int:
+        """What the early roots of a shard, or of all, take."""
+        return sum(self.early_sizes[root_id] for root_id in self._early_roots(shard))
 
     def _apply_one(self, operation: Operation, *, was_refused: bool | None) -> tuple[OperationState, Outcome | None]:
         """Apply an operation; answer it without effect if its request was applied before (``was_refused`` is set)."""
@@ -99,7 +106,9 @@ class ModelAcker:
             rules=self.configuration.rules,
             free_slots=self._free_slots(operation),
             free_early=self._free_early(operation.root_id),
+            max_reason=self._max_reason(operation.root_id),
         )
+        self._grow(root, transition.state, operation.root_id)
         self.roots[operation.root_id] = transition.state
         self.counts["unbalanced"] += transition.unbalanced
         if transition.completion:
@@ -111,11 +120,36 @@ class ModelAcker:
         cap = self.configuration.max_spout_pending
         return cap - self.pending(operation.spout_task) if cap is not None and isinstance(operation, Init) else None
 
+    def _early_roots(self, shard: int | None) -> list[int]:
+        return [
+            root_id
+            for root_id, state in self.roots.items()
+            if _is_early(state) and (shard is None or root_id % self.configuration.shards == shard)
+        ]
+
+    def _grow(self, before: State, after: State, root_id: int) -> None:
+        """Count what a root takes more than before, if it is early."""
+        if not isinstance(after, Tree) or not _is_early(after):
+            return
+        if not isinstance(before, Tree):
+            before, self.early_sizes[root_id] = None, EARLY_BYTES
+        self.early_sizes[root_id] += EDGE_BYTES * len(after.edges - (before.edges if before else frozenset()))
+        if after.failure and not (before and before.failure):
+            self.early_sizes[root_id] += _size_of(after.failure)
+
     def _free_early(self, root_id: int) -> int:
-        if self.is_full:
-            return 0
         shards = self.configuration.shards
-        return math.ceil(self.max_early / shards) - self.early(shard=root_id % shards)
+        shard = root_id % shards
+        if self.is_full or self.early_bytes(shard=shard) >= self.early_max_bytes // shards:
+            return 0
+        return math.ceil(self.max_early / shards) - self.early(shard=shard)
+
+    def _max_reason(self, root_id: int) -> int | None:
+        shards = self.configuration.shards
+        taken, most = self.early_bytes(shard=root_id % shards), self.early_max_bytes // shards
+        if taken * 4 > most * 5:
+            return 0
+        return SHORT_REASON if taken * 2 > most else None
 
     def _changed_any(
         self, indexes: Indexes, operations: Sequence[Operation], answers: Mapping[int, tuple[OperationState, object]]
@@ -140,6 +174,16 @@ class ModelAcker:
 def _told_apart(operation: Operation) -> Operation:
     """Give what tells the operation of a repeat from another: what only explains a root does not."""
     return replace(operation, trace=None) if isinstance(operation, Init) else operation
+
+
+def _size_of(failure: Fail) -> int:
+    """Give what an early root takes for a failure: nothing without texts."""
+    texts = [text.encode() for text in (failure.reason, failure.component) if text is not None]
+    return FAILURE_BYTES + (1 + sum(2 + len(text) for text in texts)) * 5 // 4 if texts else 0
+
+
+def _is_early(state: State) -> bool:
+    return isinstance(state, Tree) and state.spout_task is None
 
 
 def _is_pending(state: State) -> bool:

@@ -65,12 +65,14 @@ def apply_operation(
     rules: TopologyRules,
     free_slots: int | None = None,
     free_early: int | None = None,
+    max_reason: int | None = None,
 ) -> Transition:
     """Apply one operation to the root that it names.
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
-    init may have, ``free_early`` the number of further early roots (0 in a full store); None means no limit. If the
-    operation has no effect, the returned state equals the given one.
+    init may have, ``free_early`` the number of further early roots (0 in a full store), ``max_reason`` the number of
+    characters that an early root keeps of the reason of a fail (0: neither reason nor component); None means no limit.
+    If the operation has no effect, the returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
     if isinstance(state, Finished):
@@ -84,7 +86,7 @@ def apply_operation(
         case Ack():
             return ack(state, operation, now_ms, rules, free_early)
         case Fail():
-            return fail(state, operation, now_ms, rules, free_early)
+            return fail(state, kept_failure(state, operation, max_reason), now_ms, rules, free_early)
         case _:  # ResetTimeout
             return reset_timeout(state, now_ms, rules)
 
@@ -249,6 +251,18 @@ def early_refusal(state: Tree | None, free_early: int | None) -> OperationState 
     """Give the state that refuses an ack or a fail which would begin a tree where there may be no more early roots."""
     # rule: what would begin a tree is refused when there is no room for another early root
     return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None
+
+
+def kept_failure(state: Tree | None, operation: Fail, max_reason: int | None) -> Fail:
+    """Give what a root keeps of a fail: an early one keeps it until its init comes, and may have no room for all."""
+    # rule: a root that has its init keeps all of a failure
+    if max_reason is None or (state is not None and state.spout_task is not None):
+        return operation
+    # rule: an early root without room keeps that it failed, and no more
+    if max_reason == 0:
+        return Fail(root_id=operation.root_id)
+    # rule: an early root with little room keeps the beginning of a reason
+    return replace(operation, reason=operation.reason and operation.reason[:max_reason])
 
 
 def expire(state: State, *, now_ms: int, rules: TopologyRules) -> tuple[State, CompletionRecord | None]:

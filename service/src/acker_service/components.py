@@ -14,7 +14,7 @@ from acker_service.mailboxes.dead_letters import DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers, ReadCoalescer
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.reading import MailboxReader
-from acker_service.metrics.instruments import EARLY, MAILBOX, SPOUTS
+from acker_service.metrics.instruments import EARLY, EARLY_BYTES, MAILBOX, SPOUTS
 from acker_service.metrics.registry import Metrics
 from acker_service.monitoring.ages import AgeReader
 from acker_service.monitoring.audit import AuditTrail
@@ -56,7 +56,8 @@ class Components:
     ``window_ms`` is the minimum time that a request's idempotency key is remembered, ``spout_idle_ms`` the time after
     which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
     from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
-    the number of early roots of a topology from which on no more begin, ``buckets`` the number of small hashes of each
+    the number of early roots of a topology and ``early_max_bytes`` the bytes of theirs from which on no more begin,
+    ``buckets`` the number of small hashes of each
     shard of the default topology, ``trace_limits`` the bounds of a topology's traces, ``durability`` when a write
     counts as done (for ``fsync_asserted`` see `ServerRequirements`), ``supervised`` whether `EmbeddedServer` runs the
     Redis, and logs when it ends, ``role`` what the list of processes says of this one.
@@ -71,6 +72,7 @@ class Components:
         mailbox_max: int = 1_000_000,
         max_spouts: int = 10_000,
         max_early: int = 1_000_000,
+        early_max_bytes: int = 67_108_864,
         buckets: int = BUCKETS,
         trace_limits: TraceLimits = DEFAULT_LIMITS,
         durability: Durability = RELAXED,
@@ -95,7 +97,12 @@ class Components:
         self.monitor = StoreMonitor(self.redis, self.registry, self.stats, AgeReader(self.shards, self.spouts))
         self.readiness = Readiness(self.redis, self.registry)
         self.backpressure = Backpressure(
-            self.monitor, self.registry, self.stats, self._requirements, mailbox_max=mailbox_max
+            self.monitor,
+            self.registry,
+            self.stats,
+            self._requirements,
+            mailbox_max=mailbox_max,
+            early_max_bytes=early_max_bytes,
         )
         self.applier = Applier(
             self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
@@ -115,6 +122,7 @@ class Components:
         self.leases = LeaseStore(self.redis, self.shards)
         for name, limit in ((MAILBOX, mailbox_max), (SPOUTS, max_spouts), (EARLY, max_early)):
             self.metrics.http.limits[name].set(limit)
+        self.metrics.http.limits[EARLY_BYTES].set_function(lambda: self.backpressure.early_max_bytes)
         self.audit = AuditTrail(self.redis, self.metrics.audit)
         self.recorder = HistoryRecorder(self.redis, TotalsReader(self.redis, self.registry))
         self.history = HistoryReader(self.redis, self.registry, self.stats)
@@ -181,6 +189,7 @@ def make_components(url: str, settings: Settings) -> Components:
         mailbox_max=settings.mailbox_max,
         max_spouts=settings.max_spouts,
         max_early=settings.max_early,
+        early_max_bytes=settings.early_max_bytes,
         buckets=settings.buckets,
         trace_limits=TraceLimits(max_bytes=settings.trace_max_bytes, ttl_ms=settings.trace_ttl_ms),
         durability=read_durability(settings.durability),

@@ -104,6 +104,12 @@ class Settings(BaseSettings):
     max_early: int = Field(
         default=1_000_000, ge=1, le=2**31 - 1, description="Roots of a topology without their init yet, at most"
     )
+    early_max_bytes: int = Field(
+        default=67_108_864,
+        ge=65_536,
+        le=2**40,
+        description="Bytes that the roots of a topology without their init take, at most",
+    )
     trace_max_bytes: int = Field(
         default=67_108_864, ge=0, le=2**40, description="Bytes that the traces of a topology's roots take, at most"
     )

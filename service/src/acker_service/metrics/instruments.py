@@ -26,9 +26,10 @@ CONNECTIONS: Final = "connections"
 MAILBOX: Final = "mailbox"
 SPOUTS: Final = "spouts"
 EARLY: Final = "early"
+EARLY_BYTES: Final = "early_bytes"
 STORE_BYTES: Final = "store_bytes"
 
-LIMITS_OF_A_TOPOLOGY = frozenset({MAILBOX, SPOUTS, EARLY})
+LIMITS_OF_A_TOPOLOGY = frozenset({MAILBOX, SPOUTS, EARLY, EARLY_BYTES})
 """Limits that all processes share; the others are of one process, and those of several processes add up."""
 
 M = TypeVar("M", bound=MetricWrapperBase)

@@ -57,9 +57,9 @@ class TopologyAges:
 class TopologyStats:
     """Statistics of a topology over all replicas, since it was created.
 
-    ``early`` are roots without their init yet, ``totals`` by name, ``deliveries`` by what became of the
-    completions, ``failures`` by outcome and component, ``latencies`` by outcome; ``fullest_mailbox`` is the number of
-    completions and dead letters of the spout task that has most.
+    ``early`` are roots without their init yet, ``early_bytes`` what they take, ``totals`` by name, ``deliveries`` by
+    what became of the completions, ``failures`` by outcome and component, ``latencies`` by outcome; ``fullest_mailbox``
+    is the number of completions and dead letters of the spout task that has most.
     """
 
     pending: int
@@ -70,6 +70,7 @@ class TopologyStats:
     latencies: Mapping[str, LatencyHistogram]
     ages: TopologyAges | None = None
     early: int = 0
+    early_bytes: int = 0
     fullest_mailbox: int = 0
     failures: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
@@ -115,15 +116,21 @@ def _memory(stats: StoreStats) -> Iterator[Metric]:
 def _remaining(stats: StoreStats) -> Iterator[Metric]:
     pending = GaugeMetricFamily("acker_roots_pending", "Roots pending.", labels=["topology"])
     early = GaugeMetricFamily("acker_roots_early", "Roots whose init has not come yet.", labels=["topology"])
+    taken = (
+        "Bytes that roots take whose init has not come yet: acks and fails of unknown roots are refused at the limit."
+    )
+    early_bytes = GaugeMetricFamily("acker_roots_early_bytes", taken, labels=["topology"])
     unread = GaugeMetricFamily("acker_completions_unread", "Completions not yet released.", labels=["topology"])
     dead = GaugeMetricFamily("acker_dead_letters", "Completions that could not be delivered.", labels=["topology"])
     for name, topology in stats.topologies.items():
         pending.add_metric([name], topology.pending)
         early.add_metric([name], topology.early)
+        early_bytes.add_metric([name], topology.early_bytes)
         unread.add_metric([name], topology.unread)
         dead.add_metric([name], topology.dead_letters)
     yield pending
     yield early
+    yield early_bytes
     yield unread
     yield dead
 

@@ -1,9 +1,13 @@
-"""Refuses new roots while Redis's memory is full, and inits while a mailbox is; checks both once a second."""
+"""Refuses new roots while Redis's memory is full, and inits while a mailbox is; checks both once a second.
+
+It also says how much of the memory early roots may take.
+"""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from acker_protocol.errors import ServiceError
 
@@ -18,6 +22,10 @@ REFRESH_INTERVAL_S = 1.0
 # rule: memory is full from nine tenths on
 FULL_RATIO = 0.9
 """Share of maxmemory from which new roots are refused, so that pending roots have the memory to finish."""
+EARLY_RATIO = 0.1
+"""Share of maxmemory that the early roots of all topologies take at most."""
+OVER_EARLY = 1.25
+"""What early roots take at most, as a multiple of what they may: fails of stored ones are not refused beyond it."""
 ADVICE = "its memory is full; raise maxmemory, or read and release completions"
 
 _Counted = tuple[str, Mapping[int, int]]
@@ -27,7 +35,11 @@ _log = logging.getLogger(__name__)
 
 
 class Backpressure:
-    """Watches memory and mailboxes. ``mailbox_max`` bounds the completions and dead letters of a spout task."""
+    """Watches memory and mailboxes.
+
+    ``mailbox_max`` bounds the completions and dead letters of a spout task, ``early_max_bytes`` what the early roots of
+    a topology take.
+    """
 
     def __init__(
         self,
@@ -37,9 +49,11 @@ class Backpressure:
         requirements: ServerRequirements,
         *,
         mailbox_max: int,
+        early_max_bytes: int,
     ) -> None:
         self._monitor, self._registry, self._stats, self._requirements = monitor, registry, stats, requirements
         self._mailbox_max = mailbox_max
+        self._early_max_bytes = self.early_max_bytes = early_max_bytes
         self._recently_full: set[tuple[str, int]] = set()
         self.is_store_full = False
         self._task: asyncio.Task[None] | None = None
@@ -69,8 +83,10 @@ class Backpressure:
 
     async def refresh(self) -> None:
         """Check Redis's memory and all mailboxes; a store that violates the requirements begins no roots either."""
-        await self._check_memory()
+        memories = await self._monitor.memories()
+        await self._check_memory(memories)
         names = await self._registry.names()
+        self.early_max_bytes = early_part(self._early_max_bytes, memories, topologies=len(names))
         together = await self._count_together(names)
         apart = await asyncio.gather(*(self._count(name) for name in names if name not in together))
         counted = [*together.values(), *(found for found in apart if found is not None)]
@@ -78,9 +94,8 @@ class Backpressure:
         unseen = {mailbox for mailbox in self._recently_full if mailbox[0] not in seen}
         self._recently_full = unseen | set(self._full(counted))
 
-    async def _check_memory(self) -> None:
+    async def _check_memory(self, memories: Sequence[Mapping[str, Any]]) -> None:
         """Check the memory before the mailboxes: counting takes long while a server hangs."""
-        memories = await self._monitor.memories()
         memory, violation = fullest(memories), await self._requirements.violation(memories)
         # rule: a store with another policy lets no init in
         is_full = violation is not None or memory_ratio(memory) >= FULL_RATIO
@@ -109,3 +124,14 @@ class Backpressure:
         for incarnation, stored in counted:
             # rule: a mailbox is suspected from its bound on
             yield from ((incarnation, index) for index, count in stored.items() if count >= self._mailbox_max)
+
+
+def early_part(max_bytes: int, memories: Iterable[Mapping[str, Any]], *, topologies: int) -> int:
+    """Give the bytes that the early roots of a topology may take: at most ``max_bytes``.
+
+    All topologies have equal parts, which together stay within `EARLY_RATIO` of the smallest maxmemory: in a cluster
+    one server may have all of them.
+    """
+    limits = [limit for memory in memories if (limit := int(memory.get("maxmemory", 0)))]
+    # rule: early roots of all topologies take a tenth of maxmemory at most
+    return min([max_bytes, *(int(limit * EARLY_RATIO / OVER_EARLY) // max(1, topologies) for limit in limits)])

@@ -34,6 +34,9 @@ from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import NOT_FOUND_AGAIN, UNREGISTERED, SpoutRegistry
 from acker_service.topologies.topology import Deletion, Topology
 
+_KNOWN_LIMITS = 128
+"""So many limits of calls are kept; the bytes of early roots change with what Redis may take."""
+
 ShardResults = dict[int, tuple[ShardPart, Applied]]
 """The parts of a request that have been applied, by shard."""
 
@@ -57,7 +60,7 @@ class Applier:
     ) -> None:
         self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
         self._max_early = max_early
-        self._limits_by_shards: dict[tuple[int, SpoutCheck], ApplyLimits] = {}
+        self._known_limits: dict[tuple[int, int, SpoutCheck], ApplyLimits] = {}
         self.batcher, self.limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
@@ -215,12 +218,17 @@ class Applier:
 
     def _limits(self, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
         """Return the limits of a call on one shard; there are few, and every call has some."""
-        shards = len(topology.shards)
-        limits = self._limits_by_shards.get((shards, spouts))
+        shards, max_bytes = len(topology.shards), self._backpressure.early_max_bytes
+        limits = self._known_limits.get((shards, max_bytes, spouts))
         if limits is None:
             # rule: each shard takes an equal part of the early roots
-            limits = ApplyLimits(max_early=math.ceil(self._max_early / shards), spouts=spouts)
-            self._limits_by_shards[shards, spouts] = limits
+            roots = math.ceil(self._max_early / shards)
+            # rule: each shard takes an equal part of the bytes of early roots
+            size = max_bytes // shards
+            limits = ApplyLimits(max_early=roots, max_early_bytes=size, spouts=spouts)
+            if len(self._known_limits) >= _KNOWN_LIMITS:
+                self._known_limits.clear()
+            self._known_limits[shards, max_bytes, spouts] = limits
         return limits
 
     async def _call_shards(

@@ -10,9 +10,9 @@ from acker_service.redis.calls import ShardCall
 from acker_service.redis.codec import Indexes, ShardRequest
 
 _FREE_SLOTS = struct.Struct(">Ii")
-_LIMITS = struct.Struct(">BI")
+_LIMITS = struct.Struct(">BIQ")
 _SHARDS = struct.Struct(">I")
-_NO_LIMIT = 2**32 - 1
+_NO_LIMIT, _NO_BYTES_LIMIT = 2**32 - 1, 2**40
 _NEEDED, _REPLAYED = "?", "="
 
 UNLIMITED = 2**30
@@ -51,20 +51,25 @@ class SpoutCheck(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyLimits:
-    """The limits of an apply call. ``max_early`` is the most early roots that the shard may have (None: any number).
+    """The limits of an apply call.
 
+    ``max_early`` is the most early roots that the shard may have, ``max_early_bytes`` the most bytes that they may take
+    (None: any number).
     With ``count_shards`` the free slots of the call are caps: Redis takes off what is pending in so many shards, which
     are all of the topology's and on one server.
     """
 
     max_early: int | None = None
+    max_early_bytes: int | None = None
     spouts: SpoutCheck = SpoutCheck.NONE
     count_shards: int | None = None
 
     @property
     def packed(self) -> bytes:
         """The limits as Lua reads them."""
-        packed = _LIMITS.pack(self.spouts, _NO_LIMIT if self.max_early is None else self.max_early)
+        roots = _NO_LIMIT if self.max_early is None else self.max_early
+        size = _NO_BYTES_LIMIT if self.max_early_bytes is None else self.max_early_bytes
+        packed = _LIMITS.pack(self.spouts, roots, size)
         return packed if self.count_shards is None else packed + _SHARDS.pack(self.count_shards)
 
 

@@ -15,6 +15,7 @@ FILES = (
     "buckets",
     "details",
     "trace",
+    "early",
     "record",
     "failures",
     "completions",

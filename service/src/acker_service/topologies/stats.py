@@ -27,10 +27,10 @@ OTHER_COMPONENTS = "other"
 class SpoutCounts:
     """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was created.
 
-    ``early`` are roots whose init has not come yet, ``dropped`` those whose init did not come in time,
-    ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count completions by result,
-    ``failures`` by outcome and component, ``latencies`` are complete latencies by outcome, ``ages`` is what is oldest,
-    where that was read.
+    ``early`` are roots whose init has not come yet, ``early_bytes`` what they take, ``dropped`` those whose init did
+    not come in time, ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count
+    completions by result, ``failures`` by outcome and component, ``latencies`` are complete latencies by outcome,
+    ``ages`` is what is oldest, where that was read.
     """
 
     pending: Counter[int] = field(default_factory=Counter)
@@ -41,6 +41,7 @@ class SpoutCounts:
     latencies: dict[str, LatencyHistogram] = field(default_factory=dict)
     ages: TopologyAges | None = None
     early: int = 0
+    early_bytes: int = 0
     failures: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
@@ -70,6 +71,7 @@ class SpoutCounts:
             ages=self.ages,
             fullest_mailbox=max((self.unread + self.dead).values(), default=0),
             early=self.early,
+            early_bytes=self.early_bytes,
             failures=self.failures,
         )
 
@@ -131,6 +133,7 @@ class StatsReader:
             deliveries=deliveries,
             latencies=latencies,
             early=fields["early"],
+            early_bytes=fields["early_bytes"],
             failures=failures_by_component([shard.failures for shard in shards]),
         )
 

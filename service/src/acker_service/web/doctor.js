@@ -11,6 +11,7 @@ const UNREAD_MS = 5 * MINUTE_MS;
 const LONG_UNREAD_MS = 60 * MINUTE_MS;
 const NEARLY_FULL = 0.8;
 const FILLS = 0.75;
+const SHORTENS = 0.5;
 const SLOWER_THAN_P99 = 10;
 const [TIMED_OUT_SHARE, FAILED_SHARE, MOST] = [0.05, 0.2, 0.5];
 const ACKED_TOO_OFTEN = "a tuple was acked more often than sent"; // how the reason of such a timeout begins
@@ -141,6 +142,18 @@ function* storeFull(seen) {
   }
 }
 
+function* earlyRootsFill(seen) {
+  const most = part(seen, "store").early_max_bytes || 0;
+  for (const { topology, early_bytes: taken } of seen.topologies || []) {
+    if (!most || !(taken > SHORTENS * most)) continue;
+    const isFull = taken > NEARLY_FULL * most;
+    const effect = isFull ? "acks and fails of unknown roots are refused with store_full" : "reasons are cut";
+    yield finding("early-roots-fill", isFull ? "trouble" : "warning",
+      `roots of ${topology} without their init take ${Math.floor((100 * taken) / most)} % of what they may: ${effect}`,
+      "find the program that acks or fails roots which no spout emitted, and take its key away", { topology });
+  }
+}
+
 function* redisAway(seen) {
   const store = part(seen, "store");
   if (store.up === false) {
@@ -264,8 +277,8 @@ function* keys(seen) {
   }
 }
 
-const RULES = [nothingEnds, rootsTimeOut, rootsFail, oneMessageIsMissing, storeFull, redisAway, mailboxGrows,
-  webhookNotDelivered, overloaded, timeStandsStill, keys];
+const RULES = [nothingEnds, rootsTimeOut, rootsFail, oneMessageIsMissing, storeFull, earlyRootsFill, redisAway,
+  mailboxGrows, webhookNotDelivered, overloaded, timeStandsStill, keys];
 
 // Find what is wrong: trouble first, else in the order of the runbook.
 export function judge(seen) {

@@ -84,6 +84,7 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
             backlogs={"invoices": CallbackBacklog(unread=10, age_ms=2_500, is_on=True)},
         ),
         early=11,
+        early_bytes=13,
         fullest_mailbox=12,
         failures={("failed", "price"): 2, ("timed_out", ""): 1},
     )
@@ -95,6 +96,7 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
         >= {
             ("acker_roots_pending", "orders"): 6,
             ("acker_roots_early", "orders"): 11,
+            ("acker_roots_early_bytes", "orders"): 13,
             ("acker_completions_unread", "orders"): 7,
             ("acker_dead_letters", "orders"): 8,
             ("acker_completions_total", "orders", "acked"): 3,

@@ -21,8 +21,9 @@ def test_a_request_that_the_shard_knew_comes_back_as_replayed() -> None:
 
 
 def test_limits_are_packed_as_the_library_reads_them() -> None:
-    assert ApplyLimits().packed.hex() == "00ffffffff"
-    assert ApplyLimits(max_early=250_000, spouts=SpoutCheck.ONLY).packed.hex() == "020003d090"
+    assert ApplyLimits().packed.hex() == "00ffffffff0000010000000000"
+    limits = ApplyLimits(max_early=250_000, max_early_bytes=65_536, spouts=SpoutCheck.ONLY)
+    assert limits.packed.hex() == "020003d0900000000000010000"
 
 
 def test_a_request_that_needs_spout_tasks_says_for_which_operations() -> None:

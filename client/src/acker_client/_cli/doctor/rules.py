@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator
 from acker_client._cli.doctor.evidence import Evidence, Finding
 from acker_client._cli.doctor.mailbox_rules import mailbox_grows, webhook_not_delivered
 from acker_client._cli.doctor.root_rules import nothing_ends, one_message_is_missing, roots_fail, roots_time_out
-from acker_client._cli.doctor.service_rules import keys, overloaded, redis_away, store_full, time_stands_still
+from acker_client._cli.doctor.service_rules import (
+    early_roots_fill,
+    keys,
+    overloaded,
+    redis_away,
+    store_full,
+    time_stands_still,
+)
 
 RULES: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     nothing_ends,
@@ -17,6 +24,7 @@ RULES: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     roots_fail,
     one_message_is_missing,
     store_full,
+    early_roots_fill,
     redis_away,
     mailbox_grows,
     webhook_not_delivered,

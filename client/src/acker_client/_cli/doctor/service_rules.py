@@ -6,6 +6,8 @@ from acker_client._cli.doctor.evidence import MINUTE_MS, NEARLY_FULL, RECENT_MS,
 from acker_client._cli.spans import span
 
 FILLS = 0.75
+SHORTENS = 0.5
+"""The share of what early roots may take from which on reasons of their failures are cut."""
 
 
 def store_full(seen: Evidence) -> Iterator[Finding]:
@@ -26,6 +28,25 @@ def store_full(seen: Evidence) -> Iterator[Finding]:
             level="warning",
             what=f"{share}; from 90 % on new roots are refused",
             do="acker topologies shows what is pending and unread",
+        )
+
+
+def early_roots_fill(seen: Evidence) -> Iterator[Finding]:
+    """Find topologies whose early roots take most of what they may."""
+    most = seen.part("store").get("early_max_bytes") or 0
+    for topology in seen.topologies:
+        taken = topology.get("early_bytes") or 0
+        if not most or taken <= SHORTENS * most:
+            continue
+        is_full = taken > NEARLY_FULL * most
+        effect = "acks and fails of unknown roots are refused with store_full" if is_full else "reasons are cut"
+        yield Finding(
+            rule="early-roots-fill",
+            level="trouble" if is_full else "warning",
+            what=f"roots of {topology['topology']} without their init take {100 * taken // most} % "
+            f"of what they may: {effect}",
+            do="find the program that acks or fails roots which no spout emitted, and take its key away",
+            topology=topology["topology"],
         )
 
 

@@ -1,8 +1,8 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, trace, record,
-  failures, completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, spouts,
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, trace, early,
+  record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, spouts,
   roots, failure_list, oldest, topologies, removal, monitoring, history.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
@@ -49,7 +49,8 @@
     read      hash    spout index -> time of the last read, noted once a second at most
     delivered hash    spout index -> time of the last delivery of which the receiver took something
     errors    hash    spout index -> time and text of the last error of a delivery
-    early     string  number of early roots, none if it is missing; TTL 28 days
+    early     string  number of early roots and the bytes that they take (early.lua), with a space between them; none if it
+                      is missing; TTL 28 days
     traces    zset    root id -> time at which its trace began, or later (trace.lua); TTL: that of all traces
     acked     zset    root id of a traced root that was acked -> when; TTL: that of a trace
     traced    hash    root id -> bytes reserved for a long trace, '' -> bytes of all traces; TTL: that of all traces
@@ -82,7 +83,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 31
+local VERSION = 32
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 -- rule: the backstop is three times the longest timeout
@@ -183,7 +184,7 @@ local function begin_call(key, base, args)
     message_timeout = message_timeout, progress_timeout = progress_timeout, dedupe_window = dedupe_window,
     retention = retention, idempotency_window = idempotency_window, tracked = flags % 2, has_details = flags % 4 >= 2,
     max_failures = max_failures, trace_max = trace_max, trace_ttl = trace_ttl,
-    early_change = 0, traces_growth = 0, traces_expiry = 0, has_acked_traces = false,
+    early_change = 0, early_growth = 0, traces_growth = 0, traces_expiry = 0, has_acked_traces = false,
     store_full = false, changed = false, free_slots = false, is_unused = true,
   }, CALL)
 end

@@ -171,8 +171,9 @@ end
 -- Commits a call: appends completions to the mailboxes, publishes hints, writes counts. One entry per spout task holds
 -- all completions of the call, so that a batch costs one append.
 local function commit(call)
-  -- rule: a trace that grew counts though nothing else changed
-  if call.is_unused and call.early_change == 0 and call.traces_growth == 0 and call.traces_expiry == 0 then return end
+  -- rule: a trace that grew counts though nothing else changed, and so does an early root
+  if call.is_unused and call.early_change == 0 and call.early_growth == 0
+    and call.traces_growth == 0 and call.traces_expiry == 0 then return end
   write_scores(call)
   for spout, completions in pairs(collected(call, 'completions_by_spout')) do
     -- rule: a root under a removed spout task is told to nobody

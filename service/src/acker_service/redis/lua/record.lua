@@ -10,7 +10,7 @@
                                 (component_number; 0 none), I2 number of acks (65535: or more)
     started            I5       milliseconds since 2020-01-01
     deadline           I4       milliseconds after started
-    spout index        I2
+    spout index        I2       of an early root the bytes that it takes (early.lua)
     message timeout    I4       if it has its own
     rare fields        B        1 wide: outstanding i4 and spout index I4 follow, instead of those before
                                 2 progress timeout I4 and idle deadline I4 (milliseconds after started) follow
@@ -27,7 +27,7 @@
   x<b>, has_traceparent that the traceparent does. holds_slot says that the root counts against its spout task's cap of
   pending roots. acks is the number of acks, nil without details; acked_at is the time of the last one, nil if none came,
   and component the number of its component. The number of early roots (key early) is the number of records of early
-  roots.
+  roots. size is what an early root takes, early_size what it took when it was loaded: false if it was not early then.
 ]]
 
 local MAX_RECORD_BYTES = 58
@@ -69,6 +69,8 @@ local function read_record(root, raw)
   if bit.band(flags, 16) ~= 0 then pos = read_rare_fields(root, raw, pos) end
   if bit.band(flags, 32) ~= 0 then root.message_id = raw:sub(pos) end
   if bit.band(flags, 4) ~= 0 then root.outstanding = nil end
+  -- rule: the record of an early root says what it takes
+  if root.state == 'E' then root.size, root.spout = root.spout, 0 end
 end
 
 -- Whether a value of a bucket is a record, and no marker.
@@ -94,8 +96,8 @@ local function set_root(call, root, root_id, bucket, raw)
     root.outcome, root.traced = raw and read_marker(call, raw) or nil, false
     root.state = root.outcome and 'F' or 'N'
   end
-  -- rule: it is known of a loaded root whether it was early
-  root.was_pending, root.holds_slot, root.was_early = root.state == 'P', root.state == 'P', root.state == 'E'
+  -- rule: it is known of a loaded root whether it was early, and what it took
+  root.was_pending, root.holds_slot, root.early_size = root.state == 'P', root.state == 'P', root.state == 'E' and root.size
 end
 
 -- Loads a root: its record, or its outcome if that is still stored, or nothing.
@@ -130,7 +132,8 @@ local function write_long_values(call, root, record_bytes)
     redis.call('HSET', key, root.id, root.message_id)
     set_backstop_ttl(call, key)
   end
-  if root.failure then
+  -- rule: a failure with texts lies beside the record
+  if root.failure and has_texts(root.failure) then
     redis.call('HSET', key, 'f' .. root.id, root.failure)
     set_backstop_ttl(call, key)
   end
@@ -148,6 +151,8 @@ local function pack_details(root)
 end
 
 local function write_record(call, root)
+  -- rule: what an early root takes stands in its record
+  if root.state == 'E' then root.spout = root.size end
   local flags, tail, rare = root.state == 'P' and 1 or 0, '', pack_rare_fields(root)
   if root.failed then flags = flags + 2 end
   if not root.outstanding then flags = flags + 4 end
@@ -179,14 +184,19 @@ local function save_root(call, root)
   if not root.id then return end
   -- rule: what is noted of a root is written though the rest did not change
   if root.traced and (root.dirty or root.entries) then
+    local before = call.traces_growth
     write_trace(call, root.id, root.entries, root.begins_trace, root.state == 'F' and root.outcome or nil, root.deadline)
+    -- rule: the trace of an early root counts among what it takes
+    if root.state == 'E' then root.size = root.size + call.traces_growth - before end
   end
   if not root.dirty then return end
   local pending = (root.state == 'P' and 1 or 0) - (root.was_pending and 1 or 0)
   -- rule: a root that begins or ends changes the number of pending ones
   if pending ~= 0 then call.pending[root.spout] = (call.pending[root.spout] or 0) + pending end
   -- rule: a root that becomes early, or was, changes the number of early ones
-  call.early_change = call.early_change + (root.state == 'E' and 1 or 0) - (root.was_early and 1 or 0)
+  call.early_change = call.early_change + (root.state == 'E' and 1 or 0) - (root.early_size and 1 or 0)
+  -- rule: a root that becomes early, grows, or was early, changes what they take
+  call.early_growth = call.early_growth + (root.state == 'E' and root.size or 0) - (root.early_size or 0)
   local scan_at
   if root.state == 'F' then
     if root.stored then remove_long_values(call, root) end
@@ -212,25 +222,6 @@ local function drop_record(call, root)
   if root.traced then drop_trace(call.base, root.id) end
   -- rule: a root that is dropped is early no more
   call.early_change = call.early_change - 1
-end
-
--- Gives the number of early roots before this call, read once.
-local function early_before(call)
-  call.early_before = call.early_before or tonumber(redis.call('GET', call.base .. 'early') or 0)
-  return call.early_before
-end
-
--- Writes the number of early roots. Nobody serves a store in which it expires: no root is early for longer than a third
--- of the backstop, so that the hashes with early roots expire before.
-local function write_early(call)
-  if call.early_change == 0 then return end
-  local number = early_before(call) + call.early_change
-  -- rule: the number of early roots is never below none
-  if number > 0 then
-    -- rule: the number of early roots outlives the buckets
-    redis.call('SET', call.base .. 'early', number, 'PXAT', call.now + BACKSTOP_MS * 4 / 3)
-  else
-    -- rule: where no root is early no number of them is kept
-    redis.call('UNLINK', call.base .. 'early')
-  end
+  -- rule: a root that is dropped takes nothing more
+  call.early_growth = call.early_growth - root.size
 end

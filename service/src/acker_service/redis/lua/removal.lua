@@ -104,7 +104,7 @@ do
     local root = call.root
     root.id, root.bucket, root.key, root.stored, root.dirty = root_id, bucket, key, true, false
     read_record(root, raw)
-    root.was_pending, root.was_early, root.holds_slot = root.state == 'P', root.state == 'E', false
+    root.was_pending, root.early_size, root.holds_slot = root.state == 'P', false, false
     -- rule: a forced deletion has a reason
     root.failure, root.was_due = pack_failure('topology deleted'), 0
     -- rule: a forced deletion drops what is early, and counts it

@@ -162,8 +162,9 @@ do
             ARGV[1] stamp  [2] settings (see begin_call)  [3] free slots: spout index I4 and number i4 (MAILBOX_FULL:
             none, its mailbox is full) of each capped spout task, or ''
             [4] limits: B (0: all spout tasks of inits are registered; 1: some may have the index UNREGISTERED or, looked
-            for again, UNKNOWN; 2: likewise, and nothing is applied), most early roots of the shard I4, then, if [3] are
-            caps of which what is pending is to be taken off, the number of shards I4: all on this server
+            for again, UNKNOWN; 2: likewise, and nothing is applied), most early roots of the shard I4, most bytes that they
+            take I8, then, if [3] are caps of which what is pending is to be taken off, the number of shards I4: all on
+            this server
             then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
             (stored instead where an operation was refused; '' for a single operation), the position of each operation
             in the request, I4 each, from 0 ('' if they are in the order of the request), its operations
@@ -173,9 +174,9 @@ do
   local function apply(key, base, args, store_full)
     local call, reply = begin_call(key, base, args), { 'ok', '' }
     call.store_full = store_full
-    call.spouts, call.max_early = struct.unpack('>BI4', args[4])
+    call.spouts, call.max_early, call.max_early_bytes = struct.unpack('>BI4I8', args[4])
     call.free_slots = read_free_slots(args[3])
-    if call.free_slots and #args[4] > 5 then subtract_pending(call, key, (struct.unpack('>I4', args[4], 6))) end
+    if call.free_slots and #args[4] > 13 then subtract_pending(call, key, (struct.unpack('>I4', args[4], 14))) end
     for i = 5, #args, 5 do
       reply[#reply + 1] = apply_once(call, { set = args[i], hash = args[i + 1], partial_hash = args[i + 2],
         positions = args[i + 3], ops = args[i + 4] })

@@ -65,7 +65,7 @@ do
   end
 
   local function count_records(call)
-    local pending, records = redis.call('HGETALL', call.base .. 'pending'), early_before(call)
+    local pending, records = redis.call('HGETALL', call.base .. 'pending'), (early_before(call))
     for i = 2, #pending, 2 do records = records + tonumber(pending[i]) end
     return records
   end

@@ -61,7 +61,7 @@ do
     read_record(root, raw)
     -- rule: a record that was read whole is in time up to its deadline
     if call.now <= due_ms(root) then return due_ms(root) end
-    root.was_pending, root.was_early, root.holds_slot, root.was_due = root.state == 'P', false, false, 0
+    root.was_pending, root.early_size, root.holds_slot, root.was_due = root.state == 'P', false, false, 0
     -- rule: a tick says how many roots the state machine ended
     call.finished_count = call.finished_count + 1
     if root.state == 'E' then return drop_record(call, root) end

@@ -132,10 +132,11 @@ do
   end
 
   -- Input: KEYS[1] shard; ARGV[1] stamp. Output: {'ok', pending, unread and dead letters, each by spout index, counts
-  -- and the number of early roots, by name, the fields of the hash `failed` (failures.lua)}
+  -- and the number of early roots and what they take, by name, the fields of the hash `failed` (failures.lua)}
   local function read_counts(_, base)
     local counts = redis.call('HGETALL', base .. 'counts')
-    counts[#counts + 1], counts[#counts + 2] = 'early', redis.call('GET', base .. 'early') or '0'
+    local n, early, early_bytes = #counts, read_early(base)
+    counts[n + 1], counts[n + 2], counts[n + 3], counts[n + 4] = 'early', early, 'early_bytes', early_bytes
     -- rule: pending and unread completions are counted in one call
     return { 'ok', redis.call('HGETALL', base .. 'pending'), redis.call('HGETALL', base .. 'unread'),
       redis.call('HGETALL', base .. 'dead'), counts, redis.call('HGETALL', base .. 'failed') }

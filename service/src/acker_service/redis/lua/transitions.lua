@@ -25,12 +25,13 @@ local apply_operation, replay_operation, check_and_remember_edge
 
 do
   local MAX_SPAN = 4294967295
+  local SHORT_REASON = 64 -- characters
   local INIT, FAIL, RESET_TIMEOUT = 1, 3, 4
   local TRANSITIONS
 
   local apply_untracked, init, ack, fail, reset_timeout
   local resolve, new_tree, emit, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
-  local early_refusal, admission_refusal, full_refusal, would_finish, emitted_by, acked_before
+  local early_refusal, kept_failure, admission_refusal, full_refusal, would_finish, emitted_by, acked_before
 
   -- Applies one operation to a root. Gives the code of the answer.
   function apply_operation(call, root, op, kind)
@@ -78,6 +79,8 @@ do
     -- rule: an ack of an edge that was acked within the dedupe window is a duplicate
     if call.dedupe_window > 0 and op.edge_high and acked_before(call, root, op) then return 'd' end
     if root.state == 'N' then new_tree(call, root, op) end
+    -- rule: an edge that is remembered counts among what an early root takes
+    if root.state == 'E' and call.dedupe_window > 0 and op.edge_high then root.size = root.size + EDGE_BYTES end
     -- rule: an ack begins the progress timeout anew
     touch_progress_deadline(call, root)
     note_ack(call, root, op)
@@ -89,9 +92,14 @@ do
     -- rule: a fail that may begin no tree is refused
     local code = early_refusal(call, root)
     if code then return code end
+    local failure = kept_failure(call, root, op)
     if root.state == 'N' then new_tree(call, root, op) end
     -- rule: of several failures the first is kept
-    if not root.failed then root.failed, root.failure = true, pack_failure(op.text, op.component) end
+    if not root.failed then
+      root.failed, root.failure = true, failure
+      -- rule: a failure counts among what an early root takes
+      if root.state == 'E' then root.size = root.size + size_of_failure(failure) end
+    end
     return resolve(call, root)
   end
 
@@ -126,7 +134,7 @@ do
 
   -- Begins a tree at the first operation on its root, of any kind.
   function new_tree(call, root, op)
-    root.state, root.high, root.low, root.outstanding, root.spout = 'E', 0, 0, 0, 0
+    root.state, root.high, root.low, root.outstanding, root.spout, root.size = 'E', 0, 0, 0, 0, EARLY_BYTES
     root.started, root.deadline, root.failed = call.now, call.now + call.message_timeout, false
     root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
     root.message_id, root.message_id_is_long = nil, false
@@ -175,14 +183,28 @@ do
   end
 
   -- Gives the code that refuses an ack or a fail which would begin a tree where the store is full, or the shard has as
-  -- many early roots as it may.
+  -- many early roots as it may, or they take as much as they may.
   function early_refusal(call, root)
     -- rule: only what would begin a tree is refused
     if root.state ~= 'N' then return nil end
     -- rule: an ack or a fail begins no tree in a full store
     if call.store_full then return 's' end
     -- rule: early roots are bounded, those of this call included
-    return early_before(call) + call.early_change >= call.max_early and 's' or nil
+    if (early_before(call)) + call.early_change >= call.max_early then return 's' end
+    -- rule: what early roots take is bounded
+    return early_bytes(call, root) >= call.max_early_bytes and 's' or nil
+  end
+
+  -- Packs what a root keeps of a failure. An early root keeps it until its init comes: a short reason above half of what
+  -- early roots may take, and no texts above five quarters of it. A fail by hand has no such bound.
+  function kept_failure(call, root, op)
+    local most = root.state ~= 'P' and call.max_early_bytes
+    local taken = most and early_bytes(call, root)
+    -- rule: above half of what early roots may take a failure is short
+    if not most or taken * 2 <= most then return pack_failure(op.text, op.component) end
+    -- rule: where early roots took a quarter more than they may, a failure has no texts
+    if taken * 4 > most * 5 then return pack_failure() end
+    return pack_failure(op.text and first_characters(op.text, SHORT_REASON), op.component)
   end
 
   -- Takes a free slot for an init, or gives the code that refuses it.
