@@ -1,16 +1,16 @@
 """Fits the formulas of the capacity to the long measurements, and checks them at sizes that they were not fitted to.
 
 `python -m bench.capacity`, after `make bench-long GROUP=store`, prints what docs/capacity.md has between its marks;
-`bench.page` writes it there. `acker_service.capacity` has the fitted shares.
+`bench.page` writes it there. `acker_service.sizing.capacity` has the fitted shares.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from acker_service import capacity
-from acker_service.benchmark import SHOWN_LOADS
-from acker_service.capacity import FEWEST, Load, OperationCosts, needs
+from acker_service.sizing import capacity
+from acker_service.sizing.benchmark import SHOWN_LOADS
+from acker_service.sizing.capacity import FEWEST, Load, OperationCosts, needs
 
 from bench.kept import SIMULATED_SECTION, Kept, store_key, store_section
 
@@ -91,7 +91,7 @@ def residuals(measured: Measured) -> str:
 
 
 def shares(measured: Measured) -> str:
-    """Write the fitted shares beside those of `acker_service.capacity`."""
+    """Write the fitted shares beside those of `acker_service.sizing.capacity`."""
     found = fits(measured)
     fitted = [cost.slope / cost.base for cost in found.values()] + [found[SWEEP].base / found["a last ack"].base]
     used = (*capacity.GROWTH, capacity.GROWTH[2], capacity.FORGET)

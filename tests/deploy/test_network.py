@@ -2,7 +2,7 @@
 
 import pytest
 from acker_service.delivery.supervisor import GRACE_S as COURIERS_S
-from acker_service.stop_signals import GRACE_S
+from acker_service.signals import GRACE_S
 
 from tests.deploy.chart import CASES, Chart, environment, one
 from tests.deploy.manifests import Object

@@ -274,7 +274,7 @@ def test_signals_of_the_group_drain_once_and_a_second_one_ends_all(embedded: Ack
     log = embedded.log.read_text()
     assert "Traceback" not in log
     assert log.count("stops at SIGTERM: ") == 2
-    assert log.rstrip().endswith("[supervisor] acker_service.supervisor: stopped")
+    assert log.rstrip().endswith("[supervisor] acker_service.processes.supervisor: stopped")
 
 
 def test_nothing_is_left_of_an_acker_whose_supervisor_is_killed(embedded: AckerProcess, tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_nothing_is_left_of_an_acker_whose_supervisor_is_killed(embedded: AckerP
 
 def test_a_process_that_cannot_start_ends_the_start_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import os, sys\nif 'acker_service.child' in ' '.join(sys.orig_argv):\n    os._exit(3)\n"
+        "import os, sys\nif 'acker_service.processes.child' in ' '.join(sys.orig_argv):\n    os._exit(3)\n"
     )
     began = time.monotonic()
     ended = run_acker("serve", *TWO, "--port", "0", "--data-dir", str(tmp_path / "data"), PYTHONPATH=str(tmp_path))

@@ -194,7 +194,7 @@ def _serve(settings: Settings) -> None:
     with claim(settings) as sockets:
         _log.info("%s", start_line(settings, sockets))
         if settings.processes > 1:
-            from acker_service.supervisor import supervise as serve_forever  # noqa: PLC0415
+            from acker_service.processes.supervisor import supervise as serve_forever  # noqa: PLC0415
         else:
             from acker_service.server import serve as serve_forever  # noqa: PLC0415
 
@@ -213,8 +213,8 @@ def bench(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing to a Redis that has keys.")] = False,
 ) -> None:
     """Measure a Redis, and say what load it carries. Writes to a topology of its own and deletes it at the end."""
-    from acker_service import benchmark  # noqa: PLC0415 - the driver takes half a second to import
-    from acker_service.capacity import Load  # noqa: PLC0415 - nothing else needs it
+    from acker_service.sizing import benchmark  # noqa: PLC0415 - the driver takes half a second to import
+    from acker_service.sizing.capacity import Load  # noqa: PLC0415 - nothing else needs it
 
     # What the service would log and try again is an error of this command.
     logging.getLogger("acker_service").setLevel(logging.CRITICAL)

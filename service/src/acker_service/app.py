@@ -31,7 +31,7 @@ from acker_service.http.routes import (
 )
 from acker_service.settings import Role, Settings
 from acker_service.topologies.spout_status import SpoutStatusReader
-from acker_service.worker import egress_policy, webhook_client
+from acker_service.worker_role import egress_policy, webhook_client
 
 
 def make_app(

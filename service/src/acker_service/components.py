@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 class Components:
     """The parts of the service, built on one Redis, opened and closed together.
 
-    Only the wiring (`server`, `app`, `worker`) holds this: routers and tasks are handed the parts that they use.
+    Only the wiring (`server`, `app`, `worker_role`) holds this: routers and tasks are handed the parts that they use.
     ``window_ms`` is the minimum time that a request's idempotency key is remembered, ``spout_idle_ms`` the time after
     which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
     from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``

@@ -24,8 +24,8 @@ from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.routes.health import Gather
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.settings import Role, Settings, setting
-from acker_service.stop_signals import GRACE_S, SIGNALS, cancel_start_on_signals, stop_line
-from acker_service.worker import Worker
+from acker_service.signals import GRACE_S, SIGNALS, cancel_start_on_signals, stop_line
+from acker_service.worker_role import Worker
 
 _log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from acker_protocol.errors import StoreUnavailable
 
 from acker_service.background import periodically
 from acker_service.metrics.logs import ProblemLog
-from acker_service.parent_death import end_with_parent
 from acker_service.redis.node import Node
+from acker_service.signals import end_with_parent
 
 LOCK_WAIT_S = 10.0
 START_WAIT_S = 30.0

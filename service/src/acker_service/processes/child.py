@@ -1,6 +1,6 @@
 """A process that a supervisor runs: an API process, which serves the connections it is passed, or the worker.
 
-Run as ``python -m acker_service.child CONTROL CONNECTIONS``, with the numbers of the two sockets that it inherits.
+Run as ``python -m acker_service.processes.child CONTROL CONNECTIONS``: the numbers of the two sockets that it inherits.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from acker_service.background import cancel_and_wait
 from acker_service.components import make_components
 from acker_service.http.connection import Connection
 from acker_service.metrics.logs import start_logging
-from acker_service.process_messages import (
+from acker_service.processes.messages import (
     Channel,
     Closed,
     Collect,

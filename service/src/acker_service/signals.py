@@ -1,10 +1,29 @@
-"""Ends a child process when its parent ends, however that happens."""
+"""The signals that stop an acker, what it logs at them, and the end of a child process when its parent ends."""
 
+import asyncio
 import ctypes
 import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GRACE_S = 10
+"""How long requests in flight may take after a stop signal, or once the process has drained."""
+
+
+def cancel_start_on_signals() -> None:
+    """Let a signal cancel the start, with its clean-up, until the server handles signals."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for number in SIGNALS:
+        loop.add_signal_handler(number, task.cancel)
+
+
+def stop_line(number: int, drain_s: float) -> str:
+    """Describe how the acker stops; ``drain_s`` 0: without draining."""
+    drain = f"answers on for {drain_s:g} s with Connection: close, then " if drain_s else ""
+    return f"stops at {signal.Signals(number).name}: {drain}requests in flight have {GRACE_S} s to end"
 
 
 def set_parent_death_signal(number: int) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from acker_service.app import load_limits
-from acker_service.process_plan import SHARED, describe_end, part_of, plan_processes, restart_delay
+from acker_service.processes.plan import SHARED, describe_end, part_of, plan_processes, restart_delay
 from acker_service.settings import Role, Settings
 
 URL = "redis://store:6379"

@@ -1,8 +1,8 @@
 """What a load needs follows from the costs of single operations."""
 
 import pytest
-from acker_service import capacity
-from acker_service.capacity import Load, OperationCosts, needs, roots_per_s, service_roots_per_s
+from acker_service.sizing import capacity
+from acker_service.sizing.capacity import Load, OperationCosts, needs, roots_per_s, service_roots_per_s
 
 COSTS = OperationCosts(init_us=6.0, ack_us=5.0, last_ack_us=9.0)
 ROOT_BYTES = 42

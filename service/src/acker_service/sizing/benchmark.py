@@ -16,7 +16,12 @@ import numpy as np
 from acker_protocol.errors import StoreUnavailable
 from acker_protocol.wire import packed
 
-from acker_service.capacity import (
+from acker_service.components import Components
+from acker_service.operations.column_batch import RECORDS, ColumnBatch
+from acker_service.operations.request import ApplyRequest
+from acker_service.redis import config_functions
+from acker_service.redis.column_codec import EncodedStrings
+from acker_service.sizing.capacity import (
     Load,
     Needs,
     OperationCosts,
@@ -24,11 +29,6 @@ from acker_service.capacity import (
     roots_per_s,
     service_roots_per_s,
 )
-from acker_service.components import Components
-from acker_service.operations.column_batch import RECORDS, ColumnBatch
-from acker_service.operations.request import ApplyRequest
-from acker_service.redis import config_functions
-from acker_service.redis.column_codec import EncodedStrings
 from acker_service.topologies.config import ROOTS_PER_BUCKET, TopologyConfig
 from acker_service.topologies.deletion import DeleteMode
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from acker_service.background import cancel_and_wait
 from acker_service.claims import address, in_use
 from acker_service.components import make_components, running, store_url
-from acker_service.dispatcher import Dispatcher
 from acker_service.metrics.snapshots import process_snapshot, retain_counts
-from acker_service.process_messages import Drain, End, Gathered
-from acker_service.process_plan import describe_end, plan_processes, restart_delay
+from acker_service.processes.dispatcher import Dispatcher
+from acker_service.processes.messages import Drain, End, Gathered
+from acker_service.processes.plan import describe_end, plan_processes, restart_delay
+from acker_service.processes.process import SupervisedProcess
 from acker_service.settings import Settings
-from acker_service.stop_signals import SIGNALS, cancel_start_on_signals, stop_line
-from acker_service.supervised import SupervisedProcess
+from acker_service.signals import SIGNALS, cancel_start_on_signals, stop_line
 
 COLLECT_TIMEOUT_S = 1.0
 """How long a scrape waits for a process; one that is late is counted as it was last."""

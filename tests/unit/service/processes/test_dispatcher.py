@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from acker_service.dispatcher import Dispatcher
+from acker_service.processes.dispatcher import Dispatcher
 
 from tests.support.waiting import eventually
 

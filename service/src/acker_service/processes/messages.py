@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from acker_service.process_plan import ProcessPlan
+from acker_service.processes.plan import ProcessPlan
 
 _LENGTH = struct.Struct("!I")
 

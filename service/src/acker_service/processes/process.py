@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable
 
 from acker_service.background import cancel_and_wait
-from acker_service.parent_death import be_stopped_by_parent_only
-from acker_service.process_messages import (
+from acker_service.processes.messages import (
     Channel,
     Closed,
     Collect,
@@ -22,8 +21,9 @@ from acker_service.process_messages import (
     ToProcess,
     ToSupervisor,
 )
-from acker_service.process_plan import ProcessPlan
+from acker_service.processes.plan import ProcessPlan
 from acker_service.settings import Settings
+from acker_service.signals import be_stopped_by_parent_only
 
 CHECK_INTERVAL_S = 5.0
 HANGS_AFTER_S = 30.0
@@ -131,7 +131,7 @@ class SupervisedProcess:
         with its_control, its_connections:
             descriptors = (its_control.fileno(), its_connections.fileno())
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "acker_service.child", *map(str, descriptors)],
+                [sys.executable, "-P", "-m", "acker_service.processes.child", *map(str, descriptors)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=descriptors,
                 start_new_session=True,
