@@ -7,7 +7,7 @@ from typing import Any
 import uvicorn
 from acker_service.http.connection import Connection, limited
 from acker_service.http.load_shedding import FLOW, LoadLimits
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from uvicorn.server import ServerState
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: acker\r\n\r\n"

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from acker_service import VERSION
 from acker_service.components import Components
 from acker_service.delivery.webhook_tester import WebhookTester
-from acker_service.http import auth, errors, head, http_metrics, load_shedding, openapi, ui
+from acker_service.http import auth, head, http_metrics, load_shedding, openapi, problems, ui
 from acker_service.http.application import Application
 from acker_service.http.exchange import Exchanges
 from acker_service.http.keys import KeysFile
@@ -66,7 +66,7 @@ def make_app(
         openapi.install(app, max_batch=settings.max_batch)
         ui.install(app)
     load = load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)
-    errors.install(app)
+    problems.install(app)
     head.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
     if settings.role is not Role.WORKER:

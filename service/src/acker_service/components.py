@@ -15,7 +15,7 @@ from acker_service.mailboxes.follower import MailboxFollowers, ReadCoalescer
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.reading import MailboxReader
 from acker_service.metrics.instruments import EARLY, EARLY_BYTES, MAILBOX, SPOUTS
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.monitoring.ages import AgeReader
 from acker_service.monitoring.audit import AuditTrail
 from acker_service.monitoring.backpressure import Backpressure

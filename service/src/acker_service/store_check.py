@@ -9,7 +9,7 @@ from typing import Any
 from acker_protocol.errors import StoreUnavailable
 from acker_protocol.redis_url import without_login
 
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED
 from acker_service.redis.errors import LayoutMismatch

@@ -14,7 +14,7 @@ from acker_service.delivery.webhook import WebhookWorker
 from acker_service.delivery.webhook_client import WebhookClient
 from acker_service.delivery.worker import DeliveryWorker
 from acker_service.mailboxes.notifier import MailboxNotifier
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry

@@ -8,9 +8,9 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from acker_service.http.client_transport import ClientTransport, PipelineFlowControl
-from acker_service.http.errors import encode_refusal, respond
 from acker_service.http.exchange import CYCLE
 from acker_service.http.load_shedding import FLOW, UNLIMITED_PATHS, LoadLimits
+from acker_service.http.problems import encode_refusal, respond
 from acker_service.http.request_id import HEADER, REQUEST_ID_KEY, identify
 from acker_service.metrics.instruments import CONNECTIONS, HttpMetrics
 

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from acker_service.http import errors
+from acker_service.http import problems
 from acker_service.http.http_metrics import OTHER, count_answer
 from acker_service.http.load_shedding import FLOW, BoundedBody, Load
 from acker_service.http.operations import Address, Answer, Head, Operations, answer_error
@@ -70,7 +70,7 @@ class Exchanges:
         except ClientDisconnect:
             return answer_error(InvalidRequest("the body was cut off"))
         except Exception as error:  # noqa: BLE001 - answered and logged as those of other addresses are
-            return Answer.of(await errors.respond_unexpected(Request(scope), error))
+            return Answer.of(await problems.respond_unexpected(Request(scope), error))
 
     async def _read(self, body: BoundedBody, cycle: RequestResponseCycle | None) -> bytes:
         max_bytes = self.operations.max_body_bytes

@@ -6,7 +6,7 @@ from acker_protocol.errors import ServiceError
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from acker_service.http.errors import PROBLEM_CODE
+from acker_service.http.problems import PROBLEM_CODE
 from acker_service.metrics.instruments import HttpMetrics
 
 OTHER = "other"

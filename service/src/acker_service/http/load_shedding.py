@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from acker_service.http.client_transport import PipelineFlowControl
-from acker_service.http.errors import respond
+from acker_service.http.problems import respond
 from acker_service.metrics.instruments import ANSWER_BYTES, BODY_BYTES, IN_FLIGHT, WAITING, HttpMetrics
 
 UNLIMITED_PATHS = frozenset({"/livez", "/readyz", "/metrics"})

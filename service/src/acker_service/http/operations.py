@@ -28,7 +28,7 @@ from acker_protocol.wire.operations import VERBS
 from starlette.datastructures import State
 from starlette.responses import Response
 
-from acker_service.http import errors
+from acker_service.http import problems
 from acker_service.http.auth import key_of
 from acker_service.http.keys import Key, Scope, authorize
 from acker_service.http.parameters import JSON, NAME, check_content_type, check_length, check_query
@@ -86,7 +86,7 @@ class Answer:
     @classmethod
     def of(cls, response: Response) -> "Answer":
         """Return what a response sends."""
-        problem = response.code if isinstance(response, errors.ProblemResponse) else None
+        problem = response.code if isinstance(response, problems.ProblemResponse) else None
         return cls(
             status=response.status_code, headers=response.raw_headers, body=bytes(response.body), problem=problem
         )
@@ -231,7 +231,7 @@ class Operations:
 
 def answer_error(error: ServiceError) -> Answer:
     """Return the answer that says what is wrong with a request."""
-    response = errors.respond(error)
+    response = problems.respond(error)
     if isinstance(error, MethodNotAllowed):
         response.headers["Allow"] = "POST"
     return Answer.of(response)
@@ -261,7 +261,7 @@ def _answer_single(operation: Operation, reply: Reply) -> Answer:
     kind, detail = _REFUSALS[result.state]
     if result.state is OperationState.STORE_FULL and not isinstance(operation, Init):
         detail = _EARLY_REFUSED
-    response = errors.respond(kind(detail, root_id=format_id(operation.root_id)))
+    response = problems.respond(kind(detail, root_id=format_id(operation.root_id)))
     if reply.replayed:
         response.headers[IDEMPOTENCY_REPLAYED] = "true"
     return Answer.of(response)

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
-from acker_service.http.errors import respond
+from acker_service.http.problems import respond
 
 PATH = "/ui"
 INDEX = "index.html"

@@ -11,7 +11,7 @@ from typing import Any
 from acker_protocol.errors import ServiceError
 
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.redis import config_functions, expiry_functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient

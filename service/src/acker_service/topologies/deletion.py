@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from acker_protocol.errors import ServiceError, SpoutBusy, TopologyBusy, UnknownSpout
 
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.redis import config_functions, expiry_functions, mailbox_functions, spout_functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.trace_functions import remove_traces

@@ -8,7 +8,7 @@ from acker_protocol.errors import ServiceError, StoreUnavailable, UnknownTopolog
 
 from acker_service.background import cancel_and_wait, periodically
 from acker_service.metrics.logs import ProblemLog
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Topology
 

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from acker_protocol.errors import InvalidRequest, Overloaded
-from acker_service.http import errors, load_shedding
+from acker_service.http import load_shedding, problems
 from acker_service.http.client_transport import PipelineFlowControl
 from acker_service.http.load_shedding import FLOW, BoundedBody, Capacity, LoadLimits, waits
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from fastapi import FastAPI, Request
 from starlette.types import Message
 
@@ -54,7 +54,7 @@ class Busy:
         for path in ("/work", "/livez", "/readyz", "/metrics", "/spouts/orders/completions"):
             self.app.add_api_route(path, self.work, methods=["GET", "POST"])
         load_shedding.install(self.app, limits=LoadLimits(**limits), metrics=Metrics().http)
-        errors.install(self.app)
+        problems.install(self.app)
 
     async def work(self, request: Request) -> str:
         body = await request.body() if request.method == "POST" else b""

@@ -13,10 +13,10 @@ from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_protocol.signature import COMPLETION_BATCH, COMPLETION_TEST, ID, SIGNATURE, TIMESTAMP, secret_key
 from acker_protocol.wire import fields
 from acker_service.http import sse
-from acker_service.http.errors import RETRY_AFTER_MS, respond
 from acker_service.http.load_shedding import UNLIMITED_PATHS
 from acker_service.http.openapi import read_contract
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
+from acker_service.http.problems import RETRY_AFTER_MS, respond
 from acker_service.settings import Settings
 from acker_service.topologies.callback import URL_CHARACTERS, CallbackStatus
 from acker_service.topologies.config import MAX_SPOUT_PENDING

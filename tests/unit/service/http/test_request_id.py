@@ -11,7 +11,7 @@ import httpx
 import pytest
 from acker_protocol.errors import TooLarge
 from acker_service.http.application import Application
-from acker_service.http.errors import encode_refusal
+from acker_service.http.problems import encode_refusal
 from acker_service.http.request_id import identify, make_id
 from acker_service.metrics.logs import start_logging
 

@@ -1,6 +1,6 @@
 """Tests how the metrics of several processes are added up."""
 
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.metrics.snapshots import process_snapshot, retain_counts
 
 from tests.support.exposition import Exposition, read

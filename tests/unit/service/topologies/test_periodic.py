@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from acker_protocol.errors import StoreUnavailable
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.topologies.periodic import PeriodicTask
 
 from tests.support.waiting import eventually

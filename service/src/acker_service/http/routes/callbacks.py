@@ -7,7 +7,7 @@ from acker_protocol.errors import InvalidRequest
 from acker_protocol.signature import make_secret
 from fastapi import APIRouter, Request
 
-from acker_service.http.audit import note
+from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs
 from acker_service.http.head import Router
 from acker_service.http.parameters import SpoutTask, TopologyName

@@ -10,7 +10,7 @@ from acker_protocol.wire.fields import REASON_CHARACTERS, integer, text
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from acker_service.http.audit import note
+from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll

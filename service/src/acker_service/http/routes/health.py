@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from acker_service import VERSION
 from acker_service.http.auth import has_key
 from acker_service.http.head import Router, end_head, is_head
-from acker_service.metrics.registry import Metrics
+from acker_service.metrics.metrics import Metrics
 from acker_service.metrics.store_collector import StoreStats
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.readiness import Readiness

@@ -9,7 +9,7 @@ from acker_protocol.wire.fields import boolean
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Request, Response
 
-from acker_service.http.audit import note
+from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs, require
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.keys import Scope

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from acker_protocol.errors import InvalidRequest, UnknownTopology
 from fastapi import APIRouter, Query, Request, Response
 
-from acker_service.http.audit import note
+from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs, visible
 from acker_service.http.head import Router, end_head, refresh_for_head
 from acker_service.http.parameters import Discard, Force, TopologyName, read_json_if_any
