@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from acker_service.sizing import capacity
 from acker_service.sizing.benchmark import SHOWN_LOADS
-from acker_service.sizing.capacity import FEWEST, Load, OperationCosts, needs
+from acker_service.sizing.capacity import FEWEST, OperationCosts, Workload, needs
 
 from bench.kept import SIMULATED_SECTION, Kept, store_key, store_section
 
@@ -110,7 +110,7 @@ def loads(measured: Measured, root_bytes: float) -> str:
     return "\n".join([*rows, *(_needed(load, costs, root_bytes) for load in SHOWN_LOADS)])
 
 
-def _needed(load: Load, costs: OperationCosts, root_bytes: float) -> str:
+def _needed(load: Workload, costs: OperationCosts, root_bytes: float) -> str:
     found = needs(load, costs, root_bytes=root_bytes)
     pending = f"{load.pending_s:,g} s ({load.pending:,.0f} pending)"
     servers = f"{found.servers} server{'s' * (found.servers > 1)}, {found.redis_cores:.2f} cores in all"

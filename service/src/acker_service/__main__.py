@@ -214,7 +214,7 @@ def bench(
 ) -> None:
     """Measure a Redis, and say what load it carries. Writes to a topology of its own and deletes it at the end."""
     from acker_service.sizing import benchmark  # noqa: PLC0415 - the driver takes half a second to import
-    from acker_service.sizing.capacity import Load  # noqa: PLC0415 - nothing else needs it
+    from acker_service.sizing.capacity import Workload  # noqa: PLC0415 - nothing else needs it
 
     # What the service would log and try again is an error of this command.
     logging.getLogger("acker_service").setLevel(logging.CRITICAL)
@@ -229,7 +229,7 @@ def bench(
             measured = uvloop.run(benchmark.measure(url, roots=roots, step=lambda: bar.update(1)))
     except (AckerError, ValueError) as error:
         _fail(f"{shown}: {_ADDRESS.sub('…', str(error))}", code=1)
-    load = Load(roots_per_s=roots_per_s, edges=edges, pending_s=pending_s) if roots_per_s else None
+    load = Workload(roots_per_s=roots_per_s, edges=edges, pending_s=pending_s) if roots_per_s else None
     for line in benchmark.report(measured, [load] if load else benchmark.SHOWN_LOADS):
         typer.echo(line)
 

@@ -36,7 +36,7 @@ from acker_service.operations import decoding
 from acker_service.operations.applier import Applier
 from acker_service.operations.batch import STATES, OperationBatch, SingleOperation
 from acker_service.operations.request import ApplyRequest, Reply
-from acker_service.redis.codec import REFUSED_CODES, RESULTS, OperationResult
+from acker_service.redis.codec import REFUSED_CODES, RESULTS, CodeResult
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Topology
 
@@ -282,7 +282,7 @@ def _show_results(reply: Reply, shown: str) -> dict[str, Any]:
     return document | {"results": [STATES[code] for code in reply.codes]}
 
 
-def show_result(root_id: int, result: OperationResult) -> dict[str, Any]:
+def show_result(root_id: int, result: CodeResult) -> dict[str, Any]:
     """Return the document of the result of one operation."""
     state = {"root_id": format_id(root_id), "state": result.state.value}
     return state if result.outcome is None else state | {"outcome": result.outcome.value}

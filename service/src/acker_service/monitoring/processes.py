@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class ProcessRecord:
     """A process of the acker; ``id`` is drawn when it starts, ``role`` is all, api or worker."""
 
     id: str
@@ -38,7 +38,7 @@ class Process:
     started_at_ms: int
 
     @classmethod
-    def own(cls, role: str) -> "Process":
+    def own(cls, role: str) -> "ProcessRecord":
         """Describe this process, which starts now."""
         return cls(
             id=secrets.token_hex(4),
@@ -65,7 +65,7 @@ class ProcessList:
     """Notes this process, and reads what others have noted: all that use the same Redis."""
 
     def __init__(self, redis: RedisClient, metrics: HttpMetrics, *, role: str) -> None:
-        self.own = Process.own(role)
+        self.own = ProcessRecord.own(role)
         self._redis, self._metrics = redis, metrics
         self._task: asyncio.Task[None] | None = None
 

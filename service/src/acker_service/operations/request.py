@@ -9,7 +9,7 @@ from acker_protocol.wire.operations import names_of
 
 from acker_service.operations.batch import OperationBatch, ShardPart, SingleOperation
 from acker_service.redis import codec
-from acker_service.redis.codec import OperationResult, ShardRequest
+from acker_service.redis.codec import CodeResult, ShardRequest
 from acker_service.redis.errors import is_denied
 from acker_service.topologies.topology import Topology
 
@@ -94,7 +94,7 @@ class Reply:
     replayed: bool
 
     @property
-    def results(self) -> list[OperationResult]:
+    def results(self) -> list[CodeResult]:
         """The result of each operation."""
         return codec.decode_results(self.codes)
 

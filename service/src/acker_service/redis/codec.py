@@ -91,15 +91,15 @@ REFUSED_CODES = frozenset(code for code, state in _STATES.items() if state in RE
 
 
 @dataclass(frozen=True, slots=True)
-class OperationResult:
+class CodeResult:
     """The result of one operation; ``outcome`` is that of a root that had finished before."""
 
     state: OperationState
     outcome: Outcome | None = None
 
 
-RESULTS = {code: OperationResult(state) for code, state in _STATES.items()} | {
-    code: OperationResult(OperationState.FINISHED, outcome) for code, outcome in OUTCOMES.items()
+RESULTS = {code: CodeResult(state) for code, state in _STATES.items()} | {
+    code: CodeResult(OperationState.FINISHED, outcome) for code, outcome in OUTCOMES.items()
 }
 """The results by the codes in which Redis gives them."""
 
@@ -252,7 +252,7 @@ def fingerprint(endpoint: str, key: str, operations: bytes, *, sets: int) -> Fin
     return Fingerprint(set=int.from_bytes(digest[:4], "big") % sets, hash=even, partial_hash=even + 1)
 
 
-def decode_results(codes: str) -> list[OperationResult]:
+def decode_results(codes: str) -> list[CodeResult]:
     """Decode the results of operations."""
     return [RESULTS[code] for code in codes]
 

@@ -8,7 +8,7 @@ from acker_protocol.operations import Outcome
 from acker_service.redis import trace_functions
 from acker_service.redis.functions import RootState
 from acker_service.redis.trace_functions import EntryKind, TraceEntry, TraceReply
-from acker_service.roots.tree import Edge, build_tree, outstanding_of, xor_of
+from acker_service.roots.edges import Edge, build_tree, outstanding_of, xor_of
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.topology import Topology

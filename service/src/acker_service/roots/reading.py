@@ -6,7 +6,7 @@ from acker_protocol.operations import Outcome
 
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import codec, functions
-from acker_service.redis.codec import OperationResult
+from acker_service.redis.codec import CodeResult
 from acker_service.redis.failure_functions import FailureRecord
 from acker_service.redis.functions import RootRecord, RootState
 from acker_service.roots.failures import FailureReader
@@ -73,7 +73,7 @@ class RootReader:
         names = await self._spouts.names(topology, indexes) if indexes else {}
         return view_record(reply.record, reply.state, reply.now_ms, names)
 
-    async def force_fail(self, topology: Topology, root_id: int, reason: str) -> OperationResult | None:
+    async def force_fail(self, topology: Topology, root_id: int, reason: str) -> CodeResult | None:
         """Fail a root, also an early one; gives the result of the fail, None for an unknown root."""
         layout = topology.layout
         call = functions.force_fail(

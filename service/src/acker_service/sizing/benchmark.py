@@ -22,9 +22,9 @@ from acker_service.operations.request import ApplyRequest
 from acker_service.redis import config_functions
 from acker_service.redis.column_codec import EncodedStrings
 from acker_service.sizing.capacity import (
-    Load,
-    Needs,
     OperationCosts,
+    Requirement,
+    Workload,
     needs,
     roots_per_s,
     service_roots_per_s,
@@ -46,10 +46,10 @@ MESSAGE_TIMEOUT_MS = 3_600_000
 WINDOW_MS = 600_000
 SHOWN_EDGES = (1, 2, 10)
 SHOWN_LOADS = (
-    Load(roots_per_s=1_000, edges=10, pending_s=30),
-    Load(roots_per_s=10_000, edges=10, pending_s=30),
-    Load(roots_per_s=50_000, edges=10, pending_s=60),
-    Load(roots_per_s=50_000, edges=2, pending_s=2_000),
+    Workload(roots_per_s=1_000, edges=10, pending_s=30),
+    Workload(roots_per_s=10_000, edges=10, pending_s=30),
+    Workload(roots_per_s=50_000, edges=10, pending_s=60),
+    Workload(roots_per_s=50_000, edges=2, pending_s=2_000),
 )
 PHASES = ("inits", "acks", "last acks")
 
@@ -80,7 +80,7 @@ async def stored_keys(url: str) -> int:
         await parts.close()
 
 
-def report(measured: Measured, loads: Sequence[Load] = SHOWN_LOADS) -> list[str]:
+def report(measured: Measured, loads: Sequence[Workload] = SHOWN_LOADS) -> list[str]:
     """Write what was measured, what one core carries, and what loads need, as lines of text."""
     costs = measured.costs
     lines = [f"round trip: {measured.round_trip_ms:.2f} ms"]
@@ -93,7 +93,7 @@ def report(measured: Measured, loads: Sequence[Load] = SHOWN_LOADS) -> list[str]
     return lines + [_needed(load, needs(load, costs, root_bytes=measured.root_bytes)) for load in loads]
 
 
-def _needed(load: Load, found: Needs) -> str:
+def _needed(load: Workload, found: Requirement) -> str:
     """Say in a line what a load needs."""
     return (
         f"{load.roots_per_s:,.0f} roots/s of {load.edges} edges, pending for {load.pending_s:,g} s "

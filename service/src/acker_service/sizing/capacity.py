@@ -50,7 +50,7 @@ class OperationCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Workload:
     """Roots a second of so many edges each, which are pending for so many seconds on the average."""
 
     roots_per_s: float
@@ -73,7 +73,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class Requirement:
     """What a load needs: Redis servers of one core, service processes, and bytes of memory in all.
 
     ``servers`` is also the least number of shards (ackers) of the topology, since a shard is on one server.
@@ -87,13 +87,13 @@ class Needs:
     memory_bytes: float
 
 
-def needs(load: Load, costs: OperationCosts, *, root_bytes: float) -> Needs:
+def needs(load: Workload, costs: OperationCosts, *, root_bytes: float) -> Requirement:
     """Say what a load needs, with the costs of one server."""
     servers = max(1, math.ceil(_redis_cores(load, costs, 1) / BUSY))
     while servers > 1 and _redis_cores(load, costs, servers - 1) <= BUSY * (servers - 1):
         servers -= 1  # fewer roots on each make operations cheaper
     service_cores = load.roots_per_s * (load.edges + 1) * SERVICE_US / 1e6
-    return Needs(
+    return Requirement(
         redis_cores=_redis_cores(load, costs, servers),
         servers=servers,
         service_cores=service_cores,
@@ -112,7 +112,7 @@ def service_roots_per_s(*, edges: int) -> float:
     return BUSY * 1e6 / ((edges + 1) * SERVICE_US)
 
 
-def _redis_cores(load: Load, costs: OperationCosts, servers: int) -> float:
+def _redis_cores(load: Workload, costs: OperationCosts, servers: int) -> float:
     each = costs.at(load.pending / servers)
     return load.roots_per_s * each.root_us(load.edges) / 1e6
 

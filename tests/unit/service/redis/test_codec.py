@@ -16,7 +16,7 @@ from acker_protocol.operations import (
 from acker_service.redis.codec import (
     Fingerprint,
     Layout,
-    OperationResult,
+    CodeResult,
     ShardRequest,
     decode_results,
     edge_hash,
@@ -300,19 +300,19 @@ def test_a_single_operation_has_no_hash_for_what_was_refused() -> None:
 
 def test_the_words_come_back_as_letters() -> None:
     assert decode_results("pafeducmbsAFT") == [
-        OperationResult(OperationState.PENDING),
-        OperationResult(OperationState.ACKED),
-        OperationResult(OperationState.FAILED),
-        OperationResult(OperationState.EARLY),
-        OperationResult(OperationState.DUPLICATE),
-        OperationResult(OperationState.UNKNOWN),
-        OperationResult(OperationState.CONFLICT),
-        OperationResult(OperationState.MAX_SPOUT_PENDING),
-        OperationResult(OperationState.MAILBOX_FULL),
-        OperationResult(OperationState.STORE_FULL),
-        OperationResult(OperationState.FINISHED, Outcome.ACKED),
-        OperationResult(OperationState.FINISHED, Outcome.FAILED),
-        OperationResult(OperationState.FINISHED, Outcome.TIMED_OUT),
+        CodeResult(OperationState.PENDING),
+        CodeResult(OperationState.ACKED),
+        CodeResult(OperationState.FAILED),
+        CodeResult(OperationState.EARLY),
+        CodeResult(OperationState.DUPLICATE),
+        CodeResult(OperationState.UNKNOWN),
+        CodeResult(OperationState.CONFLICT),
+        CodeResult(OperationState.MAX_SPOUT_PENDING),
+        CodeResult(OperationState.MAILBOX_FULL),
+        CodeResult(OperationState.STORE_FULL),
+        CodeResult(OperationState.FINISHED, Outcome.ACKED),
+        CodeResult(OperationState.FINISHED, Outcome.FAILED),
+        CodeResult(OperationState.FINISHED, Outcome.TIMED_OUT),
     ]
 
 

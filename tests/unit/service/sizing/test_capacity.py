@@ -2,7 +2,7 @@
 
 import pytest
 from acker_service.sizing import capacity
-from acker_service.sizing.capacity import Load, OperationCosts, needs, roots_per_s, service_roots_per_s
+from acker_service.sizing.capacity import OperationCosts, Workload, needs, roots_per_s, service_roots_per_s
 
 COSTS = OperationCosts(init_us=6.0, ack_us=5.0, last_ack_us=9.0)
 ROOT_BYTES = 42
@@ -36,16 +36,16 @@ def test_costs_that_were_measured_with_many_pending_roots_fall_with_few() -> Non
 
 
 def test_roots_are_pending_for_as_long_as_they_take() -> None:
-    assert Load(roots_per_s=1_000, edges=2, pending_s=30).pending == 30_000
+    assert Workload(roots_per_s=1_000, edges=2, pending_s=30).pending == 30_000
 
 
 @pytest.mark.parametrize(("pending_s", "outcomes"), [(0, 180.0), (60, 240.0), (604_800, 604_980.0)])
 def test_expired_outcomes_stay_until_they_are_as_many_as_what_is_kept(pending_s: float, outcomes: float) -> None:
-    assert Load(roots_per_s=1, edges=1, pending_s=pending_s).outcomes == pytest.approx(outcomes)
+    assert Workload(roots_per_s=1, edges=1, pending_s=pending_s).outcomes == pytest.approx(outcomes)
 
 
 def test_a_load_needs_servers_that_are_no_busier_than_planned_and_memory_for_all_that_is_pending() -> None:
-    found = needs(Load(roots_per_s=50_000, edges=10, pending_s=0.1), COSTS, root_bytes=ROOT_BYTES)
+    found = needs(Workload(roots_per_s=50_000, edges=10, pending_s=0.1), COSTS, root_bytes=ROOT_BYTES)
     assert found.redis_cores == pytest.approx(3.1, abs=0.01)
     assert found.servers == 6
     assert found.service_cores == pytest.approx(0.825)
@@ -54,7 +54,7 @@ def test_a_load_needs_servers_that_are_no_busier_than_planned_and_memory_for_all
 
 
 def test_no_fewer_servers_would_do_where_many_roots_are_pending() -> None:
-    load = Load(roots_per_s=50_000, edges=10, pending_s=20)
+    load = Workload(roots_per_s=50_000, edges=10, pending_s=20)
     found = needs(load, COSTS, root_bytes=ROOT_BYTES)
     assert found.redis_cores <= capacity.BUSY * found.servers
     fewer = COSTS.at(load.pending / (found.servers - 1)).root_us(10)
@@ -62,17 +62,21 @@ def test_no_fewer_servers_would_do_where_many_roots_are_pending() -> None:
 
 
 def test_a_small_load_needs_one_server_and_one_process_to_spare() -> None:
-    found = needs(Load(roots_per_s=1, edges=1, pending_s=1), COSTS, root_bytes=ROOT_BYTES)
+    found = needs(Workload(roots_per_s=1, edges=1, pending_s=1), COSTS, root_bytes=ROOT_BYTES)
     assert (found.servers, found.processes) == (1, 2)
 
 
 def test_one_server_carries_the_load_that_needs_one() -> None:
     carried = roots_per_s(COSTS, edges=10)
     assert carried == pytest.approx(600_000 / 62)
-    assert needs(Load(roots_per_s=carried * 0.99, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).servers == 1
+    assert needs(Workload(roots_per_s=carried * 0.99, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).servers == 1
 
 
 def test_one_process_carries_the_load_that_needs_one_beside_the_spare() -> None:
     carried = service_roots_per_s(edges=10)
-    assert needs(Load(roots_per_s=carried * 0.99, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).processes == 2
-    assert needs(Load(roots_per_s=carried * 1.01, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).processes == 3
+    assert (
+        needs(Workload(roots_per_s=carried * 0.99, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).processes == 2
+    )
+    assert (
+        needs(Workload(roots_per_s=carried * 1.01, edges=10, pending_s=0), COSTS, root_bytes=ROOT_BYTES).processes == 3
+    )

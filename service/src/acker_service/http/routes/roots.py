@@ -19,11 +19,11 @@ from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, Top
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.failure_functions import FailureRecord
 from acker_service.redis.functions import RootFilter, RootState
+from acker_service.roots.edges import Edge
 from acker_service.roots.explaining import Explanation, RootExplainer
 from acker_service.roots.notifier import RootNotifier
 from acker_service.roots.pending import PendingRoots, decode_positions, encode_positions
 from acker_service.roots.reading import RootReader, RootView
-from acker_service.roots.tree import Edge
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import SpoutRegistry
 from acker_service.topologies.topology import Topology

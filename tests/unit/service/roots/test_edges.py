@@ -7,7 +7,7 @@ import pytest
 from acker_protocol.ids import fold
 from acker_protocol.operations import Outcome
 from acker_service.redis.trace_functions import EntryKind, TraceEntry
-from acker_service.roots.tree import EdgeState, Tree, build_tree, outstanding_of
+from acker_service.roots.edges import EdgeState, EdgeTree, build_tree, outstanding_of
 
 ACKED, OPEN, FAILED = EdgeState.ACKED, EdgeState.OPEN, EdgeState.FAILED
 
@@ -39,7 +39,7 @@ def end(outcome: Outcome, *, at: int = 9) -> TraceEntry:
     return TraceEntry(kind=EntryKind.END, at_ms=at, outcome=outcome)
 
 
-def states(tree: Tree) -> dict[int, tuple[int | None, EdgeState]]:
+def states(tree: EdgeTree) -> dict[int, tuple[int | None, EdgeState]]:
     return {edge.edge_id: (edge.parent, edge.state) for edge in tree.edges}
 
 

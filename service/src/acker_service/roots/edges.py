@@ -38,7 +38,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class EdgeTree:
     """The edges of a root, parents before children; ``is_whole`` is false where some edges or acks are not known."""
 
     edges: Sequence[Edge]
@@ -73,7 +73,7 @@ class _Unnamed:
     at_ms: int
 
 
-def build_tree(entries: Sequence[TraceEntry], *, maker: str | None = None) -> Tree:
+def build_tree(entries: Sequence[TraceEntry], *, maker: str | None = None) -> EdgeTree:
     """Build the tree of a root from its trace; ``maker`` made its first edges where its init names no component."""
     building = _Building(maker)
     for entry in entries:
@@ -111,14 +111,14 @@ class _Building:
             count = None if entry.outstanding is None else entry.outstanding + 1
             self._add_made(entry, parent=entry.edge_id, xor=entry.ack_val ^ entry.edge_id, count=count)
 
-    def finish(self, entries: Sequence[TraceEntry]) -> Tree:
+    def finish(self, entries: Sequence[TraceEntry]) -> EdgeTree:
         self._folded = [entry for entry in self._folded if not self._acks_one(entry)]
         is_late = any(entry.is_late for entry in entries)
         if not self._folded and not is_late:
             self._add_missing(xor_of(entries), outstanding_of(entries))
         is_known = not self._unnamed and not self._folded and not is_late
         failed_ms = next((entry.at_ms for entry in entries if entry.outcome is Outcome.FAILED), None)
-        return Tree(
+        return EdgeTree(
             edges=[_shown(edge, failed_ms) for edge in self._in_order()],
             is_whole=is_known and all(edge.made for edge in self._edges.values()),
         )
