@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
-from acker_client._direct import DirectHttp
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.monitoring import readiness, snapshot
@@ -28,14 +27,11 @@ def anyio_backend() -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=KINDS, default=KINDS[0], help="the kind of store that tests of it run on")
-    parser.addoption("--no-direct-http", action="store_true", help="let httpx send all requests of clients")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell does so for what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests have to end by it
-    if config.getoption("--no-direct-http"):
-        DirectHttp.enabled = False
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -124,14 +124,14 @@ def test_after_a_fork_the_parent_keeps_what_was_gathered_and_the_child_starts_em
 
 def test_a_forked_child_makes_connections_of_its_own(acker: Acker) -> None:
     emit(acker, "1")
-    parents = acker._driver._client()
+    parents = acker._driver._connected()
     read, write = os.pipe()
     if not (child := os.fork()):
-        os.write(write, b"the parent's" if acker._driver._client() is parents else b"its own")
+        os.write(write, b"the parent's" if acker._driver._connected() is parents else b"its own")
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(read, 20) == b"its own"
-    assert acker._driver._client() is parents
+    assert acker._driver._connected() is parents
 
 
 def test_a_program_that_is_killed_has_acked_nothing_that_lingered(acker: Acker, service: AckerProcess) -> None:
@@ -146,7 +146,7 @@ def test_a_program_that_cannot_deliver_says_so_at_its_end(acker: Acker, service:
     program = """
 acker = Acker(url, linger=86400, retry_timeout=0)
 ack(acker, 0)
-acker._driver._client().base_url = "http://127.0.0.1:1"
+acker._driver._connected().send = Acker("http://127.0.0.1:1")._driver._connected().send
 """
     ended = run(program, service.url, [header])
     assert "acks were not delivered before the program ended" in ended.stderr

@@ -56,6 +56,7 @@ class BaseClient:
         self, topology: str, *, endpoint: "Endpoint", config: "ClientConfig", on_drop: "OnDrop | None"
     ) -> None:
         self.topology: str = _validate.name("topology", topology)
+        self._endpoint = endpoint
         self._session = RetrySession(topology=self.topology, config=config, address=endpoint.url)
         self._submitter = Submitter(self._session, on_drop=on_drop or log_drop)
         self._spouts = Spouts(self._submitter)

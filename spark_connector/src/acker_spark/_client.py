@@ -60,9 +60,7 @@ class TopologyClient:
         endpoint = Endpoint(url=url, api_key=token, transport=transport)
         self.topology = topology
         self._session = RetrySession(topology=topology, config=config, address=url)
-        self._driver = Driver(
-            endpoint.client_factory(config), sleep=clock.sleep, direct=endpoint.is_direct, proxy=endpoint.proxy
-        )
+        self._driver = Driver(endpoint, config)
 
     def read_topology(self) -> dict[str, Any]:
         """Read the topology's configuration. Raises `UnknownTopology`."""

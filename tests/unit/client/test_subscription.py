@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from acker_client._core.subscription import Channel, Disconnected, Redirected, Subscription
+from acker_client._transport import Endpoint
+from acker_client.config import ClientConfig
 from acker_client.sync.driver import Driver
 from acker_protocol.redis_url import read_redis_url
 
@@ -56,7 +58,7 @@ def subscription(servers: Servers, url: str = "redis://a:1") -> Subscription:
 
 
 def perform(flow: Any) -> Any:
-    return Driver(lambda: None, sleep=lambda _: None).run(flow)  # type: ignore[arg-type,return-value]
+    return Driver(Endpoint(url="http://acker"), ClientConfig()).run(flow)
 
 
 def test_it_is_on_once_it_is_confirmed_and_what_came_before_is_kept():

@@ -1,4 +1,4 @@
-"""Connections to an acker for the tasks of an event loop, without httpx."""
+"""Connections to an acker for the tasks of an event loop."""
 
 import asyncio
 import select
@@ -8,11 +8,11 @@ from asyncio.staggered import staggered_race
 from collections import deque
 from functools import partial
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from acker_client import _direct
+from acker_client import _http, _transport
 from acker_client._core.responses import NoResponse, Response
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class _Connection(asyncio.Protocol):
 
     def is_usable(self, now: float) -> bool:
         """Whether it was not idle for too long, and nothing has come: that is its end, since no response is due."""
-        if now - self.idle_since >= _direct.IDLE_S or self._is_at_end or self._came or self.transport.is_closing():
+        if now - self.idle_since >= _http.IDLE_S or self._is_at_end or self._came or self.transport.is_closing():
             return False
         return not _is_readable(self.transport.get_extra_info("socket"))
 
@@ -104,27 +104,20 @@ class _Connection(asyncio.Protocol):
 
 
 class AsyncConnections:
-    """The connections of one httpx client's requests. Every failure is described by the error that httpx raises."""
+    """The connections of one client. Every failure is described by the error that httpx raises."""
 
-    def __init__(self, http: _direct.DirectHttp) -> None:
-        self._http = http
+    def __init__(self, route: _transport.Route) -> None:
+        self._route = route
+        self._http = _http.HttpCodec(route)
         self._idle: deque[_Connection] = deque()
         self._used: set[_Connection] = set()
-        self._free = asyncio.Semaphore(_direct.MAX_CONNECTIONS)
+        self._free = asyncio.Semaphore(_http.MAX_CONNECTIONS)
         self._closed = False
 
-    @classmethod
-    def replacing(cls, client: httpx.AsyncClient) -> "Self | None":
-        """Give connections in place of a client's; None where httpx does more than send."""
-        http = _direct.direct_http(client)
-        return None if http is None else cls(http)
-
-    def may_send(self) -> bool:
-        """See `DirectHttp.may_send`."""
-        return not self._closed and self._http.may_send()
-
     async def send(self, request: "Request") -> Response | NoResponse:
-        """Send a request once."""
+        """Send a request once. Raises `ClientClosed`."""
+        if self._closed:
+            raise _transport.closed()
         timeout_s = self._http.timeout_s(request)
         try:
             await self._wait_for_free(timeout_s)
@@ -132,10 +125,8 @@ class AsyncConnections:
                 return await self._send(request, timeout_s)
             finally:
                 self._free.release()
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            return NoResponse(error=error, refused_by=self._http.origin)
         except httpx.RequestError as error:
-            return NoResponse(error=error)
+            return _transport.no_response(error, self._route)
 
     async def close(self) -> None:
         """Close all connections; requests in flight get no response."""
@@ -149,6 +140,10 @@ class AsyncConnections:
         for transport in closed:
             transport.abort()
 
+    async def leave_loop(self) -> None:
+        """Close all connections: they belong to the event loop, which ends."""
+        await self.close()
+
     async def _wait_for_free(self, timeout_s: float) -> None:
         if not self._free.locked():
             await self._free.acquire()
@@ -160,11 +155,12 @@ class AsyncConnections:
             raise httpx.PoolTimeout("all connections are in use") from None
 
     async def _send(self, request: "Request", timeout_s: float) -> Response:
+        data = self._http.write(request)
         connection = self._take() or await self._connect(timeout_s)
         self._used.add(connection)
         reusable = False
         try:
-            await connection.write(self._http.write(request), timeout_s)
+            await connection.write(data, timeout_s)
             response, reusable = await _read(connection, self._http.read(request), timeout_s)
             return response
         finally:
@@ -187,9 +183,9 @@ class AsyncConnections:
     def _put_back(self, connection: _Connection) -> None:
         connection.idle_since = time.monotonic()
         self._idle.append(connection)
-        keep = 0 if self._closed else _direct.MAX_IDLE
+        keep = 0 if self._closed else _http.MAX_IDLE
         while len(self._idle) > keep or (
-            self._idle and self._idle[0].idle_since < connection.idle_since - _direct.IDLE_S
+            self._idle and self._idle[0].idle_since < connection.idle_since - _http.IDLE_S
         ):
             _drop(self._idle.popleft())
 
@@ -212,7 +208,7 @@ class AsyncConnections:
         return connection
 
 
-async def _read(connection: _Connection, reading: _direct.Reading, timeout_s: float) -> tuple[Response, bool]:
+async def _read(connection: _Connection, reading: _http.Reading, timeout_s: float) -> tuple[Response, bool]:
     next(reading)
     while True:
         data = await connection.read(timeout_s)

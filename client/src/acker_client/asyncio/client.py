@@ -61,7 +61,7 @@ class AsyncAcker(BaseClient):
         transport: "httpx.AsyncBaseTransport | None" = None,
         clock: "Clock" = SYSTEM_CLOCK,
     ) -> None:
-        self._config = ClientConfig(
+        config = ClientConfig(
             retry_timeout=retry_timeout,
             emit_timeout=emit_timeout,
             request_timeout=request_timeout,
@@ -72,14 +72,9 @@ class AsyncAcker(BaseClient):
             on_full=on_full,
             clock=clock,
         )
-        self._endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
-        self._driver = AsyncDriver(
-            self._endpoint.async_client_factory(self._config),
-            sleep=clock.sleep_async,
-            direct=self._endpoint.is_direct,
-            proxy=self._endpoint.proxy,
-        )
-        super().__init__(topology, endpoint=self._endpoint, config=self._config, on_drop=on_drop)
+        endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
+        self._driver = AsyncDriver(endpoint, config)
+        super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
         self._driver.resume_with(self._submitter.flusher.resume)
         self._context = self._tuple_context(self._driver.run)
 
@@ -195,10 +190,4 @@ class AsyncAcker(BaseClient):
     def _exit_driver(self) -> Driver:
         """The loop has ended when the interpreter does: a thread's driver sends what is left, whoever has the turn."""
         self._submitter.flusher.buffer.turns.revoke()
-        endpoint = self._endpoint
-        return Driver(
-            endpoint.client_factory(self._config),
-            sleep=self._config.clock.sleep,
-            direct=endpoint.is_direct,
-            proxy=endpoint.proxy,
-        )
+        return Driver(self._endpoint, self.config)

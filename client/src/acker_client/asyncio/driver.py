@@ -6,43 +6,35 @@ from contextvars import Context
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
-import httpx
-
-from acker_client import _transport
 from acker_client._core import effects
 from acker_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Callable
 
-    from acker_client._core.requests import Request
     from acker_client._core.waiters import Waiter
-    from acker_client._proxy import Proxy
+    from acker_client._transport import Endpoint, Route
     from acker_client.asyncio._connections import AsyncConnections
+    from acker_client.asyncio._httpx import AsyncHttpxSender
+    from acker_client.config import ClientConfig
+
+    AsyncSender = AsyncConnections | AsyncHttpxSender
 
 
 class AsyncDriver:
     """Runs the effects of flows, awaited; for the tasks of one event loop at a time."""
 
-    def __init__(
-        self,
-        connect: "Callable[[], httpx.AsyncClient]",
-        *,
-        sleep: "Callable[[float], Awaitable[object]]",
-        direct: bool = False,
-        proxy: "Proxy | None" = None,
-    ) -> None:
-        """``direct`` as in `Driver`."""
-        self._connect, self._sleep, self._direct = connect, sleep, direct
-        self._proxy = proxy
+    def __init__(self, endpoint: "Endpoint", config: "ClientConfig") -> None:
+        """Raises `UsageError` for an invalid URL or proxy."""
+        self._route = endpoint.route(config)
+        self._sleep = config.clock.sleep_async
         self._resume: Callable[[], effects.Spawn | None] = lambda: None
         self._closed = False
         self.reset()
 
     def reset(self) -> None:
         """Begin without connections and tasks; an event loop does not outlive a fork."""
-        self._http = self._connect()
-        self._connections = _connections(self._http) if self._direct else None
+        self._sender = _sender(self._route)
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -93,9 +85,7 @@ class AsyncDriver:
         self._closed = True
         self._wake.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._http.aclose()
-        if self._connections is not None:
-            await self._connections.close()
+        await self._sender.close()
 
     async def _attempt(self, wanted: effects.Effect) -> effects.EffectResult | Exception:
         try:
@@ -122,22 +112,8 @@ class AsyncDriver:
                 result = function()
                 return await result if isawaitable(result) else result
             case request:
-                return await self._exchange(request)
+                return await self._sender.send(request)
         return None
-
-    async def _exchange(self, request: "Request") -> effects.EffectResult:
-        if self._connections is not None and self._connections.may_send():
-            return await self._connections.send(request)
-        try:
-            return _transport.to_response(
-                await self._http.send(_transport.build_request(self._http, request)), self._proxy
-            )
-        except httpx.RequestError as error:
-            return _transport.no_response(error, self._proxy)
-        except AttributeError as error:
-            return _transport.connection_reset(error)
-        except RuntimeError as error:
-            raise _transport.closed_error(self._http, error) from None
 
     def _spawn(self, spawn: effects.Spawn) -> None:
         """Start a task that is not within the batch of the task that has called."""
@@ -147,12 +123,11 @@ class AsyncDriver:
 
     async def _end_of(self, loop: asyncio.AbstractEventLoop) -> "AsyncGenerator[None, None]":
         """Close the connections at the end of an event loop: then `asyncio.run` ends generators that were begun."""
-        connections = self._connections
+        sender = self._sender
         try:
             yield
         finally:
-            if connections is not None:
-                await connections.close()
+            await sender.leave_loop()
             if self._loop is loop and not self._closed:
                 self.reset()
 
@@ -165,11 +140,15 @@ class AsyncDriver:
             raise
 
 
-def _connections(http: httpx.AsyncClient) -> "AsyncConnections | None":
-    """Give the connections that replace a client's; httpx itself imports its sockets with the first client."""
-    from acker_client.asyncio._connections import AsyncConnections  # noqa: PLC0415
+def _sender(route: "Route") -> "AsyncSender":
+    """Make what sends requests, as for threads; a client of tasks makes one in each event loop."""
+    if route.is_direct:
+        from acker_client.asyncio._connections import AsyncConnections  # noqa: PLC0415 - as in `sync.driver`
 
-    return AsyncConnections.replacing(http)
+        return AsyncConnections(route)
+    from acker_client.asyncio._httpx import AsyncHttpxSender  # noqa: PLC0415
+
+    return AsyncHttpxSender(route)
 
 
 async def _wait_turn(waiter: "Waiter") -> None:

@@ -1,15 +1,15 @@
-"""Connections to an acker for any number of threads, without httpx."""
+"""Connections to an acker for any number of threads."""
 
 import select
 import socket
 import time
 from collections import deque
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import httpx
 
-from acker_client import _direct
+from acker_client import _http, _transport
 from acker_client._core.responses import NoResponse, Response
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Connection:
 
     def is_usable(self, now: float) -> bool:
         """Whether it was not idle for too long, and has nothing to read: that is its end, since no response is due."""
-        if now - self.idle_since >= _direct.IDLE_S:
+        if now - self.idle_since >= _http.IDLE_S:
             return False
         if self._poll is None:
             return not select.select([self.socket], [], [], 0)[0]
@@ -45,35 +45,26 @@ class _Connection:
 
 
 class Connections:
-    """The connections of one httpx client's requests. Every failure is described by the error that httpx raises."""
+    """The connections of one client. Every failure is described by the error that httpx raises."""
 
-    def __init__(self, http: _direct.DirectHttp) -> None:
-        self._http = http
+    def __init__(self, route: _transport.Route) -> None:
+        self._route = route
+        self._http = _http.HttpCodec(route)
         self._idle: deque[_Connection] = deque()
-        self._free = BoundedSemaphore(_direct.MAX_CONNECTIONS)
+        self._free = BoundedSemaphore(_http.MAX_CONNECTIONS)
         self._closed = False
 
-    @classmethod
-    def replacing(cls, client: httpx.Client) -> "Self | None":
-        """Give connections in place of a client's; None where httpx does more than send."""
-        http = _direct.direct_http(client)
-        return None if http is None else cls(http)
-
-    def may_send(self) -> bool:
-        """See `DirectHttp.may_send`."""
-        return not self._closed and self._http.may_send()
-
     def send(self, request: "Request") -> Response | NoResponse:
-        """Send a request once."""
+        """Send a request once. Raises `ClientClosed`."""
+        if self._closed:
+            raise _transport.closed()
         timeout_s = self._http.timeout_s(request)
         if not self._free.acquire(timeout=timeout_s):
             return NoResponse(error=httpx.PoolTimeout("all connections are in use"))
         try:
             return self._send(request, timeout_s)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            return NoResponse(error=error, refused_by=self._http.origin)
         except httpx.RequestError as error:
-            return NoResponse(error=error)
+            return _transport.no_response(error, self._route)
         finally:
             self._free.release()
 
@@ -83,11 +74,12 @@ class Connections:
         self._close_idle(keep=0)
 
     def _send(self, request: "Request", timeout_s: float) -> Response:
+        data = self._http.write(request)
         connection = self._take() or self._connect(timeout_s)
         reusable = False
         try:
             connection.set_timeout(timeout_s)
-            _write(connection.socket, self._http.write(request))
+            _write(connection.socket, data)
             response, reusable = _read(connection.socket, self._http.read(request))
             return response
         finally:
@@ -112,7 +104,7 @@ class Connections:
     def _put_back(self, connection: _Connection) -> None:
         connection.idle_since = time.monotonic()
         self._idle.append(connection)
-        self._close_idle(keep=0 if self._closed else _direct.MAX_IDLE, before=connection.idle_since - _direct.IDLE_S)
+        self._close_idle(keep=0 if self._closed else _http.MAX_IDLE, before=connection.idle_since - _http.IDLE_S)
 
     def _close_idle(self, *, keep: int, before: float = 0.0) -> None:
         """Close the idle connections that were not used for the longest time, beyond a number or before a time."""
@@ -152,11 +144,11 @@ def _write(connected: socket.socket, data: bytes) -> None:
         return
 
 
-def _read(connected: socket.socket, reading: _direct.Reading) -> tuple[Response, bool]:
+def _read(connected: socket.socket, reading: _http.Reading) -> tuple[Response, bool]:
     next(reading)
     try:
         while True:
-            reading.send(connected.recv(_direct.READ_SIZE))
+            reading.send(connected.recv(_http.READ_SIZE))
     except StopIteration as end:
         response: tuple[Response, bool] = end.value
         return response

@@ -36,8 +36,8 @@ class Acker(BaseClient):
                 queue.send(word, headers=tup.headers(key="0"))
 
     ``api_key`` is sent as a bearer token. `ClientConfig` says what the further keywords mean; times are in seconds.
-    ``on_drop`` is called with the tuple and the `DropTuple` (by default a warning is logged); ``transport`` replaces
-    httpx's own.
+    ``on_drop`` is called with the tuple and the `DropTuple` (by default a warning is logged); with a
+    ``transport`` of httpx, requests go by it.
 
     Acks wait for ``linger`` and are sent together, at the latest by ``flush()``, ``close()`` and at the end of the
     interpreter. What cannot be delivered is counted, and raised by the next call as `OperationsLost`. After a fork the
@@ -74,10 +74,7 @@ class Acker(BaseClient):
             clock=clock,
         )
         endpoint = Endpoint(url=url, api_key=api_key, transport=transport)
-        self._endpoint = endpoint
-        self._driver = Driver(
-            endpoint.client_factory(config), sleep=clock.sleep, direct=endpoint.is_direct, proxy=endpoint.proxy
-        )
+        self._driver = Driver(endpoint, config)
         super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
         self._context = self._tuple_context(self._driver.run)
 

@@ -5,17 +5,15 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import httpx
-
-from acker_client import _transport
 from acker_client._core import effects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from acker_client._core.requests import Request
-    from acker_client._proxy import Proxy
+    from acker_client._transport import Endpoint, Route
+    from acker_client.config import ClientConfig
     from acker_client.sync._connections import Connections
+    from acker_client.sync._httpx import HttpxSender
+
+    Sender = Connections | HttpxSender
 
 EXIT_CHECK_S = 0.05
 """How soon a flusher that waits notices that the main thread has ended."""
@@ -24,29 +22,18 @@ EXIT_CHECK_S = 0.05
 class Driver:
     """Runs the effects of flows; for any number of threads."""
 
-    def __init__(
-        self,
-        connect: "Callable[[], httpx.Client]",
-        *,
-        sleep: "Callable[[float], object]",
-        direct: bool = False,
-        proxy: "Proxy | None" = None,
-    ) -> None:
-        """``direct`` says that nothing stands between the clients and the acker, so that requests may go without httpx.
-
-        ``proxy`` is the one on the way, for messages.
-        """
-        self._connect, self._sleep, self._direct = connect, sleep, direct
-        self._proxy = proxy
-        self._inherited: list[tuple[httpx.Client, Connections | None]] = []
-        self._http: httpx.Client | None = None
-        self._connections: Connections | None = None
+    def __init__(self, endpoint: "Endpoint", config: "ClientConfig") -> None:
+        """Raises `UsageError` for an invalid URL or proxy."""
+        self._route = endpoint.route(config)
+        self._sleep = config.clock.sleep
+        self._inherited: list[Sender] = []
+        self._sender: Sender | None = None
         self._new_locks()
 
     def reset(self) -> None:
         """Drop the connections of the parent of a fork, which stay open for it, its locks and its threads."""
-        self._inherited += [(self._http, self._connections)] if self._http else []
-        self._http = self._connections = None
+        self._inherited += [self._sender] if self._sender else []
+        self._sender = None
         self._new_locks()
 
     def run(self, flow: effects.Flow[effects.T]) -> effects.T:
@@ -61,9 +48,7 @@ class Driver:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client().close()
-        if self._connections is not None:
-            self._connections.close()
+        self._connected().close()
 
     def _attempt(self, effect: effects.Effect) -> effects.EffectResult | Exception:
         try:
@@ -86,19 +71,8 @@ class Driver:
             case effects.RunBlocking():
                 return effect.function()
             case _:
-                return self._exchange(effect)
+                return self._connected().send(effect)
         return None
-
-    def _exchange(self, request: "Request") -> effects.EffectResult:
-        http, connections = self._client(), self._connections
-        if connections is not None and connections.may_send():
-            return connections.send(request)
-        try:
-            return _transport.to_response(http.send(_transport.build_request(http, request)), self._proxy)
-        except httpx.RequestError as error:
-            return _transport.no_response(error, self._proxy)
-        except RuntimeError as error:
-            raise _transport.closed_error(http, error) from None
 
     def _wait_flush(self, seconds: float) -> None:
         """Wait, but not beyond the end of the main thread: the interpreter then waits for this one."""
@@ -108,23 +82,25 @@ class Driver:
                 break
         self._wake.clear()
 
-    def _client(self) -> httpx.Client:
+    def _connected(self) -> "Sender":
         with self._connecting:
-            if self._http is None:
-                http = self._connect()
-                self._connections = _connections(http) if self._direct else None
-                self._http = http
-            return self._http
+            if self._sender is None:
+                self._sender = _sender(self._route)
+            return self._sender
 
     def _new_locks(self) -> None:
         self._connecting, self._wake = threading.Lock(), threading.Event()
 
 
-def _connections(http: httpx.Client) -> "Connections | None":
-    """Give the connections that replace a client's; httpx itself imports its sockets with the first client."""
-    from acker_client.sync._connections import Connections  # noqa: PLC0415
+def _sender(route: "Route") -> "Sender":
+    """Make what sends requests: connections of the client's own, or httpx where something stands in between."""
+    if route.is_direct:
+        from acker_client.sync._connections import Connections  # noqa: PLC0415 - a program needs one of the two
 
-    return Connections.replacing(http)
+        return Connections(route)
+    from acker_client.sync._httpx import HttpxSender  # noqa: PLC0415
+
+    return HttpxSender(route)
 
 
 def _wait_turn(effect: effects.WaitTurn) -> None:

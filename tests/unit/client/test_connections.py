@@ -1,6 +1,7 @@
-"""Tests requests without httpx: in threads and in tasks they behave as by httpx, which sends what is not plain."""
+"""Tests the connections of clients of threads and of tasks, and where httpx sends instead."""
 
 import asyncio
+import base64
 import gzip
 import json
 import logging
@@ -12,15 +13,21 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import httpcore
 import httpx
 import pytest
 import trustme
 import uvloop
-from acker_client import Acker, AsyncAcker, ClientClosed, RetriesExhausted, StoreFull, Unauthorized
-from acker_client import _direct as direct
+from acker_client import (
+    Acker,
+    AsyncAcker,
+    ClientClosed,
+    InvalidResponse,
+    RetriesExhausted,
+    StoreFull,
+    Unauthorized,
+    _http,
+)
 from acker_client._core import requests
-from acker_client._direct import DirectHttp
 from acker_client.sync import _connections
 from acker_client.testing import Clock
 
@@ -117,11 +124,6 @@ class Threads:
     def request(self, request):
         return self.run(self.acker._driver.run(self.acker._session.send(request)))
 
-    @property
-    def is_direct(self) -> bool:
-        driver = self.acker._driver
-        return driver._client() and driver._connections is not None and driver._connections.may_send()
-
     def close(self) -> None:
         self.run(self.acker.close())
 
@@ -137,11 +139,6 @@ class Tasks(Threads):
 
     def run(self, call):
         return self._runner.run(call)
-
-    @property
-    def is_direct(self) -> bool:
-        connections = self.acker._driver._connections
-        return connections is not None and connections.may_send()
 
     def close(self) -> None:
         super().close()
@@ -178,15 +175,12 @@ def kind(request) -> type[Threads]:
 
 
 @pytest.fixture
-def make(server, kind, monkeypatch):
+def connect(server, kind):
     """Make clients of the server, on a clock of their own, which are closed at the end."""
     clients: list[Threads] = []
 
-    def made(url: str = "", *, by_httpx: bool = False, **options) -> Threads:
-        with monkeypatch.context() as patch:
-            patch.setattr(DirectHttp, "enabled", not by_httpx)
-            clients.append(kind(url or server.url, **{"linger": 0, "clock": Clock(), **options}))
-            assert clients[-1].is_direct in (not by_httpx, False)
+    def made(url: str = "", **options) -> Threads:
+        clients.append(kind(url or server.url, **{"linger": 0, "clock": Clock(), **options}))
         return clients[-1]
 
     yield made
@@ -194,39 +188,32 @@ def make(server, kind, monkeypatch):
         client.close()
 
 
-@pytest.fixture(params=["direct", "by httpx"])
-def connect(make, request):
-    """Make clients that send without httpx, and clients that send by httpx: both behave alike."""
-
-    def made(url: str = "", **options) -> Threads:
-        client = make(url, by_httpx=request.param == "by httpx", **options)
-        assert client.is_direct is (request.param == "direct")
-        return client
-
-    return made
-
-
 @pytest.mark.parametrize("path", ["", "/acker/"])
-def test_the_service_gets_the_bytes_and_headers_that_httpx_would_send(make, server, path):
-    clients = make(server.url + path, api_key="key"), make(server.url + path, api_key="key", by_httpx=True)
-    assert [client.is_direct for client in clients] == [True, False]
-    for client in clients:
-        assert client.ack() == ["pending"]
-        client.request(requests.make_ephemeral("default", "a"))
-    sent, others = server.came[:2], server.came[2:]
-    for (address, headers, body), (other_address, other_headers, other_body) in zip(sent, others, strict=True):
-        assert (address, body) == (other_address, other_body)
-        keys = headers.pop("idempotency-key", ""), other_headers.pop("idempotency-key", "")
-        assert len(keys[0]) == len(keys[1])
-        assert headers == other_headers
-        assert headers["authorization"] == "Bearer key"
-        assert headers["user-agent"] == f"python-httpx/{httpx.__version__}"
-    assert sent[0][0] == f"{path.rstrip('/')}/v1/topologies/default/ack"
+def test_the_service_gets_the_bytes_and_headers_of_a_request(connect, server, path):
+    client = connect(server.url + path, api_key="key")
+    assert client.ack() == ["pending"]
+    client.request(requests.make_ephemeral("default", "a"))
+    common = {
+        "host": f"localhost:{server.server_port}",
+        "accept": "*/*",
+        "accept-encoding": "gzip, deflate",
+        "connection": "keep-alive",
+        "user-agent": f"python-httpx/{httpx.__version__}",
+        "authorization": "Bearer key",
+        "content-type": "application/json",
+    }
+    (address, headers, body), (other_address, other_headers, other_body) = server.came
+    assert address == f"{path.rstrip('/')}/v1/topologies/default/ack"
+    assert len(headers.pop("idempotency-key")) == 32
+    assert headers == common | {"content-length": str(len(body))}
+    assert json.loads(body)["root_id"] == "00000000000000aa"
+    assert other_address == f"{path.rstrip('/')}/v1/topologies/default/spouts/a"
+    assert other_headers == common | {"content-length": str(len(other_body))}
+    assert json.loads(other_body) == {"ephemeral": True}
 
 
 def test_a_key_that_no_header_may_hold_is_refused(kind, server):
     client = kind(server.url, api_key="key\r\nX-Other: 1", linger=0)
-    assert not client.is_direct
     with pytest.raises(httpx.LocalProtocolError):
         client.ack()
     client.close()
@@ -240,10 +227,10 @@ def test_a_connection_is_used_again(connect, server):
     assert len(server.connections) == 1
 
 
-def test_a_connection_that_was_idle_for_long_is_not_used_again(make, server, monkeypatch):
-    client = make()
+def test_a_connection_that_was_idle_for_long_is_not_used_again(connect, server, monkeypatch):
+    client = connect()
     client.ack()
-    monkeypatch.setattr(direct, "IDLE_S", 0)
+    monkeypatch.setattr(_http, "IDLE_S", 0)
     client.ack()
     assert len(server.connections) == 2
 
@@ -262,39 +249,42 @@ def test_a_connection_on_which_an_answer_to_nothing_has_come_is_not_used_again(s
     """The loop may have read it already."""
     client = Tasks(server.url, linger=0, retry_timeout=0)
     client.ack()
-    client.acker._driver._connections._idle[0].data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+    client.acker._driver._sender._idle[0].data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
     assert client.ack() == ["pending"]
     client.close()
     assert len(server.connections) == 2
 
 
+CHUNK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"
 FAULTS = {
-    "it is closed": raw(b"", close=True),
-    "it is closed within the head": raw(b"HTTP/1.1 200 OK\r\nContent-", close=True),
-    "it is closed within the body": raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", close=True),
-    "it is closed within a chunk": raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", close=True),
-    "it is reset": reset,
-    "it is no HTTP": raw(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", close=True),
+    "it is closed": (raw(b"", close=True), httpx.RemoteProtocolError),
+    "it is closed within the head": (raw(b"HTTP/1.1 200 OK\r\nContent-", close=True), httpx.RemoteProtocolError),
+    "it is closed within the body": (
+        raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", close=True),
+        httpx.RemoteProtocolError,
+    ),
+    "it is closed within a chunk": (raw(CHUNK, close=True), httpx.RemoteProtocolError),
+    "it is reset": (reset, httpx.ReadError),
+    "it is no HTTP": (raw(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", close=True), httpx.RemoteProtocolError),
 }
+"""How a connection fails, and by which error of httpx the client says so."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_request_whose_connection_fails_is_sent_again_with_its_key(connect, server, fault):
-    server.answers += [FAULTS[fault]]
+    server.answers += [FAULTS[fault][0]]
     assert connect().ack() == ["pending"]
     assert len(server.came) == 2
     assert server.came[0][1]["idempotency-key"] == server.came[1][1]["idempotency-key"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_failed_is_said_by_the_error_that_httpx_raises(make, server, fault):
-    errors = []
-    for by_httpx in (False, True):
-        server.answers += [FAULTS[fault]]
-        with pytest.raises(RetriesExhausted) as raised:
-            make(by_httpx=by_httpx, retry_timeout=0).ack()
-        errors.append(type(raised.value.__cause__))
-    assert errors[0] is errors[1]
+def test_what_failed_is_said_by_the_error_that_httpx_raises(connect, server, fault):
+    answer, error = FAULTS[fault]
+    server.answers += [answer]
+    with pytest.raises(RetriesExhausted) as raised:
+        connect(retry_timeout=0).ack()
+    assert type(raised.value.__cause__) is error
 
 
 BODY = json.dumps(DOCUMENT).encode()
@@ -324,9 +314,9 @@ def test_a_response_of_any_form_is_read_and_its_connection_used_again(connect, s
     assert (len(server.connections), len(server.came)) == (1, 2)
 
 
-def test_a_response_of_the_common_form_is_read_without_h11(make, server, monkeypatch):
-    client = make()
-    monkeypatch.setattr(direct, "_read_by_h11", None)
+def test_a_response_of_the_common_form_is_read_without_h11(connect, server, monkeypatch):
+    client = connect()
+    monkeypatch.setattr(_http, "_read_by_h11", None)
     assert client.ack() == ["pending"]
 
 
@@ -339,9 +329,9 @@ def test_a_response_that_ends_its_connection_is_read(connect, server, form):
 
 
 @pytest.mark.parametrize("form", ["plain", "in chunks"])
-def test_bytes_after_a_response_are_not_taken_for_the_next_one(make, server, form):
+def test_bytes_after_a_response_are_not_taken_for_the_next_one(connect, server, form):
     server.answers += [raw(FORMS[form] + FORMS["plain"].replace(b"pending", b"unknown"))]
-    client = make()
+    client = connect()
     assert client.ack() == client.ack() == ["pending"]
     assert len(server.connections) == 2
 
@@ -399,20 +389,15 @@ def test_a_service_that_does_not_answer_in_time_is_asked_again(connect, server):
     assert server.came[0][1]["idempotency-key"] == server.came[1][1]["idempotency-key"]
 
 
-def test_a_service_that_does_not_read_in_time_is_asked_again(make, server):
-    """The error of a step that took too long says which one it was."""
-    errors = []
+def test_the_error_of_a_step_that_took_too_long_says_which_one_it_was(connect, server):
     done = threading.Event()
+    large = requests.Request(method="POST", path="/v1/a", body=bytes(50_000_000))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Handler, "do_POST", lambda _: done.wait(60))
-        for by_httpx in (False, True):
-            client = make(by_httpx=by_httpx, retry_timeout=0, request_timeout=0.2)
-            large = requests.Request(method="POST", path="/v1/a", body=bytes(50_000_000))
-            with pytest.raises(RetriesExhausted) as raised:
-                client.request(large)
-            errors.append(type(raised.value.__cause__))
+        with pytest.raises(RetriesExhausted) as raised:
+            connect(retry_timeout=0, request_timeout=0.2).request(large)
         done.set()
-    assert errors == [httpx.WriteTimeout, httpx.WriteTimeout]
+    assert type(raised.value.__cause__) is httpx.WriteTimeout
 
 
 def test_a_long_poll_has_its_wait_on_top_of_the_timeout(connect, server):
@@ -443,16 +428,11 @@ def test_an_error_document_is_raised(connect, server, answer, error):
 
 
 @pytest.mark.parametrize("status", [301, 307, 308])
-def test_a_redirect_is_not_followed(make, server, status):
-    said = []
-    for by_httpx in (False, True):
-        server.answers += [(status, {"Location": f"{server.url}/elsewhere"}, {})]
-        client = make(by_httpx=by_httpx, retry_timeout=0)
-        with pytest.raises(Exception, match=f"{status}") as raised:
-            client.ack()
-        said.append((type(raised.value), str(raised.value)))
-    assert said[0] == said[1]
-    assert len(server.came) == 2
+def test_a_redirect_is_not_followed(connect, server, status):
+    server.answers += [(status, {"Location": f"{server.url}/elsewhere"}, {})]
+    with pytest.raises(InvalidResponse, match=f"was answered {status} without a problem"):
+        connect(retry_timeout=0).ack()
+    assert len(server.came) == 1
 
 
 def test_an_address_where_nobody_listens_is_named(connect):
@@ -494,106 +474,81 @@ def test_a_closed_client_says_so(connect):
         client.ack()
 
 
-def test_the_request_is_logged_in_httpxs_words(make, server, caplog):
+def test_the_request_is_logged_in_httpxs_words(connect, server, caplog):
+    server.answers += [TAKEN, raw(FORMS["in chunks"])]
+    client = connect()
     with caplog.at_level(logging.INFO, "httpx"):
-        for by_httpx in (False, True):
-            server.answers += [TAKEN, raw(FORMS["in chunks"])]
-            client = make(by_httpx=by_httpx)
-            client.ack()
-            client.ack()
-    said = [record.getMessage() for record in caplog.records if record.name == "httpx"]
-    assert len(said) == 4
-    assert set(said) == {f'HTTP Request: POST {server.url}/v1/topologies/default/ack "HTTP/1.1 200 OK"'}
-
-
-def goes_by_httpx(client: Threads, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether an ack of a client goes by httpx: its function that sends is watched."""
-    seen = []
-    owner = httpx.Client if isinstance(client.acker, Acker) else httpx.AsyncClient
-    name = "build_request"
-    original = getattr(owner, name)
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, lambda *args, **options: seen.append(1) or original(*args, **options))
         client.ack()
-    return bool(seen)
-
-
-def test_plain_requests_do_not_go_by_httpx(make, monkeypatch):
-    assert not goes_by_httpx(make(), monkeypatch)
-    assert goes_by_httpx(make(by_httpx=True), monkeypatch)
+        client.ack()
+    said = [record.getMessage() for record in caplog.records if record.name == "httpx"]
+    assert said == [f'HTTP Request: POST {server.url}/v1/topologies/default/ack "HTTP/1.1 200 OK"'] * 2
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY"])
-def test_through_a_proxy_of_the_environment_requests_go_by_httpx(make, server, monkeypatch, name):
-    monkeypatch.setenv(name, f"http://127.0.0.1:{server.server_port}")  # a proxy is asked for the whole URL
-    assert goes_by_httpx(make("http://acker.example"), monkeypatch)
+def test_requests_go_through_a_proxy_of_the_environment(connect, server, monkeypatch, name):
+    monkeypatch.setenv(name, f"http://127.0.0.1:{server.server_port}")
+    connect("http://acker.example").ack()
+    assert server.came[0][0] == "http://acker.example/v1/topologies/default/ack"  # a proxy is asked for the whole URL
 
 
-def test_with_a_proxy_that_is_not_on_the_way_they_do_not(make, monkeypatch):
+def test_they_do_not_go_through_a_proxy_that_is_not_on_the_way(connect, server, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("ALL_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "localhost")
-    assert not goes_by_httpx(make(), monkeypatch)
+    connect().ack()
+    assert server.came[0][0] == "/v1/topologies/default/ack"
 
 
-def test_with_a_login_in_the_url_requests_go_by_httpx(make, server, monkeypatch):
-    assert goes_by_httpx(make(f"http://user:password@localhost:{server.server_port}"), monkeypatch)
-    assert server.came[0][1]["authorization"].startswith("Basic ")
+@pytest.mark.parametrize("api_key", [None, "key"])
+def test_a_login_in_the_url_is_sent(connect, server, api_key):
+    connect(f"http://us%20er:p%C3%A4ss@localhost:{server.server_port}", api_key=api_key).ack()
+    assert server.came[0][1]["authorization"] == "Basic " + base64.b64encode("us er:päss".encode()).decode()
+    assert server.came[0][1]["host"] == f"localhost:{server.server_port}"
 
 
-def test_with_a_transport_of_the_program_requests_go_by_it(kind):
+def test_requests_go_by_a_transport_of_the_program(kind):
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json=DOCUMENT))
     client = kind("http://acker", transport=transport, linger=0)
-    assert not client.is_direct
     assert client.ack() == ["pending"]
     client.close()
 
 
-def test_cookies_are_sent_back_by_httpx(make, server, monkeypatch):
-    server.answers += [(200, {"Set-Cookie": "server=7"}, DOCUMENT)]
-    client = make()
-    client.ack()
-    assert goes_by_httpx(client, monkeypatch)
-    assert server.came[1][1]["cookie"] == "server=7"
-
-
-def test_requests_go_by_httpx_while_httpcore_traces_them(make, monkeypatch, caplog):
-    client = make()
-    with caplog.at_level(logging.DEBUG, "httpcore"):
-        assert goes_by_httpx(client, monkeypatch)
-    assert not goes_by_httpx(client, monkeypatch)
-
-
-PATCHED = [
-    ("Client", httpx.Client, "send"),
-    ("Client", httpx.HTTPTransport, "handle_request"),
-    ("Client", httpcore.ConnectionPool, "handle_request"),
-    ("Client", httpcore.HTTPConnection, "handle_request"),
-    ("AsyncClient", httpx.AsyncClient, "send"),
-    ("AsyncClient", httpx.AsyncHTTPTransport, "handle_async_request"),
-    ("AsyncClient", httpcore.AsyncConnectionPool, "handle_async_request"),
-    ("AsyncClient", httpcore.AsyncHTTPConnection, "handle_async_request"),
-]
-
-
-@pytest.mark.parametrize(("client", "owner", "name"), PATCHED)
-def test_what_is_put_around_httpx_sees_the_requests(server, monkeypatch, client, owner, name):
-    """As tracing and mocks do it: respx replaces functions of httpcore, pytest-httpx those of httpx's transports."""
-    acker = (Threads if client == "Client" else Tasks)(server.url, linger=0)
-    assert acker.is_direct
-    original, seen = getattr(owner, name), []
+@pytest.mark.parametrize(
+    ("kind", "transport", "name"),
+    [(Threads, httpx.HTTPTransport, "handle_request"), (Tasks, httpx.AsyncHTTPTransport, "handle_async_request")],
+)
+def test_with_a_transport_of_httpx_what_is_put_around_httpx_sees_the_requests(
+    server, monkeypatch, kind, transport, name
+):
+    """As tracing and mocks do it: pytest-httpx replaces these functions of httpx's transports."""
+    original, seen = getattr(transport, name), []
 
     def replaced(*args, **options):
         seen.append(name)
         return original(*args, **options)
 
-    monkeypatch.setattr(owner, name, replaced)
-    assert not acker.is_direct
-    assert acker.ack() == ["pending"]
+    monkeypatch.setattr(transport, name, replaced)
+    client = kind(server.url, linger=0, transport=transport())
+    assert client.ack() == ["pending"]
     assert seen
-    monkeypatch.undo()
-    assert acker.is_direct
-    acker.close()
+    client.close()
+
+
+def test_cookies_are_sent_back(connect, server):
+    server.answers += [(200, {"Set-Cookie": "server=7; Path=/v1"}, DOCUMENT), (200, {"Set-Cookie": "b=8"}, DOCUMENT)]
+    client = connect()
+    for _ in range(3):
+        client.ack()
+    client.request(requests.Request(method="POST", path="/other", body=b"1"))
+    assert [headers.get("cookie") for _, headers, _ in server.came] == [None, "server=7", "b=8; server=7", None]
+
+
+def test_a_cookie_of_another_host_is_not_sent_back(connect, server):
+    server.answers += [(200, {"Set-Cookie": "server=7; Domain=example.com"}, DOCUMENT)]
+    client = connect()
+    client.ack()
+    client.ack()
+    assert "cookie" not in server.came[1][1]
 
 
 def test_threads_have_a_connection_each_while_they_send(server, monkeypatch):
@@ -624,17 +579,16 @@ def test_tasks_have_a_connection_each_while_they_send(server):
 
 def test_no_more_connections_are_made_than_httpx_makes(connect, server, monkeypatch):
     """Who waits too long for one is told so."""
-    monkeypatch.setattr(direct, "MAX_CONNECTIONS", 0)
-    monkeypatch.setattr(httpx._config.DEFAULT_LIMITS, "max_connections", 0)
+    monkeypatch.setattr(_http, "MAX_CONNECTIONS", 0)
     with pytest.raises(RetriesExhausted) as raised:
         connect(request_timeout=0.1, retry_timeout=0).ack()
     assert isinstance(raised.value.__cause__, httpx.PoolTimeout)
     assert server.came == []
 
 
-def test_no_more_idle_connections_are_kept_than_httpx_keeps(make, server, monkeypatch):
-    monkeypatch.setattr(direct, "MAX_IDLE", 0)
-    client = make()
+def test_no_more_idle_connections_are_kept_than_httpx_keeps(connect, server, monkeypatch):
+    monkeypatch.setattr(_http, "MAX_IDLE", 0)
+    client = connect()
     client.ack()
     client.ack()
     assert len(server.connections) == 2
@@ -658,15 +612,14 @@ def test_a_cancelled_request_does_not_leave_its_response_to_the_next(server):
     assert len(server.connections) == 2
 
 
-@pytest.mark.parametrize("by_httpx", [False, True])
-def test_a_request_that_waits_while_its_client_is_closed_ends(server, monkeypatch, by_httpx):
+@pytest.mark.parametrize("transport", [None, httpx.AsyncHTTPTransport()])
+def test_a_request_that_waits_while_its_client_is_closed_ends(server, transport):
     """A task that polls does not outlive its client until the end of the poll."""
     asked, never = threading.Event(), threading.Event()
     server.answers += [lambda _: (asked.set(), never.wait(60))]
-    monkeypatch.setattr(DirectHttp, "enabled", not by_httpx)
 
     async def close_meanwhile() -> None:
-        acker = AsyncAcker(server.url, linger=0)
+        acker = AsyncAcker(server.url, linger=0, transport=transport)
         waiting = asyncio.create_task(acker.ack(acker.receive(HEADERS, component="count")))
         await asyncio.to_thread(asked.wait, 60)
         await acker.close()
@@ -680,18 +633,18 @@ def test_a_request_that_waits_while_its_client_is_closed_ends(server, monkeypatc
 def test_an_interrupted_request_does_not_leave_its_response_to_the_next(server, monkeypatch):
     client = Threads(server.url, linger=0)
     client.ack()
-    idle = client.acker._driver._connections._idle
-    read = direct.DirectHttp.read
+    idle = client.acker._driver._sender._idle
+    read = _http.HttpCodec.read
 
     def interrupted(self, request):
         yield from ()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(direct.DirectHttp, "read", interrupted)
+    monkeypatch.setattr(_http.HttpCodec, "read", interrupted)
     with pytest.raises(KeyboardInterrupt):
         client.ack()
     assert not idle
-    monkeypatch.setattr(direct.DirectHttp, "read", read)
+    monkeypatch.setattr(_http.HttpCodec, "read", read)
     assert client.ack() == ["pending"]
     client.close()
     assert len(server.connections) == 2
@@ -700,12 +653,11 @@ def test_an_interrupted_request_does_not_leave_its_response_to_the_next(server, 
 def test_the_child_of_a_fork_makes_connections_of_its_own(server):
     client = Threads(server.url, linger=0)
     client.ack()
-    parents = client.acker._driver._connections
+    parents = client.acker._driver._connected()
     read, write = os.pipe()
     if not (child := os.fork()):
-        client.acker._driver._client()
-        own = client.acker._driver._connections
-        os.write(write, b"the parent's" if own in (parents, None) or own._idle else b"its own")
+        own = client.acker._driver._connected()
+        os.write(write, b"the parent's" if own is parents or own._idle else b"its own")
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(read, 20) == b"its own"
@@ -748,8 +700,7 @@ def test_tls_is_verified_as_httpx_does_it(connect, server, monkeypatch, tmp_path
 def test_a_response_is_read_although_the_request_could_not_be_written(server):
     """The service has answered before it has read all, and closed its side."""
     client = Threads(server.url)
-    assert client.is_direct
-    http, request = client.acker._driver._connections._http, requests.Request(method="POST", path="/", body=b"1")
+    http, request = client.acker._driver._connected()._http, requests.Request(method="POST", path="/", body=b"1")
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")

@@ -1,27 +1,23 @@
-"""HTTP/1.1 without httpx, for clients that use nothing else of it: writes requests and reads responses, without I/O.
+"""HTTP/1.1 of the client's own connections: writes requests and reads responses, without I/O.
 
 An httpx request costs several times as much CPU as its socket. A response of the common form is read here, any other by
 h11, as httpx does it.
 """
 
 import logging
-import os
 import re
-from collections.abc import Callable, Generator
+from base64 import b64encode
+from collections.abc import Generator
 from dataclasses import dataclass
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import h11
-import httpcore
 import httpx
 
 from acker_client import _transport
 from acker_client._core.responses import Response
 
 if TYPE_CHECKING:
-    import ssl
-
     from acker_client._core.requests import Request
 
 MAX_CONNECTIONS = 100
@@ -40,25 +36,15 @@ _WITHOUT_BODY = (b"204", b"304")
 _MAX_LENGTH_DIGITS = 18
 """A length of more digits is left to h11, which refuses it."""
 
-_SENDING: "dict[type, Callable[[], tuple[object, ...]]]" = {
-    httpx.Client: lambda: (
-        httpx.Client.send,
-        httpx.HTTPTransport.handle_request,
-        httpcore.ConnectionPool.handle_request,
-        httpcore.HTTPConnection.handle_request,
-    ),
-    httpx.AsyncClient: lambda: (
-        httpx.AsyncClient.send,
-        httpx.AsyncHTTPTransport.handle_async_request,
-        httpcore.AsyncConnectionPool.handle_async_request,
-        httpcore.AsyncHTTPConnection.handle_async_request,
-    ),
+_HEADERS = {
+    "Accept": "*/*",
+    "Accept-Encoding": "gzip, deflate",
+    "Connection": "keep-alive",
+    "User-Agent": f"python-httpx/{httpx.__version__}",
 }
-"""What tracing and mocks replace: the functions by which each kind of client sends a request."""
+"""What httpx adds to a request."""
 
-_FOLDERS = (httpx.__path__[0] + os.sep, httpcore.__path__[0] + os.sep)
 _log = logging.getLogger(httpx.__name__)
-_trace_log = logging.getLogger(httpcore.__name__)
 
 Reading = Generator[None, bytes, tuple[Response, bool]]
 """Takes the bytes of a response as they come, empty at the end of the connection. Gives the response, and whether the
@@ -76,59 +62,37 @@ class _PlainHead:
     retry_after: str
 
 
-class DirectHttp:
-    """What goes out with every request of one httpx client: its address, headers, timeout and TLS context.
+class HttpCodec:
+    """What goes out with every request to one acker: its address, headers and cookies; with the timeout and TLS."""
 
-    ``enabled`` switches all direct connections off.
-    """
-
-    enabled: ClassVar[bool] = True
-
-    def __init__(self, client: httpx.Client | httpx.AsyncClient, tls: "ssl.SSLContext | None") -> None:
-        url = client.base_url
-        self.tls = tls
-        self.host, self.port = url.raw_host.decode(), url.port or (443 if tls else 80)
-        self.origin = f"{url.scheme}://{url.netloc.decode()}"
-        self._client, self._url = client, url
-        self._sending = _SENDING[type(client)]
-        self._checked: tuple[object, ...] = ()
+    def __init__(self, route: _transport.Route) -> None:
+        url = route.url
+        self.route = route
+        self.tls = httpx.create_ssl_context() if url.scheme == "https" else None
+        if self.tls is not None:
+            self.tls.set_alpn_protocols(["http/1.1"])
+        self.host, self.port = url.raw_host.decode(), url.port or (443 if self.tls else 80)
         self._prefix = url.raw_path.decode().rstrip("/")
-        headers = [(b"Host", url.netloc), *client.headers.raw]
-        h11.Request(method="GET", target="/", headers=headers)  # raises where a value is not allowed in a header
-        self._head = b"".join(b"%s: %s\r\n" % header for header in headers).decode("latin-1")
-
-    def may_send(self) -> bool:
-        """Whether the client is as it was, and httpx does no more than send: no cookies, no tracing, no mocks.
-
-        Where it is False, httpx sends the request.
-        """
-        client = self._client
-        return (
-            client.base_url is self._url
-            and not client.is_closed
-            and not client.cookies.jar._cookies  # type: ignore[attr-defined]  # noqa: SLF001 - len() counts one by one
-            and self._is_unpatched()
-            and not _trace_log.isEnabledFor(logging.DEBUG)
-        )
-
-    def _is_unpatched(self) -> bool:
-        """Whether the functions by which httpx sends are its own; those that were found so are not checked again."""
-        functions = self._sending()
-        if functions != self._checked:
-            if not all(map(_is_httpxs, functions)):
-                return False
-            self._checked = functions
-        return True
+        self._cookies = httpx.Cookies()
+        self._has_cookies = False
+        headers = {"Host": url.netloc.decode(), **_HEADERS, **route.headers, **_login(url)}
+        self._head = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        self._refusal = _refusal(headers)
 
     def timeout_s(self, request: "Request") -> float:
-        """Give the seconds that each step of a request may take: to connect, to write, to read once."""
-        timeout_s = self._client.timeout.read
-        assert timeout_s is not None, "the factory set it"
-        return timeout_s + request.wait_s
+        """Return the seconds that each step of a request may take: to connect, to write, to read once."""
+        return self.route.timeout_s + request.wait_s
 
     def write(self, request: "Request") -> bytes:
-        """Write a request as httpx would send it. Head and body are one, so that the service reads both at once."""
+        """Write a request as httpx would send it. Head and body are one, so that the service reads both at once.
+
+        Raises `httpx.LocalProtocolError` for a header that cannot be sent.
+        """
+        if self._refusal:
+            raise httpx.LocalProtocolError(self._refusal)
         headers = "".join([f"{name}: {value}\r\n" for name, value in request.headers().items()])
+        if self._has_cookies:
+            headers += self._cookie_line(request)
         if request.body or request.method in ("POST", "PUT", "PATCH"):
             headers += f"Content-Length: {len(request.body)}\r\n"
         head = f"{request.method} {self._prefix}{request.path} HTTP/1.1\r\n{self._head}{headers}\r\n"
@@ -153,38 +117,46 @@ class DirectHttp:
         return Response(status=head.status, body=body, retry_after=head.retry_after), missing == 0
 
     def _read_any(self, request: "Request", data: bytes) -> Reading:
-        """Read a response by h11. Its cookies go into the client: from then on httpx sends."""
+        """Read any response by h11. Its cookies are sent back with further requests, as to a load balancer."""
         try:
             (head, body), reusable = yield from _read_by_h11(request, data)
         except h11.RemoteProtocolError as error:
             raise httpx.RemoteProtocolError(str(error)) from error
-        sent = _transport.build_request(self._client, request)
+        sent = httpx.Request(request.method, self._url(request))
         found = httpx.Response(head.status_code, headers=head.headers.raw_items(), content=body, request=sent)
-        self._client.cookies.extract_cookies(found)
+        self._cookies.extract_cookies(found)
+        self._has_cookies = bool(self._cookies)
         if _log.isEnabledFor(logging.INFO):
             self._log(request, head.status_code, head.reason.decode("ascii", "ignore"))
         return _transport.to_response(found), reusable
 
     def _log(self, request: "Request", status: int, reason: str) -> None:
         """Log a request in httpx's words."""
-        url = f"{self.origin}{self._prefix}{request.path}"
-        _log.info('HTTP Request: %s %s "%s %d %s"', request.method, url, "HTTP/1.1", status, reason)
+        _log.info('HTTP Request: %s %s "%s %d %s"', request.method, self._url(request), "HTTP/1.1", status, reason)
+
+    def _url(self, request: "Request") -> str:
+        return f"{self.route.origin}{self._prefix}{request.path}"
+
+    def _cookie_line(self, request: "Request") -> str:
+        sent = httpx.Request(request.method, self._url(request))
+        self._cookies.set_cookie_header(sent)
+        return "".join([f"Cookie: {value}\r\n" for value in sent.headers.get_list("Cookie")])
 
 
-def direct_http(client: Any) -> DirectHttp | None:
-    """Give what sends in place of an httpx client with its own transport; None where httpx does more than send.
+def _login(url: httpx.URL) -> dict[str, str]:
+    """Return the header of a login in the URL."""
+    if not url.userinfo:
+        return {}
+    return {"Authorization": f"Basic {b64encode(f'{url.username}:{url.password}'.encode()).decode()}"}
 
-    That is a login in the URL, a header that it refuses, or what `may_send` names. A client with a proxy has none.
-    """
-    if not DirectHttp.enabled or type(client) not in _SENDING or client.base_url.userinfo:
-        return None
-    tls = httpx.create_ssl_context() if client.base_url.scheme == "https" else None
-    if tls is not None:
-        tls.set_alpn_protocols(["http/1.1"])
+
+def _refusal(headers: dict[str, str]) -> str:
+    """Say what about these headers HTTP forbids; empty if nothing."""
     try:
-        return DirectHttp(client, tls)
-    except h11.LocalProtocolError:
-        return None
+        h11.Request(method="GET", target="/", headers=list(headers.items()))
+    except h11.LocalProtocolError as error:
+        return str(error)
+    return ""
 
 
 def _plain_head(data: bytes) -> _PlainHead | None:
@@ -234,9 +206,3 @@ def _read_by_h11(request: "Request", data: bytes) -> Generator[None, bytes, tupl
             elif not isinstance(event, h11.InformationalResponse):
                 raise httpx.RemoteProtocolError("the connection is used for something else")
         data = yield
-
-
-def _is_httpxs(function: object) -> bool:
-    if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
-        return False
-    return function.__code__.co_filename.startswith(_FOLDERS)
