@@ -79,7 +79,7 @@ def read(batch: ColumnBatch, *, most: int = 10_000) -> list[Operation]:
     """Give the operations of a batch, without the names of edges."""
     raws = [string.encode() for string in batch.strings]
     records = batch.records.copy()
-    records["flags"][list(batch.explained.traced)] |= packed.TRACED
+    records["flags"][list(batch.trace_fields.traced)] |= packed.TRACED
     header = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(batch), len(raws))
     lengths = struct.pack(f">{len(raws)}I", *map(len, raws))
     found = packed.decode_packed(b"".join((header, records.tobytes(), lengths, *raws)), max_operations=most)

@@ -68,7 +68,7 @@ class OperationBatch(ABC):
 
     @property
     @abstractmethod
-    def is_explained(self) -> bool:
+    def has_trace_fields(self) -> bool:
         """Whether operations have what only explains roots: names of edges, or a root that is traced by hand."""
 
     @abstractmethod
@@ -77,13 +77,13 @@ class OperationBatch(ABC):
         layout: Layout,
         spout_indexes: Mapping[str, int],
         *,
-        is_explained: bool = True,
+        with_trace_fields: bool = True,
         trace_threshold: int = 0,
     ) -> Encode:
         """Encode all operations for Redis; gives the function that joins some of them.
 
-        ``is_explained``: with what only explains roots, which a fingerprint leaves out: names of edges, roots traced by
-        hand, and those whose sample is below ``trace_threshold`` (`acker_protocol.tracing`).
+        ``with_trace_fields``: with what only explains roots, which a fingerprint leaves out: names of edges, roots
+        traced by hand, and those whose sample is below ``trace_threshold`` (`acker_protocol.tracing`).
         """
 
     @abstractmethod
@@ -127,7 +127,7 @@ class SingleOperation(OperationBatch):
         return [ShardPart(shard=shard, request_order=_FIRST, apply_order=_FIRST)]
 
     @property
-    def is_explained(self) -> bool:
+    def has_trace_fields(self) -> bool:
         """Whether operations have what only explains roots."""
         operation = self.operation
         return bool(names_of(operation) or (isinstance(operation, Init) and operation.trace))
@@ -137,13 +137,13 @@ class SingleOperation(OperationBatch):
         layout: Layout,
         spout_indexes: Mapping[str, int],
         *,
-        is_explained: bool = True,
+        with_trace_fields: bool = True,
         trace_threshold: int = 0,
     ) -> Encode:
         """Encode all operations for Redis."""
         index_of = spout_indexes.__getitem__
         encoded = codec.encode_operation(
-            self.operation, layout, index_of, is_explained=is_explained, trace_threshold=trace_threshold
+            self.operation, layout, index_of, with_trace_fields=with_trace_fields, trace_threshold=trace_threshold
         )
         return lambda order: encoded * len(order)
 

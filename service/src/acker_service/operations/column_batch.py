@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from acker_service.operations.batch import KINDS, STATES, Encode, KindStateCounts, OperationBatch, ShardPart
 from acker_service.redis.codec import Layout
-from acker_service.redis.column_codec import NOT_EXPLAINED, EncodedRows, EncodedStrings, Explained
+from acker_service.redis.column_codec import NO_TRACE_FIELDS, EncodedRows, EncodedStrings, TraceFields
 
 RECORDS = np.dtype(
     [
@@ -54,13 +54,13 @@ _TEXT_CHECKS = {packed.INIT: fields.message_id, packed.FAIL: fields.reason}
 class ColumnBatch(OperationBatch):
     """A batch as columns: checked records, and the strings that they point to by numbers from 1.
 
-    ``explained`` is what only explains roots, and ``traceparents`` are those of inits by index, encoded: the records
+    ``trace_fields`` is what only explains roots, and ``traceparents`` are those of inits by index, encoded: the records
     do not hold them.
     """
 
     records: NDArray[np.void]
     strings: EncodedStrings
-    explained: Explained = NOT_EXPLAINED
+    trace_fields: TraceFields = NO_TRACE_FIELDS
     traceparents: Mapping[int, bytes] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -118,23 +118,23 @@ class ColumnBatch(OperationBatch):
         return [part for _, part in sorted(parts, key=lambda each: each[0])]
 
     @property
-    def is_explained(self) -> bool:
+    def has_trace_fields(self) -> bool:
         """Whether operations have what only explains roots."""
-        return bool(self.explained)
+        return bool(self.trace_fields)
 
     def encoder(
         self,
         layout: Layout,
         spout_indexes: Mapping[str, int],
         *,
-        is_explained: bool = True,
+        with_trace_fields: bool = True,
         trace_threshold: int = 0,
     ) -> Encode:
         """Encode all operations for Redis."""
-        explained = self.explained if is_explained else NOT_EXPLAINED
-        if is_explained and trace_threshold:
-            explained = explained.with_sample(self.roots, trace_threshold)
-        return self._rows(layout).encode(self._indexes(spout_indexes), explained)
+        trace_fields = self.trace_fields if with_trace_fields else NO_TRACE_FIELDS
+        if with_trace_fields and trace_threshold:
+            trace_fields = trace_fields.with_sample(self.roots, trace_threshold)
+        return self._rows(layout).encode(self._indexes(spout_indexes), trace_fields)
 
     def first_timeout_over(self, window_ms: int) -> int | None:
         """Give the index of the first init whose message timeout exceeds a dedupe window."""

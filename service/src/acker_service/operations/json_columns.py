@@ -11,9 +11,9 @@ from acker_protocol.wire.fields import OUTSTANDING, TIMEOUT_MS, traceparent
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch, all_in_range
-from acker_service.operations.explained import encode_lists
+from acker_service.operations.trace_fields import encode_lists
 from acker_service.redis.codec import encode_traceparent
-from acker_service.redis.column_codec import EncodedStrings, Explained
+from acker_service.redis.column_codec import EncodedStrings, TraceFields
 
 _Column = Sequence[Any]
 """One field of many operations; None where an operation leaves it out."""
@@ -94,8 +94,8 @@ class _Columns:
 
     def batch(self) -> ColumnBatch:
         """Give the batch. Raises ``ValueError`` for values beyond the limits of the contract."""
-        explained = Explained(names=self.names, traced=self.traced)
-        batch = ColumnBatch(self.records, EncodedStrings.of(self.strings), explained, self.traceparents)
+        trace_fields = TraceFields(names=self.names, traced=self.traced)
+        batch = ColumnBatch(self.records, EncodedStrings.of(self.strings), trace_fields, self.traceparents)
         batch.check()
         return batch
 

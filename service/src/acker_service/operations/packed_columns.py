@@ -18,7 +18,7 @@ from acker_protocol.wire.packed import (
 from numpy.typing import NDArray
 
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
-from acker_service.operations.explained import take_explained
+from acker_service.operations.trace_fields import take_trace_fields
 from acker_service.redis.column_codec import EncodedStrings
 
 _WORD = 4
@@ -49,9 +49,9 @@ def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
         raise ValueError("the strings do not fill the body")
     check_unpacked_size(at + _copied_bytes(records, strings.lengths), max_bytes=max_bytes)
     _check_characters(strings)
-    records, explained = take_explained(records, strings)
+    records, trace_fields = take_trace_fields(records, strings)
     _check_fields(records, strings=count)
-    batch = ColumnBatch(records, strings, explained)
+    batch = ColumnBatch(records, strings, trace_fields)
     batch.check()
     return batch
 

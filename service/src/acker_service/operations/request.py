@@ -49,8 +49,8 @@ class ApplyRequest:
             return {part.shard: ShardRequest(operations=encode(part.apply_order)) for part in parts}
         hashes = {name: codec.name_hash(name) for name in spout_indexes}
         encode_named = encode
-        if hashes or self.operations.is_explained or topology.trace_threshold:
-            encode_named = self.operations.encoder(topology.layout, hashes, is_explained=False)
+        if hashes or self.operations.has_trace_fields or topology.trace_threshold:
+            encode_named = self.operations.encoder(topology.layout, hashes, with_trace_fields=False)
         requests: dict[int, ShardRequest] = {}
         for part in parts:
             named = encode_named(part.request_order)
@@ -81,7 +81,7 @@ class ApplyRequest:
         # An index may be another when it is sent again, and the share of the roots that are traced.
         # rule: a single ack is known again under another share
         if isinstance(operation, Init) or names_of(operation) or topology.trace_threshold:
-            named = codec.encode_operation(operation, layout, codec.name_hash, is_explained=False)
+            named = codec.encode_operation(operation, layout, codec.name_hash, with_trace_fields=False)
         known_by = codec.fingerprint(self.endpoint, self.key, named, sets=topology.seen_sets)
         return ShardRequest(operations=encoded, fingerprint=known_by, is_single=True)
 

@@ -171,13 +171,14 @@ def encode_operation(
     layout: Layout,
     index_of: Callable[[str], int],
     *,
-    is_explained: bool = True,
+    with_trace_fields: bool = True,
     trace_threshold: int = 0,
 ) -> bytes:
     """Encode one operation; ``index_of`` gives the index of a spout task.
 
-    ``is_explained``: with what only explains the root, the names of edges and whether it is traced, by hand or because
-    its sample is below ``trace_threshold``. A fingerprint leaves that out, for the share of traced roots may change.
+    ``with_trace_fields``: with what only explains the root, the names of edges and whether it is traced, by hand or
+    because its sample is below ``trace_threshold``. A fingerprint leaves that out, for the share of traced roots may
+    change.
     """
     ack_val, spout_index, flags, extras = 0, 0, 0, b""
     outstanding: int | None = 0
@@ -198,8 +199,8 @@ def encode_operation(
             flags, extras = flags | flag, extras + encode_text(given)
     if own := _encode_edge_or_traceparent(operation):
         flags, extras = flags | own[0], extras + own[1]
-    if is_explained and (explained := _encode_explained(operation, trace_threshold)):
-        flags, extras = flags | explained[0], extras + explained[1]
+    if with_trace_fields and (trace_fields := _encode_trace_fields(operation, trace_threshold)):
+        flags, extras = flags | trace_fields[0], extras + trace_fields[1]
     if outstanding is None:
         flags, outstanding = flags | OperationFlag.OUTSTANDING_UNKNOWN, 0
     bucket = layout.bucket_of(operation.root_id)
@@ -283,7 +284,7 @@ def _encode_edge_or_traceparent(operation: Operation) -> tuple[int, bytes] | Non
             return None
 
 
-def _encode_explained(operation: Operation, trace_threshold: int) -> tuple[int, bytes] | None:
+def _encode_trace_fields(operation: Operation, trace_threshold: int) -> tuple[int, bytes] | None:
     """Encode what only explains a root: its flags and the names of edges; None for most operations."""
     names, is_traced = names_of(operation), isinstance(operation, Init) and bool(operation.trace)
     # rule: a single operation says that its root is in the share

@@ -71,7 +71,7 @@ class EncodedStrings(Sequence[str]):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
+class TraceFields:
     """What only explains roots: the encoded names of edges by row, and the rows of which the root is traced."""
 
     names: Mapping[int, bytes] = dataclasses.field(default_factory=dict)
@@ -80,13 +80,13 @@ class Explained:
     def __bool__(self) -> bool:
         return bool(self.names or self.traced)
 
-    def with_sample(self, roots: NDArray[np.uint64], threshold: int) -> "Explained":
+    def with_sample(self, roots: NDArray[np.uint64], threshold: int) -> "TraceFields":
         """Add the rows whose root is in the sample; ``roots`` are the root ids of all rows, one behind the other."""
         halves = roots.view(np.uint32)
         hashes = (halves[::2] ^ halves[1::2]) * _SAMPLE_MULTIPLIER  # as `tracing.sample`, in 32 bits
         # rule: a share is chosen by the id
         sampled = (hashes < threshold).nonzero()[0].tolist()
-        return Explained(names=self.names, traced=[*self.traced, *sampled]) if sampled else self
+        return TraceFields(names=self.names, traced=[*self.traced, *sampled]) if sampled else self
 
     def set_flags(self, flags: NDArray[np.uint8]) -> None:
         """Set the flags of these rows."""
@@ -96,7 +96,7 @@ class Explained:
             flags[list(self.traced)] |= _TRACED
 
 
-NOT_EXPLAINED = Explained()
+NO_TRACE_FIELDS = TraceFields()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,15 +146,15 @@ class EncodedRows:
         has_long = strings.lengths.max() > MAX_TEXT_BYTES
         self._long_texts = dict(_long_texts(records, strings, optional)) if has_long else {}
 
-    def encode(self, spout_indexes: NDArray[np.uint32] | int, explained: Explained) -> _Join:
+    def encode(self, spout_indexes: NDArray[np.uint32] | int, trace_fields: TraceFields) -> _Join:
         """Complete the rows by the spout index of each, or of all; gives the function that joins some of them."""
         complete = self._rows.copy()
         complete["spout_index"] = spout_indexes
-        explained.set_flags(complete["flags"])
+        trace_fields.set_flags(complete["flags"])
         join = self._joiner(complete)
-        if not explained.names and not self._long_texts:
+        if not trace_fields.names and not self._long_texts:
             return join
-        return self._inserting(join, explained.names)
+        return self._inserting(join, trace_fields.names)
 
     def _joiner(self, complete: NDArray[np.void]) -> _Join:
         if self._is_used is None:

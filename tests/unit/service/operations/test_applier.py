@@ -76,7 +76,7 @@ def expected(
         requests[part.shard] = ShardRequest(operations=operations)
         if key is not None:
             hashes = {name: codec.name_hash(name) for name in indexes}
-            named = encoded(messages, part.request_order, layout, hashes, is_explained=False)
+            named = encoded(messages, part.request_order, layout, hashes, with_trace_fields=False)
             requests[part.shard] = ShardRequest(
                 operations=operations,
                 fingerprint=codec.fingerprint("batch", key, named, sets=topology.seen_sets),
@@ -91,10 +91,10 @@ def encoded(
     layout: Layout,
     indexes: Mapping[str, int],
     *,
-    is_explained: bool = True,
+    with_trace_fields: bool = True,
     threshold: int = 0,
 ) -> bytes:
-    encode = partial(codec.encode_operation, is_explained=is_explained, trace_threshold=threshold)
+    encode = partial(codec.encode_operation, with_trace_fields=with_trace_fields, trace_threshold=threshold)
     return b"".join([encode(messages[index], layout, indexes.__getitem__) for index in order])
 
 

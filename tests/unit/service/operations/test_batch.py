@@ -43,7 +43,7 @@ def test_a_single_operation_is_encoded_as_the_codec_does(operation: Operation) -
     encode = SingleOperation(operation).encoder(LAYOUT, {"reader": 7}, trace_threshold=1 << 32)
     assert encode((0,)) == encode_operation(operation, LAYOUT, lambda _: 7, trace_threshold=1 << 32)
     assert encode(()) == b""
-    plain = SingleOperation(operation).encoder(LAYOUT, {"reader": 7}, is_explained=False, trace_threshold=1 << 32)
+    plain = SingleOperation(operation).encoder(LAYOUT, {"reader": 7}, with_trace_fields=False, trace_threshold=1 << 32)
     assert plain((0,)) == encode_operation(operation, LAYOUT, lambda _: 7)
 
 
@@ -70,7 +70,7 @@ def test_a_single_operation_is_counted_by_kind_and_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "is_explained"),
+    ("operation", "has_trace_fields"),
     [
         (Init(root_id=1, spout_task="s", ack_val=3, outstanding=2, edges=(1, 2)), True),
         (Init(root_id=1, spout_task="s", ack_val=3, trace=True), True),
@@ -83,6 +83,6 @@ def test_a_single_operation_is_counted_by_kind_and_state() -> None:
 )
 def test_names_of_edges_and_a_trace_only_explain_the_root(
     operation: Operation,
-    is_explained: bool,  # noqa: FBT001 - a parameter of the test
+    has_trace_fields: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    assert SingleOperation(operation).is_explained is is_explained
+    assert SingleOperation(operation).has_trace_fields is has_trace_fields

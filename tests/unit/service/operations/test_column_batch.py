@@ -9,7 +9,7 @@ from acker_protocol.wire import packed
 from acker_service.operations.batch import KINDS, STATES, ShardPart
 from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch
 from acker_service.redis.codec import Layout, encode_operation
-from acker_service.redis.column_codec import Explained
+from acker_service.redis.column_codec import TraceFields
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -239,9 +239,9 @@ def test_a_batch_is_encoded_for_the_layout_that_is_asked_for() -> None:
 def test_a_batch_is_encoded_with_what_explains_roots_or_without() -> None:
     traced = replace(INIT, trace=True)
     batch = batch_of([traced])
-    for is_explained in (True, False):
-        encoded = encode_operation(traced, layout(1), len, is_explained=is_explained)
-        assert batch.encoder(layout(1), {"s": 1}, is_explained=is_explained)((0,)) == encoded
+    for with_trace_fields in (True, False):
+        encoded = encode_operation(traced, layout(1), len, with_trace_fields=with_trace_fields)
+        assert batch.encoder(layout(1), {"s": 1}, with_trace_fields=with_trace_fields)((0,)) == encoded
 
 
 @pytest.mark.parametrize("trace_threshold", [0, 1 << 31, 1 << 32])
@@ -297,7 +297,7 @@ def test_a_value_beyond_a_limit_of_the_contract_fails_the_check(error: str, batc
         batch.check()
 
 
-def test_columns_are_explained_where_rows_of_them_are() -> None:
+def test_columns_have_trace_fields_where_rows_of_them_have() -> None:
     some = batch_of([ACK, ACK])
-    assert not some.is_explained
-    assert replace(some, explained=Explained(names={1: b""}, traced=())).is_explained
+    assert not some.has_trace_fields
+    assert replace(some, trace_fields=TraceFields(names={1: b""}, traced=())).has_trace_fields

@@ -242,7 +242,7 @@ def test_what_only_the_reference_codec_reads_has_all_fields(ops):
     assert is_left_to_the_reference(JSON, body)
     odd, usual = (decoding.decode(JSON, each, max_operations=MOST) for each in (body, written(ops)))
     assert read(odd) == read(usual)
-    assert odd.explained == usual.explained
+    assert odd.trace_fields == usual.trace_fields
 
 
 @pytest.mark.parametrize("body", TEXTS.values(), ids=TEXTS.keys())

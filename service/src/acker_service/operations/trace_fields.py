@@ -10,7 +10,7 @@ from acker_protocol.wire.packed import ACK, INIT, NAMED, OUTSTANDING_GIVEN, TRAC
 from numpy.typing import NDArray
 
 from acker_service.redis.codec import encode_names
-from acker_service.redis.column_codec import NOT_EXPLAINED, Explained
+from acker_service.redis.column_codec import NO_TRACE_FIELDS, TraceFields
 
 _POINTERS = {INIT: "edge_id", ACK: "text"}
 """The field by which a record points to the names of edges."""
@@ -22,7 +22,7 @@ def encode_lists(lists: Iterable[tuple[int, Sequence[str]]]) -> dict[int, bytes]
     return {row: names for row, names in encoded if names}
 
 
-def take_explained(records: NDArray[np.void], strings: Sequence[str]) -> tuple[NDArray[np.void], Explained]:
+def take_trace_fields(records: NDArray[np.void], strings: Sequence[str]) -> tuple[NDArray[np.void], TraceFields]:
     """Give packed records without that, and what it is; the same records where they have none of it.
 
     Raises ``ValueError`` for what the reference codec refuses.
@@ -30,7 +30,7 @@ def take_explained(records: NDArray[np.void], strings: Sequence[str]) -> tuple[N
     flags = records["flags"]
     rows = np.flatnonzero(flags & (NAMED | TRACED))
     if not len(rows):
-        return records, NOT_EXPLAINED
+        return records, NO_TRACE_FIELDS
     taken, names, traced = records.copy(), dict[int, bytes](), list[int]()
     for row, op, own in zip(rows.tolist(), records["op"][rows].tolist(), flags[rows].tolist(), strict=True):
         if own & TRACED:
@@ -44,7 +44,7 @@ def take_explained(records: NDArray[np.void], strings: Sequence[str]) -> tuple[N
             names |= {row: encoded} if encoded else {}
             taken[_POINTERS[op]][row] = 0
     taken["flags"] = flags & ~np.uint16(NAMED | TRACED)
-    return taken, Explained(names=names, traced=traced)
+    return taken, TraceFields(names=names, traced=traced)
 
 
 def _read(record: Any, op: int, strings: Sequence[str]) -> bytes:
