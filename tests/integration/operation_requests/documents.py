@@ -12,6 +12,7 @@ Pieces = dict[str, str]
 _WINDOWS = "a dedupe window may be automatic, and that of the topology default is"
 _SECRETS = "the base64 of a webhook's secret has its padding"
 _REASONS = "a root that timed out has a reason and a component where the acker knows them"
+_EARLY_BYTES = "early roots are bounded in bytes, too"
 CHANGED: Pieces = {
     "info": "HEAD is answered wherever GET is; a body that is not required may be left out",
     "GET /v1/topologies": _WINDOWS,
@@ -27,6 +28,9 @@ CHANGED: Pieces = {
     "schemas/Completion": _REASONS,
     "schemas/Failure": _REASONS,
     "schemas/FinishedRoot": _REASONS,
+    "GET /v1/events": _EARLY_BYTES,
+    "GET /v1/status": _EARLY_BYTES,
+    "schemas/Store": _EARLY_BYTES,
 }
 """The pieces that are not those of commit 7da1270, and why."""
 
