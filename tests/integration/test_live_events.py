@@ -35,9 +35,8 @@ async def test_an_event_shows_each_topology_as_its_own_address_does(call: Caller
     await call.post(init(1, 9))
     (event,) = read(await call.http.get("/v1/events?limit=1"))
     (shown,) = event["topologies"]
-    live = {"early_bytes", "oldest_pending_at_ms", "oldest_unread_at_ms"}
-    assert {name: shown[name] for name in shown.keys() - live} == await call.show()
-    assert shown.keys() >= live
+    assert {name: shown[name] for name in shown if not name.startswith("oldest_")} == await call.show()
+    assert shown.keys() >= {"oldest_pending_at_ms", "oldest_unread_at_ms"}
 
 
 async def test_the_next_event_shows_what_happened_meanwhile(call: Caller) -> None:

@@ -47,6 +47,7 @@ TICK = "tests/model/test_tick.py::"
 TICKS = "tests/integration/test_ticks.py::"
 TIME = "tests/integration/test_time.py::"
 TOPOLOGIES = "tests/integration/test_topologies.py::"
+TREE = "tests/unit/protocol/test_tree.py::"
 TRIPS = "tests/integration/test_trips.py::"
 TURNS = "tests/integration/test_batcher.py::"
 
@@ -110,6 +111,25 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("what is noted of a root is written though the rest did not change", "(root.dirty or root.entries)", "root.dirty", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("what early roots take is never below nothing", "math.max(bytes, 0)", "bytes", EARLY + "test_a_number_without_what_they_take_is_read_as_nothing_and_never_goes_below_it"),
     ("the trace of an early root counts among what it takes", None, "", EARLY + "test_the_trace_of_an_early_root_is_part_of_what_it_takes"),
+    ("it is known of a loaded root whether it was early, and what it took", "and root.size", "and 0", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("a root that is dropped takes nothing more", None, "", EARLY + "test_a_root_that_is_dropped_gives_back_what_it_took"),
+    ("the root that a call works on counts as it is now", "root.state == 'E' and root.size - (root.early_size or 0) or 0", "0", EARLY + "test_what_comes_with_the_same_request_counts"),
+    ("the root that a call works on counts as it is now", " - (root.early_size or 0)", "", EARLY + "test_a_root_that_is_stored_counts_once"),
+    ("a failure without texts takes nothing", "has_texts(failure) and ", "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("a failure with texts lies beside the record", "root.failure and has_texts(root.failure)", "false", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
+    ("the record of an early root says what it takes", "root.size, root.spout = root.spout, 0", "root.size = 0", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("what an early root takes stands in its record", None, "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("a root that becomes early, grows, or was early, changes what they take", " - (root.early_size or 0)", "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("a root that becomes early, grows, or was early, changes what they take", " + (root.state == 'E' and root.size or 0)", "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("an edge that is remembered counts among what an early root takes", None, "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("an edge that is remembered counts among what an early root takes", " and op.edge_high", "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("a failure counts among what an early root takes", None, "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("what early roots take is bounded", None, "", EARLY + "test_what_they_take_is_bounded_and_what_is_stored_goes_on"),
+    ("what early roots take is bounded", ">=", ">", EARLY + "test_what_they_take_is_bounded_and_what_is_stored_goes_on"),
+    ("above half of what early roots may take a failure is short", "taken * 2 <=", "taken * 2 <", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
+    ("above half of what early roots may take a failure is short", "not most or taken * 2 <= most", "true", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
+    ("where early roots took a quarter more than they may, a failure has no texts", None, "", EARLY + "test_fails_of_stored_roots_add_a_quarter_and_no_more"),
+    ("a text is cut between two characters", "byte < 128 or byte >= 192", "true", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
     ("where no root is early no number of them is kept", "'UNLINK', call.base .. 'early'", "'SET', call.base .. 'early', number", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
     ("the number of early roots is never below none", "number >", "number ~=", EARLY + "test_a_number_that_is_wrong_never_goes_below_none"),
     ("the number of early roots outlives the buckets", " * 4 / 3", "", EARLY + "test_the_number_outlives_the_last_early_root_and_the_bucket_that_holds_it"),
@@ -526,6 +546,9 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a single operation says that its root is in the share", "if trace_threshold", "if False", EXPLAIN + "test_a_sampled_root_is_traced_from_an_early_ack_on"),
     ("a single ack is known again under another share", " or topology.trace_threshold", "", EXPLAIN + "test_a_single_ack_is_known_again_when_the_share_has_changed"),
     ("each shard takes an equal part of the early roots", "math.ceil(self._max_early / shards)", "self._max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
+    ("a root that has its init keeps all of a failure", " or (state is not None and state.spout_task is not None)", "", TREE + "test_a_pending_root_keeps_all_of_a_failure"),
+    ("an early root without room keeps that it failed, and no more", None, "", TREE + "test_an_early_root_keeps_as_much_of_a_failure_as_it_has_room_for"),
+    ("an early root with little room keeps the beginning of a reason", "[:max_reason]", "", TREE + "test_an_early_root_keeps_as_much_of_a_failure_as_it_has_room_for"),
     ("each shard takes an equal part of the bytes of early roots", " // shards", "", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_bytes_of_early_roots"),
     ("early roots of all topologies take a tenth of maxmemory at most", "limit * EARLY_RATIO", "limit", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
     ("early roots of all topologies take a tenth of maxmemory at most", "/ OVER_EARLY", "", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),

@@ -186,7 +186,7 @@ def test_the_trace_of_an_early_root_is_part_of_what_it_takes(store: DrivenStore)
 
 
 def test_what_they_take_is_bounded_and_what_is_stored_goes_on(make: Callable[..., DrivenStore]) -> None:
-    store = make(max_early=100, early_max_bytes=3 * EARLY_BYTES - 1)
+    store = make(max_early=100, early_max_bytes=3 * EARLY_BYTES)
     assert words(store, *map(ack, range(1, 5))) == ["early", "early", "early", "store_full"]
     assert words(store, Fail(root_id=5), Fail(root_id=1, reason="broken"), ack(2, 2)) == [
         "store_full",
@@ -218,6 +218,14 @@ def test_what_comes_with_the_same_request_counts(make: Callable[..., DrivenStore
     words(store, *edges(1, range(1, 8)), Fail(root_id=1, reason="r" * 100))
     words(store, init(1))
     assert told(store) == {1: ("r" * 64, None)}
+
+
+def test_a_root_that_is_stored_counts_once(make: Callable[..., DrivenStore]) -> None:
+    store = make(DEDUPES, max_early=100, early_max_bytes=8 * EARLY_BYTES)
+    words(store, *edges(1, range(1, 4)))
+    words(store, Fail(root_id=1, reason="r" * 100))
+    words(store, init(1))
+    assert told(store) == {1: ("r" * 100, None)}
 
 
 def test_fails_of_stored_roots_add_a_quarter_and_no_more(make: Callable[..., DrivenStore]) -> None:

@@ -243,7 +243,7 @@ def early_roots_fill(folder: Path) -> Iterator[Scene]:
     """A program fails orders that no spout emitted."""
     with _serving(folder, "--early-max-bytes", "65536") as acker:
         fails = [{"op": "fail", "root_id": f"{root:016x}", "reason": "stray"} for root in range(1, 1_001)]
-        acker.http.post("/v1/topologies/orders/batch", json={"operations": fails}).raise_for_status()
+        acker.http.post("/v1/topologies/orders/batch", json={"ops": fails}).raise_for_status()
         yield Scene(acker=acker)
 
 

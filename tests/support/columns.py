@@ -1,13 +1,18 @@
-"""Makes batches: columns field by field, or of operations."""
+"""Makes batches: columns field by field, or of operations, also of such that no decoder takes."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from acker_protocol.operations import Operation
-from acker_protocol.wire.operations import encode_batch
-from acker_service.operations import json_columns
+from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
+from acker_protocol.wire import packed
+from acker_protocol.wire.operations import names_of
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
-from acker_service.redis.column_codec import EncodedStrings
+from acker_service.redis.codec import encode_names, encode_traceparent
+from acker_service.redis.column_codec import EncodedStrings, TraceFields
+
+_OPS = {Init: packed.INIT, Ack: packed.ACK, Fail: packed.FAIL, ResetTimeout: packed.RESET_TIMEOUT}
+_NUMBERS = ("root_id", "ack_val", "outstanding", "edge_id", "message_timeout_ms", "progress_timeout_ms")
+_TEXTS = {"spout_task": "spout_task", "message_id": "text", "reason": "text", "component": "component"}
 
 
 def columns(*records: Mapping[str, int], strings: Sequence[str] = ()) -> ColumnBatch:
@@ -21,4 +26,23 @@ def columns(*records: Mapping[str, int], strings: Sequence[str] = ()) -> ColumnB
 
 def batch_of(operations: Sequence[Operation]) -> ColumnBatch:
     """A batch of these operations."""
-    return json_columns.decode(encode_batch(operations), max_operations=len(operations))
+    strings, records = list[str](), list[dict[str, int]]()
+    for operation in operations:
+        given = {name: getattr(operation, name, None) for name in (*_NUMBERS, *_TEXTS)}
+        flags = sum(flag for name, flag in packed.GIVEN if given[name] is not None)
+        record = {"op": _OPS[type(operation)], "flags": flags} | {name: given[name] or 0 for name in _NUMBERS}
+        for name, field in _TEXTS.items():
+            if given[name] is not None:
+                strings.append(given[name])
+                record[field] = len(strings)
+        records.append(record)
+    names, traced, traceparents = dict[int, bytes](), list[int](), dict[int, bytes]()
+    for row, operation in enumerate(operations):
+        if encoded := encode_names(b"".join([name.to_bytes(8, "big") for name in names_of(operation) or ()])):
+            names[row] = encoded
+        if isinstance(operation, Init) and operation.trace:
+            traced.append(row)
+        if isinstance(operation, Init) and operation.traceparent:
+            traceparents[row] = encode_traceparent(operation.traceparent)
+    made = columns(*records, strings=strings)
+    return ColumnBatch(made.records, made.strings, TraceFields(names=names, traced=traced), traceparents)

@@ -376,6 +376,34 @@ def test_a_completion_has_the_first_of_two_early_fails() -> None:
     assert (done.completion.reason, done.completion.component) == ("broken", "authorize")
 
 
+@pytest.mark.parametrize(
+    ("max_reason", "reason", "component"), [(None, "broken", "authorize"), (3, "bro", "authorize"), (0, None, None)]
+)
+@pytest.mark.parametrize("before", [None, Tree(root_id=1, started_ms=NOW, deadline_ms=NOW + 1_000, ack_val=E1)])
+def test_an_early_root_keeps_as_much_of_a_failure_as_it_has_room_for(
+    before: Tree | None, max_reason: int | None, reason: str | None, component: str | None
+) -> None:
+    early = apply_operation(before, FAIL, now_ms=NOW, rules=RULES, max_reason=max_reason)
+    assert early.operation_state is OperationState.EARLY
+    done = apply_operation(early.state, INIT, now_ms=NOW, rules=RULES, max_reason=max_reason)
+    assert done.completion is not None
+    assert (done.outcome, done.completion.reason, done.completion.component) == (Outcome.FAILED, reason, component)
+
+
+def test_a_fail_without_a_reason_has_none_to_cut() -> None:
+    early = apply_operation(None, replace(FAIL, reason=None), now_ms=NOW, rules=RULES, max_reason=3)
+    done = apply_operation(early.state, INIT, now_ms=NOW, rules=RULES)
+    assert done.completion is not None
+    assert (done.completion.reason, done.completion.component) == (None, "authorize")
+
+
+def test_a_pending_root_keeps_all_of_a_failure() -> None:
+    pending = apply_operation(None, INIT, now_ms=NOW, rules=RULES)
+    done = apply_operation(pending.state, FAIL, now_ms=NOW, rules=RULES, max_reason=0)
+    assert done.completion is not None
+    assert (done.completion.reason, done.completion.component) == ("broken", "authorize")
+
+
 def test_the_completion_of_an_acked_root_has_no_reason() -> None:
     done = step(LAST, ACK)
     assert done.completion == CompletionRecord(

@@ -188,8 +188,8 @@ class ColumnBatch(OperationBatch):
         if np.count_nonzero(records["spout_task"]) != inits:
             raise ValueError("an init names no spout task")
         for name in ("message_timeout_ms", "progress_timeout_ms") if inits else ():
-            timeouts = records[name][records[name] != 0]
-            if len(timeouts) and not all_in_range(timeouts, fields.TIMEOUT_MS):
+            is_given = records[name] != 0
+            if is_given.any() and not all_in_range(records[name][is_given], fields.TIMEOUT_MS):
                 raise ValueError("a timeout is out of range")
 
     def _check_names(self) -> None:

@@ -14,9 +14,9 @@ from acker_protocol.operations import (
     ResetTimeout,
 )
 from acker_service.redis.codec import (
+    CodeResult,
     Fingerprint,
     Layout,
-    CodeResult,
     ShardRequest,
     decode_results,
     edge_hash,

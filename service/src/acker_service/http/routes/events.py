@@ -16,8 +16,8 @@ from acker_service.http.head import Router, end_head
 from acker_service.http.routes.topologies import show_topology
 from acker_service.http.sse import HEADERS, MEDIA_TYPE, RETRY
 from acker_service.metrics.instruments import HttpMetrics
+from acker_service.metrics.store_collector import TopologyAges
 from acker_service.monitoring.snapshot import StoreMonitor, StoreSnapshot
-from acker_service.topologies.stats import SpoutCounts
 
 INTERVAL_S = 1.0
 """Seconds between two events; all streams of a process show one snapshot."""
@@ -55,14 +55,14 @@ def show(snapshot: StoreSnapshot | None, request: Request) -> dict[str, Any]:
     if snapshot is None:
         return {"at_ms": at_ms, "topologies": None}
     counted = {topology.name: (topology, counts) for topology, counts in snapshot.topologies}
-    shown = [show_topology(*counted[name]) | _live(counted[name][1]) for name in visible(request, sorted(counted))]
+    shown = [
+        show_topology(*counted[name]) | _oldest(counted[name][1].ages) for name in visible(request, sorted(counted))
+    ]
     return {"at_ms": at_ms, "topologies": shown}
 
 
-def _live(counts: SpoutCounts) -> dict[str, int | None]:
-    ages = counts.ages
+def _oldest(ages: TopologyAges | None) -> dict[str, int | None]:
     return {
-        "early_bytes": counts.early_bytes,
         "oldest_pending_at_ms": None if ages is None else ages.pending_ms,
         "oldest_unread_at_ms": None if ages is None else ages.unread_ms,
     }

@@ -110,5 +110,6 @@ def show_topology(topology: Topology, counts: SpoutCounts) -> dict[str, Any]:
         "idempotency_window_ms": topology.window_ms,
         "pending": sum(counts.pending.values()),
         "unread": sum(counts.unread.values()),
+        "early_bytes": counts.early_bytes,
         "counts": counts.totals,
     }
