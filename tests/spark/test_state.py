@@ -14,13 +14,11 @@ from pyspark.sql import GroupedData, Row
 from pyspark.sql.streaming import StatefulProcessor
 
 from tests.spark.tracked import Source, Tracked, expect_outcomes, run
-from tests.support.pages import DOCS, fences
-from tests.support.pages import ROOT as REPOSITORY
+from tests.support.pages import own_block
 
 HELD = f"id long, {ROOT} long, {EDGE} long"
 NAMES = ["id", ROOT, EDGE]
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-MARK = f"<!-- tested by {Path(__file__).relative_to(REPOSITORY)} -->"
 
 
 class Pairs(StatefulProcessor):
@@ -132,8 +130,7 @@ def test_a_row_that_is_held_back_is_acked_by_the_batch_that_brings_it_out(
 def test_the_block_of_the_page_acks_rows_with_the_batch_that_brings_them_out(
     source: Source, tracked: Tracked, tmp_path: Path
 ) -> None:
-    [code] = [fence.code for fence in fences((DOCS / "spark.md").read_text()) if fence.mark == MARK]
-    checkpoint = '"checkpoint")'
+    code, checkpoint = own_block("spark.md", __file__), '"checkpoint")'
     assert code.count(checkpoint) == 1
     emitted, shipped = Emitted(tracked, source), list[int]()
     for number, order in ((1, "a"), (2, "b"), (3, "a")):

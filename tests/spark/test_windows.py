@@ -10,6 +10,7 @@ from acker_spark._batch.columns import EDGE, ROOT
 from pyspark.sql import functions as F
 
 from tests.spark.tracked import Source, Tracked, expect_outcomes, run
+from tests.support.pages import own_block
 
 
 @pytest.fixture
@@ -67,6 +68,34 @@ def test_a_window_acks_its_rows_when_it_is_emitted_each_copy_with_its_share(
     expect_outcomes(tracked, {"1": "acked", "2": "acked", "3": "acked"})
     assert tracked.pending() == {"4"}
     assert sorted(seen) == [0, 1, 1, 1, 1]
+
+
+def test_the_block_of_the_page_counts_words_in_windows_and_acks_them_with_their_window(
+    spark: Any, tracked: Tracked, tmp_path: Path
+) -> None:
+    schema = f"id long, at timestamp, word string, {ROOT} long, {EDGE} long"
+    topic = Source(spark=spark, folder=tmp_path / "topic", schema=schema)
+    emitter, counted = tracked.acker(query_id="emitter", message_timeout=3_600), list[Any]()
+    put = emitter.forward_rows(lambda out, _: topic.put(*(row.asDict() for row in out.collect())))
+    for number, minute in enumerate((1, 2, 30, 58)):
+        at = f"2026-01-01T00:{minute:02}:00"
+        put(emitter.root(spark.createDataFrame([(number, at, "w")], "id long, at string, word string"), "id"), number)
+
+    def ship(rows: Any, _: int) -> None:
+        counted.extend((f"{row.window.start:%M}", row.word, row.n) for row in rows.collect())
+
+    code, checkpoint = own_block("spark.md", __file__), '"checkpoint")'
+    assert code.count(checkpoint) == 1
+    acker = tracked.acker(message_timeout=3_600)
+    given = {"F": F, "af": af, "acker": acker, "rows": acker.received(topic.stream()), "ship": ship}
+    exec(code.replace(checkpoint, f"{str(tmp_path / 'checkpoint')!r})"), given)
+    [query] = spark.streams.active
+    try:
+        expect_outcomes(tracked, {"0": "acked", "1": "acked", "2": "acked"})
+    finally:
+        query.stop()
+    assert sorted(counted) == [("00", "w", 2), ("25", "w", 1), ("30", "w", 1), ("55", "w", 2)]
+    assert tracked.pending() == {"3"}
 
 
 def test_a_window_that_is_open_for_longer_than_a_root_may_be_pending_is_refused(rows: Any, tracked: Tracked) -> None:

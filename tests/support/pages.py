@@ -111,6 +111,13 @@ def own_tests(text: str) -> list[str]:
     return [mark["test"] for mark in map(MARK.fullmatch, text.splitlines()) if mark and mark["test"]]
 
 
+def own_block(page: str, test: str) -> str:
+    """Return the block of a page in docs that names a test, by the file of the test, as the one that runs it."""
+    mark = f"<!-- tested by {Path(test).relative_to(ROOT)} -->"
+    [code] = [fence.code for fence in fences((DOCS / page).read_text()) if fence.mark == mark]
+    return code
+
+
 def compare(group: Group, came: str) -> None:
     """Compare an answer that came with the one shown."""
     shown: Any = _values(group.answer) if group.kind == "json" else group.answer.splitlines()

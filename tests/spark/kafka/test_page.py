@@ -11,15 +11,14 @@ from examples.support.kafka import KafkaBroker
 from tests.spark.kafka.topics import Record, Topic
 from tests.spark.test_headers import NAME, begin, header
 from tests.spark.tracked import Tracked, expect_outcomes
-from tests.support.pages import DOCS, ROOT, fences
+from tests.support.pages import own_block
 
-MARK = f"<!-- tested by {Path(__file__).relative_to(ROOT)} -->"
 SHOWN = {"address": "127.0.0.1:9092", "checkpoint": '"checkpoint")'}
 
 
 def start(spark: Any, acker: SparkAcker, kafka: KafkaBroker, folder: Path) -> Any:
     """Run the block, and give the query that it starts."""
-    [code] = [fence.code for fence in fences((DOCS / "spark.md").read_text()) if fence.mark == MARK]
+    code = own_block("spark.md", __file__)
     assert all(code.count(shown) for shown in SHOWN.values())
     code = code.replace(SHOWN["address"], kafka.address).replace(SHOWN["checkpoint"], f"{str(folder)!r})")
     exec(code, {"spark": spark, "acker": acker})
