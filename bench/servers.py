@@ -114,8 +114,9 @@ def find_redis7(folder: Path) -> str | None:
     """Find a Redis 7.0; Debian's redis-tools holds the whole server, which goes by the name it is called by."""
     for name in ("redis-server", "redis-check-rdb"):
         if found := shutil.which(name):
-            program = folder / "redis-server"
+            program = folder / f"from-{name}" / "redis-server"
             if not program.exists():
+                program.parent.mkdir()
                 program.symlink_to(found)
             said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
             if "v=7.0." in said:
