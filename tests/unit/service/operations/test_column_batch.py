@@ -267,6 +267,12 @@ def test_operations_are_counted_by_kind_and_state(messages: list[Operation], cod
     assert counted == Counter(pairs)
 
 
+def test_the_operations_of_one_kind_are_counted_by_state() -> None:
+    batch = batch_of([Ack(root_id=root, ack_val=1) for root in range(1, 5)])
+    [part] = batch.split(Layout(shards=1, buckets=8), capped=False)
+    assert [*batch.count_by_kind_and_state(part, "papa")] == [("ack", "acked", 2), ("ack", "pending", 2)]
+
+
 LONG = "m" * 1_025
 GOOD = {"op": packed.INIT, "root_id": 1, "spout_task": 1}
 IN_LIMITS = [
