@@ -35,17 +35,17 @@ def checkout(folder: Path) -> Iterator[Path | None]:
 
 
 def environment(root: Path) -> dict[str, str]:
-    """Give the variables with which a Python imports the packages of a checkout, before those that are installed."""
+    """Return the variables with which a Python imports the packages of a checkout, before those that are installed."""
     return {"PYTHONPATH": os.pathsep.join(str(root / part) for part in _PARTS)}
 
 
 def head() -> str:
-    """Give the short name of the commit that is checked out."""
+    """Return the short name of the commit that is checked out."""
     return _git("rev-parse", "--short", "HEAD").decode().strip() or "unknown"
 
 
 def _git(*arguments: str) -> bytes:
-    """Give what Git prints; nothing where it fails or is not installed."""
+    """Return what Git prints; nothing where it fails or is not installed."""
     git = shutil.which("git")
     ended = git and subprocess.run([git, *arguments], cwd=ROOT, capture_output=True, check=False)
     return ended.stdout if ended and not ended.returncode else b""

@@ -32,7 +32,7 @@ class Fit:
     slope: float
 
     def at(self, x: float) -> float:
-        """Give the cost at a place of the line."""
+        """Return the cost at a place of the line."""
         return self.base + self.slope * x
 
 
@@ -45,7 +45,7 @@ def fit(points: Mapping[float, float]) -> Fit:
 
 
 def tenfolds(pending: float) -> float:
-    """Say how many times pending roots are ten times more than `FEWEST`: all costs are linear in that."""
+    """Return how many times pending roots are ten times more than `FEWEST`: all costs are linear in that."""
     return math.log10(pending / FEWEST)
 
 
@@ -81,7 +81,7 @@ def table(measured: Measured) -> str:
 
 
 def residuals(measured: Measured) -> str:
-    """Say how far the measurements lie from the lines that were fitted to them."""
+    """Describe how far the measurements lie from the lines that were fitted to them."""
     found = [
         (name, math.sqrt(sum((fitted.at(tenfolds(at)) - measured[name][at]) ** 2 for at in FITTED_TO)))
         for name, fitted in fits(measured).items()

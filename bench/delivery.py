@@ -185,7 +185,7 @@ class Pace:
 
 
 def _rate(received: Received) -> float:
-    """Say how many came a second, from the first message on: a worker finds a new callback in its own time."""
+    """Return how many came a second, from the first message on: a worker finds a new callback in its own time."""
     (first, body), (last, _) = received.bodies[0], received.bodies[-1]
     return (received.count() - body.count(b'"root_id"')) / (last - first)
 

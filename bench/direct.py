@@ -110,7 +110,7 @@ def make(server: Member, configuration: TopologyConfig, *, name: str = "direct")
 
 
 def buckets_for(roots: int, *, ackers: int) -> int:
-    """Say how many buckets a shard needs for so many roots to be kept at their cheapest."""
+    """Return how many buckets a shard needs for so many roots to be kept at their cheapest."""
     return max(1, roots // ackers // ROOTS_PER_BUCKET)
 
 

@@ -34,7 +34,7 @@ class Goal:
 
 
 def goals(sizes: Sizes) -> tuple[Goal, ...]:
-    """Give all goals, in the order of the table; the names of some lines hold a size of the run."""
+    """Return all goals, in the order of the table; the names of some lines hold a size of the run."""
     few, many = sizes.levels[0], sizes.levels[-1]
     wave = f"{sizes.due:,} timeouts within {sizes.due_s:g} s"
     return tuple(Goal(name=name, group=group, line=line) for name, group, line in (

@@ -130,7 +130,7 @@ def _mixed(service: Served, operations: int, form: str) -> list[bytes]:
 
 
 def _rate(service: Served, form: str, size: int) -> float:
-    """Say how many acks a second are answered in batches of a size, over all connections."""
+    """Return how many acks a second are answered in batches of a size, over all connections."""
     trees = _pending(service, min(SIZED * size, MOST_SIZED))
     wall, _ = _send(service, [_requests(batches(trees.acks(), size), form)], DONE)
     return len(trees.roots) / wall

@@ -24,11 +24,11 @@ class Kept:
             self._commits[record["key"]] = record["commit"]
 
     def get(self, key: str) -> Taken | None:
-        """Give what a case came to, None if it is not there."""
+        """Return what a case came to, None if it is not there."""
         return self._found.get(key)
 
     def commit(self, key: str) -> str:
-        """Give the commit that a case was measured at, nothing if it is not there."""
+        """Return the commit that a case was measured at, nothing if it is not there."""
         return self._commits.get(key, "")
 
     def add(self, key: str, taken: Taken) -> None:

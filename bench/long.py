@@ -168,7 +168,7 @@ def queue_cases() -> Iterator[Case]:
 
 
 def cases(group: str, sizes: Sizes) -> list[Case]:
-    """Give the cases of a group."""
+    """Return the cases of a group."""
     if group == "store":
         pending, simulated = (PENDING, SIMULATED) if sizes.levels == FULL.levels else (TINY_PENDING, TINY_SIMULATED)
         return [*store_cases(pending), *simulated_cases(simulated)]

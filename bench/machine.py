@@ -31,7 +31,7 @@ def machine() -> dict[str, str]:
 
 
 def free_bytes() -> int:
-    """Say how much memory programs can still have."""
+    """Return how much memory programs can still have."""
     known = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
     return int(known[1]) * 1024 if known else 0
 

@@ -41,6 +41,6 @@ class Series:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Give the value that this share of all values does not exceed."""
+    """Return the value that this share of all values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

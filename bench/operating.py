@@ -75,7 +75,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
 
 
 def _round(sizes: Sizes, folder: Path) -> dict[str, float]:
-    """Give the CPU µs of an operation in each way, measured by turns on a store of their own.
+    """Return the CPU µs of an operation in each way, measured by turns on a store of their own.
 
     The store fills meanwhile and costs more, so each is the mean of two turns, in opposite orders of the ways.
     """
@@ -139,7 +139,7 @@ def _scrape(service: Served, read: Counter[str], ended: threading.Event, both: t
 
 
 def _bytes(server: Member, sizes: Sizes, *, root_details: bool = True, trace: float = 0) -> Series:
-    """Say by how many bytes a root Redis grew in each round, after an ack of a component that leaves it pending.
+    """Return by how many bytes a root Redis grew in each round, after an ack of a component that leaves it pending.
 
     Traces are not counted: they are removed before.
     """

@@ -128,7 +128,7 @@ def _images(document: Document) -> Iterator[str]:
 
 
 def _lost(document: Document) -> Iterator[str]:
-    """Say which lines are not reached."""
+    """Yield which lines are not reached."""
     lost = [line for line in _lines(document) if line.reached is False]
     if lost:
         yield "Not reached in this run:\n\n" + "\n".join(

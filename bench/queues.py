@@ -59,7 +59,7 @@ Taken = dict[str, Series]
 
 
 def peers() -> dict[str, Peer]:
-    """Give the queues whose tasks grow into trees here."""
+    """Return the queues whose tasks grow into trees here."""
     celery = work.celery("bench.peers.celery_trees", (ACKER,))
     return {"Celery": celery, "Dramatiq": work.dramatiq("bench.peers.dramatiq_trees", (ACKER,))}
 
@@ -207,7 +207,7 @@ class Run:
 
 
 def kind_of(root: int, told: list[tuple[str, int]]) -> str:
-    """Say how a root ended: what was told first counts, and that nothing else was told later."""
+    """Describe how a root ended: what was told first counts, and that nothing else was told later."""
     if not told:
         return "never"
     if {outcome for outcome, _ in told} != {FAILED if root == FAILING[0] else ACKED}:

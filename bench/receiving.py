@@ -28,11 +28,11 @@ class Received:
         self._came.set()
 
     def count(self) -> int:
-        """Say how many completions came; what came twice counts twice."""
+        """Return how many completions came; what came twice counts twice."""
         return sum(body.count(b'"root_id"') for _, body in self.bodies)
 
     def first(self) -> dict[int, float]:
-        """Say when each root's completion came first."""
+        """Return when each root's completion came first."""
         found: dict[int, float] = {}
         for at, body in self.bodies:
             document = json.loads(body)

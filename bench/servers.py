@@ -75,7 +75,7 @@ class Member:
             return client.execute_command(name, *arguments)
 
     def info(self, *section: str) -> str:
-        """Give what it says of itself, as text."""
+        """Return what it says of itself, as text."""
         said = self.ask(*section)
         return said if isinstance(said, str) else "\n".join(f"{name}:{value}" for name, value in said.items())
 
@@ -85,11 +85,11 @@ class Member:
         return {node["node_id"] for node in nodes if "handshake" not in node["flags"]}
 
     def cpu_s(self) -> float:
-        """Say how many seconds of processor time it has taken."""
+        """Return how many seconds of processor time it has taken."""
         return sum(float(taken) for taken in re.findall(r"used_cpu_(?:user|sys):([\d.]+)", self.info("INFO", "cpu")))
 
     def used_memory(self) -> int:
-        """Say how many bytes it uses."""
+        """Return how many bytes it uses."""
         with redis.Redis(port=self.port, socket_timeout=2) as client:
             return int(client.info("memory")["used_memory"])
 

@@ -35,11 +35,11 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def cpu_s(self) -> float:
-        """Say how many seconds of processor time it has taken, to the microsecond."""
+        """Return how many seconds of processor time it has taken, to the microsecond."""
         return clock_s(self.pid)
 
     def idle(self, seconds: float = IDLE_S) -> float:
-        """Say what share of a processor it takes while nobody asks it anything."""
+        """Return what share of a processor it takes while nobody asks it anything."""
         before = self.cpu_s()
         time.sleep(seconds)
         return (self.cpu_s() - before) / seconds
@@ -54,7 +54,7 @@ def clock_s(pid: int) -> float:
 
 
 def family(pid: int) -> list[int]:
-    """Give a process and all processes that it and they have started."""
+    """Return a process and all processes that it and they have started."""
     found = [pid]
     for one in found:
         with contextlib.suppress(OSError):

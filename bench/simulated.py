@@ -59,7 +59,7 @@ def _dumps(at: Direct, record: bytes) -> list[bytes]:
 
 
 def _record(at: Direct) -> bytes:
-    """Give the record of a pending root that was emitted without a message id."""
+    """Return the record of a pending root that was emitted without a message id."""
     buckets = f"{at.topology.shards[0]}:{at.topology.incarnation}:r????"  # four raw bytes
     for key in at.redis.scan_iter(match=buckets, count=1_000):
         for value in at.redis.hvals(key):

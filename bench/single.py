@@ -106,7 +106,7 @@ def _lines(taken: dict[str, dict[str, Series]]) -> Iterator[Line | Skipped]:
 
 
 def _distribution(name: str, taken: Taken) -> Curve:
-    """Give the milliseconds that a share of all requests, in percent, did not exceed."""
+    """Return the milliseconds that a share of all requests, in percent, did not exceed."""
     points = tuple((share * 100, Series.of(taken[f"at {share}"]).median) for share in SHARES)
     return Curve(group=GROUP, plot="latency", name=name, points=points)
 

@@ -109,7 +109,7 @@ def _times(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line
 
 
 def _least(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line]:
-    """Say what the job costs that keeps each batch, collects its ids and sends one root for all of it."""
+    """Yield what the job costs that keeps each batch, collects its ids and sends one root for all of it."""
     for name, unit, what in (
         ("seconds", "s", f"{WORDS[job]}, {LEAST}"),
         ("jvm", "CPU µs", f"Spark, a message of {WORDS[job]}, {LEAST}"),
@@ -131,7 +131,7 @@ def elsewhere(acked: Series, found: dict[tuple[str, str, str], Series], level: s
 
 
 def _costs(job: str, found: dict[tuple[str, str, str], Series]) -> Iterator[Line]:
-    """Say who takes the processor's time, and how fast deltas go out."""
+    """Yield who takes the processor's time, and how fast deltas go out."""
     plain = found[job, "plain", "jvm"]
     for level in MOST:
         for part, name in PARTS.items():

@@ -48,7 +48,7 @@ class JavaProcess:
     pid: int
 
     def threads_s(self) -> dict[tuple[str, str], float]:
-        """Say how many seconds of processor time each thread has taken, by its name and number."""
+        """Return how many seconds of processor time each thread has taken, by its name and number."""
         taken = {}
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             with contextlib.suppress(OSError):  # it has ended
@@ -100,7 +100,7 @@ class Rounds:
         self._http.delete(f"/v1/topologies/{topology}?force=true&discard=true").raise_for_status()
 
     def _processor_s(self) -> dict[str, float]:
-        """Say how many seconds of processor time each has taken."""
+        """Return how many seconds of processor time each has taken."""
         cpu = self._redis.info("cpu")
         return {
             "jvm": clock_s(self._jvm.pid),

@@ -109,7 +109,7 @@ def number(value: float) -> str:
 
 
 def rows(results: Sequence[Result]) -> list[Line | Skipped]:
-    """Give those that are rows of the table."""
+    """Return those that are rows of the table."""
     return [result for result in results if not isinstance(result, Curve)]
 
 

@@ -127,7 +127,7 @@ class _Ticks:
     calls_s: float
 
     def since(self, before: "_Ticks") -> "_Ticks":
-        """Give what was counted since."""
+        """Return what was counted since."""
         return _Ticks(**{name: value - getattr(before, name) for name, value in asdict(self).items()})
 
 

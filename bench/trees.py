@@ -21,7 +21,7 @@ class Trees:
         self.roots, self._first, self._last = draw_ids(count), draw_ids(count), draw_ids(count)
 
     def inits(self, *, message_ids: Sequence[str] = (), timeouts_ms: "NDArray[np.int64] | None" = None) -> ColumnBatch:
-        """Give the inits, with message ids and timeouts of their own if there are any."""
+        """Return the inits, with message ids and timeouts of their own if there are any."""
         records = self._records(packed.INIT, self._first ^ self._last, 2)
         records["spout_task"] = 1
         if message_ids:
@@ -31,7 +31,7 @@ class Trees:
         return ColumnBatch(records, EncodedStrings.of([SPOUT_TASK, *message_ids]))
 
     def acks(self, *, component: str | None = None) -> ColumnBatch:
-        """Give the acks after which the trees are still pending, all of one component if it is named."""
+        """Return the acks after which the trees are still pending, all of one component if it is named."""
         acks = self._shuffled(self._records(packed.ACK, self._first, -1))
         if component is None:
             return acks
@@ -39,7 +39,7 @@ class Trees:
         return ColumnBatch(acks.records, EncodedStrings.of([component]))
 
     def last_acks(self) -> ColumnBatch:
-        """Give the acks that end the trees."""
+        """Return the acks that end the trees."""
         return self._shuffled(self._records(packed.ACK, self._last, -1))
 
     def _records(self, op: int, values: NDArray[np.uint64], outstanding: int) -> NDArray[np.void]:
@@ -53,7 +53,7 @@ class Trees:
 
 
 def one_root(count: int) -> tuple[ColumnBatch, ColumnBatch]:
-    """Give the init of a root, and so many acks of it, after which it is still pending."""
+    """Return the init of a root, and so many acks of it, after which it is still pending."""
     root, edges = Trees(1), Trees(count)
     edges.roots[:] = root.roots
     init = root.inits()
@@ -62,7 +62,7 @@ def one_root(count: int) -> tuple[ColumnBatch, ColumnBatch]:
 
 
 def mixed(new: Trees, old: Trees) -> ColumnBatch:
-    """Give inits of new trees and acks of as many old ones, which stay pending, by turns."""
+    """Return inits of new trees and acks of as many old ones, which stay pending, by turns."""
     inits = new.inits()
     records = np.zeros(2 * len(inits), RECORDS)
     records[0::2], records[1::2] = inits.records, old.acks().records

@@ -45,7 +45,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
 
 
 def rounds(sizes: Sizes, folder: Path, progress: Progress) -> dict[str, Series]:
-    """Give what each part, and Storm, took for a root in each round."""
+    """Return what each part, and Storm, took for a root in each round."""
     taken: Taken = defaultdict(list)
     installed, seconds = storm.program(), storm.SECONDS if sizes.words > AT_ONCE else 1
     with one(folder) as store, acker(folder, store.url) as service:

@@ -53,7 +53,7 @@ def audited(told: Told) -> Findings:
 
 
 def found(findings: Findings) -> dict[str, int]:
-    """Give what is not as it should be."""
+    """Return what is not as it should be."""
     names = ("lost", "acks_lost", "early", "twice")
     return {name: number for name in names if (number := getattr(findings, name))}
 

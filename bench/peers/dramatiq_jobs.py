@@ -119,7 +119,7 @@ class Dramatiq(Sender):
                     self._twice(message.copy(options={OPTION: anchors}))
 
     def completed(self) -> Iterator[int]:
-        """Give the roots that Acker reports."""
+        """Yield the roots that Acker reports."""
         assert acker is not None
         for completion in acker.shared_spout("jobs").completions(
             page_size=1_000, poll_timeout=1.0, until=self.left_s()

@@ -102,7 +102,7 @@ def leaf_failed(message: dict[str, Any], _: dict[str, Any]) -> None:
 
 
 def tree(root: int) -> Barrier:
-    """Give the barrier that counts the branches of a root."""
+    """Return the barrier that counts the branches of a root."""
     return Barrier(barriers, f"tree:{root}")
 
 

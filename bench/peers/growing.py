@@ -47,7 +47,7 @@ def report(done: Any, root: int, outcome: str) -> None:
 
 
 def leaves_of(branch: int) -> range:
-    """Give the numbers of the leaves of a branch; the last branch has one less than the others."""
+    """Return the numbers of the leaves of a branch; the last branch has one less than the others."""
     return range(LEAVES // BRANCHES + (branch < LEAVES % BRANCHES))
 
 

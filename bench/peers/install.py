@@ -16,7 +16,7 @@ class MissingToolError(Exception):
 
 
 def python() -> Path:
-    """Give a Python with Dramatiq, Celery and what the client needs, apart from the one that runs the bench."""
+    """Return a Python with Dramatiq, Celery and what the client needs, apart from the one that runs the bench."""
     folder, lock = TOOLS / "python", HERE / "requirements.lock"
     program, done = folder / "bin" / "python", folder / ".installed"
     if not done.exists() or done.read_bytes() != lock.read_bytes():
@@ -28,7 +28,7 @@ def python() -> Path:
 
 
 def node() -> Path:
-    """Give the folder in which Node finds BullMQ."""
+    """Return the folder in which Node finds BullMQ."""
     folder = TOOLS / "node"
     if not (folder / "node_modules" / "bullmq").exists():
         folder.mkdir(parents=True, exist_ok=True)

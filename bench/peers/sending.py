@@ -71,14 +71,14 @@ class Sender(ABC):
         """Send the tasks of a job."""
 
     def completed(self) -> Iterator[int]:
-        """Give roots as they are reported, until there is no time left."""
+        """Return roots as they are reported, until there is no time left."""
         raise NotImplementedError
 
     def after_all(self) -> None:  # noqa: B027 - most senders have nothing to do then
         """Do what is to be done once all jobs are sent."""
 
     def left_s(self) -> float:
-        """Say how many seconds there are left."""
+        """Return how many seconds there are left."""
         return max(0.0, self._end - time.monotonic())
 
     def is_doubled(self) -> bool:

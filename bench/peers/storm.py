@@ -25,7 +25,7 @@ class Ran:
 
 
 def program(folder: Path = TOOLS / "storm") -> Path | None:
-    """Give the folder where Storm is installed, None where it is not."""
+    """Return the folder where Storm is installed, None where it is not."""
     return folder if (folder / JAR).exists() else None
 
 

@@ -166,7 +166,7 @@ Process = subprocess.Popen[str]
 
 
 def environment(queue: Member, service: Served | None, variant: str, *, faults: bool = False) -> dict[str, str]:
-    """Give the environment of a worker and a sender."""
+    """Return the environment of a worker and a sender."""
     own = os.environ | baseline.environment(baseline.ROOT)
     own |= {"BENCH_QUEUE_PORT": str(queue.port), "BENCH_VARIANT": variant}
     return own | {"BENCH_ACKER_URL": service.url if service else "", "BENCH_FAULTS": "1" if faults else ""}
@@ -196,7 +196,7 @@ def _memory(stores: tuple[Member, ...], figure: str) -> int:
 
 
 def check_line(line: str, folder: Path) -> str:
-    """Give what a sender has said; if that is nothing, raise `RuntimeError` with the end of all logs."""
+    """Return what a sender has said; if that is nothing, raise `RuntimeError` with the end of all logs."""
     return line or raise_with_logs(folder)
 
 
@@ -235,5 +235,5 @@ def run_sender(command: list[str], own: dict[str, str], log: Path) -> Iterator[P
 
 
 def _python(package: str) -> str:
-    """Give a Python that has a package: this one, or the one that is installed for the peers."""
+    """Return a Python that has a package: this one, or the one that is installed for the peers."""
     return sys.executable if importlib.util.find_spec(package) else str(install.python())

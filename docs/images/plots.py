@@ -23,7 +23,7 @@ class Axis:
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
-        """Say how far along the axis a value lies, from 0 to 1."""
+        """Return how far along the axis a value lies, from 0 to 1."""
         first, last = self.ticks[0], self.ticks[-1]
         if self.logarithmic:
             first, last, value = (math.log10(max(one, 1e-9)) for one in (first, last, value))

@@ -67,7 +67,7 @@ class Drawing:
             self.text(x, y, label, style="s", anchor="middle")
 
     def render(self) -> str:
-        """Give the text of the SVG file."""
+        """Return the text of the SVG file."""
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
             f'height="{self.height}" role="img"><title>{escape(self.title)}</title>'

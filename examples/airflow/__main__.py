@@ -79,7 +79,7 @@ class Run:
         return ledger
 
     def events(self) -> list[str]:
-        """Give the hours of all events, in their order."""
+        """Return the hours of all events, in their order."""
         return [event["hour"] for event in self.airflow.events(ASSET)]
 
     def report(self, hour: str) -> dict[str, Any] | None:
@@ -134,13 +134,13 @@ def ends(producers: Iterable[Child]) -> None:
 
 
 def half_is_written(task: Producer) -> bool:
-    """Say whether a producer that hangs has written what it writes before."""
+    """Return whether a producer that hangs has written what it writes before."""
     unfinished = Path(task.folder) / f"{task.shop}.unfinished"
     return unfinished.exists() and unfinished.stat().st_size > 0
 
 
 def sales_of(report: dict[str, Any] | None) -> dict[str, int]:
-    """Give how many sales of each shop a report has."""
+    """Return how many sales of each shop a report has."""
     return {row["shop"]: row["sales"] for row in (report or {}).get("sales_by_shop", ())}
 
 

@@ -28,11 +28,11 @@ class AirflowApi:
         return [event["extra"] for event in found["asset_events"]]
 
     def runs(self, dag: str) -> list[str]:
-        """Give the state of each run of a DAG."""
+        """Return the state of each run of a DAG."""
         return [run["state"] for run in self._call("GET", f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]]
 
     def asset_id(self, asset: str) -> int:
-        """Give the id of an asset. Raises ``LookupError`` until Airflow has read the DAG that names it."""
+        """Return the id of an asset. Raises ``LookupError`` until Airflow has read the DAG that names it."""
         assets = self._call("GET", "/api/v2/assets", params={"name_pattern": asset})["assets"]
         ids: list[int] = [each["id"] for each in assets if each["name"] == asset]
         if not ids:

@@ -71,7 +71,7 @@ def settings(home: Path, api: AirflowApi, sales: Path) -> dict[str, str]:
 
 
 def is_ready(api: AirflowApi) -> bool:
-    """Say whether Airflow knows the asset of the DAG, and its scheduler is healthy."""
+    """Return whether Airflow knows the asset of the DAG, and its scheduler is healthy."""
     with contextlib.suppress(httpx.HTTPError, LookupError):
         api.asset_id(ASSET)
         health = httpx.get(f"{api.url}/api/v2/monitor/health", trust_env=False, timeout=10).raise_for_status().json()

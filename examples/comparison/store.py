@@ -29,5 +29,5 @@ class Store:
         self._words[key] = word
 
     def counts(self) -> Counter[str]:
-        """Give how often each word was counted."""
+        """Return how often each word was counted."""
         return Counter(self._words.values())

@@ -58,7 +58,7 @@ def prove(plan: Plan, orders: list[Order], outcome: Outcome) -> list[Claim]:
 
 
 def expected(order: Order) -> Status:
-    """Say how an order has to end."""
+    """Return how an order has to end."""
     number = int(order.id.rpartition("-")[2])
     if number % INVALID_EVERY == 1:
         return Status.INVALID

@@ -82,7 +82,7 @@ def run(kafka: KafkaBroker, folder: Path, *, orders: int) -> bool:
 
 
 def has_noticed(notices: str, *, more_than: int) -> bool:
-    """Say whether the webhook was called for more than so many orders."""
+    """Return whether the webhook was called for more than so many orders."""
     return len(read_notices(notices)) > more_than
 
 

@@ -32,7 +32,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def prove(observed: Observed, hard_name: str) -> dict[str, bool]:
-    """Say what has to be true at the end, and whether it is."""
+    """Return what has to be true at the end, and whether it is."""
     names = MESSAGE.split()
     again = [name for name, redelivered in observed.deliveries if redelivered]
     return {

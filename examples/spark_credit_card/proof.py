@@ -34,7 +34,7 @@ class End:
 
 
 def expected(order: Order) -> Status:
-    """Say how an order has to end."""
+    """Return how an order has to end."""
     if order.credit_card_expiration > "12/99":
         return Status.INVALID
     return Status.DECLINED if order.credit_card_number.endswith("0") else Status.AUTHORISED

@@ -75,7 +75,7 @@ class Pipeline:
         return None
 
     def end(self, broker: Broker) -> End:
-        """Give what is there at the end."""
+        """Return what is there at the end."""
         return End(
             statuses=self.statuses.all(),
             charges=read_charges(self.places.cards),

@@ -29,12 +29,12 @@ class Plan:
     folder: str = ""
 
     def place(self, name: str) -> Path:
-        """Give the folder of a stream, or of a checkpoint."""
+        """Return the folder of a stream, or of a checkpoint."""
         return Path(self.folder) / name
 
 
 def names_of(message: str) -> list[str]:
-    """Give the names of a message."""
+    """Return the names of a message."""
     return MESSAGES[message].split()
 
 

@@ -38,7 +38,7 @@ class Plan:
         return dict(islice(text.read_lines().items(), self.lines))
 
     def hard(self) -> set[int]:
-        """Say which of them will fail the first time."""
+        """Return which of them will fail the first time."""
         return {number for number, line in self.sentences().items() if self.hard_word in text.words(line)}
 
     @property

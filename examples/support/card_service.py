@@ -71,7 +71,7 @@ class CardService:
         return status, {"answer": answer}
 
     def ledger(self) -> dict[str, dict[str, int]]:
-        """Give how often each order was charged, and what was answered how often."""
+        """Return how often each order was charged, and what was answered how often."""
         return {"charges": self.charges, "answers": self.answers}
 
 

@@ -85,7 +85,7 @@ class KafkaBroker:
         self.node.kill()
 
     def admin(self) -> AdminClient:
-        """Give an admin client."""
+        """Return an admin client."""
         return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
 
     def create_topic(self, name: str, *, partitions: int = 1, **config: str) -> None:

@@ -24,7 +24,7 @@ class NoticeService:
         return 200, {}
 
     def ledger(self) -> dict[str, Counter[str]]:
-        """Give how often it got which status, by order."""
+        """Return how often it got which status, by order."""
         return self.received
 
 

@@ -62,7 +62,7 @@ class Child:
             return self.kill()
 
     def tail(self) -> str:
-        """Give the end of its log."""
+        """Return the end of its log."""
         lines = filter(None, self.log.read_text(errors="replace").splitlines())
         return "\n".join([*lines][-15:])
 
@@ -133,7 +133,7 @@ def processes_in(folder: Path) -> Iterator[Processes]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Give the environment without settings for another acker or broker, and without a proxy on the way to us.
+    """Return the environment without settings for another acker or broker, and without a proxy on the way to us.
 
     What a process leaves in its temporary folder goes with this one, even if it is killed.
     """

@@ -24,7 +24,7 @@ class Reports:
         self._log, self._at = log, 0
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """Give what is new."""
+        """Yield what is new."""
         if not self._log.exists():
             return
         with self._log.open("rb") as log:

@@ -62,7 +62,7 @@ def run_queries(starts: "Mapping[str, Start]") -> None:
 
 
 def _cause(query: "StreamingQuery") -> str:
-    """Give the last line of a traceback: what was raised in the function of a batch."""
+    """Return the last line of a traceback: what was raised in the function of a batch."""
     lines = str(query.exception() or "it ended").splitlines()
     raised = [line for line in lines if "Error: " in line or "Exception: " in line]
     return (raised or lines)[-1].strip()

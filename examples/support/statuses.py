@@ -43,7 +43,7 @@ class Statuses:
             database.executescript(_TABLES)
 
     def of(self, order_id: str) -> Status | None:
-        """Give the status of an order, None while it has none."""
+        """Return the status of an order, None while it has none."""
         with self._open() as database:
             found = database.execute("SELECT status FROM orders WHERE id = ?", [order_id]).fetchone()
         return None if found is None else Status(found[0])
@@ -56,19 +56,19 @@ class Statuses:
         return Status(found[0])
 
     def overwrite(self, order_id: str, status: Status) -> Status:
-        """Give an order this status, whatever it had: the way that is not to be done again."""
+        """Return an order this status, whatever it had: the way that is not to be done again."""
         with self._open() as database:
             upsert = "INSERT INTO orders VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET status = excluded.status"
             database.execute(upsert, [order_id, status])
         return status
 
     def all(self) -> dict[str, Status]:
-        """Give the status of every order that has one."""
+        """Return the status of every order that has one."""
         with self._open() as database:
             return {order: Status(status) for order, status in database.execute("SELECT id, status FROM orders")}
 
     def times_set(self) -> Counter[str]:
-        """Give how many times each order was given a status."""
+        """Return how many times each order was given a status."""
         with self._open() as database:
             return Counter(dict(database.execute("SELECT id, count(*) FROM history GROUP BY id")))
 

@@ -38,10 +38,10 @@ class Journal:
         self._failures.setdefault(line, []).append(failure)
 
     def progress(self, *, pending: int, waiting: int) -> dict[str, int]:
-        """Give the figures of the moment."""
+        """Return the figures of the moment."""
         replayed = self._told["failed"] + self._told["timed_out"]
         return {**self._told, "replayed": replayed, "pending": pending, "waiting": waiting}
 
     def summary(self) -> dict[str, Any]:
-        """Give what the proof needs: how many lines were acked, and the failed attempts that were replayed."""
+        """Return what the proof needs: how many lines were acked, and the failed attempts that were replayed."""
         return {"acked": self._told["acked"], "recovered": [asdict(failure) for failure in self._recovered]}

@@ -132,7 +132,7 @@ async def processes_in(folder: Path) -> AsyncIterator[Processes]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Give the environment without settings for another acker, and without a proxy on the way to this machine.
+    """Return the environment without settings for another acker, and without a proxy on the way to this machine.
 
     What a process leaves in its temporary folder goes with this one, even if it is killed.
     """

@@ -33,9 +33,9 @@ class Tally:
             self._file.execute("INSERT INTO again VALUES (?)", [len(rows) - new])
 
     def counts(self) -> Counter[str]:
-        """Give how often each word was counted."""
+        """Return how often each word was counted."""
         return Counter(dict(self._file.execute("SELECT word, count(*) FROM counted GROUP BY word")))
 
     def duplicates(self) -> int:
-        """Give how many words came again, in a replay, and were not counted twice."""
+        """Return how many words came again, in a replay, and were not counted twice."""
         return int(self._file.execute("SELECT coalesce(sum(words), 0) FROM again").fetchone()[0])

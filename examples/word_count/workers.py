@@ -40,7 +40,7 @@ class Workers:
             listener.close()
 
     def tally(self, count_worker: str) -> Path:
-        """Give the file in which a count worker counts."""
+        """Return the file in which a count worker counts."""
         return self._location.folder / f"{count_worker}.db"
 
     @property

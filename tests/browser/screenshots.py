@@ -22,7 +22,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def reduced(canvas: Page, png: bytes) -> bytes:
-    """Give a PNG with its 256 most frequent colours; `canvas` is an empty page, which decodes it."""
+    """Return a PNG with its 256 most frequent colours; `canvas` is an empty page, which decodes it."""
     image = canvas.evaluate(READ_PIXELS, base64.b64encode(png).decode())
     rgba = np.frombuffer(base64.b64decode(image["pixels"]), np.uint8).reshape(-1, 4)
     packed = (rgba[:, :3].astype(np.int64) << np.array([16, 8, 0])).sum(axis=1)
@@ -37,7 +37,7 @@ def reduced(canvas: Page, png: bytes) -> bytes:
 
 
 def _split(colours: Numbers) -> Numbers:
-    """Give colours as rows of red, green and blue."""
+    """Return colours as rows of red, green and blue."""
     return np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=1)
 
 

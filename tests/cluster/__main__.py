@@ -106,7 +106,7 @@ def _asked() -> argparse.Namespace:
 
 
 def _missing() -> str:
-    """Say what this machine lacks; empty if nothing."""
+    """Describe what this machine lacks; empty if nothing."""
     if os.geteuid() != 0:
         return "only root can make network namespaces"
     programs = [name for name in NEEDED if shutil.which(name) is None]

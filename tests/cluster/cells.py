@@ -30,7 +30,7 @@ class Cell:
         return early + inits + acks
 
     def row(self) -> str:
-        """Give it as a line below `HEAD`."""
+        """Return it as a line below `HEAD`."""
         found = [getattr(self.found, name) if self.found else "?" for name in COLUMNS]
         row = f"{self.fault.name:10}{self.setting.name:16}" + "".join(f"{one:>11}" for one in found)
         return "  ".join([row, *self.broken()])

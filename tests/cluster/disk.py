@@ -51,7 +51,7 @@ class Disk:
 
 @contextlib.contextmanager
 def disk(folder: Path) -> Iterator[Disk]:
-    """Give a disk that is mounted until the block is left."""
+    """Return a disk that is mounted until the block is left."""
     mounted = folder / "disk"
     try:
         yield Disk(folder / "image", mounted)

@@ -96,7 +96,7 @@ def _restarted(lab: Lab, node: Node) -> None:
 
 
 def _versions(lab: Lab) -> set[int]:
-    """Give the versions of the library that the primaries have; in the end they have one."""
+    """Return the versions of the library that the primaries have; in the end they have one."""
     return {int(node.ask("FCALL", "acker_version", 0)) for node in lab.valkeys.nodes if node.is_primary()}
 
 

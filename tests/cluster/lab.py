@@ -33,7 +33,7 @@ class Lab:
     disk: Disk | None
 
     def anew(self, topology: str) -> "Lab":
-        """Give it with another load: on a topology of its own, which nothing has happened to."""
+        """Return it with another load: on a topology of its own, which nothing has happened to."""
         with self.replicas[0].http() as http:
             wanted = {"ackers": SHARDS, "message_timeout_ms": TIMEOUT_MS}
             patiently(lambda: _is_put(http, routes.topology(topology), wanted), f"{topology} is made")
@@ -75,7 +75,7 @@ def start(replicas: list[Replica], program: tuple[str, ...] = RELEASE) -> None:
 
 
 def topologies() -> Iterator[str]:
-    """Give names under which each primary has as many shards as the others."""
+    """Yield names under which each primary has as many shards as the others."""
     for number in itertools.count():
         name = f"t{number}"
         primaries = [key_slot(f"{name}/{shard}".encode()) * PRIMARIES // SLOTS for shard in range(SHARDS)]

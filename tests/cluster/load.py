@@ -186,7 +186,7 @@ class Load:
 
 
 def _acks(root: int, edges: tuple[int, ...], *, held: bool) -> list[Document]:
-    """Give the acks of a tree, of two first edges one of which grows a third, in any order; if held, all but one."""
+    """Return the acks of a tree, of two first edges one of which grows a third, in any order; if held, all but one."""
     acks = [ack(root, edges[0]), ack(root, edges[1], edges[2]), ack(root, edges[2])][held:]
     random.shuffle(acks)
     return acks

@@ -138,7 +138,7 @@ class Network:
 
 @contextlib.contextmanager
 def network() -> Iterator[Network]:
-    """Give a network that is gone, with all that runs on it, when the block is left, also while it is being made."""
+    """Return a network that is gone, with all that runs on it, when the block is left, also while it is being made."""
     name = f"acker{os.getpid()}"
     hosts: list[Host] = []
     try:

@@ -73,5 +73,5 @@ class Replica:
 
 
 def _env() -> list[str]:
-    """Give the words that run a program without settings of this shell."""
+    """Return the words that run a program without settings of this shell."""
     return ["env", *(word for name in os.environ if name.startswith("ACKER_") for word in ("-u", name))]

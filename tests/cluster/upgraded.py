@@ -7,7 +7,7 @@ _own = library.source
 
 
 def newer() -> str:
-    """Give the library of the next release: a higher version, and a function more."""
+    """Return the library of the next release: a higher version, and a function more."""
     text, version = _own(), library.version(_own())
     raised = text.replace(f"local VERSION = {version}", f"local VERSION = {version + 1}")
     return raised + "\nregister('acker_next_v1', function() return VERSION end)\n"

@@ -78,7 +78,7 @@ class Node:
 
     @contextlib.contextmanager
     def _client(self) -> Iterator["redis.Redis"]:
-        """Give a client with one connection."""
+        """Return a client with one connection."""
         options = {"socket_timeout": ANSWER_S, "decode_responses": True, "single_connection_client": True}
         with self.host.namespace.inside(), redis.Redis(host=self.host.address, port=PORT, **options) as client:
             yield client
@@ -122,7 +122,7 @@ class Valkeys:
         return "redis+cluster://" + ",".join(f"{node.host.address}:{PORT}" for node in self.nodes)
 
     def pairs(self) -> list[tuple[Node, Node]]:
-        """Give the two nodes of each shard, the primary that it has now before its replica."""
+        """Return the two nodes of each shard, the primary that it has now before its replica."""
         shards = zip(self.nodes[:PRIMARIES], self.nodes[PRIMARIES:], strict=True)
         return [(one, other) if one.is_primary() else (other, one) for one, other in shards]
 
@@ -174,7 +174,7 @@ def _introduce(nodes: list[Node]) -> None:
 
 
 def _strangers(nodes: list[Node]) -> list[Node]:
-    """Give the nodes that do not know all, but for the first, who introduces them."""
+    """Return the nodes that do not know all, but for the first, who introduces them."""
     return [node for node in nodes[1:] if node.peers() < len(nodes)]
 
 

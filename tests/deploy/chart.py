@@ -39,17 +39,17 @@ class Chart:
     release: str = "acker"
 
     def text(self, *values: Path, sets: tuple[str, ...] = (), flags: tuple[str, ...] = (), helm: str = "helm") -> str:
-        """Give what Helm writes; an error of Helm fails the test."""
+        """Return what Helm writes; an error of Helm fails the test."""
         ran = self._run(helm, values, sets, flags)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
     def objects(self, *values: Path, sets: tuple[str, ...] = (), flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-        """Give it as objects."""
+        """Return it as objects."""
         return load(self.text(*values, sets=sets, flags=flags))
 
     def refusal(self, *values: Path, sets: tuple[str, ...] = (), helm: str = "helm") -> str:
-        """Give why Helm refuses to render."""
+        """Return why Helm refuses to render."""
         ran = self._run(helm, values, sets, ())
         assert ran.returncode != 0, f"not refused: {sets}"
         return re.sub(r"\s+", " ", ran.stderr)
@@ -67,19 +67,19 @@ def _ran(tools: Tools, program: str, arguments: tuple[str | Path, ...]) -> Any:
 
 
 def one(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
-    """Give the object of a kind and name."""
+    """Return the object of a kind and name."""
     (found,) = [some for some in objects if some["kind"] == kind and some["metadata"]["name"] == name]
     return found
 
 
 def container(workload: dict[str, Any]) -> dict[str, Any]:
-    """Give the container of a workload."""
+    """Return the container of a workload."""
     (found,) = workload["spec"]["template"]["spec"]["containers"]
     return dict(found)
 
 
 def environment(workload: dict[str, Any]) -> dict[str, Any]:
-    """Give what a workload's variables are, by name: text, or where it comes from."""
+    """Return what a workload's variables are, by name: text, or where it comes from."""
     return {
         variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container(workload)["env"]
     }

@@ -31,7 +31,7 @@ def running(deployments: dict[str, int], kinds: Kinds) -> Iterator[str]:
 
 
 def _facts(kinds: Kinds) -> dict[str, Any]:
-    """Say which kinds there are."""
+    """Return which kinds there are."""
     groups = [_group(*version.split("/")) for version in kinds if "/" in version]
     return {
         "/version": {"major": "1", "minor": "37", "gitVersion": "v1.37.0"},

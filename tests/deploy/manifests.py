@@ -26,12 +26,12 @@ _Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 def load(text: str) -> list[Object]:
-    """Give the objects of a stream of documents."""
+    """Return the objects of a stream of documents."""
     return [document for document in yaml.load_all(text, _Strict) if document]
 
 
 def pod(some: Object) -> tuple[Object, Object] | None:
-    """Give metadata and spec of the pods that an object makes; None if it makes none."""
+    """Return metadata and spec of the pods that an object makes; None if it makes none."""
     if some["kind"] == "Pod":
         return some.get("metadata", {}), some["spec"]
     if some["kind"] in WORKLOADS:
@@ -41,7 +41,7 @@ def pod(some: Object) -> tuple[Object, Object] | None:
 
 
 def pods(objects: list[Object]) -> Iterator[tuple[Object, Object, Object]]:
-    """Give every object that makes pods, with their metadata and spec."""
+    """Yield every object that makes pods, with their metadata and spec."""
     for some in objects:
         if made := pod(some):
             yield some, *made
@@ -53,5 +53,5 @@ def title(some: Object) -> str:
 
 
 def matches(selector: Object | None, labels: Object | None) -> bool:
-    """Say whether labels are selected."""
+    """Return whether labels are selected."""
     return all((labels or {}).get(key) == value for key, value in (selector or {}).items())

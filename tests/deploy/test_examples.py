@@ -20,7 +20,7 @@ ROOT = EXAMPLES.parents[1]
 
 
 def unknown(said: Any, known: Any, path: str = "") -> Iterator[str]:
-    """Give what a model did not take over: it drops the fields that it does not know."""
+    """Yield what a model did not take over: it drops the fields that it does not know."""
     if isinstance(said, dict) and isinstance(known, dict):
         for key, value in said.items():
             if key in known:

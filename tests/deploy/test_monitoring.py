@@ -40,17 +40,17 @@ def group() -> list[dict[str, Any]]:
 
 
 def rules() -> list[dict[str, Any]]:
-    """Give the alert rules."""
+    """Return the alert rules."""
     return [rule for rule in group() if "alert" in rule]
 
 
 def recorded() -> dict[str, str]:
-    """Give the queries of the recording rules by the names of their series."""
+    """Return the queries of the recording rules by the names of their series."""
     return {rule["record"]: rule["expr"] for rule in group() if "record" in rule}
 
 
 def labels_of(name: str, kinds: dict[str, Any]) -> set[str]:
-    """Give the labels of a metric, or of a recorded series: those that its query keeps."""
+    """Return the labels of a metric, or of a recorded series: those that its query keeps."""
     if name not in recorded():
         return set(kinds[name][1])
     query = recorded()[name]
@@ -65,7 +65,7 @@ def labels_of(name: str, kinds: dict[str, Any]) -> set[str]:
 
 
 def queries(chart: Chart) -> Iterator[tuple[str, str]]:
-    """Give everything that is asked of Prometheus, with where."""
+    """Yield everything that is asked of Prometheus, with where."""
     yield from recorded().items()
     yield from ((rule["alert"], rule["expr"]) for rule in rules())
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
@@ -75,14 +75,14 @@ def queries(chart: Chart) -> Iterator[tuple[str, str]]:
 
 
 def row(metric: str) -> str:
-    """Give what the page says of a metric, in its row and in those of its labels' values."""
+    """Return what the page says of a metric, in its row and in those of its labels' values."""
     lines = PAGE.read_text().splitlines()
     [own] = [line for line in lines if line.startswith(f"| `{metric}` |")]
     return own + "".join(line for line in lines if re.match(rf"\| `\w+` \| [^|]*`{metric}`", line))
 
 
 def plain(name: str, kinds: dict[str, Any]) -> str:
-    """Give the metric of a series: a histogram has three."""
+    """Return the metric of a series: a histogram has three."""
     base = re.sub(r"_(bucket|sum|count)$", "", name)
     return base if base in kinds and kinds[base][0] == "histogram" else name
 
@@ -151,7 +151,7 @@ def test_prometheus_3_fires_the_alerts_likewise(promtool3: Path, test: Path, tmp
 
 
 def histograms_of(query: str) -> set[str]:
-    """Give the histograms that a query takes a quantile of."""
+    """Return the histograms that a query takes a quantile of."""
     return {
         found["name"].removesuffix("_bucket") for found in SELECTED.finditer(query) if found["name"] not in recorded()
     }

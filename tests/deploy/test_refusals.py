@@ -99,7 +99,7 @@ OPEN = {"nodeSelector", "podSecurityContext", "resources", "config", "labels"}
 
 
 def _nothing_at(depth: int, values: dict[str, Any]) -> dict[str, Any]:
-    """Give the values that put null in place of each value at a depth."""
+    """Return the values that put null in place of each value at a depth."""
     if depth == 0:
         return dict.fromkeys(values)
     inner = {key: value for key, value in values.items() if isinstance(value, dict) and key not in OPEN}

@@ -55,7 +55,7 @@ class Tools:
 
 
 def bring() -> Tools:
-    """Give the tools, fetched if this machine has not got them yet. Raises `Missing`."""
+    """Return the tools, fetched if this machine has not got them yet. Raises `Missing`."""
     for program in ("npm", "node", "apt-get", "dpkg"):
         if shutil.which(program) is None:
             raise Missing(f"{program} is not installed")

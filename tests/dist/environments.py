@@ -51,7 +51,7 @@ class Environment:
         return ended.stdout
 
     def variables(self) -> dict[str, str]:
-        """Give variables that know nothing of the environment of the tests, but how pip reaches its index."""
+        """Return variables that know nothing of the environment of the tests, but how pip reaches its index."""
         own = ("ACKER_", "PYTHON", "VIRTUAL_ENV")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         path = f"{self.folder / 'bin'}{os.pathsep}{os.defpath}"

@@ -51,7 +51,7 @@ def test_every_setting_stands_in_the_table_of_settings_with_its_default() -> Non
 
 
 def _sections(text: str) -> Iterator[tuple[str, set[str]]]:
-    """Give the routes that have a section of their own, and the languages in which it has examples."""
+    """Yield the routes that have a section of their own, and the languages in which it has examples."""
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         if route := re.match(r".*: `([A-Z]+ /.*)`\n", section):
             yield route[1], {language for group in groups(section) for language in group.examples}

@@ -48,7 +48,7 @@ class Tools:
 
 
 def fetch() -> Tools:
-    """Give the tools, fetched if this machine does not have these versions."""
+    """Return the tools, fetched if this machine does not have these versions."""
     pinned = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in PINS)).hexdigest()[:16]
     tools = Tools(folder=platformdirs.user_cache_path("acker-generators") / pinned)
     tools.folder.mkdir(parents=True, exist_ok=True)

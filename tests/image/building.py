@@ -55,7 +55,7 @@ def _trusted() -> str:
 
 
 def _pip_settings() -> str:
-    """Say where this machine's pip finds packages, for the time of the build; the Dockerfile names no index."""
+    """Describe where this machine's pip finds packages, for the time of the build; the Dockerfile names no index."""
     asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     index = os.environ.get("PIP_INDEX_URL") or told

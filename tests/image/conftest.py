@@ -17,7 +17,7 @@ TAG = "localhost/acker:test"
 
 
 def _missing() -> str:
-    """Say what this machine lacks to build images; empty if nothing."""
+    """Describe what this machine lacks to build images; empty if nothing."""
     programs = [name for name in NEEDED if shutil.which(name) is None]
     if os.geteuid() != 0:
         return "only root can lay out an image"

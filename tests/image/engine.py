@@ -102,6 +102,6 @@ def _end_session(session: int) -> None:
 
 
 def _mounted_below(folder: Path) -> list[str]:
-    """Give what is mounted in a folder, the innermost first."""
+    """Return what is mounted in a folder, the innermost first."""
     mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     return sorted((place for place in mounted if Path(place).is_relative_to(folder)), reverse=True)

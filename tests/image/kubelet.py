@@ -79,13 +79,13 @@ class Pod:
 
 
 def pods_of(objects: list[Object]) -> dict[str, Pod]:
-    """Give one pod of each workload, by its name."""
+    """Return one pod of each workload, by its name."""
     made = {some["metadata"]["name"]: (metadata, spec) for some, metadata, spec in pods(objects)}
     return {name: Pod(name=name, labels=made[name][0].get("labels", {}), spec=made[name][1]) for name in made}
 
 
 def kept_by(objects: list[Object]) -> Kept:
-    """Give what the Secrets and ConfigMaps among the objects hold, as text."""
+    """Return what the Secrets and ConfigMaps among the objects hold, as text."""
     fields = {"Secret": "stringData", "ConfigMap": "data"}
     kinds = [(some["kind"], some) for some in objects if some["kind"] in fields]
     return {(kind, some["metadata"]["name"]): some[fields[kind]] for kind, some in kinds}

@@ -35,7 +35,7 @@ class Release:
 
 @contextlib.contextmanager
 def release(engine: Engine, objects: list[Object], folder: Path, *others: str) -> Iterator[Release]:
-    """Give the hosts of a release that is rendered, and of ``others`` that are no pods of it; nothing runs yet.
+    """Return the hosts of a release that is rendered, and of ``others`` that are no pods of it; nothing runs yet.
 
     In the block, sockets of this thread are made on one more host: that of whoever calls the Services.
     """
@@ -48,7 +48,7 @@ def release(engine: Engine, objects: list[Object], folder: Path, *others: str) -
 
 
 def _services(objects: list[Object], pods: dict[str, Pod], hosts: dict[str, Host]) -> dict[str, str]:
-    """Give where each Service leads; it leads to a port of the same number, so that an address is all it takes."""
+    """Return where each Service leads; it leads to a port of the same number, so that an address is all it takes."""
     services = [some for some in objects if some["kind"] == "Service"]
     found = {}
     for some in services:

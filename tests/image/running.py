@@ -47,7 +47,7 @@ class Container:
         return int(self.engine.podman("wait", self.name))
 
     def log(self) -> str:
-        """Give what it wrote, to standard output and to standard error."""
+        """Return what it wrote, to standard output and to standard error."""
         return self.engine.podman("logs", self.name, through=("sh", "-c", '"$@" 2>&1', "sh"))
 
 

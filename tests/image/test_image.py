@@ -51,7 +51,7 @@ print(json.dumps({
 
 
 def pod(name: str) -> Pod:
-    """Give a pod of install.yaml, with the image that was built."""
+    """Return a pod of install.yaml, with the image that was built."""
     text = INSTALL.read_text().replace("image: acker:0.1.0", f"image: {TAG}")
     return pods_of([document for document in yaml.safe_load_all(text) if document])[name]
 

@@ -46,7 +46,7 @@ def trips(parts: Components) -> Iterator[Trips]:
 
 
 def apply_trips(parts: Components, trips: Trips) -> list[int]:
-    """Give how many calls each round trip carried; in a cluster those of one turn are counted together."""
+    """Return how many calls each round trip carried; in a cluster those of one turn are counted together."""
     sizes = [len(trip) for trip in trips.of("acker_apply")]
     return [sum(sizes)] if parts.redis.url.startswith("redis+cluster") else sizes
 

@@ -29,7 +29,7 @@ def inits(roots: Sequence[int] = ROOTS) -> list[Operation]:
 
 
 def acks(edge: int, roots: Sequence[int] = ROOTS) -> list[Operation]:
-    """Give acks of one edge, or of both."""
+    """Return acks of one edge, or of both."""
     edges = 2 if edge == EDGE ^ OTHER else 1
     return [Ack(root_id=root, ack_val=edge, outstanding=-edges) for root in roots]
 

@@ -28,14 +28,14 @@ LONGEST_TRACEPARENT = f"00-{1:032x}-{2:016x}-01"
 
 
 def bound(store: str) -> int:
-    """Give the bytes that the table grants a store of a topology."""
+    """Return the bytes that the table grants a store of a topology."""
     page = (DOCS / "access.md").read_text(encoding="utf-8")
     [row] = re.findall(rf"^\| {re.escape(store)} \|.*?\| ([\d,]+) MB\b", page, re.MULTILINE)
     return int(row.replace(",", "")) * 1_000_000
 
 
 async def taken(parts: Components, pattern: str) -> int:
-    """Give the bytes that the keys take whose names match."""
+    """Return the bytes that the keys take whose names match."""
     names = [key.encode(errors="surrogateescape") for key in await find(parts, pattern)]
     sizes = [
         await on_server_of(parts, name.decode(errors="replace"), "MEMORY", "USAGE", name, "SAMPLES", 0)

@@ -46,7 +46,7 @@ async def test_a_secret_that_was_given_is_never_shown(call: Caller) -> None:
 
 
 async def signing(call: Caller) -> list[str]:
-    """Give the secrets that sign now, as the store has them."""
+    """Return the secrets that sign now, as the store has them."""
     store: Components = call.http.store  # type: ignore[attr-defined]
     topology = await store.registry.refresh("default")
     callback = (await store.spouts.read(topology, SPOUT)).callback

@@ -54,7 +54,7 @@ def path(call: Caller, spout_task: str = "orders") -> str:
 
 
 async def soon(awaited: Awaitable[T]) -> T:
-    """Give what is awaited; it has to come before a heartbeat would bring it."""
+    """Return what is awaited; it has to come before a heartbeat would bring it."""
     with anyio.fail_after(12):
         return await awaited
 

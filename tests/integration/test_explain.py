@@ -44,7 +44,7 @@ async def edges(call: Caller, root: int = R) -> dict[int, tuple[int | None, str 
 
 
 async def kept(parts: Components) -> list[str]:
-    """Give all keys of traces."""
+    """Return all keys of traces."""
     return [key for pattern in KINDS for key in await find(parts, pattern)]
 
 
@@ -263,7 +263,7 @@ async def narrow(parts: Components, stopping: asyncio.Event, valkey_url: str) ->
 
 
 async def total(parts: Components) -> tuple[int, int]:
-    """Give the bytes that all traces take as they are counted, and as the keys of traces say."""
+    """Return the bytes that all traces take as they are counted, and as the keys of traces say."""
     (traced,) = await find(parts, "*:traced")
     traces = await find(parts, "*:trace:*") + await find(parts, "*:cut:*")
     steps = [-(await at(parts, "STRLEN", key) // -STEP) for key in traces]
@@ -414,7 +414,7 @@ async def test_a_trace_stays_as_long_as_its_root_may_be_pending(narrow: Caller, 
     await narrow.put(trace=1, ackers=1, message_timeout_ms=timeout_ms)
 
     async def left() -> int:
-        """Say how long the one trace stays, and see that the lists of traces stay as long."""
+        """Return how long the one trace stays, and see that the lists of traces stay as long."""
         (trace,) = await find(parts, "*:trace:*")
         of_lists = [
             await at(parts, "PTTL", key) for kind in ("*:traces", "*:traced") for key in await find(parts, kind)

@@ -27,7 +27,7 @@ async def page(call: Caller, **query: object) -> Document:
 
 
 async def listed(call: Caller, **query: object) -> list[Failed]:
-    """Give all failures, page by page: root and outcome."""
+    """Return all failures, page by page: root and outcome."""
     found: list[Failed] = []
     after: dict[str, object] = {}
     while True:

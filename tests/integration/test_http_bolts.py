@@ -91,7 +91,7 @@ async def emit(acker: AsyncAcker, send: Callable[[], Awaitable[object]]) -> Call
 
 
 async def only(spout: AsyncSpout) -> Completion:
-    """Give the one completion of a spout."""
+    """Return the one completion of a spout."""
     found = list[Completion]()
     async for done in spout.completions(until=20, stop=lambda: bool(found)):
         found.append(done)

@@ -35,7 +35,7 @@ async def replica(parts: Components, valkey_url: str) -> AsyncIterator[Caller]:
 
 
 async def soon(awaited: Awaitable[T]) -> T:
-    """Give what is awaited; it has to come long before the longest wait ends."""
+    """Return what is awaited; it has to come long before the longest wait ends."""
     with anyio.fail_after(40):
         return await awaited
 

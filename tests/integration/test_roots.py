@@ -24,7 +24,7 @@ ACKED = ENDED | {"reason": None, "component": None, "at_ms": None}
 
 
 async def soon(awaited: Awaitable[T]) -> T:
-    """Give what is awaited; it has to come long before the longest wait ends."""
+    """Return what is awaited; it has to come long before the longest wait ends."""
     with anyio.fail_after(40):
         return await awaited
 

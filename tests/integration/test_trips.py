@@ -130,7 +130,7 @@ class Delivery:
         await eventually(came, within=15)  # an idle worker looks again after 30 s by itself
 
     def turns(self) -> list[list[str]]:
-        """Give the worker's round trips by turn; a release that follows a settlement at once is no trip of the batch.
+        """Return the worker's round trips by turn; a release that follows a settlement at once is no trip of the batch.
 
         In a cluster the lease may be on another server than what is settled, and is then released behind it.
         """
@@ -162,7 +162,7 @@ async def delivery(parts: Components, call: Caller, trips: Trips, receiver: Slow
 
 
 def roots(receiver: Receiver) -> list[list[int]]:
-    """Give the roots of each request."""
+    """Return the roots of each request."""
     return [[int(done["root_id"], 16) for done in it.document["data"]["completions"]] for it in receiver.received]
 
 

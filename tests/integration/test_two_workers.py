@@ -54,7 +54,7 @@ class Workers:
                 worker.now_ms += 10_000
 
     async def dead(self) -> list[tuple[int, int]]:
-        """Give the roots of the dead letters, and how often they were tried."""
+        """Return the roots of the dead letters, and how often they were tried."""
         lease = await self.workers[0].lease()
         start = decode_cursor(None, dead_letter_list(lease.topology, lease.spout))
         read = await self.parts.dead_letters.read(lease.topology, lease.spout, start, 10_000)

@@ -126,7 +126,7 @@ class Application:
 
 
 def program(process: AckerProcess, rabbitmq: Broker, topology: str) -> str:
-    """Give the page's program with the addresses and the topology of a test."""
+    """Return the page's program with the addresses and the topology of a test."""
     text = next(fence.code for fence in fences((DOCS / "taskiq.md").read_text()) if fence.language == "python")
     for shown, real in (
         ("amqp://guest:guest@127.0.0.1:5672/%2F", rabbitmq.url),

@@ -205,7 +205,7 @@ def read(kept: Path) -> list[Outcome]:
 
 
 def tell(outcomes: list[Outcome]) -> str:
-    """Say what runs came to."""
+    """Describe what runs came to."""
     events = sum((Counter(each.events) for each in outcomes), Counter[str]())
     records, deliveries = sum(each.records for each in outcomes), sum(each.deliveries for each in outcomes)
     twice, happened = (

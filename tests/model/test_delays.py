@@ -31,7 +31,7 @@ def end(store: DrivenStore, *roots: int) -> None:
 
 
 def oldest(store: DrivenStore) -> int | None:
-    """Give the age of the oldest pending root."""
+    """Return the age of the oldest pending root."""
     now_ms, started_ms, *_ = store.ask("acker_ages_v1")
     return None if started_ms is None else now_ms - started_ms
 

@@ -31,7 +31,7 @@ class Scene:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Give the variables with the acker's address."""
+        """Return the variables with the acker's address."""
         return {"ACKER_URL": self.acker.url, **self.environment}
 
 

@@ -42,7 +42,7 @@ SPECULATION = {
 
 
 def noting(folder: Path) -> Callable[[str], str]:
-    """Give what notes a word under the number of the attempt; at the slow one each attempt waits for the other.
+    """Return what notes a word under the number of the attempt; at the slow one each attempt waits for the other.
 
     So both have done what they do before it when Spark takes the result of either, and kills the other.
     """
@@ -59,7 +59,7 @@ def noting(folder: Path) -> Callable[[str], str]:
 
 
 def connector_acks(acker: SparkAcker, lines: Any, home: Path, level: str) -> tuple[Any, Any]:
-    """Give words in tasks of their own, and the function of their batches."""
+    """Return words in tasks of their own, and the function of their batches."""
     array, rooted = F.split("sentence", " "), acker.root(lines, "id")
     read = F.udf(noting(home / READ), "string", useArrow=False).asNondeterministic()
     write = noting(home / WRITTEN)
@@ -75,7 +75,7 @@ def connector_acks(acker: SparkAcker, lines: Any, home: Path, level: str) -> tup
 
 
 def tasks_ack(acker: SparkAcker, lines: Any, home: Path) -> tuple[Any, Any]:
-    """Give the messages in tasks of their own, and a function whose tasks say themselves what they have done."""
+    """Return the messages in tasks of their own, and a function whose tasks say themselves what they have done."""
     write = noting(home / WRITTEN)
     url = f"{acker.options.url}/v1/topologies/{acker.options.topology}/batch"
 

@@ -100,7 +100,7 @@ def test_without_names_for_its_edges_it_would_leave_trees_stuck(
 
 
 def fails_once(marker: str) -> Callable[[Any], Any]:
-    """Give a function of a row that fails the first time that it is called at all."""
+    """Return a function of a row that fails the first time that it is called at all."""
 
     def passed(value: Any) -> Any:
         try:
@@ -144,7 +144,7 @@ def test_acks_sent_by_the_tasks_themselves_would_leave_trees_stuck_when_one_is_t
 
 
 def anchors(tracked: Tracked, lines: Any) -> list[tuple[str, str, str]]:
-    """Give message id, root id and edge id of each message, as the contract writes them."""
+    """Return message id, root id and edge id of each message, as the contract writes them."""
     rows = tracked.acker().root(lines, "id").select("id", ROOT, EDGE).collect()
     return [(str(row.id), f"{unsigned(row[ROOT]):016x}", f"{unsigned(row[EDGE]):016x}") for row in rows]
 
@@ -192,7 +192,7 @@ class Outage(SystemClock):
         self._back = self._now + 60
 
     def monotonic(self) -> float:
-        """Say what time it is."""
+        """Return what time it is."""
         return self._now
 
     def sleep(self, seconds: float) -> None:

@@ -278,7 +278,7 @@ class OverAsgi:
         self._apps = apps
 
     async def __call__(self, row: Row, names: Names) -> Document:
-        """Give the request of a row to an application as ASGI has it."""
+        """Return the request of a row to an application as ASGI has it."""
         target, _, query = row.target.partition("?")
         headers = [(name.lower(), value.strip(b" \t")) for name, value in [(b"host", b"acker"), *row.all_headers]]
         scope = {

@@ -76,11 +76,11 @@ class Caller:
         return answer
 
     async def show(self) -> Document:
-        """Give the topology."""
+        """Return the topology."""
         return dict((await self.http.get(routes.topology(self.topology))).json())
 
     async def root(self, root: int, **query: Any) -> Document:
-        """Give a root, or the problem."""
+        """Return a root, or the problem."""
         return dict((await self.http.get(routes.root(self.topology, format_id(root)), params=query)).json())
 
     async def roots(self, **query: Any) -> Document:
@@ -99,7 +99,7 @@ class Caller:
         return answer
 
     async def spout(self, spout_task: str = "orders") -> Document:
-        """Give a spout task, or the problem."""
+        """Return a spout task, or the problem."""
         return dict((await self.http.get(routes.spout(self.topology, spout_task))).json())
 
     async def completions(self, spout_task: str = "orders", **query: Any) -> Document:

@@ -13,17 +13,17 @@ from acker_service.redis.completion_codec import CompletionDocuments, decode_com
 
 
 def documents(read: ReadResult) -> list[dict[str, Any]]:
-    """Give the completions of a read as callers get them."""
+    """Return the completions of a read as callers get them."""
     return [json.loads(document) for some in read.documents() for document in some]
 
 
 def roots(read: ReadResult) -> list[int]:
-    """Give the root of each completion of a read."""
+    """Return the root of each completion of a read."""
     return [int(document["root_id"], 16) for document in documents(read)]
 
 
 def records(read: ReadResult, spout_task: str) -> list[CompletionRecord]:
-    """Give the completions of a read as they are stored."""
+    """Return the completions of a read as they are stored."""
     packed = b"".join(entry.completions.data for run in read.runs.values() for entry in run._entries)
     return [*decode_completions(packed, spout_task)]
 
@@ -39,5 +39,5 @@ def written(*completions: CompletionRecord, incarnation: str = "1") -> Completio
 
 
 def delivered(entries: Sequence[MailboxEntry]) -> list[dict[str, Any]]:
-    """Give the completions of claimed entries as receivers get them."""
+    """Return the completions of claimed entries as receivers get them."""
     return [json.loads(document) for entry in entries for document in entry.write().documents]

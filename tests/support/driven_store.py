@@ -36,7 +36,7 @@ end
 
 
 def driven_library(text: str) -> str:
-    """Give the library's text with its one reading of the time replaced by the test's clock."""
+    """Return the library's text with its one reading of the time replaced by the test's clock."""
     assert text.count(TIME) == 1
     return text.replace(TIME, f"{{ 0, redis.call('GET', '{CLOCK}') * 1000 }}")
 

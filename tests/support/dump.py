@@ -14,6 +14,6 @@ return found
 
 
 async def dump(parts: Components) -> dict[bytes, tuple[bytes, int]]:
-    """Give every key of the store with its value, serialized, and the time when it expires (-1: never)."""
+    """Return every key of the store with its value, serialized, and the time when it expires (-1: never)."""
     found = await everywhere(parts, "EVAL", _READ_ALL, 0)
     return {key: (value, expires) for part in found for key, value, expires in part}

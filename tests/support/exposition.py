@@ -14,16 +14,16 @@ class Exposition:
     families: dict[str, Metric]
 
     def value(self, sample: str, **labels: str) -> float | None:
-        """Give the value of a sample by its name and all of its labels; None if it is not told."""
+        """Return the value of a sample by its name and all of its labels; None if it is not told."""
         return self.values(sample).get(frozenset(labels.items()))
 
     def values(self, sample: str) -> dict[frozenset[tuple[str, str]], float]:
-        """Give all values of a sample, by their labels."""
+        """Return all values of a sample, by their labels."""
         found = (told for family in self.families.values() for told in family.samples if told.name == sample)
         return {frozenset(told.labels.items()): told.value for told in found}
 
     def rows(self, sample: str, *labels: str) -> dict[tuple[str, ...], float]:
-        """Give all values of a sample that are not zero, by the values of these labels."""
+        """Return all values of a sample that are not zero, by the values of these labels."""
         named = ((dict(key), value) for key, value in self.values(sample).items())
         return {tuple(key[label] for label in labels): value for key, value in named if value}
 

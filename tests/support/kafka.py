@@ -31,7 +31,7 @@ def need_kafka() -> None:
 
 
 def member_config(kafka: KafkaBroker, group: str, protocol: str, **more: object) -> dict[str, Any]:
-    """Give the settings of a member of a group; names have ``_`` for ``.``."""
+    """Return the settings of a member of a group; names have ``_`` for ``.``."""
     session = SHORT_SESSION if protocol == "classic" else {}
     config = {"bootstrap.servers": kafka.address, "group.id": group, "group.protocol": protocol, "log_level": 2}
     return config | session | {name.replace("_", "."): value for name, value in more.items()}

@@ -172,12 +172,12 @@ class ModelAcker:
 
 
 def _told_apart(operation: Operation) -> Operation:
-    """Give what tells the operation of a repeat from another: what only explains a root does not."""
+    """Return what tells the operation of a repeat from another: what only explains a root does not."""
     return replace(operation, trace=None) if isinstance(operation, Init) else operation
 
 
 def _size_of(failure: Fail) -> int:
-    """Give what an early root takes for a failure: nothing without texts."""
+    """Return what an early root takes for a failure: nothing without texts."""
     texts = [text.encode() for text in (failure.reason, failure.component) if text is not None]
     return FAILURE_BYTES + (1 + sum(2 + len(text) for text in texts)) * 5 // 4 if texts else 0
 

@@ -36,7 +36,7 @@ class Namespace:
         return f"/run/netns/{self.name}"
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """Give the command that runs another in here; nsenter becomes it, so that its pid is the other's own."""
+        """Return the command that runs another in here; nsenter becomes it, so that its pid is the other's own."""
         return ["nsenter", f"--net={self.path}", "--", *command]
 
     @contextlib.contextmanager

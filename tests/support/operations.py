@@ -76,7 +76,7 @@ traced_documents = _documents(
 
 
 def read(batch: ColumnBatch, *, most: int = 10_000) -> list[Operation]:
-    """Give the operations of a batch, without the names of edges."""
+    """Return the operations of a batch, without the names of edges."""
     raws = [string.encode() for string in batch.strings]
     records = batch.records.copy()
     records["flags"][list(batch.trace_fields.traced)] |= packed.TRACED

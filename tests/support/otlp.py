@@ -39,7 +39,7 @@ class Receiver:
         self.spans: list[ReceivedSpan] = []
 
     def named(self, name: str) -> list[ReceivedSpan]:
-        """Give the spans of a name."""
+        """Return the spans of a name."""
         return [span for span in self.spans if span.name == name]
 
     def add(self, body: bytes) -> None:

@@ -98,7 +98,7 @@ def groups(text: str) -> list[Group]:
 
 
 def languages(page: Path) -> list[str]:
-    """Give the languages in which a page has examples; none where a test of its own runs it."""
+    """Return the languages in which a page has examples; none where a test of its own runs it."""
     text = page.read_text()
     if MARK.fullmatch(text.partition("\n")[0]):
         return []
@@ -107,7 +107,7 @@ def languages(page: Path) -> list[str]:
 
 
 def own_tests(text: str) -> list[str]:
-    """Give the tests that a page says read it, or a block of it."""
+    """Return the tests that a page says read it, or a block of it."""
     return [mark["test"] for mark in map(MARK.fullmatch, text.splitlines()) if mark and mark["test"]]
 
 
@@ -137,7 +137,7 @@ def _values(text: str) -> list[Any]:
 
 
 def _filled(shown: Any, real: Any, name: str = "") -> Any:
-    """Give what is shown, with that filled in which is another each time."""
+    """Return what is shown, with that filled in which is another each time."""
     if isinstance(shown, dict) and isinstance(real, dict):
         return {key: _filled(value, real.get(key), key) for key, value in shown.items()}
     if isinstance(shown, list) and isinstance(real, list) and len(shown) == len(real):

@@ -22,7 +22,7 @@ def thaw(pid: int) -> None:
 
 
 def resident_kib(pid: int) -> int:
-    """Give the memory that a process holds."""
+    """Return the memory that a process holds."""
     return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0])
 
 

@@ -22,7 +22,7 @@ class Program:
 
     @property
     def advice(self) -> str:
-        """Say what is missing, what that costs and how to get it."""
+        """Describe what is missing, what that costs and how to get it."""
         return f"{self.left_out}: {self.name} is not installed (on Debian: apt-get install {self.package})"
 
 
@@ -94,7 +94,7 @@ def needed(name: str) -> str:
 
 
 def left_out(chosen: Iterable[Path], ignored: Sequence[Path] = ()) -> list[str]:
-    """Say which of the chosen tests will be left out on this machine, a line for each program that is missing."""
+    """Return which of the chosen tests will be left out on this machine, a line for each program that is missing."""
     folders = list(chosen)
     return [
         program.advice

@@ -47,7 +47,7 @@ async def flush(parts: Components) -> None:
 
 
 async def find(parts: Components, pattern: str) -> list[str]:
-    """Give the keys that match; bytes that are no UTF-8 stand there as lone surrogates."""
+    """Return the keys that match; bytes that are no UTF-8 stand there as lone surrogates."""
     names = [key for keys in await everywhere(parts, "KEYS", pattern) for key in keys]
     return [name.decode(errors="surrogateescape") for name in names]
 
@@ -72,7 +72,7 @@ async def now_ms(parts: Components, key: str) -> int:
 
 
 async def used_memory(parts: Components) -> int:
-    """Say how many bytes all servers use together."""
+    """Return how many bytes all servers use together."""
     return sum(int(memory["used_memory"]) for memory in await everywhere(parts, "INFO", "memory"))
 
 

@@ -125,6 +125,6 @@ def acker_serve(
 
 
 def _environment() -> dict[str, str]:
-    """Give the environment without settings, but that an acker which is told to stop does not drain first."""
+    """Return the environment without settings, but that an acker which is told to stop does not drain first."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("ACKER_")}
     return others | {"ACKER_SHUTDOWN_DRAIN_S": "0"}

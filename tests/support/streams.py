@@ -50,7 +50,7 @@ class Connection:
         return dict(json.loads(body))
 
     async def events(self) -> AsyncIterator[Event]:
-        """Give the events of a stream until it ends as it should."""
+        """Yield the events of a stream until it ends as it should."""
         text = ""
         while size := int(await self._reader.readline(), 16):
             text += (await self._reader.readexactly(size)).decode()

@@ -28,7 +28,7 @@ class Trips:
         self.found.clear()
 
     def of(self, *names: str) -> list[tuple[str, ...]]:
-        """Give the round trips that carried a call with such a beginning of its name."""
+        """Return the round trips that carried a call with such a beginning of its name."""
         return [trip for trip in self.found if any(call.startswith(names) for call in trip)]
 
 
@@ -57,7 +57,7 @@ def counted(parts: Components) -> Iterator[Trips]:
 
 
 async def command_counts(parts: Components) -> dict[str, int]:
-    """Give how often each command ran, as the servers count: for clients and in functions together."""
+    """Return how often each command ran, as the servers count: for clients and in functions together."""
     totals: dict[str, int] = {}
     for stats in await everywhere(parts, "INFO", "commandstats"):
         for name, stat in stats.items():

@@ -93,7 +93,7 @@ class BaseClient:
         return self._submitter.flusher.buffer.is_idle
 
     def stats(self) -> Stats:
-        """Give what this client has counted."""
+        """Return what this client has counted."""
         buffer = self._submitter.flusher.buffer
         return Stats(
             in_flight=len(buffer),

@@ -151,7 +151,7 @@ def _login(url: httpx.URL) -> dict[str, str]:
 
 
 def _refusal(headers: dict[str, str]) -> str:
-    """Say what about these headers HTTP forbids; empty if nothing."""
+    """Describe what about these headers HTTP forbids; empty if nothing."""
     try:
         h11.Request(method="GET", target="/", headers=list(headers.items()))
     except h11.LocalProtocolError as error:

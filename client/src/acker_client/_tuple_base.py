@@ -155,7 +155,7 @@ class BaseTuple:
         self._keys_needed = reason
 
     def parents(self, key: str | None) -> "Sequence[EdgeSet]":
-        """Give its edge sets as parents of a new child. Raises `TupleClosed`, and `UsageError` if it needs a key."""
+        """Return its edge sets as parents of a new child. Raises `TupleClosed`, and `UsageError` if it needs a key."""
         if self._end:
             raise self._closed_error("anchored to")
         if key is None and self._ids and (self._keys_needed or self._made_by is not None):
@@ -183,7 +183,7 @@ class BaseTuple:
         return [Fail(root_id=root, reason=words, component=self.component) for root in self._roots()]
 
     def reset_operations(self) -> "list[Operation]":
-        """Give one reset of the timeout per root; the tuple stays open."""
+        """Return one reset of the timeout per root; the tuple stays open."""
         self._check_open("given more time")
         return [ResetTimeout(root_id=root, component=self.component) for root in self._roots()]
 

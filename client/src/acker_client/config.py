@@ -27,13 +27,13 @@ class Clock(Protocol):
     """The time of a client. `acker_client.testing.Clock` is one that a test moves by hand."""
 
     def monotonic(self) -> float:
-        """Give seconds that never go back."""
+        """Return seconds that never go back."""
 
     def time(self) -> float:
-        """Give the Unix time in seconds."""
+        """Return the Unix time in seconds."""
 
     def jitter(self) -> float:
-        """Give a number from 0 to 1, by which retries of many clients spread."""
+        """Return a number from 0 to 1, by which retries of many clients spread."""
 
     def sleep(self, seconds: float) -> object:
         """Wait, in a thread."""
@@ -119,7 +119,7 @@ class ClientConfig:
         _validate.one_of("on_full", self.on_full, "block", "raise")
 
     def backoff_delays(self) -> Iterator[float]:
-        """Give the seconds to wait before each further attempt: doubling up to 5, the upper half of each random."""
+        """Yield the seconds to wait before each further attempt: doubling up to 5, the upper half of each random."""
         span = FIRST_DELAY_S
         while True:
             yield span * (1 + self.clock.jitter()) / 2

@@ -45,7 +45,7 @@ def use(parent: AnchorParent | None) -> Iterator[None]:
 
 
 def current() -> AnchorParent | None:
-    """Give the current tuple or root, None outside of any block."""
+    """Return the current tuple or root, None outside of any block."""
     return _current.get()
 
 

@@ -113,7 +113,7 @@ class Root:
         return write_header(header_prefix(self.topology), self._add_child(key))
 
     def init_operation(self, is_traced: "Callable[[int], bool]" = is_marked) -> "list[Operation]":
-        """Give the init, which names its edges if the root is traced; none for a root that is not tracked."""
+        """Return the init, which names its edges if the root is traced; none for a root that is not tracked."""
         return [
             Init(
                 root_id=edges.root_id,

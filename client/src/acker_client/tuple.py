@@ -50,7 +50,7 @@ class Tuple(BaseTuple):
         return self._context.run(self._context.submitter.fail(self, reason=reason))
 
     def reset_timeout(self) -> list[OperationState]:
-        """Give every root of the tuple its message timeout again. See `Acker.reset_timeout`."""
+        """Return every root of the tuple its message timeout again. See `Acker.reset_timeout`."""
         return self._context.run(self._context.submitter.reset_timeout(self))
 
     def __enter__(self) -> Self:
@@ -92,7 +92,7 @@ class AsyncTuple(BaseTuple):
         return await self._context.run(self._context.submitter.fail(self, reason=reason))
 
     async def reset_timeout(self) -> list[OperationState]:
-        """Give every root of the tuple its message timeout again. See `AsyncAcker.reset_timeout`."""
+        """Return every root of the tuple its message timeout again. See `AsyncAcker.reset_timeout`."""
         return await self._context.run(self._context.submitter.reset_timeout(self))
 
     async def __aenter__(self) -> Self:

@@ -59,7 +59,7 @@ class Anchors:
         return tuple(id_ for anchor in self.anchors for id_ in (anchor.root_id, anchor.edge_id))
 
     def headers(self) -> dict[str, str]:
-        """Give the header as a dict; empty for a message that is not tracked. Changes nothing."""
+        """Return the header as a dict; empty for a message that is not tracked. Changes nothing."""
         return write_header(header_prefix(self.topology), self.ids)
 
     def amqp_headers(self, others: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -92,12 +92,12 @@ def from_ids(topology: str, ids: tuple[int, ...]) -> Anchors:
 
 
 def header_prefix(topology: str) -> str:
-    """Give the beginning of the header's value, up to the first anchor."""
+    """Return the beginning of the header's value, up to the first anchor."""
     return f"{VERSION} {topology} "
 
 
 def write_header(prefix: str, ids: Sequence[int]) -> dict[str, str]:
-    """Give the header as a dict, of the root id and the edge id of each anchor in turn; empty without any."""
+    """Return the header as a dict, of the root id and the edge id of each anchor in turn; empty without any."""
     if len(ids) == 2:
         return {ANCHORS: f"{prefix}{ids[0]:016x}-{ids[1]:016x}"}
     listed = ",".join(f"{root:016x}-{edge:016x}" for root, edge in zip(ids[::2], ids[1::2], strict=True))
@@ -197,7 +197,7 @@ def find_anchors(headers: Headers) -> Anchors | None:
 
 
 def topology_of(headers: Headers) -> str | None:
-    """Give the topology that a message belongs to, None without the header. Raises `InvalidHeader`."""
+    """Return the topology that a message belongs to, None without the header. Raises `InvalidHeader`."""
     anchors = find_anchors(headers)
     return None if anchors is None else anchors.topology
 

@@ -75,7 +75,7 @@ class ServiceError(AckerError):
         self.extra = extra
 
     def document(self) -> dict[str, Any]:
-        """Give the problem document, ready for JSON."""
+        """Return the problem document, ready for JSON."""
         return {
             "type": f"urn:acker:problem:{self.code}",
             "title": self.title,

@@ -46,7 +46,7 @@ def format_id(value: int) -> str:
 
 
 def fold(ids: "Iterable[int]") -> int:
-    """Give the XOR of these ids, zero for none: the ack val of a set of edges."""
+    """Return the XOR of these ids, zero for none: the ack val of a set of edges."""
     return reduce(xor, ids, 0)
 
 
@@ -106,7 +106,7 @@ class EdgeDeriver:
 
 
 def completion_id(*, incarnation: str, root_id: int, started_ms: int, outcome: str) -> str:
-    """Give the id of a completion: 32 hex digits, the same for every delivery of it."""
+    """Return the id of a completion: 32 hex digits, the same for every delivery of it."""
     text = f"{incarnation}:{format_id(root_id)}:{started_ms}:{outcome}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

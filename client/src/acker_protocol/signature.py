@@ -61,7 +61,7 @@ def sign(secrets: "Sequence[str]", *, message: str, timestamp: int, body: bytes)
 
 
 def signed_headers(secrets: "Sequence[str]", *, message: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Give the three headers of a signed request."""
+    """Return the three headers of a signed request."""
     signature = sign(secrets, message=message, timestamp=timestamp, body=body)
     return {ID: message, TIMESTAMP: str(timestamp), SIGNATURE: signature}
 

@@ -14,7 +14,7 @@ SAMPLE_MULTIPLIER = 2_654_435_761
 
 
 def threshold(share: float) -> int:
-    """Give the number below which the sample of a traced root is, from 0 for none to ``SAMPLE_RANGE`` for all."""
+    """Return the number below which the sample of a traced root is, from 0 for none to ``SAMPLE_RANGE`` for all."""
     return min(SAMPLE_RANGE, round(share * SAMPLE_RANGE))
 
 

@@ -144,7 +144,7 @@ def fail(state: Tree | None, operation: Fail, now_ms: int, rules: TopologyRules,
 
 
 def reset_timeout(state: Tree | None, now_ms: int, rules: TopologyRules) -> Transition:
-    """Give a pending root its whole message timeout again, from now on."""
+    """Return a pending root its whole message timeout again, from now on."""
     if state is None or state.spout_task is None:
         return Transition(state=state, operation_state=OperationState.UNKNOWN)
     # rule: a reset gives the root its own message timeout again, or else the topology's
@@ -242,7 +242,7 @@ def deadline_after(tree: Tree, now_ms: int, timeout_ms: int) -> int:
 
 
 def current_state(state: Tree | None) -> OperationState:
-    """Give the state that answers an operation without effect on an unknown, early or pending root."""
+    """Return the state that answers an operation without effect on an unknown, early or pending root."""
     # rule: a root is answered as early until its init came
     return OperationState.EARLY if state is None or state.spout_task is None else OperationState.PENDING
 
@@ -254,7 +254,7 @@ def early_refusal(state: Tree | None, free_early: int | None) -> OperationState 
 
 
 def kept_failure(state: Tree | None, operation: Fail, max_reason: int | None) -> Fail:
-    """Give what a root keeps of a fail: an early one keeps it until its init comes, and may have no room for all."""
+    """Return what a root keeps of a fail: an early one keeps it until its init comes, and may have no room for all."""
     # rule: a root that has its init keeps all of a failure
     if max_reason is None or (state is not None and state.spout_task is not None):
         return operation
@@ -282,7 +282,7 @@ def expire(state: State, *, now_ms: int, rules: TopologyRules) -> tuple[State, C
 
 
 def timeout_reason(tree: Tree, rules: TopologyRules) -> str | None:
-    """Give the reason of a timeout where the tree knows it: more edges were acked than sent."""
+    """Return the reason of a timeout where the tree knows it: more edges were acked than sent."""
     # rule: a count of edges that is unknown gives a timeout no reason
     if tree.outstanding is None:
         return None

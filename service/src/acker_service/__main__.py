@@ -110,7 +110,7 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
 
 
 def _with_default(field: FieldInfo) -> str:
-    """Give the description of a setting with its default, unless it ends with a note in brackets that says it."""
+    """Return the description of a setting with its default, unless it ends with a note in brackets that says it."""
     description = field.description or ""
     if description.endswith("]"):
         return description

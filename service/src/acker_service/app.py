@@ -83,7 +83,7 @@ def make_app(
 
 
 def load_limits(settings: Settings) -> LoadLimits:
-    """Give the configured limits on the load of this process; the largest body always fits the memory for bodies."""
+    """Return the configured limits on the load of this process; the largest body always fits the memory for bodies."""
     return LoadLimits(
         max_in_flight=settings.max_in_flight,
         max_waiting=settings.max_waiting,

@@ -112,7 +112,7 @@ class Wakeups(Generic[K]):
         return len(self._waiters)
 
     def __iter__(self) -> Iterator[K]:
-        """Give a copy of the keys that have waiters."""
+        """Return a copy of the keys that have waiters."""
         return iter(list(self._waiters))
 
     @contextlib.contextmanager

@@ -42,7 +42,7 @@ def claim(settings: Settings) -> Iterator[list[socket.socket]]:
 
 
 def address(settings: Settings, sockets: list[socket.socket]) -> str:
-    """Give the URL where the sockets are reached; the port is the one that is bound."""
+    """Return the URL where the sockets are reached; the port is the one that is bound."""
     host = settings.host or "0.0.0.0"  # noqa: S104 - shown, not bound
     return f"http://[{host}]:{_port(sockets)}" if ":" in host else f"http://{host}:{_port(sockets)}"
 
@@ -117,7 +117,7 @@ def _advice(host: str, port: int, error: OSError) -> str:
 
 
 def in_use(host: str, port: int) -> str:
-    """Say that another program listens on a port, and what to do."""
+    """Describe that another program listens on a port, and what to do."""
     return _advice(host, port, OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)))
 
 

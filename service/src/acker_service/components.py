@@ -201,7 +201,7 @@ def make_components(url: str, settings: Settings) -> Components:
 
 @contextlib.asynccontextmanager
 async def store_url(settings: Settings) -> AsyncIterator[str]:
-    """Give the URL of the configured Redis, or run an embedded one."""
+    """Return the URL of the configured Redis, or run an embedded one."""
     if settings.redis_url is not None:
         yield settings.redis_url
         return

@@ -156,7 +156,7 @@ async def _watch_keys(app: FastAPI, metrics: HttpMetrics) -> AsyncIterator[None]
 
 
 def _load_limits(settings: Settings) -> LoadLimits:
-    """Give the configured limits, with no more connections than the limit of open files allows."""
+    """Return the configured limits, with no more connections than the limit of open files allows."""
     fit = raise_file_limit(settings.max_connections)
     if fit < settings.max_connections:
         _log.warning(
@@ -167,7 +167,7 @@ def _load_limits(settings: Settings) -> LoadLimits:
 
 
 def _drain_s(settings: Settings) -> float:
-    """Give how long to drain. A worker does not: it answers probes and scrapes only."""
+    """Return how long to drain. A worker does not: it answers probes and scrapes only."""
     return 0.0 if settings.role is Role.WORKER else settings.shutdown_drain_s
 
 

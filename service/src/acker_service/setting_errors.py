@@ -14,7 +14,7 @@ SECRET = frozenset({"redis_url"})
 
 
 def option_of(name: str, field: FieldInfo) -> str:
-    """Give how the command line spells a setting: ``--data-dir``, or ``--open/--closed``."""
+    """Return how the command line spells a setting: ``--data-dir``, or ``--open/--closed``."""
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     return str(extra.get("option", f"--{name.replace('_', '-')}"))
 
@@ -63,7 +63,7 @@ def _range(field: FieldInfo) -> str:
 
 
 def _kind(annotation: Any) -> Any:
-    """Give the type of a setting that may be None."""
+    """Return the type of a setting that may be None."""
     if get_origin(annotation) is types.UnionType:
         return next(kind for kind in get_args(annotation) if kind is not types.NoneType)
     return annotation

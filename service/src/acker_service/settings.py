@@ -176,7 +176,7 @@ class Settings(BaseSettings):
         self._options = frozenset(options)
 
     def public(self) -> dict[str, dict[str, Any]]:
-        """Give the settings in force as a document, by their variables: their values, without logins, and sources."""
+        """Return the settings in force as a document, by their variables: their values, without logins, and sources."""
         values = self.model_dump(mode="json")
         return {
             f"{PREFIX}{name.upper()}": {"value": _without_secret(name, value), "source": self._source_of(name).value}
@@ -253,7 +253,7 @@ class Settings(BaseSettings):
 
 
 def _without_secret(name: str, value: Any) -> Any:
-    """Give a value as everybody may see it: of an address that may hold a login, the address alone."""
+    """Return a value as everybody may see it: of an address that may hold a login, the address alone."""
     return without_login(value) if name in SECRET and value is not None else value
 
 
@@ -297,7 +297,7 @@ def log_service_links() -> None:
 
 
 def _is_link(name: str, value: str, services: set[str]) -> bool:
-    """Say whether a variable is a service link of one of these Services, given as ACKER or ACKER_X."""
+    """Return whether a variable is a service link of one of these Services, given as ACKER or ACKER_X."""
     is_address = _LINK.match(value) is not None
     return any(
         name.startswith((f"{service}_SERVICE_", f"{service}_PORT_")) or (is_address and name == f"{service}_PORT")

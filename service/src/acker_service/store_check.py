@@ -29,7 +29,7 @@ Finding = dict[str, Any]
 
 
 def judge(url: str) -> list[Finding]:
-    """Give what is wrong with a Redis, as the documents of findings of ``acker doctor``.
+    """Return what is wrong with a Redis, as the documents of findings of ``acker doctor``.
 
     Raises ``ValueError`` for an address that is none.
     """
@@ -62,7 +62,7 @@ async def _judge(url: str) -> list[Finding]:
 
 
 async def _round_trip_ms(redis: RedisClient) -> float:
-    """Give the median time of a PING of all servers."""
+    """Return the median time of a PING of all servers."""
     took = []
     for _ in range(PINGS):
         began = time.perf_counter()

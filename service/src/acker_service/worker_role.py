@@ -58,7 +58,7 @@ class Worker:
 
 
 def egress_policy(settings: Settings) -> EgressPolicy:
-    """Give what the settings allow webhooks besides public addresses."""
+    """Return what the settings allow webhooks besides public addresses."""
     networks, hosts = read_networks(settings.callback_allow_cidrs), read_hosts(settings.callback_allow_hosts)
     return EgressPolicy(networks=networks, hosts=hosts)
 

@@ -17,7 +17,7 @@ from tests.deploy.manifests import Object, pods, title
 
 
 def lint(objects: list[Object]) -> Iterator[str]:
-    """Give all faults of objects that are applied together."""
+    """Yield all faults of objects that are applied together."""
     for room in (misnamed, misspelt, unselected, leading_nowhere, unscalable):
         yield from room(objects)
     for some, _, spec in pods(objects):

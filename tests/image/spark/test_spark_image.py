@@ -41,7 +41,7 @@ def spark_engine(bare_engine: Engine) -> Engine:
 
 
 def driver(url: str, words: Path) -> Pod:
-    """Give the driver that the operator makes of the application, with all of Spark in it, until all is counted."""
+    """Return the driver that the operator makes of the application, with all of Spark in it, until all is counted."""
     said = APPLICATION["driver"]
     settings = [option for pair in APPLICATION["sparkConf"].items() for option in ("--conf", "=".join(pair))]
     submit = ["/opt/spark/bin/spark-submit", "--master", "local[2]", "--driver-memory", said["memory"], *settings]

@@ -41,7 +41,7 @@ async def async_acker(service: MemoryAcker) -> AsyncIterator[AsyncAcker]:
 
 
 def met(acker: Acker, service: MemoryAcker) -> Acker:
-    """Give a client that has read its topology, so that faults hit what a test is about."""
+    """Return a client that has read its topology, so that faults hit what a test is about."""
     acker._driver.run(acker._session.topology_info())
     service.requests.clear()
     return acker

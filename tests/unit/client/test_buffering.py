@@ -55,7 +55,7 @@ def lingering(connect: Callable[..., Acker], service: MemoryAcker) -> Iterator[C
 
 @pytest.fixture
 def effects(monkeypatch: pytest.MonkeyPatch) -> Callable[[Acker | AsyncAcker], list[str]]:
-    """Give the names of the effects that a client runs from now on, in this thread or task."""
+    """Return the names of the effects that a client runs from now on, in this thread or task."""
 
     def recorded(acker: Acker | AsyncAcker) -> list[str]:
         names: list[str] = []

@@ -56,7 +56,7 @@ def edge(value):
 
 
 def run_once(runs, value, *calls, **begin):
-    """Give the edges of the calls of one run, which is then left open."""
+    """Return the edges of the calls of one run, which is then left open."""
     runs.begin(value, **({"task": "parent", "task_id": "parent"} | begin))
     edges = [edge(runs.anchor(each)) for each in calls]
     runs.end(left_open=True)

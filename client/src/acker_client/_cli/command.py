@@ -107,7 +107,7 @@ class _Tail:
         self._thread.start()
 
     def last_line(self) -> str:
-        """Give the last line that is not blank, cut to the length of a reason."""
+        """Return the last line that is not blank, cut to the length of a reason."""
         self._thread.join(DRAIN_S)
         if self._thread.is_alive():
             self._continue_in_cat()

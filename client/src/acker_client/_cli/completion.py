@@ -51,7 +51,7 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
 
 
 def words(typed: Sequence[str]) -> list[str]:
-    """Give the words that may stand in place of the last one typed."""
+    """Return the words that may stand in place of the last one typed."""
     *before, last = typed or [""]
     offered: list[str] = []
     if not before:

@@ -59,7 +59,7 @@ def _names(service: Service) -> list[str]:
 
 
 def _matching(wanted: str) -> Matches:
-    """Give what says whether a record is of this message, or of a root that begins so."""
+    """Return what says whether a record is of this message, or of a root that begins so."""
     prefix = wanted.lower() if is_root_prefix(wanted.lower()) else None
     return lambda record: (
         record["message_id"] == wanted or (prefix is not None and str(record["root_id"]).startswith(prefix))
@@ -85,7 +85,7 @@ def _failures(service: Service, topology: str, matches: Matches) -> Iterator[dic
 
 
 def failure_of(service: Service, topology: str, root_id: str) -> dict[str, Any] | None:
-    """Give the newest record of a root's failure, None if there is none; it is kept for longer than the root is."""
+    """Return the newest record of a root's failure, None if there is none; it is kept for longer than the root is."""
     failures = _pages(service, f"{routes.topology(topology)}/failures", "failures", "after")
     return next((one for one in failures if one["root_id"] == root_id), None)
 

@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def all_commands() -> list[str]:
-    """Give the names of all commands that are installed."""
+    """Return the names of all commands that are installed."""
     return sorted({*OWN, *_entry_points()})
 
 
@@ -88,7 +88,7 @@ def _summary(command: Command) -> str:
 
 
 def _not_found(name: str) -> str:
-    """Say why no command has this name: it is an option, another distribution brings it, or it is misspelt."""
+    """Describe why no command has this name: it is an option, another distribution brings it, or it is misspelt."""
     if name.startswith("-"):
         return f"no such option: {name}; see acker --help"
     if distribution := BROUGHT_BY.get(name):

@@ -168,7 +168,7 @@ class _Top:
 
 
 def _rates(now: Mapping[str, int], before: Mapping[str, int], elapsed_s: float) -> dict[str, float]:
-    """Give what ended a second; a topology that was made again counts from zero."""
+    """Return what ended a second; a topology that was made again counts from zero."""
     return {name: round(max(0, now[name] - before[name]) / elapsed_s, 1) for name in OUTCOMES}
 
 

@@ -39,7 +39,7 @@ def root_prefix(text: str) -> str:
 
 
 def root_of_header(text: str) -> tuple[str, str]:
-    """Give the topology and the root id of a header. Raises `InvalidHeader`, and `UsageError` for several roots."""
+    """Return the topology and the root id of a header. Raises `InvalidHeader`, and `UsageError` for several roots."""
     anchors = parse_anchors(text)
     ids = {anchor.root_id for anchor in anchors.anchors}
     if len(ids) != 1:
@@ -48,12 +48,12 @@ def root_of_header(text: str) -> tuple[str, str]:
 
 
 def is_root_prefix(text: str) -> bool:
-    """Say whether this may be a root id, or the beginning of one."""
+    """Return whether this may be a root id, or the beginning of one."""
     return bool(_PREFIX.fullmatch(text))
 
 
 def full_root_id(service: Service, topology: str, prefix: str) -> str:
-    """Give the id of the one pending or failed root that begins so. Raises `NotFound`, `AmbiguousRoot`."""
+    """Return the id of the one pending or failed root that begins so. Raises `NotFound`, `AmbiguousRoot`."""
     if len(prefix) == DIGITS:
         return prefix
     found = _beginning_with(prefix, service, routes.roots(topology), "roots", "cursor") or _beginning_with(

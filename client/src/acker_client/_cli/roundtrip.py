@@ -70,6 +70,6 @@ class _Stopwatch:
         return answer
 
     def milliseconds(self) -> dict[str, float]:
-        """Give what each step took, and all together."""
+        """Return what each step took, and all together."""
         took = self._took | {"total": sum(self._took.values())}
         return {f"{step}_ms": round(seconds * 1000, 1) for step, seconds in took.items()}

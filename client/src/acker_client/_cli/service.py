@@ -206,7 +206,7 @@ def _no_acker(status: int, path: str, proxy: Proxy | None) -> InvalidResponse:
 
 
 def _advised(error: ServiceError) -> ServiceError:
-    """Say which option gives a key, where a key is what lacks."""
+    """Return which option gives a key, where a key is what lacks."""
     if isinstance(error, Unauthorized | Forbidden):
         return type(error)(f"{error.detail} (give a key by --api-key or ACKER_API_KEY)")
     return error

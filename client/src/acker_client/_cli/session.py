@@ -71,7 +71,7 @@ def add_address(parser: Parser) -> None:
 
 
 def address_of(found: argparse.Namespace) -> Address:
-    """Give the address that the options name, else that of the environment."""
+    """Return the address that the options name, else that of the environment."""
     own = address_from()
     topology = getattr(found, "topology", None) or own.topology
     return Address(url=found.url or own.url, topology=topology, api_key=found.api_key or own.api_key)

@@ -131,11 +131,11 @@ class AckBuffer:
                 _count(waiters, len(written) - 1)
 
     def head(self, now: float) -> FrozenRequest | None:
-        """Give the request that is to be sent now."""
+        """Return the request that is to be sent now."""
         return next((frozen for frozen in tuple(self._frozen) if frozen.due <= now), None)
 
     def next_due(self, waiter: Waiter | None = None) -> float | None:
-        """Give the time when the next request is to be sent, of those that a waiter waits for or of all; or None."""
+        """Return the time when the next request is to be sent, of those that a waiter waits for or of all; or None."""
         frozen = (frozen for frozen in tuple(self._frozen) if waiter is None or waiter in frozen.waiters)
         return min((request.due for request in frozen), default=None)
 

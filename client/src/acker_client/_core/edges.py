@@ -50,7 +50,7 @@ class EdgeSet:
         return key in self._keys
 
     def choose_key(self, key: str | None, *, ahead: int = 0) -> str | None:
-        """Give a child's key: its own, else its number if children are numbered, else None."""
+        """Return a child's key: its own, else its number if children are numbered, else None."""
         return f"#{self.unkeyed + ahead}" if key is None and self._numbered else key
 
     def edge(self, key: str | None) -> int:
@@ -119,5 +119,5 @@ def _refuse_duplicates(children: "Sequence[tuple[EdgeSet, str | None, int]]") ->
 
 
 def duplicate_key(key: str) -> DuplicateKey:
-    """Give the error for a second child with this key."""
+    """Return the error for a second child with this key."""
     return DuplicateKey(f"a child with the key {key!r} exists already; each child needs a key of its own")

@@ -54,7 +54,7 @@ class FoldedOperations:
         return len(self.records)
 
     def roots(self) -> "frozenset[int]":
-        """Give the roots of the operations so far."""
+        """Return the roots of the operations so far."""
         return frozenset(self._unfolded.union(self._folds))
 
     def holds_any(self, roots: "set[int]") -> bool:
@@ -62,7 +62,7 @@ class FoldedOperations:
         return not (roots.isdisjoint(self._folds) and roots.isdisjoint(self._unfolded))
 
     def operations(self) -> "BufferedOperations":
-        """Give the operations so far."""
+        """Return the operations so far."""
         return BufferedOperations(self.records)
 
     def add(self, operations: "Iterable[Operation]") -> None:

@@ -12,7 +12,7 @@ MIN_INTERVAL_S = 1.0
 
 
 def reset_interval(topology: "Topology", roots: "Iterable[RootInfo]", *, now_s: float) -> float:
-    """Give a third of the shortest timeout: that of the topology, or what a root has left just after a reset.
+    """Return a third of the shortest timeout: that of the topology, or what a root has left just after a reset.
 
     ``now_s`` is the Unix time of this machine; where it is ahead of the service's, resets are more frequent. In
     seconds, one at least where the topology's timeouts allow that.

@@ -105,7 +105,7 @@ class MailboxReader:
         return self.current_page()
 
     def current_page(self) -> tuple[Completion, ...]:
-        """Give what was read last."""
+        """Return what was read last."""
         return self._page.completions or self._unreported
 
     @property
@@ -128,7 +128,7 @@ class MailboxReader:
                 yield from self._session.send(release)
 
     def _find_unreported(self) -> tuple[Completion, ...]:
-        """Give the completions that the mailbox, now read to its end, did not hold."""
+        """Return the completions that the mailbox, now read to its end, did not hold."""
         return self._task.pending.unreported(now_s=self._clock.monotonic(), at=round(self._clock.time(), 3))
 
     def _poll(self, at_most_s: float) -> Flow[Page]:

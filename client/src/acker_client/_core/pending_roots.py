@@ -61,7 +61,7 @@ class PendingRoots:
         self._ended.discard(root_id)
 
     def pop_overdue(self, now_s: float) -> str | None:
-        """Give a root without a completion in time; it is given once."""
+        """Return a root without a completion in time; it is given once."""
         while self._due and self._due[0][0] <= now_s:
             _, root_id = heapq.heappop(self._due)
             if root_id in self._roots:
@@ -89,7 +89,7 @@ class PendingRoots:
             self._ended.add(root_id)
 
     def unreported(self, *, now_s: float, at: float) -> tuple[Completion, ...]:
-        """Give the completions that the mailbox, read to its end, did not hold. They stay until they are dropped."""
+        """Return the completions that the mailbox, read to its end, did not hold. They stay until they are dropped."""
         roots = [(root_id, self._roots[root_id]) for root_id in sorted(self._ended)]
         return tuple(_completion(root_id, root, now_s=now_s, at=at) for root_id, root in roots)
 

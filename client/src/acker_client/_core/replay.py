@@ -74,7 +74,7 @@ class ReplayPolicy:
             raise UsageError("max_attempts must be 1 or more, and the waits must not be negative")
 
     def wait_s(self, attempt: int, clock: "Clock") -> float:
-        """Give the seconds to wait after an attempt."""
+        """Return the seconds to wait after an attempt."""
         doubled: float = self.wait_initial * 2.0 ** min(attempt - 1, 63)
         return min(doubled, self.wait_max) * (1 + clock.jitter()) / 2
 

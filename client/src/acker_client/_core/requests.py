@@ -35,7 +35,7 @@ class Request:
     wait_s: float = 0.0
 
     def headers(self) -> dict[str, str]:
-        """Give the headers that this request adds."""
+        """Return the headers that this request adds."""
         headers = {"Content-Type": self.content_type} if self.body else {}
         return headers if self.key is None else headers | {routes.IDEMPOTENCY_KEY: self.key}
 

@@ -51,7 +51,7 @@ class RetrySession:
         return self.config.clock.monotonic() - self._info_read_at < INFO_MAX_AGE_S
 
     def topology_info(self) -> Flow[TopologyInfo]:
-        """Give what the client follows of the topology; reads it the first time."""
+        """Yield what the client follows of the topology; reads it the first time."""
         if self.cached_info is None:
             self._cache((yield from self.send(requests.read_topology(self.topology))))
         assert self.cached_info is not None
@@ -69,7 +69,7 @@ class RetrySession:
             self._cache(response)
 
     def retry_limit_s(self) -> float:
-        """Give the seconds after which a request is not sent again."""
+        """Return the seconds after which a request is not sent again."""
         wanted = self.config.retry_timeout
         return wanted if self.cached_info is None else min(wanted, self.cached_info.retry_limit_s)
 
@@ -146,7 +146,7 @@ class RetrySession:
 
 
 def _where(failure: Failure) -> str:
-    """Say where no connection could be made; empty if one was."""
+    """Describe where no connection could be made; empty if one was."""
     return failure.refused_by if failure.proxy is None else f"{failure.refused_by} through {failure.proxy}"
 
 

@@ -41,7 +41,7 @@ class Spouts:
         return self._session.config
 
     def task(self, name: str, *, own: bool) -> SpoutTask:
-        """Give the spout task of this name."""
+        """Return the spout task of this name."""
         return self._tasks.setdefault(name, SpoutTask(self._session, name=name, own=own, handled=self._handled))
 
     def observe(self, root_class: type[Root], handled: "Handled | None") -> None:

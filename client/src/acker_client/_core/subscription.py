@@ -41,7 +41,7 @@ class PubSubConnection(Protocol):
         """Send a command."""
 
     def read(self, seconds: float) -> Any:
-        """Give the next reply or message, None if none comes in time."""
+        """Return the next reply or message, None if none comes in time."""
 
     def close(self) -> Any:
         """Close it; it may be broken."""
@@ -67,7 +67,7 @@ class Channel:
 
 
 def spout_channel(redis_url: str, *, topology: str, spout_task: str, timeout_s: float) -> Channel:
-    """Give the channel on which a Redis publishes the completions of a spout task. Raises `UsageError`."""
+    """Return the channel on which a Redis publishes the completions of a spout task. Raises `UsageError`."""
     try:
         location = read_redis_url(redis_url)
     except ValueError as error:
@@ -100,7 +100,7 @@ class Subscription:
             yield from self.close()
 
     def next_message(self, seconds: float) -> Flow[bytes | None]:
-        """Give the next message; None if none comes in time, or the subscription is lost."""
+        """Yield the next message; None if none comes in time, or the subscription is lost."""
         if self._early:
             return self._early.popleft()
         try:
@@ -142,7 +142,7 @@ class Subscription:
             self._early.append(data)
 
     def _next(self, seconds: float) -> Flow[tuple[str, bytes | None]]:
-        """Give the kind of what comes next, and its data if it is a message; no kind if nothing comes in time."""
+        """Yield the kind of what comes next, and its data if it is a message; no kind if nothing comes in time."""
         assert self._connection is not None
         match (yield RunBlocking(function=partial(self._connection.read, seconds))):
             case None:

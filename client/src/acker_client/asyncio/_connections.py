@@ -82,7 +82,7 @@ class _Connection(asyncio.Protocol):
                 raise httpx.WriteTimeout(str(error)) from error
 
     async def read(self, timeout_s: float) -> bytes:
-        """Give what comes next, empty at the end."""
+        """Return what comes next, empty at the end."""
         if not self._came and not self._is_at_end:
             self._waiting = self.loop.create_future()
             try:
@@ -171,7 +171,7 @@ class AsyncConnections:
                 connection.transport.abort()
 
     def _take(self) -> _Connection | None:
-        """Give the idle connection that was used last; those that are old, closed or of another loop are dropped."""
+        """Return the idle connection that was used last; those that are old, closed or of another loop are dropped."""
         now, loop = time.monotonic(), asyncio.get_running_loop()
         while self._idle:
             connection = self._idle.pop()

@@ -17,7 +17,7 @@ class AsyncRedisConnection:
             await self._connection.send_command(*command, check_health=False)
 
     async def read(self, seconds: float) -> Any:
-        """Give the next reply or message, None if none is complete in time; the next call reads on."""
+        """Return the next reply or message, None if none is complete in time; the next call reads on."""
         with translated_errors():
             return await self._connection.read_response(timeout=seconds)
 

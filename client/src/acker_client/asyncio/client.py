@@ -111,17 +111,17 @@ class AsyncAcker(BaseClient):
         return AsyncRoots(self._session, self._driver.run)
 
     def spout(self, name: str) -> AsyncSpout:
-        """Give a spout task of this process alone; the service removes it some time after the process has ended."""
+        """Return a spout task of this process alone; the service removes it some time after the process has ended."""
         return AsyncSpout(task=self._own_spout_task(name), spouts=self._spouts, driver=self._driver)
 
     def shared_spout(self, name: str) -> AsyncSpout:
-        """Give the spout task of exactly this name, which many processes may use while one of them reads."""
+        """Return the spout task of exactly this name, which many processes may use while one of them reads."""
         return AsyncSpout(task=self._shared_spout_task(name), spouts=self._spouts, driver=self._driver)
 
     def receive(
         self, headers: "Headers", *, component: str, on_error: "OnError" = "fail", repeatable: bool = False
     ) -> AsyncTuple:
-        """Give the tuple of a received message; without the anchors header it is not tracked.
+        """Return the tuple of a received message; without the anchors header it is not tracked.
 
         With ``async with`` it is current in the block and acked when the block ends. If the block raises,
         ``on_error="fail"`` fails the tuple, and ``"leave_open"`` sends nothing: the message has to be redelivered. A
@@ -148,7 +148,7 @@ class AsyncAcker(BaseClient):
         return await self._driver.run(self._submitter.fail(tup, reason=reason))
 
     async def reset_timeout(self, tup: AsyncTuple) -> "list[OperationState]":
-        """Give every root of a tuple its message timeout again, one state per root; at once, also within a batch."""
+        """Return every root of a tuple its message timeout again, one state per root; at once, also within a batch."""
         return await self._driver.run(self._submitter.reset_timeout(tup))
 
     @asynccontextmanager

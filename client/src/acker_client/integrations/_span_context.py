@@ -44,7 +44,7 @@ def with_ids(trace_id: int, span_id: int) -> Iterator[None]:
 
 
 def finished_tracer(provider: TracerProvider) -> Tracer:
-    """Give a tracer of the provider that takes chosen ids, and samples no more: that was decided at emit."""
+    """Return a tracer of the provider that takes chosen ids, and samples no more: that was decided at emit."""
     tracer = provider.get_tracer(f"{SCOPE}.roots")
     if not isinstance(tracer, Tracer):
         raise UsageError("the tracer provider is switched off (OTEL_SDK_DISABLED): do not instrument the client then")
@@ -53,7 +53,7 @@ def finished_tracer(provider: TracerProvider) -> Tracer:
 
 
 def around(own: SpanContext) -> Context:
-    """Give the current context with this span, which is recorded elsewhere, as its span."""
+    """Return the current context with this span, which is recorded elsewhere, as its span."""
     return trace.set_span_in_context(NonRecordingSpan(own))
 
 
@@ -65,7 +65,7 @@ def with_span(headers: dict[str, str], around: Context | None) -> dict[str, str]
 
 
 def carrier(headers: "Headers") -> dict[str, str]:
-    """Give a message's headers by lower-case names, as text; others than text and bytes are left out."""
+    """Return a message's headers by lower-case names, as text; others than text and bytes are left out."""
     items = headers.items() if isinstance(headers, Mapping) else headers or ()
     found = {}
     for name, value in items:

@@ -40,7 +40,7 @@ class StatusTokens:
         return base64.urlsafe_b64encode(fields + self._mac(self._secrets[0], fields)).decode().rstrip("=")
 
     def read(self, token: str, *, now_s: float) -> str:
-        """Give the root id. Raises `InvalidToken` and `ExpiredToken`."""
+        """Return the root id. Raises `InvalidToken` and `ExpiredToken`."""
         try:
             data = base64.b64decode(f"{token}=", altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):

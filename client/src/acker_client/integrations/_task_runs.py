@@ -135,7 +135,7 @@ class TaskRuns:
         self._keeper = TimeoutKeeper(self.topology)
 
     def current(self) -> "Run[Tuple] | None":
-        """Give the run whose tuple is current; None where another tuple, a root or nothing is."""
+        """Return the run whose tuple is current; None where another tuple, a root or nothing is."""
         run = self._current.get()
         return run if run is not None and run.tup is propagate.current() else None
 
@@ -149,7 +149,7 @@ class TaskRuns:
         return run is not None and run.was_continued
 
     def topology(self) -> "Topology":
-        """Give the topology, once it fits the queue. Raises `UsageError` for a dedupe window that is too short."""
+        """Return the topology, once it fits the queue. Raises `UsageError` for a dedupe window that is too short."""
         if self._topology is None:
             topology = self.acker.topologies.get(self.acker.topology)
             check_dedupe_window(topology, redelivery_s=self._redelivery_s(), flush_before_ack=self.flush_before_ack)
@@ -253,7 +253,7 @@ class TaskRuns:
         return tup
 
     def _deadline(self, anchor: "Anchor") -> float:
-        """Give the Unix time at which a root times out, never for one that is over."""
+        """Return the Unix time at which a root times out, never for one that is over."""
         try:
             root = self.acker.roots.get(format_id(anchor.root_id))
         except UnknownRoot:

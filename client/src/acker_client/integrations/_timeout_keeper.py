@@ -25,7 +25,7 @@ class TimeoutKeeper:
         self._thread: threading.Thread | None = None
 
     def interval_s(self) -> float:
-        """Give the seconds between two resets: a third of the message timeout."""
+        """Return the seconds between two resets: a third of the message timeout."""
         return self._read_topology().message_timeout / 3
 
     def keep(self, tup: "Tuple", *, until: float) -> None:

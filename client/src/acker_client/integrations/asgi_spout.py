@@ -235,7 +235,7 @@ class _HeldResponse:
 
 
 def _path(scope: Scope) -> str:
-    """Give the path within the application: servers differ in whether it has the ``root_path``."""
+    """Return the path within the application: servers differ in whether it has the ``root_path``."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 

@@ -215,7 +215,7 @@ class _Tracker:
             self._fail(headers, str(headers.get("task") or UNKNOWN_TASK), reason)
 
     def _anchor(self, call: Call, carried: str | None) -> str | None:
-        """Give the value that a task carries; None where it is not tracked."""
+        """Return the value that a task carries; None where it is not tracked."""
         if carried and propagate.current() is None:
             return carried
         run = self._runs.current()

@@ -155,7 +155,7 @@ class AckerMiddleware(Middleware):
             self._runs.fail(value, task=message.actor_name, reason="no such actor")
 
     def _anchor(self, message: "Message[Any]", call: Call) -> str | None:
-        """Give the value that a message carries; None where it is not tracked. Raises `AckerError`."""
+        """Return the value that a message carries; None where it is not tracked. Raises `AckerError`."""
         run = self._runs.current()
         carried: str | None = message.options.get(NAME)
         if carried and propagate.current() is None:
@@ -197,7 +197,7 @@ class AckerMiddleware(Middleware):
         return bool(message.options.get("on_failure") or options.get("on_failure"))
 
     def _redelivery_s(self) -> float:
-        """Give the seconds within which `CERTAINTY` of the messages of a killed worker come again.
+        """Return the seconds within which `CERTAINTY` of the messages of a killed worker come again.
 
         With Redis they do so in a maintenance after the heartbeat's timeout. Each fetch of an idle worker is one by
         chance; other brokers have none, and wait for the connection to end.

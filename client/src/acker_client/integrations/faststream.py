@@ -80,11 +80,11 @@ class AckerMiddleware:
         self._fits = False
 
     def __call__(self, msg: Any | None, /, *, context: Any) -> "BaseMiddleware[Any, Any]":
-        """Give the middleware of one message that is received or published."""
+        """Return the middleware of one message that is received or published."""
         return _MessageMiddleware(msg, context=context, shared=self)
 
     def receive(self, headers: "Mapping[str, Any]", subscriber: Any) -> "AsyncTuple":
-        """Give the tuple of a message that has anchors."""
+        """Return the tuple of a message that has anchors."""
         name = self._component or str(subscriber.specification.call_name)
         tup = self.acker.receive(headers, component=valid_name(name))
         tup.derive_as(name)
@@ -171,7 +171,7 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
                 raise NackMessage from lost  # delivered again, it is acked again
 
     def _outcome(self, error: BaseException | None) -> "AckStatus | None":
-        """Give what becomes of the tuples: ACKED, REJECTED (they fail); None: they stay open for a redelivery."""
+        """Return what becomes of the tuples: ACKED, REJECTED (they fail); None: they stay open for a redelivery."""
         if error is not None and not isinstance(error, Exception):
             return None
         if not self._can_be_acked:
@@ -215,7 +215,7 @@ class _Parent:
         return cast("dict[str, str]", self.anchor(key).headers())
 
     def key(self, cmd: "PublishCommand", key: str | None) -> str:
-        """Give the key of a child: the same in a run that publishes in another order."""
+        """Return the key of a child: the same in a run that publishes in another order."""
         kind = (
             f"key:{key}"
             if key is not None

@@ -188,7 +188,7 @@ class TracedRoot(Root):
         super().end_block()
 
     def headers(self, key: str | None = None) -> dict[str, str]:
-        """Give the header of a child, and those of its span."""
+        """Return the header of a child, and those of its span."""
         return with_span(super().headers(key), self._context)
 
 
@@ -237,7 +237,7 @@ class TracedTuple(Tuple):
         self._block = _TracedBlock(spans, self, headers)
 
     def headers(self, key: str | None = None) -> dict[str, str]:
-        """Give the header of a child, and those of the current span."""
+        """Return the header of a child, and those of the current span."""
         return with_span(super().headers(key), None)
 
     def __enter__(self) -> Self:
@@ -264,7 +264,7 @@ class TracedAsyncTuple(AsyncTuple):
         self._block = _TracedBlock(spans, self, headers)
 
     def headers(self, key: str | None = None) -> dict[str, str]:
-        """Give the header of a child, and those of the current span."""
+        """Return the header of a child, and those of the current span."""
         return with_span(super().headers(key), None)
 
     async def __aenter__(self) -> Self:

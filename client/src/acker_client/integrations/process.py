@@ -50,7 +50,7 @@ def child_environment(
 
 
 def received_headers(key: str | None = None, *, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Give the header of the edge that this process acks, for `Acker.receive`; empty if it is not tracked.
+    """Return the header of the edge that this process acks, for `Acker.receive`; empty if it is not tracked.
 
     Within `acker run` it is a new child of the run's edge: with a ``key`` a re-run gets the same edge, without one it
     is random. Else the edge is the process's own, and the key means nothing. Raises `DuplicateKey` if a child with this
@@ -65,7 +65,7 @@ def received_headers(key: str | None = None, *, environment: Mapping[str, str] |
 
 
 def children_of(anchors: str, environment: Mapping[str, str]) -> "ChildrenFile | None":
-    """Give the file for children of these anchors; None where this process owns them.
+    """Return the file for children of these anchors; None where this process owns them.
 
     A process that was given other anchors than the run around it owns them, though it inherits the run's file.
     """
@@ -146,7 +146,7 @@ class ChildrenFile:
         return cls(Path(path))
 
     def owner(self) -> Anchors:
-        """Give the anchors of the run. Raises `UsageError` if it has ended."""
+        """Return the anchors of the run. Raises `UsageError` if it has ended."""
         with self._locked() as records:
             return parse_anchors(records.owner)
 

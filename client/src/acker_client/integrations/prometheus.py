@@ -37,7 +37,7 @@ class StatsCollector(Collector):
         self._clients = dict(zip(labels, clients, strict=True))
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics, as a registry asks for them."""
+        """Yield the metrics, as a registry asks for them."""
         in_flight = GaugeMetricFamily("acker_client_in_flight", IN_FLIGHT, labels=["client"])
         lost = CounterMetricFamily("acker_client_lost", LOST, labels=["client"])
         dropped = CounterMetricFamily("acker_client_dropped_tuples", DROPPED, labels=["client"])

@@ -131,7 +131,7 @@ class AckerMiddleware(TaskiqMiddleware):
                 await self._flush()
 
     def _run(self) -> "Run[AsyncTuple] | None":
-        """Give the run whose tuple is current."""
+        """Return the run whose tuple is current."""
         execution = self._execution.get()
         run = None if execution is None else execution.run
         return run if run is not None and run.tup is propagate.current() else None

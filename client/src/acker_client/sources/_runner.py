@@ -59,7 +59,7 @@ class PendingMessages(Generic[M]):
             self._changed.notify_all()
 
     def messages(self) -> list[M]:
-        """Give those that are pending."""
+        """Return those that are pending."""
         with self._changed:
             return list(self._pending.values())
 

@@ -89,7 +89,7 @@ class Connections:
                 connection.socket.close()
 
     def _take(self) -> _Connection | None:
-        """Give the idle connection that was used last; those that are old or closed are dropped."""
+        """Return the idle connection that was used last; those that are old or closed are dropped."""
         now = time.monotonic()
         while self._idle:
             try:

@@ -38,7 +38,7 @@ class RedisConnection:
             self._connection.send_command(*command, check_health=False)
 
     def read(self, seconds: float) -> Any:
-        """Give the next reply or message, None if none begins in time."""
+        """Return the next reply or message, None if none begins in time."""
         with translated_errors():
             return self._connection.read_response() if self._connection.can_read(seconds) else None
 

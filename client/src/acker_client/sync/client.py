@@ -111,7 +111,7 @@ class Acker(BaseClient):
         return Roots(self._session, self._driver.run)
 
     def spout(self, name: str) -> Spout:
-        """Give a spout task of this process alone: its name is ``name`` with the host and the process added.
+        """Return a spout task of this process alone: its name is ``name`` with the host and the process added.
 
         It is ephemeral: the service removes it some time after the process has ended.
         """
@@ -124,7 +124,7 @@ class Acker(BaseClient):
     def receive(
         self, headers: "Headers", *, component: str, on_error: "OnError" = "fail", repeatable: bool = False
     ) -> Tuple:
-        """Give the tuple of a received message; without the anchors header it is not tracked.
+        """Return the tuple of a received message; without the anchors header it is not tracked.
 
         With ``with`` it is current in the block (`acker_client.propagate`) and acked when the block ends. If the block
         raises, ``on_error="fail"`` fails the tuple, and ``"leave_open"`` sends nothing: the message has to be
@@ -152,7 +152,7 @@ class Acker(BaseClient):
         return self._driver.run(self._submitter.fail(tup, reason=reason))
 
     def reset_timeout(self, tup: Tuple) -> "list[OperationState]":
-        """Give every root of a tuple its message timeout again, one state per root; at once, also within a batch."""
+        """Return every root of a tuple its message timeout again, one state per root; at once, also within a batch."""
         return self._driver.run(self._submitter.reset_timeout(tup))
 
     @contextmanager

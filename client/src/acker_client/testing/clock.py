@@ -14,15 +14,15 @@ class Clock:
         self.slept: list[float] = []
 
     def monotonic(self) -> float:
-        """Give the time in seconds."""
+        """Return the time in seconds."""
         return self.now
 
     def time(self) -> float:
-        """Give the same time as Unix time."""
+        """Return the same time as Unix time."""
         return self.now
 
     def jitter(self) -> float:
-        """Give ``jitter_value``."""
+        """Return ``jitter_value``."""
         return self.jitter_value
 
     def advance(self, seconds: float) -> None:

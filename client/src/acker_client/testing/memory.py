@@ -87,7 +87,7 @@ class MemoryAcker:
         self._lock = Lock()
 
     def transport(self) -> httpx.MockTransport:
-        """Give the transport that leads here, for sync and async clients."""
+        """Return the transport that leads here, for sync and async clients."""
         return httpx.MockTransport(self._handle)
 
     def acker(self, **options: Unpack[ClientOptions]) -> Acker:
@@ -101,16 +101,16 @@ class MemoryAcker:
         return AsyncAcker(URL, self.topology, **(own | options))
 
     def writes(self, verb: str = "") -> list[httpx.Request]:
-        """Give the requests with operations, of one verb (or ``batch``) or all."""
+        """Return the requests with operations, of one verb (or ``batch``) or all."""
         verbs = {verb} if verb else {*VERBS, "batch"}
         return [request for request in self.requests if request.url.path.rpartition("/")[2] in verbs]
 
     def bodies(self, verb: str) -> list[Document]:
-        """Give the bodies of these requests; a packed batch in its JSON form."""
+        """Return the bodies of these requests; a packed batch in its JSON form."""
         return [self._body(request) for request in self.writes(verb)]
 
     def keys(self, verb: str) -> list[str]:
-        """Give the idempotency keys of these requests."""
+        """Return the idempotency keys of these requests."""
         return [request.headers[routes.IDEMPOTENCY_KEY] for request in self.writes(verb)]
 
     @property
@@ -125,7 +125,7 @@ class MemoryAcker:
         return self.store.roots
 
     def completions(self, spout_task: str) -> list[str | None]:
-        """Give the message ids of the completions that are not released."""
+        """Return the message ids of the completions that are not released."""
         self.store.tick()
         return [document["message_id"] for _, document in self.store.mailboxes.get(spout_task, [])]
 

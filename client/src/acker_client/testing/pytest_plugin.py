@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def acker_clock() -> "Clock":
-    """Give the clock of the ``acker`` of this test: its time passes only by ``advance``."""
+    """Return the clock of the ``acker`` of this test: its time passes only by ``advance``."""
     from acker_client.testing import Clock  # noqa: PLC0415 - httpx is imported where a test needs it
 
     return Clock()
@@ -33,7 +33,7 @@ def acker_clock() -> "Clock":
 
 @pytest.fixture
 def acker(request: pytest.FixtureRequest, acker_clock: "Clock") -> "MemoryAcker":
-    """Give an acker in memory, empty in each test, with the arguments of the mark ``acker`` next to the test."""
+    """Return an acker in memory, empty in each test, with the arguments of the mark ``acker`` next to the test."""
     from acker_client.testing import MemoryAcker  # noqa: PLC0415 - httpx is imported where a test needs it
 
     mark = request.node.get_closest_marker("acker")

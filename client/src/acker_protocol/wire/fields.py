@@ -163,7 +163,7 @@ def abbreviate(value: str) -> str:
 
 
 def nearest(name: str, known: "Iterable[str]") -> str | None:
-    """Give the known name that a misspelt one resembles most, in any case; None if it resembles none."""
+    """Return the known name that a misspelt one resembles most, in any case; None if it resembles none."""
     by_lower = {each.lower(): each for each in known}
     found = difflib.get_close_matches(name[:_COMPARED].lower(), by_lower, n=1, cutoff=_SIMILAR)
     return by_lower[found[0]] if found else None

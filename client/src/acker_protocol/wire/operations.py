@@ -181,7 +181,7 @@ def _ids(operation: Operation) -> dict[str, Any]:
 
 
 def names_of(operation: Operation) -> tuple[int, ...] | None:
-    """Give the edges of an init or the children of an ack, where these are named."""
+    """Return the edges of an init or the children of an ack, where these are named."""
     match operation:
         case Init(edges=names) | Ack(children=names):
             return names

@@ -111,7 +111,7 @@ class PackedWriter:
                 self._values += (RESET_TIMEOUT, 0, 0, operation.root_id, 0, 0, 0, 0, 0, 0, component)
 
     def finish(self) -> bytes:
-        """Give the batch."""
+        """Return the batch."""
         records = len(self._values) // FIELDS
         strings = [string.encode() for string in self._numbers]
         return b"".join(
@@ -208,7 +208,7 @@ def check_unpacked_size(size: int, *, max_bytes: int) -> None:
 
 
 def _read_ends(body: bytes, at: int, count: int) -> "Sequence[int]":
-    """Give where the strings begin and end: one number more than there are strings."""
+    """Return where the strings begin and end: one number more than there are strings."""
     lengths = struct.unpack_from(f">{count}I", body, at)
     ends = list(accumulate(lengths, initial=at + count * LENGTH_BYTES))
     if ends[-1] != len(body):
@@ -266,7 +266,7 @@ def _with_names(operation: "Operation", names: tuple[int, ...]) -> "Operation":
 
 
 def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> dict[str, Any]:
-    """Give the fields of a record as in JSON. A zero is left out, unless it is marked as given."""
+    """Return the fields of a record as in JSON. A zero is left out, unless it is marked as given."""
     given = {name for name, flag in GIVEN if flags & flag}
     if op in (INIT, ACK):
         given.add("ack_val")

@@ -235,7 +235,7 @@ def _settlement_args(settlement: Settlement) -> tuple[Argument, ...]:
 
 
 def _remaining_positions(settlement: Settlement) -> list[int]:
-    """Give the positions of the remaining completions in the stored entry; none if all of them remain."""
+    """Return the positions of the remaining completions in the stored entry; none if all of them remain."""
     if not settlement.remaining:
         return []
     entry, ids = settlement.entry, frozenset(settlement.remaining)

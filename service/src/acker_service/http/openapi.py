@@ -56,7 +56,7 @@ def read_contract() -> Json:
 
 
 def _operations(paths: Json) -> Iterator[Json]:
-    """Give what the contract says of each method of its paths; of HEAD it says one sentence for all."""
+    """Yield what the contract says of each method of its paths; of HEAD it says one sentence for all."""
     for path in paths.values():
         yield from (path[method] for method in path.keys() & _METHODS)
 

@@ -99,7 +99,7 @@ async def _on_http(request: Request, error: HTTPException) -> JSONResponse:
 
 
 def _allowed(request: Request) -> list[str]:
-    """Give the methods of all routes that match an address; the router itself gives those of the first route only."""
+    """Return the methods of all routes that match an address; the router itself gives those of the first route only."""
     routes = iter_route_contexts(request.app.routes)
     allowed = (route.methods or () for route in routes if route.path_regex.match(request.url.path))
     return sorted(set().union(*allowed))

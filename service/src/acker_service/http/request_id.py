@@ -24,7 +24,7 @@ def make_id() -> bytes:
 
 
 def identify(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Give the id in the first header of a request, if it is 1 to 128 visible ASCII characters; else make one."""
+    """Return the id in the first header of a request, if it is 1 to 128 visible ASCII characters; else make one."""
     for name, value in headers:
         if name == HEADER:
             return value if _VALID.fullmatch(value) else make_id()
@@ -32,7 +32,7 @@ def identify(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def request_id(scope: Scope) -> str:
-    """Give the id of a request."""
+    """Return the id of a request."""
     return bytes(scope[REQUEST_ID_KEY]).decode("ascii")
 
 

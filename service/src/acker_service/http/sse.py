@@ -64,7 +64,7 @@ class EventStreams:
     async def _stream(
         self, topology: str, following: AbstractAsyncContextManager[MailboxFollower], limit: int
     ) -> AsyncIterator[bytes]:
-        """Give present and future completions as events, in chunks.
+        """Yield present and future completions as events, in chunks.
 
         An error after the start ends the stream as a stop does: the client reconnects, with its last id.
         """

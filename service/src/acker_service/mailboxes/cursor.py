@@ -35,7 +35,7 @@ class Cursor:
         return self.of.incarnation
 
     def behind(self, positions: Mapping[int, Position]) -> "Cursor":
-        """Give the cursor behind these positions; a shard without one keeps its own."""
+        """Return the cursor behind these positions; a shard without one keeps its own."""
         return replace(self, positions={**self.positions, **positions})
 
     def encode(self) -> str:

@@ -95,7 +95,7 @@ class DeadLetters:
 
 
 def _passed(reply: DeadEntries) -> Position | None:
-    """Give the position behind the last entry that was looked at, which need not match."""
+    """Return the position behind the last entry that was looked at, which need not match."""
     if reply.passed is None:
         return None
     ms, seq = reply.passed

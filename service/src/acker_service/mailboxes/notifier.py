@@ -57,7 +57,7 @@ class MailboxNotifier:
 
     @contextlib.contextmanager
     def waiting(self, topology: Topology, spout: Spout) -> Iterator[Wakeup]:
-        """Give a wakeup that new completions of a spout task trigger."""
+        """Return a wakeup that new completions of a spout task trigger."""
         self._topologies_by_incarnation[topology.incarnation] = topology
         self._last_waited[topology.incarnation] = asyncio.get_running_loop().time()
         if topology.incarnation not in self._subscribed:
@@ -146,7 +146,7 @@ class MailboxNotifier:
             self._metrics.hints_missed.inc()
 
     async def _read_last_entries(self, incarnation: str, indexes: Sequence[int]) -> dict[Mailbox, object]:
-        """Give the newest entries of mailboxes; None where the topology is deleted, which wakes readers too."""
+        """Return the newest entries of mailboxes; None where the topology is deleted, which wakes readers too."""
         found: list[object] = []
         try:
             topology = await self._registry.get(self._topologies_by_incarnation[incarnation].name)

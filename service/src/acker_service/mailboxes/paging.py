@@ -32,7 +32,7 @@ class Run(Protocol):
         """The position behind the last."""
 
     def take(self, count: int) -> Self:
-        """Give the first ``count``."""
+        """Return the first ``count``."""
 
 
 R = TypeVar("R", bound=Run)
@@ -62,7 +62,7 @@ class ItemRun(Generic[T]):
         return self.items[-1][0]
 
     def take(self, count: int) -> "ItemRun[T]":
-        """Give the first ``count``."""
+        """Return the first ``count``."""
         return ItemRun(self.items[:count])
 
 
@@ -112,7 +112,7 @@ class PageBuilder(Generic[R]):
         self._unfinished = set(shards)
 
     def shares(self) -> dict[int, Share]:
-        """Give what to ask of which shard next; nothing once the page is full or no shard has more."""
+        """Return what to ask of which shard next; nothing once the page is full or no shard has more."""
         missing = self._limit - self._count()
         if missing <= 0 or self._free_bytes <= 0 or not self._unfinished:
             return {}

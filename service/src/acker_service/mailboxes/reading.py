@@ -63,7 +63,7 @@ class ReadResult:
         return self.start.behind({shard: run.end for shard, run in self.runs.items()})
 
     def cursors(self) -> Iterator[Cursor]:
-        """Give the cursor behind each completion."""
+        """Yield the cursor behind each completion."""
         cursor = self.start
         for shard, run in self.runs.items():
             for position in run.positions():
@@ -84,7 +84,7 @@ class _Reading:
         self._page: PageBuilder[CompletionRun] = PageBuilder(request.cursor, request.shards(shards), request.limit)
 
     def calls(self) -> list[tuple[int, ShardCall[Entries[ReadEntry]]]]:
-        """Give the calls that the read needs next, by shard; none once it is over."""
+        """Return the calls that the read needs next, by shard; none once it is over."""
         return [(shard, self._call(share)) for shard, share in self._page.shares().items()]
 
     def add(self, shard: int, reply: Entries[ReadEntry]) -> None:
@@ -97,7 +97,7 @@ class _Reading:
         self._page.add(shard, ShardItems(items=items, size=size, more=more))
 
     def result(self) -> ReadResult:
-        """Give what was read."""
+        """Return what was read."""
         return ReadResult(runs=self._page.take(), start=self._request.cursor, more=self._page.more)
 
     def _call(self, share: Share) -> ShardCall[Entries[ReadEntry]]:

@@ -39,7 +39,7 @@ class CompletionRun:
         return _position(self._entries[-1], len(self._entries[-1].completions))
 
     def take(self, count: int) -> "CompletionRun":
-        """Give the first ``count``."""
+        """Return the first ``count``."""
         if count >= len(self):
             return self
         last = bisect_left(self._ends, count)
@@ -47,7 +47,7 @@ class CompletionRun:
         return CompletionRun([*self._entries[:last], _first(self._entries[last], count - before)])
 
     def up_to(self, position: Position) -> "CompletionRun":
-        """Give those up to a position."""
+        """Return those up to a position."""
         if not self._entries or self.end <= position:
             return self
         wanted = (position.ms, position.seq)
@@ -56,7 +56,7 @@ class CompletionRun:
         return CompletionRun([*entries, *(_first(entry, position.offset - entry.skipped) for entry in split)])
 
     def positions(self) -> Iterator[Position]:
-        """Give the position behind each."""
+        """Yield the position behind each."""
         for entry in self._entries:
             for count in range(1, len(entry.completions) + 1):
                 yield _position(entry, count)
@@ -77,7 +77,7 @@ class CompletionRun:
 
 
 def _position(entry: ReadEntry, count: int) -> Position:
-    """Give the position behind the first ``count`` completions that were read of an entry."""
+    """Return the position behind the first ``count`` completions that were read of an entry."""
     ms, seq = entry.entry_id
     # rule: a position counts what was read of an entry before
     return Position(ms=ms, seq=seq, offset=entry.skipped + count)

@@ -143,7 +143,7 @@ class HttpMetrics:
         self.overloaded_at_ms = int(time.time() * 1_000)
 
     def load(self) -> dict[str, int]:
-        """Give what is used now of each limit on the load, and the limits (``NAME_limit``)."""
+        """Return what is used now of each limit on the load, and the limits (``NAME_limit``)."""
         used = {
             IN_FLIGHT: self.in_flight,
             BODY_BYTES: self.body_bytes,

@@ -74,7 +74,7 @@ class _Scrape(Collector):
         self._counted, self._stats = counted, stats
 
     def collect(self) -> Iterator[Metric]:
-        """Give what the processes counted, then the metrics of the store."""
+        """Yield what the processes counted, then the metrics of the store."""
         for metric in self._counted:
             if metric.name == LIMIT and self._stats is not None:
                 metric.add_sample(LIMIT, {"limit": STORE_BYTES}, self._stats.max_bytes)

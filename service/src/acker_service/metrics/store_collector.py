@@ -49,7 +49,7 @@ class TopologyAges:
     backlogs: Mapping[str, CallbackBacklog] = field(default_factory=dict)
 
     def age_s(self, moment_ms: int | None) -> float:
-        """Give the age of a moment in seconds; 0 if there is none."""
+        """Return the age of a moment in seconds; 0 if there is none."""
         return 0.0 if moment_ms is None else max(0, self.now_ms - moment_ms) / 1_000
 
 
@@ -90,7 +90,7 @@ class StoreStats:
 
 
 def families(stats: StoreStats | None) -> Iterator[Metric]:
-    """Give the metrics of the store; if it does not answer (None), only that it is down."""
+    """Yield the metrics of the store; if it does not answer (None), only that it is down."""
     up = "Whether Redis answered lately; while it is 0 the metrics that are read from it are missing."
     yield GaugeMetricFamily("acker_store_up", up, value=int(stats is not None))
     if stats is not None:
@@ -173,7 +173,7 @@ def _ended(stats: StoreStats) -> Iterator[Metric]:
 
 
 def _backlogs(stats: StoreStats) -> Iterator[Metric]:
-    """Give the backlog of each spout task with a callback; one that is paused or off scales no worker."""
+    """Yield the backlog of each spout task with a callback; one that is paused or off scales no worker."""
     labels = ["topology", "spout_task"]
     waiting = GaugeMetricFamily("acker_callback_unread", "Completions that wait to be delivered.", labels=labels)
     age = GaugeMetricFamily("acker_callback_age_seconds", "How long the oldest of them has waited.", labels=labels)

@@ -44,7 +44,7 @@ class AgeReader:
 
 
 def _fullest(unread: Counter[int], *, without: Sequence[int]) -> list[int]:
-    """Give the spout tasks with the most unread completions, but for some."""
+    """Return the spout tasks with the most unread completions, but for some."""
     known = set(without)
     others = Counter({index: count for index, count in unread.items() if count > 0 and index not in known})
     return [index for index, _ in others.most_common(MAX_SPOUT_TASKS)]

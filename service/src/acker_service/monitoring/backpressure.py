@@ -73,7 +73,7 @@ class Backpressure:
         return (topology.incarnation, index) in self._recently_full
 
     async def full_mailboxes(self, topology: Topology, indexes: Iterable[int]) -> set[int]:
-        """Give those spout tasks whose mailbox is full: counts again those whose mailbox was full lately."""
+        """Return those spout tasks whose mailbox is full: counts again those whose mailbox was full lately."""
         suspected = {index for index in indexes if self.was_full(topology, index)}
         if not suspected:
             return suspected
@@ -127,7 +127,7 @@ class Backpressure:
 
 
 def early_part(max_bytes: int, memories: Iterable[Mapping[str, Any]], *, topologies: int) -> int:
-    """Give the bytes that the early roots of a topology may take: at most ``max_bytes``.
+    """Return the bytes that the early roots of a topology may take: at most ``max_bytes``.
 
     All topologies have equal parts, which together stay within `EARLY_RATIO` of the smallest maxmemory: in a cluster
     one server may have all of them.

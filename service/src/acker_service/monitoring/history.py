@@ -46,7 +46,7 @@ class Point:
     p99_ms: int | None
 
     def document(self) -> dict[str, Any]:
-        """Give it as JSON has it."""
+        """Return it as JSON has it."""
         return asdict(self)
 
 
@@ -59,17 +59,17 @@ class History:
 
 
 def level_of(window: Window) -> int:
-    """Give the level of samples of a window."""
+    """Return the level of samples of a window."""
     return list(FACTORS).index(window) + 1
 
 
 def created_at_ms(incarnation: str) -> int:
-    """Give when a topology was created: the first twelve digits of its incarnation."""
+    """Return when a topology was created: the first twelve digits of its incarnation."""
     return int(incarnation[:12], 16)
 
 
 def points_of(stored: StoredHistory, *, factor: int, step_ms: int, created_ms: int) -> list[Point]:
-    """Give the points of a window, the oldest first.
+    """Return the points of a window, the oldest first.
 
     A time in which nothing changed has points too. A time in which no worker ran has none: what happened then is in
     the first point after it. Of a topology that is older than the window, what happened before its first sample is not
@@ -98,7 +98,7 @@ def points_of(stored: StoredHistory, *, factor: int, step_ms: int, created_ms: i
 
 
 def point_of_all(totals: Totals, at_ms: int) -> Point:
-    """Give the one point of a topology's whole life."""
+    """Return the one point of a topology's whole life."""
     return _between(at_ms, Totals(), totals)
 
 

@@ -89,7 +89,7 @@ class ProcessList:
         return monitoring_functions.read_processes()
 
     def seen(self, noted: NotedProcesses) -> SeenProcesses:
-        """Give what was noted as documents, with this process as it is now."""
+        """Return what was noted as documents, with this process as it is now."""
         documents = {one.id: {**json.loads(one.document), "seen_at_ms": one.seen_ms} for one in noted.processes}
         own = asdict(self.own)
         documents[own.pop("id")] = own | {

@@ -65,7 +65,7 @@ class TotalsReader:
         return [(current[name], found) for name, found in totals.items()]
 
     async def _ask(self, topologies: Sequence[Topology]) -> dict[str, Totals]:
-        """Give the totals by name, without those of topologies that have another stamp somewhere."""
+        """Return the totals by name, without those of topologies that have another stamp somewhere."""
         if not self._redis.is_cluster:
             return await self._ask_together(topologies, size=MAX_SHARDS)
         each = (self._ask_alone(topology) for topology in topologies)

@@ -82,7 +82,7 @@ class StoreMonitor:
         self._latest = None
 
     async def latest(self) -> StoreSnapshot | None:
-        """Give a recent snapshot, after `WAIT_S` at most; None if the store does not answer. Never raises."""
+        """Return a recent snapshot, after `WAIT_S` at most; None if the store does not answer. Never raises."""
         if self._age() > MIN_INTERVAL_S:
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._refresh_quietly())
@@ -137,13 +137,13 @@ class StoreMonitor:
 
 
 def fullest(memories: Iterable[Mapping[str, Any]]) -> Memory:
-    """Give the memory of the server that uses most of its own."""
+    """Return the memory of the server that uses most of its own."""
     # rule: the fullest server says how full the store is
     return max(((int(it["used_memory"]), int(it.get("maxmemory", 0))) for it in memories), key=memory_ratio)
 
 
 def memory_ratio(memory: Memory) -> float:
-    """Give the share of its memory limit that a server uses; 0 without a limit."""
+    """Return the share of its memory limit that a server uses; 0 without a limit."""
     used_bytes, max_bytes = memory
     # rule: a store without maxmemory is never full
     return used_bytes / max_bytes if max_bytes else 0.0

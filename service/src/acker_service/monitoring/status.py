@@ -105,11 +105,11 @@ class StatusReader:
 
 
 def _describe_servers(infos: Sequence[Mapping[str, Any]]) -> str:
-    """Give the name and the version of the servers, each once."""
+    """Return the name and the version of the servers, each once."""
     described = (f"{_server_name(info)} {info.get(f'{_server_name(info)}_version', '')}".rstrip() for info in infos)
     return ", ".join(dict.fromkeys(described))
 
 
 def _server_name(info: Mapping[str, Any]) -> str:
-    """Give what a server calls itself; Redis does not say its name."""
+    """Return what a server calls itself; Redis does not say its name."""
     return str(info.get("server_name", "redis"))

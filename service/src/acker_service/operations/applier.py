@@ -269,6 +269,6 @@ def _has_unregistered(indexes: Mapping[str, int]) -> bool:
 
 
 def _first_error(errors: Sequence[BaseException]) -> BaseException:
-    """Give the first error: a missing right before others, and a stale stamp, which is only retried, last."""
+    """Return the first error: a missing right before others, and a stale stamp, which is only retried, last."""
     kinds = (PermissionDenied, StoreUnavailable, ServiceError, BaseException)
     return next(error for kind in kinds for error in errors if isinstance(error, kind))

@@ -56,7 +56,7 @@ class OperationBatch(ABC):
 
     @abstractmethod
     def contains(self, kind: type[Init] | type[Ack]) -> bool:
-        """Say whether any operation is of this kind."""
+        """Return whether any operation is of this kind."""
 
     @abstractmethod
     def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:
@@ -88,7 +88,7 @@ class OperationBatch(ABC):
 
     @abstractmethod
     def first_timeout_over(self, window_ms: int) -> int | None:
-        """Give the index of the first init whose message timeout exceeds a dedupe window (0: there is no window)."""
+        """Return the index of the first init whose message timeout exceeds a dedupe window (0: there is no window)."""
 
     @abstractmethod
     def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:
@@ -118,7 +118,7 @@ class SingleOperation(OperationBatch):
         return self.spout_tasks if any(True for _ in inits) else set()
 
     def contains(self, kind: type[Init] | type[Ack]) -> bool:
-        """Say whether any operation is of this kind."""
+        """Return whether any operation is of this kind."""
         return isinstance(self.operation, kind)
 
     def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:  # noqa: ARG002 - there is one order
@@ -148,7 +148,7 @@ class SingleOperation(OperationBatch):
         return lambda order: encoded * len(order)
 
     def first_timeout_over(self, window_ms: int) -> int | None:
-        """Give the index of the first init whose message timeout exceeds a dedupe window."""
+        """Return the index of the first init whose message timeout exceeds a dedupe window."""
         timeout_ms = self.operation.message_timeout_ms if isinstance(self.operation, Init) else None
         return 0 if window_ms and (timeout_ms or 0) > window_ms else None
 

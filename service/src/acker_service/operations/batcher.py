@@ -76,7 +76,7 @@ class _PendingCall:
                 yield from run
 
     def _results(self, results: Iterable[Result]) -> Iterator[Result]:
-        """Give the result of each request from those of `_joined`."""
+        """Yield the result of each request from those of `_joined`."""
         of_joined = iter(results)
         for may_join, run in self._runs():
             if may_join:

@@ -92,7 +92,7 @@ class ColumnBatch(OperationBatch):
             self._check_texts()
 
     def used_strings(self, *pointers: str) -> list[int]:
-        """Give the numbers of the strings that these fields point to, each once."""
+        """Return the numbers of the strings that these fields point to, each once."""
         is_used = np.zeros(len(self.strings) + 1, bool)
         for pointer in pointers:
             is_used[self.records[pointer]] = True
@@ -101,7 +101,7 @@ class ColumnBatch(OperationBatch):
         return numbers
 
     def contains(self, kind: type[Init] | type[Ack]) -> bool:
-        """Say whether any operation is of this kind."""
+        """Return whether any operation is of this kind."""
         return self._counts[_OPS[kind]] > 0
 
     def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:
@@ -137,7 +137,7 @@ class ColumnBatch(OperationBatch):
         return self._rows(layout).encode(self._indexes(spout_indexes), trace_fields)
 
     def first_timeout_over(self, window_ms: int) -> int | None:
-        """Give the index of the first init whose message timeout exceeds a dedupe window."""
+        """Return the index of the first init whose message timeout exceeds a dedupe window."""
         if not window_ms or not self.contains(Init):
             return None
         return next(iter(np.flatnonzero(self.records["message_timeout_ms"] > window_ms).tolist()), None)
@@ -165,7 +165,7 @@ class ColumnBatch(OperationBatch):
         return {number: self.strings[number - 1] for number in numbers}
 
     def _indexes(self, spout_indexes: Mapping[str, int]) -> NDArray[np.uint32] | int:
-        """Give the spout index of each operation, 0 where it is no init."""
+        """Return the spout index of each operation, 0 where it is no init."""
         if not self._names_by_number:
             return 0
         by_number = np.zeros(len(self.strings) + 1, np.uint32)
@@ -217,7 +217,7 @@ class ColumnBatch(OperationBatch):
 
 
 def all_in_range(numbers: NDArray[Any], allowed: range) -> bool:
-    """Say whether all numbers are in a range. (``in`` would search it step by step for a number of numpy's.)"""
+    """Return whether all numbers are in a range. (``in`` would search it step by step for a number of numpy's.)"""
     return bool((numbers >= allowed.start).all() and (numbers < allowed.stop).all())
 
 
@@ -246,5 +246,5 @@ def _group_by_root(roots: NDArray[np.uint64], inits: NDArray[np.bool] | None) ->
 
 
 def _starts(values: NDArray[Any]) -> NDArray[np.intp]:
-    """Give where each run of equal values begins."""
+    """Return where each run of equal values begins."""
     return np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))

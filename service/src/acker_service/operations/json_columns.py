@@ -76,7 +76,7 @@ class _Columns:
         self._numbers: dict[str | None, int] = {None: 0}
 
     def number_names(self, column: _Column) -> NDArray[np.uint32] | int:
-        """Give the numbers of names, or the one that all have; equal names have one number, for a batch has few."""
+        """Return the numbers of names, or the one that all have; equal names have one number, for a batch has few."""
         distinct = set(column)
         for name in distinct - self._numbers.keys():
             self.strings.append(name)
@@ -93,7 +93,7 @@ class _Columns:
             self.strings.extend(texts)
 
     def batch(self) -> ColumnBatch:
-        """Give the batch. Raises ``ValueError`` for values beyond the limits of the contract."""
+        """Return the batch. Raises ``ValueError`` for values beyond the limits of the contract."""
         trace_fields = TraceFields(names=self.names, traced=self.traced)
         batch = ColumnBatch(self.records, EncodedStrings.of(self.strings), trace_fields, self.traceparents)
         batch.check()
@@ -136,7 +136,7 @@ def _fill_inits(columns: _Columns, records: _Records, rows: Sequence[int], inits
 
 
 def _have_rare_fields(inits: Sequence[_Init]) -> bool:
-    """Say whether any init has a timeout of its own or a trace: most batches have none, and one pass says so."""
+    """Return whether any init has a timeout of its own or a trace: most batches have none, and one pass says so."""
     rare = [
         True
         for init in inits
@@ -257,7 +257,7 @@ def _ids(texts: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def _given(column: _Column) -> _Where | None:
-    """Give where something is not None; None: nowhere."""
+    """Return where something is not None; None: nowhere."""
     missing = column.count(None)
     if not missing:
         return slice(None)
@@ -267,12 +267,12 @@ def _given(column: _Column) -> _Where | None:
 
 
 def _select(column: _Column, where: _Where) -> _Column:
-    """Give the values there."""
+    """Return the values there."""
     return column if isinstance(where, slice) else [column[index] for index in where.tolist()]
 
 
 def _with_rows(rows: Sequence[int], column: _Column) -> Iterable[tuple[int, Any]]:
-    """Give the values that are not None, each with its row."""
+    """Return the values that are not None, each with its row."""
     if column.count(None) == len(column):
         return ()
     return ((row, value) for row, value in zip(rows, column, strict=True) if value is not None)

@@ -84,7 +84,7 @@ def _zeros() -> NDArray[np.uint32]:
 
 
 def _words(field: str) -> slice:
-    """Give the 32-bit words of a record that a field is in; op and flags share one."""
+    """Return the 32-bit words of a record that a field is in; op and flags share one."""
     assert RECORDS.fields is not None
     kind, offset = RECORDS.fields[field][:2]
     return slice(offset // _WORD, (offset + kind.itemsize - 1) // _WORD + 1)

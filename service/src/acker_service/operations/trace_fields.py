@@ -17,13 +17,13 @@ _POINTERS = {INIT: "edge_id", ACK: "text"}
 
 
 def encode_lists(lists: Iterable[tuple[int, Sequence[str]]]) -> dict[int, bytes]:
-    """Give the encoded names of edges by row, where there are several; ``lists`` are checked, each with its row."""
+    """Return the encoded names of edges by row, where there are several; ``lists`` are checked, each with its row."""
     encoded = ((row, encode_names(bytes.fromhex("".join(edges)))) for row, edges in lists if len(edges) > 1)
     return {row: names for row, names in encoded if names}
 
 
 def take_trace_fields(records: NDArray[np.void], strings: Sequence[str]) -> tuple[NDArray[np.void], TraceFields]:
-    """Give packed records without that, and what it is; the same records where they have none of it.
+    """Return packed records without that, and what it is; the same records where they have none of it.
 
     Raises ``ValueError`` for what the reference codec refuses.
     """

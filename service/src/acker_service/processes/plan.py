@@ -27,7 +27,7 @@ class ProcessPlan:
         return self.role is Role.API
 
     def apply(self, settings: Settings) -> Settings:
-        """Give the settings of the process, out of those of the whole acker.
+        """Return the settings of the process, out of those of the whole acker.
 
         They are not checked again: the store of the supervisor is not one that the process shares with strangers.
         """
@@ -49,12 +49,12 @@ def plan_processes(settings: Settings) -> list[ProcessPlan]:
 
 
 def part_of(total: int, index: int, count: int) -> int:
-    """Give part ``index`` of a total in ``count`` parts, which differ by one at most."""
+    """Return part ``index`` of a total in ``count`` parts, which differ by one at most."""
     return total // count + (index < total % count)
 
 
 def restart_delay(failures: int, ran_s: float) -> tuple[int, float]:
-    """Give the failures in a row, this one included, and how many seconds to wait: twice as long after each."""
+    """Return the failures in a row, this one included, and how many seconds to wait: twice as long after each."""
     failures = 1 if ran_s >= STABLE_S else failures + 1
     return failures, min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** min(failures - 1, 16))
 

@@ -92,7 +92,7 @@ class SpoutsNeeded:
     marks: str
 
     def marked(self, mark: str, apply_order: Indexes) -> list[int]:
-        """Give the indexes in their batch of the operations with a mark."""
+        """Return the indexes in their batch of the operations with a mark."""
         return [int(index) for index, own in zip(apply_order, self.marks, strict=True) if own == mark]
 
 

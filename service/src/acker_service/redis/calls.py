@@ -68,12 +68,12 @@ def nothing(_: object) -> None:
 
 
 def shard_keys(topology: str, count: int) -> list[str]:
-    """Give the keys that hold the stamps of a topology's shards."""
+    """Return the keys that hold the stamps of a topology's shards."""
     return [keys.shard(topology, number) for number in range(count)]
 
 
 def hint_channels(topology: str, shards: int) -> list[str]:
-    """Give the shard channels on which the shards of a topology announce new completions."""
+    """Return the shard channels on which the shards of a topology announce new completions."""
     return [keys.hints(topology, number) for number in range(shards)]
 
 

@@ -97,7 +97,7 @@ class RedisClient:
         return list(map(self._result, calls, replies))
 
     def server_of(self, key: str) -> str | None:
-        """Give the address of the server that has a key; None if none is known now."""
+        """Return the address of the server that has a key; None if none is known now."""
         return self._slot_map.url_of(key)
 
     async def execute_each_then(self, calls: Sequence[Call[R]], last: Call[Any]) -> list[R]:
@@ -163,7 +163,7 @@ class RedisClient:
             raise (denied or failed)[0]
 
     async def missing_rights(self) -> list[str]:
-        """Give the commands that some server does not let the login run, of those that are not always needed."""
+        """Return the commands that some server does not let the login run, of those that are not always needed."""
         commands = [*rights.HINTS, rights.delivery(self._publish_command), *(rights.WAIT if self._replicas else ())]
         nodes = await self._slot_map.all()
         lacking = await asyncio.gather(*(node.missing_rights(commands) for node in nodes))

@@ -225,7 +225,7 @@ def encode_names(names: bytes) -> bytes:
 
 
 def name_hash(name: str) -> int:
-    """Give 32 bits that replace a spout task's index in a fingerprint: its index may change between two tries."""
+    """Return 32 bits that replace a spout task's index in a fingerprint: its index may change between two tries."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), "big")
 
 
@@ -238,7 +238,7 @@ def edge_hash(root_id: IntOrArray, edge_id: IntOrArray) -> IntOrArray:
 
 
 def edge_of_hash(root_id: int, hashed: int) -> int:
-    """Give the edge whose hash with this root `edge_hash` gives."""
+    """Return the edge whose hash with this root `edge_hash` gives."""
     return _unmix(hashed) ^ _mix(root_id)
 
 

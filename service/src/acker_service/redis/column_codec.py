@@ -194,7 +194,7 @@ class EncodedRows:
 def _optional_fields(
     records: NDArray[np.void], strings: EncodedStrings, roots: NDArray[np.uint64], traceparents: Mapping[int, bytes]
 ) -> Iterator[_OptionalField]:
-    """Give the optional fields that some operations have, in the order of their flags."""
+    """Yield the optional fields that some operations have, in the order of their flags."""
     timeouts = records["message_timeout_ms"]
     if (given := timeouts != 0).any():
         yield _fixed_size(OperationFlag.MESSAGE_TIMEOUT, given, timeouts.astype(">u4"))
@@ -234,7 +234,7 @@ def _used_bytes(optional: Sequence[_OptionalField], count: int) -> NDArray[np.bo
 def _long_texts(
     records: NDArray[np.void], strings: EncodedStrings, optional: Sequence[_OptionalField]
 ) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    """Give the texts that are missing in rows, by row, each with the bytes of its row that follow it."""
+    """Yield the texts that are missing in rows, by row, each with the bytes of its row that follow it."""
     followed_by = np.zeros(len(records), np.intp)
     for each in reversed(optional):
         if each.flag is OperationFlag.TEXT:

@@ -92,7 +92,7 @@ class PackedCompletions:
         return part
 
     def _end_of(self, count: int) -> int:
-        """Give the position behind the first ``count``."""
+        """Return the position behind the first ``count``."""
         if not self._has_texts:
             return self._at + count * _COMPLETION.size
         at = self._at
@@ -188,7 +188,7 @@ def _count_with_texts(packed: bytes) -> int:
 
 
 def _next(packed: bytes, at: int) -> int:
-    """Give the position behind the completion at a position."""
+    """Return the position behind the completion at a position."""
     at += _COMPLETION.size
     for _ in range(_TEXTS[packed[at - 1]]):
         at += _TEXT_LENGTH.size + (packed[at] << 8 | packed[at + 1])

@@ -15,7 +15,7 @@ from acker_service.redis.slot_map import Discover, SlotRange, all_slots
 
 
 def make_discovery(url: str) -> Discover:
-    """Give the discovery for the kind of an address. Raises `ValueError`."""
+    """Return the discovery for the kind of an address. Raises `ValueError`."""
     redis_url = read_redis_url(url)
     check(redis_url.url(redis_url.addresses[0]) if redis_url.addresses else url)
     match redis_url.kind:
@@ -78,7 +78,7 @@ class ClusterDiscovery:
         return [*ranges, SlotRange(last=2**14, url=None)]
 
     def _url(self, host: str | None, port: int, asked: str) -> str | None:
-        """Give the URL of a node; a node that does not know its own host has that of the node that replied."""
+        """Return the URL of a node; a node that does not know its own host has that of the node that replied."""
         if host == "?":
             return None
         return self._redis_url.url((host or urlsplit(asked).hostname or "", port))
@@ -91,7 +91,7 @@ class _RoundRobin:
         self._next = 0
 
     async def ask(self, urls: Sequence[str], *command: str) -> tuple[Any, str]:
-        """Give the first reply, and the URL of its server. Raises `StoreUnavailable`."""
+        """Return the first reply, and the URL of its server. Raises `StoreUnavailable`."""
         self._next += 1
         last_error: Exception = StoreUnavailable("it has no address")
         for offset in range(len(urls)):

@@ -88,7 +88,7 @@ def was_not_started(error: object) -> bool:
 
 
 def label(error: object) -> str:
-    """Give the label of an error in metrics; that of a service error by its cause."""
+    """Return the label of an error in metrics; that of a service error by its cause."""
     cause = (error.__cause__ or error) if isinstance(error, ServiceError) else error
     if is_denied(cause):
         return "error"
@@ -109,7 +109,7 @@ def suggests_moved_slots(error: object) -> bool:
 
 
 def to_problem(error: BaseException) -> ServiceError:
-    """Give the service error for an error of Redis."""
+    """Return the service error for an error of Redis."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, OutOfMemoryError):

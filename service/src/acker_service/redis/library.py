@@ -42,20 +42,20 @@ FILES = (
 
 @cache
 def source() -> str:
-    """Give the text of the library: its files, joined."""
+    """Return the text of the library: its files, joined."""
     folder = files("acker_service.redis") / "lua"
     return "\n".join((folder / f"{name}.lua").read_text(encoding="utf-8") for name in FILES)
 
 
 def version(text: str) -> int:
-    """Give the version that the text of a library states."""
+    """Return the version that the text of a library states."""
     found = re.search(r"^local VERSION = (\d+)$", text, re.MULTILINE)
     assert found is not None
     return int(found.group(1))
 
 
 def layout(text: str) -> int:
-    """Give the number of the layout of keys and records that the text of a library states."""
+    """Return the number of the layout of keys and records that the text of a library states."""
     found = re.search(r"^local LAYOUT = (\d+)$", text, re.MULTILINE)
     assert found is not None
     return int(found.group(1))

@@ -193,7 +193,7 @@ def pack_positions(positions: Sequence[int]) -> bytes:
 
 
 def release_lease(*, spout_index: int, worker: str, rest_ms: int) -> ShardCall[None]:
-    """Give a worker's lease back; for ``rest_ms`` milliseconds no worker gets it. Idempotent."""
+    """Return a worker's lease back; for ``rest_ms`` milliseconds no worker gets it. Idempotent."""
     return ShardCall(function="acker_leave_v1", args=(spout_index, worker, rest_ms), decode=nothing, confirm=False)
 
 

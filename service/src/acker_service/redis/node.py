@@ -92,7 +92,7 @@ class Node:
             await self._load_once()
 
     async def missing_rights(self, commands: Sequence[str]) -> list[str]:
-        """Give those of the commands that the login may not run."""
+        """Return those of the commands that the login may not run."""
         with as_problems():
             return await rights.missing(self._redis, commands)
 

@@ -130,7 +130,7 @@ def _server_of(problem: object) -> str | None:
 
 
 def trouble_of(error: object) -> Trouble | None:
-    """Say what trouble an error of redis-py or a `ServiceError` shows; None if it is one of the command."""
+    """Return what trouble an error of redis-py or a `ServiceError` shows; None if it is one of the command."""
     if isinstance(error, ServiceError) and error.__cause__ is not None:
         error = error.__cause__
     if is_denied(error):
@@ -153,7 +153,7 @@ def _shows_restart(trouble: Trouble, error: BaseException) -> bool:
 
 
 def detail_of(error: BaseException) -> str:
-    """Give the text of an error of redis-py, or of the system's error behind it."""
+    """Return the text of an error of redis-py, or of the system's error behind it."""
     if isinstance(error, (PermissionDenied, ServiceError)):
         return error.detail
     if isinstance(error, (RedisTimeoutError, TimeoutError)):

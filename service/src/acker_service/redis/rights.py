@@ -77,7 +77,7 @@ HINTS = (f"spublish {keys.hints('default', 0)} -", f"ssubscribe {keys.hints('def
 
 
 def delivery(publish_command: str) -> str:
-    """Give the command that publishes completions to subscribers."""
+    """Return the command that publishes completions to subscribers."""
     return f"{publish_command.lower()} {channel('default', 'rights')} -"
 
 

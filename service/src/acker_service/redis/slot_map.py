@@ -36,7 +36,7 @@ Discover = Callable[[Sequence[str]], Awaitable[list[SlotRange]]]
 
 
 def all_slots(url: str) -> list[SlotRange]:
-    """Give all slots to one server."""
+    """Return all slots to one server."""
     return [SlotRange(last=REDIS_CLUSTER_HASH_SLOTS - 1, url=url)]
 
 
@@ -54,7 +54,7 @@ class SlotMap:
         self.generation = 0
 
     async def of(self, key: str) -> Node:
-        """Give the server that has a key. Raises `StoreUnavailable`."""
+        """Return the server that has a key. Raises `StoreUnavailable`."""
         if not self._ranges:
             await self.refresh()
         url = self.url_of(key)
@@ -65,14 +65,14 @@ class SlotMap:
         return self._nodes[url]
 
     def url_of(self, key: str) -> str | None:
-        """Give the address of the server that has a key; None if no server has it, or none has been discovered."""
+        """Return the address of the server that has a key; None if no server has it, or none has been discovered."""
         if not self._ranges:
             return None
         slot = 0 if len(self._ranges) == 1 else _slot(key)
         return self._ranges[bisect_left(self._ranges, slot, key=lambda slot_range: slot_range.last)].url
 
     async def all(self) -> list[Node]:
-        """Give all servers. Raises `StoreUnavailable`."""
+        """Return all servers. Raises `StoreUnavailable`."""
         if not self._ranges:
             await self.refresh()
         return list(self._nodes.values())

@@ -82,7 +82,7 @@ def build_tree(entries: Sequence[TraceEntry], *, maker: str | None = None) -> Ed
 
 
 def xor_of(entries: Iterable[TraceEntry]) -> int:
-    """Give the ack val of a root after these operations."""
+    """Return the ack val of a root after these operations."""
     return fold(entry.ack_val for entry in entries)
 
 
@@ -172,7 +172,7 @@ class _Building:
             self._make(nobody, missing)
 
     def _in_order(self) -> Iterator[_Edge]:
-        """Give the edges, parents before children, and at the end those that only lead to each other."""
+        """Return the edges, parents before children, and at the end those that only lead to each other."""
         children: dict[int | None, list[_Edge]] = {}
         for edge in self._edges.values():
             children.setdefault(edge.parent, []).append(edge)

@@ -153,7 +153,7 @@ class RootExpiryTask(PeriodicTask):
         self._due: dict[str, list[int]] = {}
 
     async def select(self) -> list[str]:
-        """Give the topologies in which something is due; all of them if that cannot be found out together."""
+        """Return the topologies in which something is due; all of them if that cannot be found out together."""
         alive = time.monotonic() - self._heartbeat_at >= HEARTBEAT_INTERVAL_S
         if self._expiry.asks_one_server:
             # rule: a look that fails is made for each topology

@@ -87,6 +87,6 @@ def _first(entries: Sequence[TraceEntry], kind: EntryKind) -> TraceEntry | None:
 
 
 def _last_component(entries: Sequence[TraceEntry]) -> str | None:
-    """Give the component of the last ack that names one."""
+    """Return the component of the last ack that names one."""
     acks = (entry.component for entry in reversed(entries) if entry.kind is EntryKind.ACK)
     return next((component for component in acks if component), None)

@@ -74,7 +74,7 @@ class FailureReader:
         self._shards, self._spouts = shards, spouts
 
     async def page(self, topology: Topology, positions: Positions, wanted: FailureFilter, *, limit: int) -> FailurePage:
-        """Give failures that match, newest first, ``limit`` at most."""
+        """Return failures that match, newest first, ``limit`` at most."""
         spout_index = await self._index(topology, wanted.spout_task)
         lists = {shard: _ShardList(before) for shard, before in positions.items() if shard < len(topology.shards)}
         found: list[FailureRecord] = []
@@ -111,12 +111,12 @@ class FailureReader:
         return topology
 
     async def _index(self, topology: Topology, spout_task: str | None) -> int | None:
-        """Give the index of a spout task, one that no root has if it does not exist; None: any will do."""
+        """Return the index of a spout task, one that no root has if it does not exist; None: any will do."""
         return None if spout_task is None else (await self._spouts.find(topology, {spout_task}))[spout_task]
 
 
 def first_positions(topology: Topology) -> Positions:
-    """Give the beginning of the list."""
+    """Return the beginning of the list."""
     return dict.fromkeys(range(len(topology.shards)), NEWEST)
 
 
@@ -134,7 +134,7 @@ def decode_positions(text: str | None, topology: Topology) -> Positions:
 
 
 def _newest(lists: dict[int, _ShardList]) -> _ShardList | None:
-    """Give the list whose next failure is the newest one."""
+    """Return the list whose next failure is the newest one."""
     filled: Iterable[_ShardList] = (it for it in lists.values() if it.read)
     return max(filled, key=lambda it: it.read[0][1].at_ms, default=None)
 

@@ -33,7 +33,7 @@ class RootNotifier:
 
     @contextlib.contextmanager
     def waiting(self, topology: Topology, root_id: int) -> Iterator[Wakeup]:
-        """Give a wakeup that triggers when a root is neither early nor pending."""
+        """Return a wakeup that triggers when a root is neither early nor pending."""
         with self._roots.waiting((topology.name, topology.incarnation, root_id)) as wakeup:
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._run())

@@ -75,7 +75,7 @@ class PendingRoots:
         self._shards, self._spouts, self._clock = shards, spouts, clock
 
     async def page(self, topology: Topology, positions: ScanPositions, wanted: RootFilter, *, limit: int) -> RootPage:
-        """Give pending roots, ``limit`` at most, about nearest deadline first."""
+        """Return pending roots, ``limit`` at most, about nearest deadline first."""
         found: list[_ListedRoot] = []
         scanned, until_s = 0, self._clock() + PAGE_S
         while positions and len(found) < limit and scanned < PAGE_RECORDS and self._clock() < until_s:
@@ -92,7 +92,7 @@ class PendingRoots:
 
 
 def first_positions(topology: Topology) -> ScanPositions:
-    """Give the beginning of the list."""
+    """Return the beginning of the list."""
     return dict.fromkeys(range(len(topology.shards)), ScanPosition())
 
 
@@ -138,7 +138,7 @@ def _calls(
 
 
 def _listed(shard: int, start: ScanPosition, reply: ListedRoots) -> tuple[list[_ListedRoot], ScanPosition | None]:
-    """Give the roots that a shard listed behind a position, and the position to go on at, if its list goes on."""
+    """Return the roots that a shard listed behind a position, and the position to go on at, if its list goes on."""
     roots: list[_ListedRoot] = []
     for position, records in reply.parts:
         is_start = (position.bucket, position.hscan_cursor) == (start.bucket, start.hscan_cursor)
@@ -148,7 +148,7 @@ def _listed(shard: int, start: ScanPosition, reply: ListedRoots) -> tuple[list[_
 
 
 def _unlisted(shard: int, part: ScanPosition, now_ms: int, records: Sequence[RootRecord]) -> Iterator[_ListedRoot]:
-    """Give the roots of a part that are not yet listed, in the order of their ids, which lasts while others end."""
+    """Yield the roots of a part that are not yet listed, in the order of their ids, which lasts while others end."""
     for record in sorted(records, key=lambda record: record.root_id):
         if record.root_id > part.last_root_id:
             position = replace(part, last_root_id=record.root_id)

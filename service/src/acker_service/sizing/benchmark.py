@@ -72,7 +72,7 @@ class Measured:
 
 
 async def stored_keys(url: str) -> int:
-    """Say how many keys a Redis has. Raises `StoreUnavailable`, and `ValueError` for an address that is none."""
+    """Return how many keys a Redis has. Raises `StoreUnavailable`, and `ValueError` for an address that is none."""
     parts = Components(url, window_ms=WINDOW_MS)
     try:
         return sum(map(int, await parts.redis.on_every_server("DBSIZE")))
@@ -94,7 +94,7 @@ def report(measured: Measured, loads: Sequence[Workload] = SHOWN_LOADS) -> list[
 
 
 def _needed(load: Workload, found: Requirement) -> str:
-    """Say in a line what a load needs."""
+    """Describe in a line what a load needs."""
     return (
         f"{load.roots_per_s:,.0f} roots/s of {load.edges} edges, pending for {load.pending_s:,g} s "
         f"({load.pending:,.0f} pending): {found.servers} Redis ({found.redis_cores:.2f} cores in all), "
@@ -104,7 +104,7 @@ def _needed(load: Workload, found: Requirement) -> str:
 
 
 def batches(roots: int) -> int:
-    """Say how many batches `measure` sends for so many roots."""
+    """Return how many batches `measure` sends for so many roots."""
     return len(PHASES) * -(-roots // BATCH)
 
 
@@ -176,14 +176,14 @@ async def _apply(parts: Components, topology: "Topology", records: "NDArray[np.v
 
 
 async def _timed(parts: Components, work: Awaitable[None]) -> tuple[float, float]:
-    """Give the seconds that work took, and those of Redis's processor."""
+    """Return the seconds that work took, and those of Redis's processor."""
     cpu, began = await _cpu_s(parts), time.perf_counter()
     await work
     return time.perf_counter() - began, await _cpu_s(parts) - cpu
 
 
 async def _idle_share(parts: Components) -> float:
-    """Say what share of a processor Redis takes without this load: others may use it, too."""
+    """Return what share of a processor Redis takes without this load: others may use it, too."""
     _, cpu_s = await _timed(parts, asyncio.sleep(IDLE_S))
     return cpu_s / IDLE_S
 

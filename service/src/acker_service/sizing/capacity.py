@@ -37,11 +37,11 @@ class OperationCosts:
     pending: float = FEWEST
 
     def root_us(self, edges: int) -> float:
-        """Give the cost of a root with so many edges, one or more, each acked by an operation of its own."""
+        """Return the cost of a root with so many edges, one or more, each acked by an operation of its own."""
         return self.init_us + (edges - 1) * self.ack_us + self.last_ack_us * (1 + FORGET)
 
     def at(self, pending: float) -> "OperationCosts":
-        """Give the costs with another number of roots pending on the server."""
+        """Return the costs with another number of roots pending on the server."""
         init, ack, last = (
             us * (1 + growth * _tenfolds(pending)) / (1 + growth * _tenfolds(self.pending))
             for us, growth in zip((self.init_us, self.ack_us, self.last_ack_us), GROWTH, strict=True)
@@ -88,7 +88,7 @@ class Requirement:
 
 
 def needs(load: Workload, costs: OperationCosts, *, root_bytes: float) -> Requirement:
-    """Say what a load needs, with the costs of one server."""
+    """Return what a load needs, with the costs of one server."""
     servers = max(1, math.ceil(_redis_cores(load, costs, 1) / BUSY))
     while servers > 1 and _redis_cores(load, costs, servers - 1) <= BUSY * (servers - 1):
         servers -= 1  # fewer roots on each make operations cheaper
@@ -103,12 +103,12 @@ def needs(load: Workload, costs: OperationCosts, *, root_bytes: float) -> Requir
 
 
 def roots_per_s(costs: OperationCosts, *, edges: int) -> float:
-    """Say how many roots a second of so many edges one Redis server carries."""
+    """Return how many roots a second of so many edges one Redis server carries."""
     return BUSY * 1e6 / costs.root_us(edges)
 
 
 def service_roots_per_s(*, edges: int) -> float:
-    """Say how many roots a second of so many edges one process of the acker carries, in packed batches of 1,000."""
+    """Return how many roots a second of so many edges one process of the acker carries, in packed batches of 1,000."""
     return BUSY * 1e6 / ((edges + 1) * SERVICE_US)
 
 

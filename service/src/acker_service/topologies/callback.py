@@ -103,7 +103,7 @@ class RegisteredCallback:
         return self.kind == "webhook"
 
     def secrets_at(self, now_ms: int) -> list[str]:
-        """Give the secrets that sign at this time, the newest first."""
+        """Return the secrets that sign at this time, the newest first."""
         return [secret.text for secret in self.secrets if secret.until_ms is None or now_ms < secret.until_ms]
 
     def public(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def register_callback(
 def generated_secret(
     callback: Callback | None, before: RegisteredCallback | None, after: RegisteredCallback | None
 ) -> str | None:
-    """Give the secret that was generated for a callback, if one was; it is shown only once."""
+    """Return the secret that was generated for a callback, if one was; it is shown only once."""
     if not isinstance(callback, Webhook) or callback.secret is not None or after is None:
         return None
     return None if before is not None and before.secrets else after.secrets[0].text

@@ -93,7 +93,7 @@ def from_stored(document: dict[str, Any]) -> TopologyConfig:
 
 
 def merge(present: TopologyConfig | None, document: dict[str, Any], *, buckets: int) -> TopologyConfig:
-    """Give the configuration after a PUT: a field that is left out stays, null is the default.
+    """Return the configuration after a PUT: a field that is left out stays, null is the default.
 
     A null dedupe window is automatic; it is 0 where a new topology's document leaves it out.
     ``present`` is None for a topology that is created, with so many ``buckets`` per shard. Raises `InvalidRequest`,

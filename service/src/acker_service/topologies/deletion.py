@@ -74,7 +74,7 @@ class _Deleter(ABC, Generic[T]):
 
     @abstractmethod
     def _busy(self, target: T, use: str) -> ServiceError:
-        """Give the error for a target in use."""
+        """Return the error for a target in use."""
 
     async def _delete_unless_used(self, target: T, mode: DeleteMode) -> int:
         marked = await self._mark(target, Deletion.CHECKING)

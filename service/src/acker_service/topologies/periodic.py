@@ -34,7 +34,7 @@ class PeriodicTask:
         raise NotImplementedError
 
     async def select(self) -> list[str]:
-        """Give the names of the topologies to run for in a pass: all of them."""
+        """Return the names of the topologies to run for in a pass: all of them."""
         return await self.registry.names()
 
     def count_idle(self, topologies: int) -> None:

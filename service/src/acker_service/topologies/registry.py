@@ -57,11 +57,11 @@ class TopologyRegistry:
         self._cache: dict[str, Topology] = {}
 
     def cached(self, name: str) -> Topology | None:
-        """Give a topology if it is in the cache."""
+        """Return a topology if it is in the cache."""
         return self._cache.get(name)
 
     async def get(self, name: str) -> Topology:
-        """Give a topology, from the cache if it is there. Raises `UnknownTopology`."""
+        """Return a topology, from the cache if it is there. Raises `UnknownTopology`."""
         return self._cache.get(name) or await self.refresh(name)
 
     async def with_current(self, name: str, work: Callable[[Topology], Awaitable[T]]) -> T:
@@ -81,7 +81,7 @@ class TopologyRegistry:
         return topology
 
     def all_cached(self) -> list[Topology]:
-        """Give all topologies that are in the cache."""
+        """Return all topologies that are in the cache."""
         return list(self._cache.values())
 
     async def refresh_all(self) -> list[str]:
@@ -197,7 +197,7 @@ class TopologyRegistry:
         await self._redis.execute_each([config_functions.stamp_shard(key, topology.stamp) for key in topology.shards])
 
     async def _highest_stamp(self, name: str, config: TopologyConfig) -> Stamp | None:
-        """Give the highest stamp on the shards of a new topology: its incarnation has to be above it."""
+        """Return the highest stamp on the shards of a new topology: its incarnation has to be above it."""
         calls = [config_functions.read_stamp(name, shard) for shard in range(config.shards)]
         return max((stamp for stamp in await self._redis.execute_each(calls) if stamp), default=None)
 

@@ -78,11 +78,11 @@ class SpoutRegistry:
         self._with_callback: dict[str, tuple[object, list[Spout]]] = {}
 
     async def get(self, topology: Topology, name: str) -> Spout:
-        """Give a spout task. Raises `UnknownSpout`."""
+        """Return a spout task. Raises `UnknownSpout`."""
         return self._cached(topology).get(name) or await self.read(topology, name)
 
     def cached_index(self, topology: Topology, name: str) -> int | None:
-        """Give the index of a spout task if it is in the cache, and not being deleted."""
+        """Return the index of a spout task if it is in the cache, and not being deleted."""
         spout = self._cached(topology).get(name)
         return None if spout is None or spout.deletion else spout.index
 
@@ -96,7 +96,7 @@ class SpoutRegistry:
         raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
 
     async def names(self, topology: Topology, indexes: set[int]) -> dict[int, str]:
-        """Give the names of spout tasks by index; empty where the spout task was deleted."""
+        """Return the names of spout tasks by index; empty where the spout task was deleted."""
         known = {spout.index: spout.name for spout in self._cached(topology).values()}
         if not indexes <= known.keys():
             known = {spout.index: spout.name for spout in (await self.read_all(topology)).values()}
@@ -112,7 +112,7 @@ class SpoutRegistry:
         return spouts
 
     async def with_callback(self, topology: Topology) -> list[Spout]:
-        """Give the spout tasks that have a callback; a change of one raises the topology's version."""
+        """Return the spout tasks that have a callback; a change of one raises the topology's version."""
         key, spouts = self._with_callback.get(topology.name, (None, []))
         if key != self._cache_key(topology):
             spouts = [spout for spout in (await self.read_all(topology)).values() if spout.callback]
@@ -120,14 +120,14 @@ class SpoutRegistry:
         return spouts
 
     async def find(self, topology: Topology, names: Set[str]) -> dict[str, int]:
-        """Give the indexes of spout tasks, `UNREGISTERED` for those that do not exist; waits for deletions to end.
+        """Return the indexes of spout tasks, `UNREGISTERED` for those that do not exist; waits for deletions to end.
 
         Raises `StoreUnavailable` if a deletion takes long.
         """
         return await self._indexes(topology, names, self._read_named)
 
     async def ensure(self, topology: Topology, names: Set[str]) -> dict[str, int]:
-        """Give the indexes of spout tasks, and create those that are new, without a callback.
+        """Return the indexes of spout tasks, and create those that are new, without a callback.
 
         Waits for deletions to end. A new one that Redis has no memory for is `UNREGISTERED`: its inits have to be
         refused. Raises `StaleStamp`, and `TooManySpouts` if none was created because not all have a place.
@@ -146,7 +146,7 @@ class SpoutRegistry:
         raise StoreUnavailable(f"spout task {deleting[0]} is being removed, and that takes long")
 
     async def _ensure_named(self, topology: Topology, names: Set[str]) -> dict[str, Spout]:
-        """Give these spout tasks, and create those that are new; without those that Redis has no memory for.
+        """Return these spout tasks, and create those that are new; without those that Redis has no memory for.
 
         All of a batch take one call to read and one to create, whatever their number.
         """
@@ -158,7 +158,7 @@ class SpoutRegistry:
         return spouts
 
     async def _read_named(self, topology: Topology, names: Set[str]) -> dict[str, Spout]:
-        """Give those of these spout tasks that exist; reads those that are not cached, or were being deleted."""
+        """Return those of these spout tasks that exist; reads those that are not cached, or were being deleted."""
         cached = self._cached(topology)
         spouts = {name: cached[name] for name in names & cached.keys() if not cached[name].deletion}
         if missing := sorted(names - spouts.keys()):

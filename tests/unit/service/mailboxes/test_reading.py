@@ -17,7 +17,7 @@ def decoded(reply: list[object]) -> Entries[ReadEntry]:
 
 
 def found(run: CompletionRun) -> list[tuple[Position, int]]:
-    """Give each root of a run and the position behind it."""
+    """Return each root of a run and the position behind it."""
     data = b"".join(entry.completions.data for entry in run._entries)
     return [*zip(run.positions(), (done.root_id for done in decode_completions(data, "orders")), strict=True)]
 

@@ -31,7 +31,7 @@ class Finding:
     spout_task: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """Give it as JSON has it."""
+        """Return it as JSON has it."""
         return asdict(self)
 
 
@@ -54,10 +54,10 @@ class Evidence:
     refused: Document | None = None
 
     def points(self, topology: str, *, within_ms: int = RECENT_MS) -> list[Document]:
-        """Give the points of a topology's history that are not older than this."""
+        """Return the points of a topology's history that are not older than this."""
         points = self.history.get(topology, {}).get("points", ())
         return [point for point in points if point["at_ms"] > self.now_ms - within_ms]
 
     def part(self, name: str) -> Document:
-        """Give a part of the status; empty where it is not known."""
+        """Return a part of the status; empty where it is not known."""
         return (self.status or {}).get(name) or {}

@@ -83,7 +83,7 @@ def one_message_is_missing(seen: Evidence) -> Iterator[Finding]:
 
 
 def _ended_as(seen: Evidence, outcome: str, *, allowed: float) -> Iterator[tuple[Document, int, int, int]]:
-    """Give each topology with more than this share of such ends: their number, that of all ends, and since when."""
+    """Yield each topology with more than this share of such ends: their number, that of all ends, and since when."""
     for topology in seen.topologies:
         points = seen.points(topology["topology"])
         ended, hit = sum(map(_ended, points)), sum(point[outcome] for point in points)
@@ -106,7 +106,7 @@ def _acked_too_often(seen: Evidence, topology: Document) -> tuple[str, str]:
 
 
 def _silent(seen: Evidence) -> Iterator[tuple[Document, list[Document], bool]]:
-    """Give each topology with silent roots, these roots, and whether others end meanwhile."""
+    """Yield each topology with silent roots, these roots, and whether others end meanwhile."""
     for topology in seen.topologies:
         name = topology["topology"]
         patience_ms = _patience_ms(seen, topology)

@@ -165,5 +165,5 @@ class Assignments:
 
 
 def next_attempt(record: Record) -> Record:
-    """Give the record as it is emitted the next time."""
+    """Return the record as it is emitted the next time."""
     return replace(record, attempt=record.attempt + 1)

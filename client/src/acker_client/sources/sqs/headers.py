@@ -12,7 +12,7 @@ MESSAGE_KEYS = frozenset({"MessageAttributes", "messageAttributes", "Body", "bod
 
 
 def headers_of(message: Mapping[str, Any]) -> dict[str, str]:
-    """Give the attributes of a message that are texts, the anchors among them.
+    """Return the attributes of a message that are texts, the anchors among them.
 
     It is a message of boto3, or a record of an event of Lambda, from SQS or SNS. Where SNS has sent it to SQS without
     raw delivery, the attributes are within its body. Raises `UsageError` for what is no such message.

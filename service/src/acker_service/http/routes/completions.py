@@ -88,7 +88,7 @@ def _add_reading(
         *,
         peek: Peek = False,
     ) -> Response:
-        """Give completions after a cursor; if there are none, wait for some. As events: all, as they come."""
+        """Return completions after a cursor; if there are none, wait for some. As events: all, as they come."""
         await refresh_for_head(request, registry, topology)
         if is_head(request):
             cursors = [last_event_id or after] if wants_events(request) else [after, until]
@@ -190,7 +190,7 @@ def make_dead_letter_router(
         from_ms: Milliseconds | None = None,
         to_ms: Milliseconds | None = None,
     ) -> dict[str, Any]:
-        """Give dead letters that match, after a cursor."""
+        """Return dead letters that match, after a cursor."""
         wanted = _filter(error=error, from_ms=from_ms, to_ms=to_ms)
         await refresh_for_head(request, registry, topology)
 

@@ -53,7 +53,7 @@ def make_router(*, readiness: Readiness, expiry: RootExpiry, stopping: asyncio.E
 
     @router.get("/readyz")
     async def readyz(response: Response) -> dict[str, str | bool]:
-        """Say whether the process takes work: it is not stopping and Redis takes a write."""
+        """Return whether the process takes work: it is not stopping and Redis takes a write."""
         if stopping.is_set():
             response.status_code = 503
             return {"status": "stopping"}
@@ -74,7 +74,7 @@ def make_metrics_router(
 
     @router.get("/metrics", name="metrics", response_class=Response)
     async def write_metrics(request: Request) -> Response:
-        """Give all metrics, as Prometheus's text or as OpenMetrics; without a store, those of the acker only."""
+        """Return all metrics, as Prometheus's text or as OpenMetrics; without a store, those of the acker only."""
         accept = ",".join(request.headers.getlist("accept"))
         if is_head(request):
             _, media_type = metrics.write(accept, stats=None, snapshots=())
@@ -88,7 +88,7 @@ def make_metrics_router(
 
 
 async def _check(check: Coroutine[Any, Any, bool]) -> bool:
-    """Give the result of a check; False if it takes too long or the store is unavailable."""
+    """Return the result of a check; False if it takes too long or the store is unavailable."""
     try:
         return await asyncio.wait_for(check, CHECK_TIMEOUT_S)
     except (TimeoutError, StoreUnavailable):
@@ -96,7 +96,7 @@ async def _check(check: Coroutine[Any, Any, bool]) -> bool:
 
 
 async def _store_stats(monitor: StoreMonitor, backpressure: Backpressure) -> StoreStats | None:
-    """Give the statistics of the store as of the latest snapshot; None if it does not answer. Never raises."""
+    """Return the statistics of the store as of the latest snapshot; None if it does not answer. Never raises."""
     snapshot = await monitor.latest()
     if snapshot is None:
         return None

@@ -87,7 +87,7 @@ def make_router(
     async def get_root(
         request: Request, topology: TopologyName, root_id: RootId, wait_ms: WaitMs = 0
     ) -> dict[str, Any]:
-        """Give a root, or wait until it is finished; only the outcome of a finished root is kept."""
+        """Return a root, or wait until it is finished; only the outcome of a finished root is kept."""
         number = _parse(root_id)
 
         async def read() -> RootView:
@@ -101,7 +101,7 @@ def make_router(
 
     @router.get("/{root_id}/tree", dependencies=[needs("ack")])
     async def get_tree(request: Request, topology: TopologyName, root_id: RootId) -> dict[str, Any]:
-        """Give the tree of a root if it is traced, else only what is known without a trace."""
+        """Return the tree of a root if it is traced, else only what is known without a trace."""
         number = _parse(root_id)
         if is_head(request):
             root = await registry.with_current(topology, lambda found: roots.read(found, number))

@@ -69,7 +69,7 @@ def make_router(
 
     @router.get("/{spout_task}", dependencies=[needs("spout")])
     async def get_spout(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, Any]:
-        """Give a spout task."""
+        """Return a spout task."""
         await refresh_for_head(request, registry, topology)
 
         async def show(found: Topology) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def make_router(
 
     @router.get("/{topology}", dependencies=[needs("ack")])
     async def get_topology(topology: TopologyName, request: Request) -> dict[str, Any]:
-        """Give a topology with its counts."""
+        """Return a topology with its counts."""
         found = await registry.refresh(topology)
         end_head(request)
         return await show(found)
