@@ -51,7 +51,9 @@ class Round:
     """One round, with spout tasks of its own."""
 
     def __init__(self, service: Served, store: Member, number: int) -> None:
-        self._service, self._store, self._number = service, store, number
+        self._service = service
+        self._store = store
+        self._number = number
         self._http = httpx.AsyncClient(base_url=f"{service.url}{PATH}/", trust_env=False, timeout=60)
         self._spent_s = 0.0
 

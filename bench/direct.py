@@ -41,7 +41,9 @@ class Direct:
     """One topology on one server."""
 
     def __init__(self, server: Member, topology: Topology, indexes: Mapping[str, int]) -> None:
-        self._server, self.topology, self._indexes = server, topology, indexes
+        self._server = server
+        self.topology = topology
+        self._indexes = indexes
         self.redis = redis.Redis(port=server.port, socket_timeout=60)
 
     def prepare(self, columns: ColumnBatch) -> list[list[Call]]:

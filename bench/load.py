@@ -67,7 +67,9 @@ class _Connection(asyncio.Protocol):
     """One connection, with one request under way at a time."""
 
     def __init__(self, left: Iterator[bytes], each: list[float], expected: bytes) -> None:
-        self._left, self._each, self._expected = left, each, expected
+        self._left = left
+        self._each = each
+        self._expected = expected
         self._seen = b""
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

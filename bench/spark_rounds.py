@@ -66,7 +66,8 @@ class Rounds:
     """Runs jobs, and measures what each run took of whom."""
 
     def __init__(self, task: Task, spark: SparkSession) -> None:
-        self._task, self._spark = task, spark
+        self._task = task
+        self._spark = spark
         self._http = httpx.Client(base_url=task.acker, trust_env=False, timeout=300)
         self._redis = redis.Redis(port=task.redis_port)
         gateway = spark.sparkContext._gateway  # noqa: SLF001 - PySpark tells the JVM's pid nowhere else
@@ -114,7 +115,8 @@ class _Sent:
     """How many operations went out, and how long it took until they were answered."""
 
     def __init__(self) -> None:
-        self.count, self.seconds = 0, 0.0
+        self.count = 0
+        self.seconds = 0.0
 
     def watch(self, acker: SparkAcker) -> None:
         """Measure what the sender of an acker sends."""

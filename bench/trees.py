@@ -18,7 +18,9 @@ class Trees:
     """So many trees, each operation of them in a batch of its own kind, in an order of its own kind."""
 
     def __init__(self, count: int) -> None:
-        self.roots, self._first, self._last = draw_ids(count), draw_ids(count), draw_ids(count)
+        self.roots = draw_ids(count)
+        self._first = draw_ids(count)
+        self._last = draw_ids(count)
 
     def inits(self, *, message_ids: Sequence[str] = (), timeouts_ms: "NDArray[np.int64] | None" = None) -> ColumnBatch:
         """Return the inits, with message ids and timeouts of their own if there are any."""

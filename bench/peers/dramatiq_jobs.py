@@ -35,7 +35,8 @@ class AckerMiddleware(Middleware):
     """Acks the tuple of a message that was processed: its header is an option of the message."""
 
     def __init__(self, client: Acker) -> None:
-        self._client, self._here = client, threading.local()
+        self._client = client
+        self._here = threading.local()
 
     @property
     def actor_options(self) -> set[str]:

@@ -58,7 +58,8 @@ class Sender(ABC):
     """
 
     def __init__(self, done: Any, spout: Any) -> None:
-        self._done, self._spout = done, spout
+        self._done = done
+        self._spout = spout
 
     @abstractmethod
     def send(self, root: int) -> None:

@@ -62,9 +62,11 @@ class Sender(ABC):
     """Sends jobs and waits until they are done; ``by_completions``: until Acker has reported them."""
 
     def __init__(self, done: Any, *, by_completions: bool = False) -> None:
-        self._done, self._by_completions = done, by_completions
+        self._done = done
+        self._by_completions = by_completions
         self._roots, self._tasks, self._within_s, self._counted = (int(given) for given in sys.argv[1:5])
-        self._end, self._doubling = time.monotonic(), Doubling()
+        self._end = time.monotonic()
+        self._doubling = Doubling()
 
     @abstractmethod
     def send(self, job: Job) -> None:

@@ -20,8 +20,11 @@ class Authoriser:
     """Works on one order after the other, in several threads."""
 
     def __init__(self, task: Task, acker: Acker, tuples: TupleQueue) -> None:
-        self._task, self._acker, self._tuples = task, acker, tuples
-        self._statuses, self._cards = Statuses(Path(task.statuses)), Cards(task.cards)
+        self._task = task
+        self._acker = acker
+        self._tuples = tuples
+        self._statuses = Statuses(Path(task.statuses))
+        self._cards = Cards(task.cards)
         self._once = task.guarantee == Guarantee.EFFECTIVELY_ONCE
 
     def authorise(self, headers: Mapping[str, Any], body: bytes) -> None:

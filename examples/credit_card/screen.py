@@ -12,7 +12,8 @@ class Screen:
     """Shows how far a run of so many orders is, and prints events."""
 
     def __init__(self, console: Console, *, orders: int) -> None:
-        self.console, self._orders = console, orders
+        self.console = console
+        self._orders = orders
         self._shown = 0.0
 
     def log(self, event: str) -> None:

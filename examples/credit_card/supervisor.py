@@ -36,7 +36,9 @@ class Supervisor:
     """Runs the orders through the workers."""
 
     def __init__(self, plan: Plan, workers: Workers, screen: Screen) -> None:
-        self._plan, self._workers, self._screen = plan, workers, screen
+        self._plan = plan
+        self._workers = workers
+        self._screen = screen
         self._killings = choose_killings(plan)
         self._away_at = plan.orders // 4 if plan.away_s else plan.orders + 1
         self._until = time.monotonic() + plan.within_s

@@ -26,7 +26,8 @@ class Workers:
     """The workers of a run, each under its name; ``killed`` are those that died by SIGKILL and were replaced."""
 
     def __init__(self, plan: Plan, processes: Processes, broker: str) -> None:
-        self._plan, self._processes = plan, processes
+        self._plan = plan
+        self._processes = processes
         self._children: dict[str, Child] = {}
         self._connection = pika.BlockingConnection(pika.URLParameters(broker))
         self._channel = self._connection.channel()

@@ -29,7 +29,8 @@ class Pipeline:
     """All processes of a run. Each can be killed, and is started again."""
 
     def __init__(self, processes: Processes, kafka: KafkaBroker, notices: str) -> None:
-        self._processes, self._kafka = processes, kafka
+        self._processes = processes
+        self._kafka = kafka
         self._port = free_port()
         self.acker = f"http://127.0.0.1:{self._port}"
         self._task = Task(role="", kafka=kafka.address, acker=self.acker, notices=notices)

@@ -34,7 +34,9 @@ class Scenario:
     """All parts in one thread, one after the other, with a queue of RabbitMQ before each."""
 
     def __init__(self, acker: Acker, connection: pika.BlockingConnection, *, hard_name: str) -> None:
-        self._acker, self._channel, self._hard_name = acker, connection.channel(), hard_name
+        self._acker = acker
+        self._channel = connection.channel()
+        self._hard_name = hard_name
         self._spout = acker.spout("messages")
         self.observed = Observed()
         for queue in (LINES, NAMES):

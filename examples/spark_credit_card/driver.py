@@ -33,7 +33,8 @@ class Pipeline:
     """The two queries."""
 
     def __init__(self, places: Places, spark: "SparkSession") -> None:
-        self._places, self._spark = places, spark
+        self._places = places
+        self._spark = spark
         self._acker = SparkAcker(url=places.acker, topology=TOPOLOGY, spout_task=SPOUT)
         step = steps.authorise_carelessly if places.careless else steps.authorise
         self._authorise = F.udf(step, steps.SAID, useArrow=False).asNondeterministic()

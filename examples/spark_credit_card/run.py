@@ -48,11 +48,13 @@ class Pipeline:
     """The spout and the driver, what they have reported, and what they have done."""
 
     def __init__(self, places: Places, processes: Processes) -> None:
-        self.places, self._processes = places, processes
+        self.places = places
+        self._processes = processes
         self.statuses = Statuses(places.statuses)
         self.statuses.create()
         self.story = Story()
-        self.spout, self.driver = self.start("spout"), self.start("driver")
+        self.spout = self.start("spout")
+        self.driver = self.start("driver")
         self._reports = [Reports(child.log) for child in (self.spout, self.driver)]
 
     def start(self, name: str) -> Child:
@@ -104,7 +106,10 @@ class Supervisor:
     """Kills driver and spout when so much is done, starts them again, and ends the spout when all orders are acked."""
 
     def __init__(self, plan: Plan, pipeline: Pipeline, broker: Broker, screen: Screen) -> None:
-        self._plan, self._pipeline, self._broker, self._screen = plan, pipeline, broker, screen
+        self._plan = plan
+        self._pipeline = pipeline
+        self._broker = broker
+        self._screen = screen
         self._until = time.monotonic() + plan.within_s
 
     def supervise(self) -> None:

@@ -36,7 +36,8 @@ class OrderSpout:
     """Holds what was taken and is not emitted yet, and the pending map: which delivery goes with which root."""
 
     def __init__(self, places: Places, acker: Acker, connection: "pika.BlockingConnection") -> None:
-        self._connection, self._acker = connection, acker
+        self._connection = connection
+        self._acker = acker
         self._channel: Any = connection.channel()
         self._spout = acker.shared_spout(SPOUT)
         self._stream = Stream(places.stream)

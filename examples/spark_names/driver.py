@@ -30,7 +30,8 @@ class Pipeline:
     """The three queries."""
 
     def __init__(self, plan: Plan, spark: "SparkSession") -> None:
-        self._plan, self._spark = plan, spark
+        self._plan = plan
+        self._spark = spark
         self._acker = SparkAcker(url=plan.acker, topology=TOPOLOGY, spout_task=SPOUT)
         self._thrown = False
 

@@ -26,7 +26,8 @@ class Counting:
     """The query."""
 
     def __init__(self, plan: Plan, spark: "SparkSession") -> None:
-        self._plan, self._spark = plan, spark
+        self._plan = plan
+        self._spark = spark
         self._failed = False
 
     def start(self) -> "StreamingQuery":

@@ -52,7 +52,8 @@ class Round:
     """The spout and the driver, and what they have reported."""
 
     def __init__(self, plan: Plan, processes: Processes, screen: Screen) -> None:
-        self._plan, self._screen = plan, screen
+        self._plan = plan
+        self._screen = screen
         self.story = Story()
         self._spout, self.driver = (self._start(processes, name) for name in ("spout", "driver"))
         self._reports = [Reports(child.log) for child in (self._spout, self.driver)]

@@ -21,7 +21,8 @@ class Reports:
     """What the processes that share a log have reported and was not read yet."""
 
     def __init__(self, log: Path) -> None:
-        self._log, self._at = log, 0
+        self._log = log
+        self._at = 0
 
     def read(self) -> Iterator[dict[str, Any]]:
         """Yield what is new."""

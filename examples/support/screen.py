@@ -22,7 +22,8 @@ class Screen:
 
     def __init__(self) -> None:
         self._live = sys.stdout.isatty()
-        self._shown, self._next_s = "", 0.0
+        self._shown = ""
+        self._next_s = 0.0
 
     def show(self, **figures: object) -> None:
         """Show the figures of the moment."""
@@ -32,7 +33,8 @@ class Screen:
             print(f"\r{text[:WIDE]:{WIDE}}", end="", flush=True)
         elif text != self._shown and now >= self._next_s:
             print(text, flush=True)
-            self._shown, self._next_s = text, now + EVERY_S
+            self._shown = text
+            self._next_s = now + EVERY_S
 
     def log(self, event: str) -> None:
         """Tell something that stays on the screen."""

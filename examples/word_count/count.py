@@ -31,7 +31,9 @@ class CountWorker:
     """Counts words."""
 
     def __init__(self, task: Task, acker: AsyncAcker, tally: Tally) -> None:
-        self._task, self._acker, self._tally = task, acker, tally
+        self._task = task
+        self._acker = acker
+        self._tally = tally
 
     async def count_all(self, words: list[Word]) -> None:
         """Count some words, then ack them. If the worker dies in between, all words come again."""

@@ -60,7 +60,8 @@ class Processes:
     """
 
     def __init__(self, group: asyncio.TaskGroup, folder: Path) -> None:
-        self._group, self._folder = group, folder
+        self._group = group
+        self._folder = folder
         self._children: list[Child] = []
         self.reports: asyncio.Queue[ProcessReport] = asyncio.Queue()
 

@@ -17,7 +17,8 @@ class Screen:
     """Shows the figures of a round of so many lines, and prints events."""
 
     def __init__(self, console: Console, *, lines: int) -> None:
-        self._console, self._lines = console, lines
+        self._console = console
+        self._lines = lines
         self._before: tuple[float, int] | None = None
         self._rate = 0.0
         self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None

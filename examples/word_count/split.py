@@ -36,7 +36,9 @@ class SplitWorker:
     """Splits sentences."""
 
     def __init__(self, task: Task, acker: AsyncAcker, http: httpx.AsyncClient) -> None:
-        self._task, self._acker, self._http = task, acker, http
+        self._task = task
+        self._acker = acker
+        self._http = http
 
     async def split_all(self, sentences: list[Sentence]) -> None:
         """Split some sentences; their words are on the way before the acks are."""

@@ -42,7 +42,9 @@ class LineSpout:
     """Keeps what waits to be emitted, and the pending map: which attempt goes with which root."""
 
     def __init__(self, task: Task, acker: Acker, http: httpx.Client) -> None:
-        self._acker, self._http, self._split_workers = acker, http, task.split_workers
+        self._acker = acker
+        self._http = http
+        self._split_workers = task.split_workers
         self._spout: Spout = acker.spout("lines")
         self._waiting = deque(Attempt(line=line, text=text) for line, text in task.plan.read_lines().items())
         self._pending: dict[str, Attempt] = {}

@@ -41,7 +41,9 @@ class Supervisor:
     """Runs one round and acts on its reports."""
 
     def __init__(self, workers: Workers, processes: Processes, screen: Screen) -> None:
-        self._workers, self._processes, self._screen = workers, processes, screen
+        self._workers = workers
+        self._processes = processes
+        self._screen = screen
         self._awaited = set(workers.names)
         self.killings: list[Killing] = []
 

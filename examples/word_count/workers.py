@@ -27,7 +27,9 @@ class Workers:
     """
 
     def __init__(self, plan: Plan, location: Location, processes: Processes) -> None:
-        self._plan, self._location, self._processes = plan, location, processes
+        self._plan = plan
+        self._location = location
+        self._processes = processes
         self.count_workers = [f"count-{number}" for number in range(1, plan.count_workers + 1)]
         self.split_workers = [f"split-{number}" for number in range(1, plan.split_workers + 1)]
         self._listeners = {name: socket.create_server(("127.0.0.1", 0), backlog=128) for name in self.names}

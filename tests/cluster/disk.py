@@ -18,7 +18,8 @@ class Disk:
     """A disk, mounted at ``folder``."""
 
     def __init__(self, image: Path, folder: Path) -> None:
-        self.folder, self._image = folder, image
+        self.folder = folder
+        self._image = image
         folder.mkdir()
         with image.open("wb") as file:
             file.truncate(SIZE)

@@ -36,7 +36,9 @@ class Host:
     """A host with an address, and the processes started on it."""
 
     def __init__(self, fabric: Namespace, name: str, number: int, *, shaped: bool) -> None:
-        self.name, self.address, self.port = name, f"{NET}.{number}", f"p{number}"
+        self.name = name
+        self.address = f"{NET}.{number}"
+        self.port = f"p{number}"
         self.namespace = Namespace(f"{fabric.name}-{name}")
         self._fabric = fabric
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -105,7 +107,8 @@ class Network:
     """A bridge and its hosts."""
 
     def __init__(self, name: str, hosts: list[Host]) -> None:
-        self.fabric, self.hosts = Namespace(name), hosts
+        self.fabric = Namespace(name)
+        self.hosts = hosts
         ip("-n", self.fabric.name, "link", "add", "br0", "type", "bridge", "stp_state", "0", "forward_delay", "0")
         ip("-n", self.fabric.name, "link", "set", "br0", "up")
         self._rule(_RULES)

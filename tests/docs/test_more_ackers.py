@@ -47,9 +47,11 @@ class Move:
     """Spouts that emit all the while, bolts that go by the header, one reader for each topology."""
 
     def __init__(self, url: str) -> None:
-        self.old, self.new = Acker(url, topology="orders"), Acker(url, topology="orders-8")
+        self.old = Acker(url, topology="orders")
+        self.new = Acker(url, topology="orders-8")
         self.tuples: queue.Queue[dict[str, str]] = queue.Queue()
-        self.moved, self.over = Event(), Event()
+        self.moved = Event()
+        self.over = Event()
         self.emitted: list[tuple[str, str]] = []
         self.told: Counter[tuple[str, str, Outcome]] = Counter()
 

@@ -57,7 +57,10 @@ class RawCaller:
     """Calls by http.client, which never looks at a kept connection before it uses it again."""
 
     def __init__(self, record: Record, kind: str, port: int, *, keeps: bool) -> None:
-        self._record, self._kind, self._port, self._keeps = record, kind, port, keeps
+        self._record = record
+        self._kind = kind
+        self._port = port
+        self._keeps = keeps
         self._connection: http.client.HTTPConnection | None = None
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> bytes:

@@ -57,7 +57,8 @@ class Client:
         status, _ = await self.connection.get(self.path, Accept="text/event-stream")
         assert status == 200
         async for event in self.connection.events():
-            self.waits, self.last = True, event.fields
+            self.waits = True
+            self.last = event.fields
             if "data" in event.fields:
                 self._take(event.completion)
 

@@ -30,9 +30,12 @@ class Worker:
     """Delivers for one spout task step by step, with a clock of its own."""
 
     def __init__(self, parts: Components, name: str, *, topology: str = "default") -> None:
-        self.store, self.name, self.topology = parts, name, topology
+        self.store = parts
+        self.name = name
+        self.topology = topology
         self.leases = parts.leases
-        self.max_batch, self.splits_entries = 500, True
+        self.max_batch = 500
+        self.splits_entries = True
         self.now_ms = START_MS
 
     async def lease(self) -> Lease:

@@ -63,7 +63,8 @@ class Services:
     """Services of one acker, each a component; give them a handler each."""
 
     def __init__(self, acker: AsyncAcker, **options: str) -> None:
-        self.acker, self.options = acker, options
+        self.acker = acker
+        self.options = options
         self.stack = AsyncExitStack()
 
     async def serve(self, component: str, handler: Callable[..., object]) -> str:

@@ -56,8 +56,12 @@ class Listener:
     """A program that listens: what it was told, in this order."""
 
     def __init__(self, process: AckerProcess, parts: Components, topology: str) -> None:
-        self.process, self.store, self.topology = process, parts, topology
-        self.time, self.told, self.ended = Time(), list[str](), 0
+        self.process = process
+        self.store = parts
+        self.topology = topology
+        self.time = Time()
+        self.told = list[str]()
+        self.ended = 0
         self.acker = AsyncAcker(process.url, topology, clock=self.time)
         self.spout = self.acker.shared_spout(SPOUT)
         self.listening: asyncio.Task[None] | None = None

@@ -28,7 +28,8 @@ class Lapse:
     """Lets time pass in the default topology."""
 
     def __init__(self, parts: Components, call: Caller) -> None:
-        self._store, self._call = parts, call
+        self._store = parts
+        self._call = call
 
     async def tick(self) -> int:
         """Tick once; gives how many roots ended."""

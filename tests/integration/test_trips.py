@@ -82,7 +82,11 @@ class Delivery:
     """A service with a webhook whose round trips are counted."""
 
     def __init__(self, parts: Components, call: Caller, trips: Trips, receiver: Slow, port: int) -> None:
-        self.parts, self.call, self.trips, self.receiver, self.port = parts, call, trips, receiver, port
+        self.parts = parts
+        self.call = call
+        self.trips = trips
+        self.receiver = receiver
+        self.port = port
         self._supervisor: DeliverySupervisor | None = None
 
     async def register(self) -> None:

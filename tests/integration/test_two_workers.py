@@ -22,7 +22,8 @@ class Workers:
 
     def __init__(self, parts: Components, seed: int) -> None:
         self.random = random.Random(seed)
-        self.parts, self.workers = parts, [Worker(parts, "one"), Worker(parts, "two")]
+        self.parts = parts
+        self.workers = [Worker(parts, "one"), Worker(parts, "two")]
         for worker in self.workers:
             worker.max_batch = 7
         self.accepted: Counter[str] = Counter()

@@ -49,7 +49,9 @@ class Hooks:
     """A service that delivers, and its callbacks."""
 
     def __init__(self, parts: Components, call: Caller, webhook_client: WebhookClient) -> None:
-        self.store, self.call, self.webhook_client = parts, call, webhook_client
+        self.store = parts
+        self.call = call
+        self.webhook_client = webhook_client
         self._supervisors: list[DeliverySupervisor] = []
 
     async def register(self, port: int, spout_task: str = SPOUT, topology: str = "default") -> None:

@@ -27,7 +27,8 @@ class Tree:
     """A root with one edge, and the processes that work on it."""
 
     def __init__(self, acker: Acker, url: str, folder: Path, *, message_timeout: float | None = None) -> None:
-        self.acker, self.folder = acker, folder
+        self.acker = acker
+        self.folder = folder
         self.environment = {
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "ACKER_URL": url,

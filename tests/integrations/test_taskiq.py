@@ -94,7 +94,8 @@ class Application:
     """The page's program with tasks of these tests, and its module as this process imports it."""
 
     def __init__(self, folder: Path, module: Any) -> None:
-        self.folder, self.module = folder, module
+        self.folder = folder
+        self.module = module
         self.spout = module.acker.spout("messages")
 
     @property

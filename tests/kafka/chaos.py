@@ -78,7 +78,10 @@ class Group:
         self, kafka: KafkaBroker, processes: Processes, task: dict[str, object], source: random.Random
     ) -> None:
         self.events: Counter[str] = Counter()
-        self._kafka, self._processes, self._task, self._source = kafka, processes, task, source
+        self._kafka = kafka
+        self._processes = processes
+        self._task = task
+        self._source = source
         self._members: list[Child] = []
 
     def join(self) -> None:

@@ -25,7 +25,8 @@ class Services:
     """Where everything is; RabbitMQ is started when it is first needed."""
 
     def __init__(self, *, redis: str, acker: str, start_rabbitmq: Callable[[], Broker]) -> None:
-        self.redis, self.acker = redis, acker
+        self.redis = redis
+        self.acker = acker
         self._start_rabbitmq = start_rabbitmq
         self._rabbitmq: Broker | None = None
 

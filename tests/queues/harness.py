@@ -103,7 +103,9 @@ class Worker:
     """A worker of a queue that is started again whenever it ends, until it is stopped."""
 
     def __init__(self, command: list[str], *, environment: dict[str, str], log: Path) -> None:
-        self._command, self._environment, self.log = command, os.environ | environment, log
+        self._command = command
+        self._environment = os.environ | environment
+        self.log = log
         self._stopping = threading.Event()
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None

@@ -23,7 +23,8 @@ class Mailbox:
     """The mailbox of a spout task, seen from outside."""
 
     def __init__(self, acker: AckerProcess, topology: str) -> None:
-        self.acker, self.topology = acker, topology
+        self.acker = acker
+        self.topology = topology
 
     def complete(self, *roots: int) -> None:
         """End roots, each in an instant."""

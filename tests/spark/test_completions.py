@@ -163,7 +163,8 @@ class Door:
     """Where a webhook is served: it counts who comes, and shows them to the application behind."""
 
     def __init__(self) -> None:
-        self.came, self.app = 0, None
+        self.came = 0
+        self.app = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Let one in."""

@@ -184,7 +184,9 @@ class Outage(SystemClock):
     """An acker that is down for a minute by a clock of its own: time passes when somebody sleeps."""
 
     def __init__(self, acker: AckerProcess) -> None:
-        self._acker, self._now, self._back = acker, 0.0, 0.0
+        self._acker = acker
+        self._now = 0.0
+        self._back = 0.0
 
     def begin(self, *_: Any) -> None:
         """Kill it."""

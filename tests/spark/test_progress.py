@@ -22,7 +22,8 @@ class Told(httpx.BaseTransport):
     """Sends what writes when the log has said that it is being sent."""
 
     def __init__(self, log: pytest.LogCaptureFixture) -> None:
-        self._log, self._inner = log, httpx.HTTPTransport()
+        self._log = log
+        self._inner = httpx.HTTPTransport()
         self._left = ["0 of 2 roots are emitted", "1 of 2 roots are emitted", "0 of 2 acks and fails are sent"]
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

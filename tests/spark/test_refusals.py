@@ -219,7 +219,8 @@ class InThreads:
     """A function of a plain ``foreachBatch`` that runs the connector's in threads of its own."""
 
     def __init__(self, work: Any) -> None:
-        self.work, self.raised = work, list[Exception]()
+        self.work = work
+        self.raised = list[Exception]()
 
     def _run(self, batch: Any, batch_id: int) -> None:
         try:

@@ -90,7 +90,8 @@ class Emitted:
     """Messages that were emitted elsewhere, a file each."""
 
     def __init__(self, tracked: Tracked, source: Source) -> None:
-        self.acker, self.source = tracked.acker(query_id="emitter"), source
+        self.acker = tracked.acker(query_id="emitter")
+        self.source = source
 
     def put(self, number: int, order: str) -> None:
         """Emit one message, and write it."""

@@ -181,7 +181,8 @@ class _Connection:
     """A connection on which a row is sent byte by byte."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+        self._reader = reader
+        self._writer = writer
         self._line = b""
 
     def send(self, *parts: bytes) -> None:
@@ -367,7 +368,8 @@ class Asked:
     """Ackers on one store that rows are asked of; ``beside`` names for each the one that acts in the meanwhile."""
 
     def __init__(self, urls: Mapping[str, str], *, beside: Mapping[str, str]) -> None:
-        self.urls, self._beside = urls, beside
+        self.urls = urls
+        self._beside = beside
         self._counted: dict[str, dict[str, int]] = {}
 
     async def set_up(self, steps: Mapping[str, Sequence[Step]]) -> None:

@@ -25,7 +25,9 @@ class Timer:
     """A timer that goes off when the test says so."""
 
     def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
-        self.seconds, self.callback, self.cancelled = seconds, callback, False
+        self.seconds = seconds
+        self.callback = callback
+        self.cancelled = False
 
     def cancel(self) -> None:
         self.cancelled = True
@@ -62,7 +64,9 @@ class Transport(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written, self.told, self.unsent = b"", list[str](), 0
+        self.written = b""
+        self.told = list[str]()
+        self.unsent = 0
 
     def write(self, data: Any) -> None:
         self.written += data
@@ -94,7 +98,8 @@ class Held:
 
     def __init__(self) -> None:
         self.answer = asyncio.Event()
-        self.clock, self.transport = Clock(), Transport()
+        self.clock = Clock()
+        self.transport = Transport()
         self.asked: list[str] = []
         self.flows: list[Any] = []
         limits = LoadLimits(body_timeout_s=TIMEOUT_S, max_header_bytes=1_000, max_body_bytes=MAX_BODY_BYTES)

@@ -40,7 +40,8 @@ class Bolt:
     ) -> None:
         self.processed: set[str] = set()
         self.tries: Counter[str] = Counter()
-        self._acker, self._chance = acker, chance
+        self._acker = acker
+        self._chance = chance
         config = {"bootstrap.servers": kafka.address, "group.id": f"bolt-{topic}", "log_level": 2}
         self._consumer = Consumer({**config, "auto.offset.reset": "earliest"})
         self._consumer.subscribe([topic])
@@ -81,7 +82,9 @@ class Auditor:
         self.went_back: list[tuple[int, int, int]] = []
         self.committed: dict[int, int] = dict.fromkeys(offsets, 0)
         self.samples = 0
-        self._topic, self._offsets, self._processed = topic, offsets, processed
+        self._topic = topic
+        self._offsets = offsets
+        self._processed = processed
         self._consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": group, "log_level": 2})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)

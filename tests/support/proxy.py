@@ -37,7 +37,8 @@ class Proxy:
 
     def once(self, fate: Fate, when: Callable[[bytes], bool]) -> None:
         """Bring the answer to the next command that fits to a fate, and let all others pass."""
-        self._when, self._fate = when, fate
+        self._when = when
+        self._fate = fate
 
     def say(self, words: bytes, when: Callable[[bytes], bool]) -> None:
         """Give other words as the answer to the next command that fits."""

@@ -33,7 +33,8 @@ class Connection:
     """One connection to an acker."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self.writer = reader, writer
+        self._reader = reader
+        self.writer = writer
 
     async def get(self, path: str, **headers: str) -> tuple[int, dict[str, str]]:
         """Send a GET; give the status and the headers of its answer."""

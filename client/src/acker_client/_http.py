@@ -71,7 +71,8 @@ class HttpCodec:
         self.tls = httpx.create_ssl_context() if url.scheme == "https" else None
         if self.tls is not None:
             self.tls.set_alpn_protocols(["http/1.1"])
-        self.host, self.port = url.raw_host.decode(), url.port or (443 if self.tls else 80)
+        self.host = url.raw_host.decode()
+        self.port = url.port or (443 if self.tls else 80)
         self._prefix = url.raw_path.decode().rstrip("/")
         self._cookies = httpx.Cookies()
         self._has_cookies = False

@@ -132,7 +132,8 @@ class Topologies:
     """The topologies of the service, as ``acker.topologies``."""
 
     def __init__(self, session: "RetrySession", run: "Run") -> None:
-        self._session, self._run = session, run
+        self._session = session
+        self._run = run
 
     def create(
         self,
@@ -182,7 +183,8 @@ class AsyncTopologies:
     """The topologies of the service, as ``acker.topologies`` of an `AsyncAcker`."""
 
     def __init__(self, session: "RetrySession", run: "RunAsync") -> None:
-        self._session, self._run = session, run
+        self._session = session
+        self._run = run
 
     async def create(
         self,
@@ -226,7 +228,8 @@ class Roots:
     """The roots of the client's topology, as ``acker.roots``."""
 
     def __init__(self, session: "RetrySession", run: "Run") -> None:
-        self._session, self._run = session, run
+        self._session = session
+        self._run = run
 
     def get(self, root_id: str, *, wait: float = 0.0) -> RootInfo:
         """Read a root, once it is finished or ``wait`` seconds are over.
@@ -240,7 +243,8 @@ class AsyncRoots:
     """The roots of the client's topology, as ``acker.roots`` of an `AsyncAcker`."""
 
     def __init__(self, session: "RetrySession", run: "RunAsync") -> None:
-        self._session, self._run = session, run
+        self._session = session
+        self._run = run
 
     async def get(self, root_id: str, *, wait: float = 0.0) -> RootInfo:
         """Read a root, once it is finished or ``wait`` seconds are over. Raises `UnknownRoot`."""

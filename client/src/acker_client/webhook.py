@@ -86,8 +86,10 @@ class Webhook:
         max_body_bytes: int,
         clock: "Clock",
     ) -> None:
-        self._secrets, self._handler = secrets, handler
-        self._timeout_s, self._tolerance_s = timeout, tolerance
+        self._secrets = secrets
+        self._handler = handler
+        self._timeout_s = timeout
+        self._tolerance_s = tolerance
         self._max_body_bytes = max_body_bytes
         self._clock = clock
 

@@ -62,7 +62,8 @@ class UvicornServer(StoppableServer):
 
     def __init__(self, config: uvicorn.Config, stopping: asyncio.Event, *, address: str, drain_s: float = 0.0) -> None:
         super().__init__(config, stopping)
-        self._address, self._drain_s = address, drain_s
+        self._address = address
+        self._drain_s = drain_s
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

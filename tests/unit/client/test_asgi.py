@@ -18,7 +18,10 @@ class Application:
     """Answers as its parts say, after what it is told to do with its scope."""
 
     def __init__(self, status=200, *, parts=(b"done",), whole=True, do=None) -> None:
-        self.status, self.parts, self.whole, self.do = status, parts, whole, do
+        self.status = status
+        self.parts = parts
+        self.whole = whole
+        self.do = do
         self.scopes = []
 
     async def __call__(self, scope, _, send):

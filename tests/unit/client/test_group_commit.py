@@ -25,7 +25,8 @@ class Gate(httpx.BaseTransport):
     """Holds each request with operations until it is let through."""
 
     def __init__(self, inner: httpx.MockTransport) -> None:
-        self.arrived, self._let_through = 0, threading.Semaphore(0)
+        self.arrived = 0
+        self._let_through = threading.Semaphore(0)
         self._inner = inner
 
     def open(self, requests: int = 1_000) -> None:
@@ -42,7 +43,8 @@ class AsyncGate(httpx.AsyncBaseTransport, httpx.BaseTransport):
     """The same in an event loop; what a thread sends passes."""
 
     def __init__(self, inner: httpx.MockTransport) -> None:
-        self.arrived, self._let_through = 0, asyncio.Semaphore(0)
+        self.arrived = 0
+        self._let_through = asyncio.Semaphore(0)
         self._inner = inner
 
     def open(self, requests: int = 1_000) -> None:

@@ -149,8 +149,10 @@ class AsTheModelSays(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tracker, self.committed = OffsetTracker(3), 3
-        self.emitted, self.acked = set[int](), set[int]()
+        self.tracker = OffsetTracker(3)
+        self.committed = 3
+        self.emitted = set[int]()
+        self.acked = set[int]()
 
     @rule(above=st.integers(-2, 6))
     def emit(self, above: int) -> None:

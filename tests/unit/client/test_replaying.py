@@ -13,7 +13,8 @@ class Queue:
 
     def __init__(self, acker, *, fails: int = 0, breaks: int = 0) -> None:
         self.acker = acker
-        self.fails, self.breaks = fails, breaks
+        self.fails = fails
+        self.breaks = breaks
         self.sent: list[tuple[str, int]] = []
         self.roots: list[str] = []
 

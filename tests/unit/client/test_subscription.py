@@ -37,7 +37,8 @@ class Servers:
 
 class Line:
     def __init__(self, servers: Servers, host: str) -> None:
-        self.servers, self.host = servers, host
+        self.servers = servers
+        self.host = host
 
     def send(self, *command: str) -> None:
         self.servers.heard.append((self.host, *command))

@@ -26,7 +26,8 @@ class Slow(httpx.BaseTransport):
     """Lets an operation through when a heartbeat has gone before it, and one request at a time."""
 
     def __init__(self, inner: httpx.BaseTransport) -> None:
-        self._inner, self._one = inner, threading.Lock()
+        self._inner = inner
+        self._one = threading.Lock()
         self.beaten = threading.Event()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

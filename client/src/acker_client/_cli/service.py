@@ -45,7 +45,8 @@ class Service:
     def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
         """Raises `UsageError` for an address that is none, and for a proxy that cannot be used."""
         self.url = address.url.rstrip("/")
-        self._key, self._timeout_s = address.api_key, timeout_s
+        self._key = address.api_key
+        self._timeout_s = timeout_s
         self._parts = _split(self.url)
         self._proxy = proxy_to(self.url)
         self._connection: Connection | None = None

@@ -45,7 +45,8 @@ class AckBuffer:
     """
 
     def __init__(self, *, batch_size: int, buffer_size: int) -> None:
-        self._batch_size, self._buffer_size = batch_size, buffer_size
+        self._batch_size = batch_size
+        self._buffer_size = buffer_size
         self.lost_operations = 0
         self.clear()
 
@@ -127,7 +128,8 @@ class AckBuffer:
                 written = write(self._operations())
                 self._frozen += [FrozenRequest(request=request, roots=roots, waiters=waiters) for request in written]
                 self._frozen_operations += len(self._folded)
-                self._folded, self._waiters = FoldedOperations(), []
+                self._folded = FoldedOperations()
+                self._waiters = []
                 _count(waiters, len(written) - 1)
 
     def head(self, now: float) -> FrozenRequest | None:

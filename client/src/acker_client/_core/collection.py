@@ -19,8 +19,11 @@ class Collection:
     __slots__ = ("_lock", "_sealed", "_tup", "message_id", "root_id")
 
     def __init__(self, tup: "BaseTuple", *, message_id: str, root_id: str) -> None:
-        self.message_id, self.root_id = message_id, root_id
-        self._tup, self._lock, self._sealed = tup, threading.Lock(), False
+        self.message_id = message_id
+        self.root_id = root_id
+        self._tup = tup
+        self._lock = threading.Lock()
+        self._sealed = False
 
     def __str__(self) -> str:
         return f"batch {self.message_id!r} (root {self.root_id})"

@@ -43,7 +43,9 @@ class PubSubReader:
     def __init__(
         self, session: "RetrySession", *, task: "SpoutTask", subscription: "Subscription", options: ReadOptions
     ) -> None:
-        self._session, self._task, self._subscription = session, task, subscription
+        self._session = session
+        self._task = task
+        self._subscription = subscription
         self._clock = session.config.clock
         self._mailbox = MailboxReader(session, task=task, options=options)
         self._delays = session.config.backoff_delays()
@@ -85,7 +87,8 @@ class PubSubReader:
         yield from self._subscription.confirm()
         yield from self._enable_pubsub()
         self._mailbox.rewind()
-        self._reading_mailbox, self._unreleased = True, 0
+        self._reading_mailbox = True
+        self._unreleased = 0
 
     def _read_mailbox(self) -> "Flow[tuple[Completion, ...]]":
         """Read the next page; after the last one listen. Without a subscription the mailbox is read again soon."""

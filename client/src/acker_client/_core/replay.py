@@ -102,8 +102,12 @@ class ReplayQueue:
         _validate.function("send", send)
         _validate.instance("policy", policy, ReplayPolicy, "a ReplayPolicy")
         _validate.function("on_exhausted", on_exhausted)
-        self._spouts, self._task, self._clock = spouts, task, spouts.config.clock
-        self._send, self._policy, self._on_exhausted = send, policy, on_exhausted
+        self._spouts = spouts
+        self._task = task
+        self._clock = spouts.config.clock
+        self._send = send
+        self._policy = policy
+        self._on_exhausted = on_exhausted
         self._pending: dict[str, ReplayMessage] = {}
         self._recently_ended: dict[str, None] = {}
         self._due: list[tuple[float, int, ReplayMessage]] = []

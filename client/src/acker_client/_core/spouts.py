@@ -46,7 +46,8 @@ class Spouts:
 
     def observe(self, root_class: type[Root], handled: "Handled | None") -> None:
         """Make roots of this class from now on, and call ``handled`` with completions that were handled."""
-        self._root_class, self._handled = root_class, handled
+        self._root_class = root_class
+        self._handled = handled
         for task in self._tasks.values():
             task.handled = handled
 

@@ -79,7 +79,8 @@ class Subscription:
     """A subscription to one channel. `confirm` makes it, and makes it again; a loss ends it until then."""
 
     def __init__(self, source: Channel, connect: Connect) -> None:
-        self._channel, self._open = source, connect
+        self._channel = source
+        self._open = connect
         self._connection: PubSubConnection | None = None
         self._early: deque[bytes] = deque()
 

@@ -85,7 +85,8 @@ class SendTurns:
                 if waiter in self._queue:
                     self._queue.remove(waiter)
                 return
-            waiter.has_turn, self._sender = False, None
+            waiter.has_turn = False
+            self._sender = None
             waiting = next((queued for queued in self._queue if not queued.is_settled), None)
             if waiting is not None:
                 self._queue.remove(waiting)
@@ -100,7 +101,8 @@ class SendTurns:
         """
         with self._lock:
             if self._sender is not None:
-                self._sender.has_turn, self._sender = False, None
+                self._sender.has_turn = False
+                self._sender = None
 
     def abandon(self) -> None:
         """Take the turn from who has it and from all who wait: their event loop has ended."""
@@ -109,4 +111,5 @@ class SendTurns:
             self._queue.clear()
 
     def _give(self, waiter: Waiter) -> None:
-        self._sender, waiter.has_turn = waiter, True
+        self._sender = waiter
+        waiter.has_turn = True

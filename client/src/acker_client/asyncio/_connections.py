@@ -53,7 +53,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Note the end, and why."""
-        self._is_at_end, self._ended = True, error
+        self._is_at_end = True
+        self._ended = error
         self._writable.set()
         self._wake()
 

@@ -19,7 +19,9 @@ class AsyncSpout:
     """Emits roots under the name of one spout task, and reads their completions; for tasks."""
 
     def __init__(self, *, task: "SpoutTask", spouts: "Spouts", driver: "AsyncDriver") -> None:
-        self._task, self._spouts, self._driver = task, spouts, driver
+        self._task = task
+        self._spouts = spouts
+        self._driver = driver
 
     @property
     def name(self) -> str:
@@ -158,7 +160,10 @@ class AsyncReplay:
     def __init__(
         self, *, queue: replay.ReplayQueue, task: "SpoutTask", spouts: "Spouts", driver: "AsyncDriver"
     ) -> None:
-        self._queue, self._task, self._spouts, self._driver = queue, task, spouts, driver
+        self._queue = queue
+        self._task = task
+        self._spouts = spouts
+        self._driver = driver
 
     @property
     def pending(self) -> int:

@@ -32,7 +32,8 @@ class StatusTokens:
         self._secrets = [secret.encode() for secret in ([secrets] if isinstance(secrets, str) else secrets)]
         if not self._secrets or min(map(len, self._secrets)) < MIN_SECRET_CHARACTERS:
             raise UsageError(f"secret must have {MIN_SECRET_CHARACTERS} characters at least; draw it, do not invent it")
-        self._topology, self._lifetime_s = topology.encode(), lifetime_s
+        self._topology = topology.encode()
+        self._lifetime_s = lifetime_s
 
     def make(self, root_id: str, *, now_s: float) -> str:
         """Make the token of a root: 43 characters that can stand in a path. Times are in Unix seconds."""

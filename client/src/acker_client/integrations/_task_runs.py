@@ -74,8 +74,11 @@ class Run(Generic[TupleT]):
         given_ids: frozenset[str] = frozenset(),
         anchored_ids: frozenset[str] = frozenset(),
     ) -> None:
-        self.tup, self.task_id, self.value = tup, task_id, value
-        self.given_ids, self.anchored_ids = given_ids, anchored_ids
+        self.tup = tup
+        self.task_id = task_id
+        self.value = value
+        self.given_ids = given_ids
+        self.anchored_ids = anchored_ids
         self.was_continued = self.is_left_open = False
         self._calls: Counter[str] = Counter()
 
@@ -128,8 +131,10 @@ class TaskRuns:
     def __init__(
         self, acker: "Acker", *, flush_before_ack: bool, strict: bool, redelivery_s: Callable[[], float]
     ) -> None:
-        self.acker, self.flush_before_ack = acker, flush_before_ack
-        self._strict, self._redelivery_s = strict, redelivery_s
+        self.acker = acker
+        self.flush_before_ack = flush_before_ack
+        self._strict = strict
+        self._redelivery_s = redelivery_s
         self._current: ContextVar[Run[Tuple] | None] = ContextVar("acker_task_run", default=None)
         self._topology: Topology | None = None
         self._keeper = TimeoutKeeper(self.topology)

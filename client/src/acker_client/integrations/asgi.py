@@ -45,7 +45,9 @@ class AckerMiddleware:
     def __init__(self, app: Application, *, acker: "AsyncAcker", component: str, on_error: "OnError" = "fail") -> None:
         _validate.one_of("on_error", on_error, "fail", "leave_open")
         self._component = _validate.name("component", component)
-        self._app, self._acker, self._on_error = app, acker, on_error
+        self._app = app
+        self._acker = acker
+        self._on_error = on_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Within another middleware of its kind it does nothing: that one ends the tuple."""

@@ -77,12 +77,16 @@ class SpoutMiddleware:
             raise UsageError(f"status_path must begin with a slash and not end with one, not {status_path!r}")
         _validate.number("max_wait", max_wait)
         _validate.number("token_lifetime", token_lifetime)
-        self._app, self._acker, self._methods = app, acker, methods
+        self._app = app
+        self._acker = acker
+        self._methods = methods
         self._spout = acker.spout(spout)
         self._tokens = StatusTokens(secret, topology=acker.topology, lifetime_s=token_lifetime)
-        self._status_prefix, self._max_wait_s = f"{status_path}/", max_wait
+        self._status_prefix = f"{status_path}/"
+        self._max_wait_s = max_wait
         self._message_id = message_id or (lambda _: uuid.uuid4().hex)
-        self._on_completed, self._message_timeout = on_completed, message_timeout
+        self._on_completed = on_completed
+        self._message_timeout = message_timeout
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._reader: asyncio.Task[None] | None = None
 

@@ -75,7 +75,9 @@ class _Tracker:
     """The tracking of one application."""
 
     def __init__(self, app: "Celery", acker: "Acker", *, flush_before_ack: bool, strict: bool) -> None:
-        self._app, self._send, self._strict = app, app.send_task, strict
+        self._app = app
+        self._send = app.send_task
+        self._strict = strict
         self._positions = list(inspect.signature(app.send_task).parameters)[3:]
         self._runs = TaskRuns(
             acker,
@@ -284,7 +286,8 @@ def _undecodable_step(tracker: _Tracker) -> type[Step]:
     class Undecodable(Step):  # type: ignore[misc]  # Celery says nothing of its types
         def __init__(self, consumer: Any, **options: Any) -> None:
             super().__init__(consumer, **options)
-            self._consumer, self._handle = consumer, consumer.on_decode_error
+            self._consumer = consumer
+            self._handle = consumer.on_decode_error
             consumer.on_decode_error = self.fail
 
         def fail(self, message: Any, error: Exception) -> None:

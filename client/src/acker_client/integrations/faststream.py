@@ -75,7 +75,10 @@ class AckerMiddleware:
         strict: bool = False,
         claimed: bool = False,
     ) -> None:
-        self.acker, self.flush_before_ack, self.strict, self.claimed = acker, flush_before_ack, strict, claimed
+        self.acker = acker
+        self.flush_before_ack = flush_before_ack
+        self.strict = strict
+        self.claimed = claimed
         self._component = None if component is None else _validate.name("component", component)
         self._fits = False
 
@@ -110,7 +113,8 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
 
     async def consume_scope(self, call_next: "Callable[[Any], Awaitable[Any]]", msg: "StreamMessage[Any]") -> Any:
         """Make the message's tuple current; it stays so until its responses are published."""
-        self._message, self._can_be_acked = msg, _can_be_acked(msg)
+        self._message = msg
+        self._can_be_acked = _can_be_acked(msg)
         for headers in msg.batch_headers or [msg.headers]:
             if propagate.extract(headers) is not None:
                 self._tuples.append(self._shared.receive(headers, self.context.get_local("handler_")))
@@ -203,7 +207,8 @@ class _Parent:
     """The tuples of a message as the parent of what is published; a child of several is an edge in each tree."""
 
     def __init__(self, acker: "AsyncAcker", tuples: "list[AsyncTuple]") -> None:
-        self._acker, self._tuples = acker, tuples
+        self._acker = acker
+        self._tuples = tuples
         self._published: Counter[str] = Counter()
 
     def anchor(self, key: str | None = None) -> Any:

@@ -77,7 +77,8 @@ class RootSpans:
                 f"the tracer provider is {type(provider).__name__}, not one of OpenTelemetry's SDK: call "
                 "opentelemetry.trace.set_tracer_provider(TracerProvider()) first, or give tracer_provider="
             )
-        self.topology, self.provider = topology, provider
+        self.topology = topology
+        self.provider = provider
         self.tracer = provider.get_tracer(SCOPE)
         self.uninstrument: Callable[[], None] = lambda: None
         self._tracer = finished_tracer(provider)
@@ -166,7 +167,8 @@ class TracedRoot(Root):
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
-        self._traceparent, self._context = self._options.traceparent, None
+        self._traceparent = self._options.traceparent
+        self._context = None
         if self.tracked:
             own, self._traceparent = self.spans.begin(self, self._options.traceparent)
             self._context = around(own)
@@ -198,7 +200,8 @@ class _TracedBlock:
     __slots__ = ("_own", "_parent", "_spans", "_tup")
 
     def __init__(self, spans: RootSpans, tup: "BaseTuple", headers: "Headers") -> None:
-        self._spans, self._tup = spans, tup
+        self._spans = spans
+        self._tup = tup
         self._parent = propagate.extract(carrier(headers))
         self._own: Any = None
 

@@ -62,7 +62,9 @@ class AckerMiddleware(TaskiqMiddleware):
 
     def __init__(self, acker: "AsyncAcker", *, flush_before_ack: bool = True, strict: bool = False) -> None:
         super().__init__()
-        self.acker, self.flush_before_ack, self.strict = acker, flush_before_ack, strict
+        self.acker = acker
+        self.flush_before_ack = flush_before_ack
+        self.strict = strict
         self._execution: ContextVar[_Execution | None] = ContextVar("acker_taskiq_execution", default=None)
         self._fits = False
 

@@ -95,7 +95,8 @@ class Runner(Generic[M]):
     """Emits a root for each message of a source, and reads the completions of its spout task."""
 
     def __init__(self, acker: "Acker", *, spout: str, handlers: Handlers[M]) -> None:
-        self._acker, self.spout = acker, acker.spout(spout)
+        self._acker = acker
+        self.spout = acker.spout(spout)
         self._handlers = handlers
         self.pending = PendingMessages[M]()
         self._ended = threading.Event()

@@ -89,7 +89,8 @@ class Driver:
             return self._sender
 
     def _new_locks(self) -> None:
-        self._connecting, self._wake = threading.Lock(), threading.Event()
+        self._connecting = threading.Lock()
+        self._wake = threading.Event()
 
 
 def _sender(route: "Route") -> "Sender":

@@ -22,7 +22,9 @@ class Spout:
     """Emits roots under the name of one spout task, and reads their completions."""
 
     def __init__(self, *, task: "SpoutTask", spouts: "Spouts", driver: "Driver") -> None:
-        self._task, self._spouts, self._driver = task, spouts, driver
+        self._task = task
+        self._spouts = spouts
+        self._driver = driver
 
     @property
     def name(self) -> str:
@@ -156,7 +158,10 @@ class EmitBlock:
     __slots__ = ("_driver", "_options", "_root", "_spouts", "_task", "_was_entered")
 
     def __init__(self, *, task: "SpoutTask", spouts: "Spouts", driver: "Driver", options: "EmitOptions") -> None:
-        self._task, self._spouts, self._driver, self._options = task, spouts, driver, options
+        self._task = task
+        self._spouts = spouts
+        self._driver = driver
+        self._options = options
         self._was_entered = False
 
     def __enter__(self) -> Root:
@@ -166,7 +171,8 @@ class EmitBlock:
         remaining = self._spouts.admit_root(self._task, root)
         if remaining is not None:
             self._driver.run(remaining)
-        self._was_entered, self._root = True, root
+        self._was_entered = True
+        self._root = root
         root.begin_block()
         return root
 
@@ -184,7 +190,10 @@ class Replay:
     """Emits messages, and sends them again until they are acked or exhausted. It keeps them in memory meanwhile."""
 
     def __init__(self, *, queue: ReplayQueue, task: "SpoutTask", spouts: "Spouts", driver: "Driver") -> None:
-        self._queue, self._task, self._spouts, self._driver = queue, task, spouts, driver
+        self._queue = queue
+        self._task = task
+        self._spouts = spouts
+        self._driver = driver
 
     @property
     def pending(self) -> int:

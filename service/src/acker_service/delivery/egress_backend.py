@@ -32,7 +32,8 @@ class EgressGuardedBackend(httpcore.AsyncNetworkBackend):
     def __init__(
         self, *, egress_policy: EgressPolicy, resolve: Resolve, network: httpcore.AsyncNetworkBackend | None = None
     ) -> None:
-        self._policy, self._resolve = egress_policy, resolve
+        self._policy = egress_policy
+        self._resolve = resolve
         self._network = network or httpcore.AnyIOBackend()
 
     async def connect_tcp(

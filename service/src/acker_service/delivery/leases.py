@@ -90,7 +90,8 @@ class LeaseStore:
     """Claims, settles and publishes entries of mailboxes, and releases their leases."""
 
     def __init__(self, redis: RedisClient, shards: Shards) -> None:
-        self._redis, self._shards = redis, shards
+        self._redis = redis
+        self._shards = shards
 
     async def claim(self, lease: Lease, now_ms: int) -> ClaimedBatch:
         """Acquire or renew the lease and claim the next batch: the retry that is due longest, else untried entries.

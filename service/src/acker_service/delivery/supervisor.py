@@ -48,8 +48,13 @@ class DeliverySupervisor(PeriodicTask):
         interval: float = INTERVAL_S,
     ) -> None:
         super().__init__(registry=registry, metrics=metrics, interval=interval, label="delivery")
-        self._spouts, self._callbacks, self._leases, self._notifier = spouts, callbacks, leases, notifier
-        self._metrics, self._webhook_client, self._config = metrics.delivery, webhook_client, config
+        self._spouts = spouts
+        self._callbacks = callbacks
+        self._leases = leases
+        self._notifier = notifier
+        self._metrics = metrics.delivery
+        self._webhook_client = webhook_client
+        self._config = config
         self._worker_id = uuid.uuid4().hex
         self._running: dict[Mailbox, tuple[DeliveryWorker, asyncio.Task[None]]] = {}
 

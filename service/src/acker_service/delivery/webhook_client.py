@@ -55,7 +55,8 @@ class WebhookClient:
         resolve: Resolve | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.limits, self.clock = limits or RequestLimits(), clock
+        self.limits = limits or RequestLimits()
+        self.clock = clock
         self._tls = tls or httpcore.default_ssl_context()
         self._backend = EgressGuardedBackend(egress_policy=egress_policy, resolve=resolve or Resolver())
 
@@ -78,7 +79,10 @@ class Endpoint:
         self, url: str, *, pool: httpcore.AsyncConnectionPool, limits: RequestLimits, clock: Callable[[], float]
     ) -> None:
         address = read_address(url)
-        self.url, self._limits, self._clock, self._pool = url, limits, clock, pool
+        self.url = url
+        self._limits = limits
+        self._clock = clock
+        self._pool = pool
         self._url = httpcore.URL(
             scheme=address.scheme, host=address.host, port=address.port, target=address.target.encode()
         )

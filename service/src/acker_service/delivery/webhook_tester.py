@@ -24,7 +24,9 @@ class WebhookTester:
     def __init__(
         self, registry: TopologyRegistry, spouts: SpoutRegistry, make_client: Callable[[], WebhookClient]
     ) -> None:
-        self._registry, self._spouts, self._make_client = registry, spouts, make_client
+        self._registry = registry
+        self._spouts = spouts
+        self._make_client = make_client
         self._client: WebhookClient | None = None
         self._running = 0
 

@@ -73,10 +73,17 @@ class DeliveryWorker:
         notifier: MailboxNotifier,
         metrics: DeliveryMetrics,
     ) -> None:
-        self.topology, self.spout, self.config = topology, spout, config
-        self.leases, self.metrics = leases, metrics
-        self._worker_id, self._last_stamp = worker_id, topology.stamp
-        self._registry, self._spouts, self._callbacks, self._notifier = registry, spouts, callbacks, notifier
+        self.topology = topology
+        self.spout = spout
+        self.config = config
+        self.leases = leases
+        self.metrics = metrics
+        self._worker_id = worker_id
+        self._last_stamp = topology.stamp
+        self._registry = registry
+        self._spouts = spouts
+        self._callbacks = callbacks
+        self._notifier = notifier
         self._clock = ClockReading(redis_ms=0)
         self._stopping = asyncio.Event()
         self._wakeup = Wakeup()

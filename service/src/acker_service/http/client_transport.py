@@ -52,7 +52,9 @@ class ClientTransport:
         timeout_s: float,
         close: Callable[[], None],
     ) -> None:
-        self._transport, self._loop, self._timeout_s = transport, loop, timeout_s
+        self._transport = transport
+        self._loop = loop
+        self._timeout_s = timeout_s
         self._lingering = False
         self._timer: asyncio.TimerHandle | None = None
         self.write = transport.write  # an attribute, so that an answer costs no further call
@@ -80,7 +82,9 @@ class ClientTransport:
         """Give the connection up if the client does not take what is written."""
         if self._timer is None and self._transport.get_write_buffer_size():
             now = self._loop.time()
-            self._started, self._taken_at, self._left = now, now, self._untaken()
+            self._started = now
+            self._taken_at = now
+            self._left = self._untaken()
             self._timer = self._loop.call_later(self._timeout_s / _CHECKS, self._check)
 
     def stop_watch(self) -> None:

@@ -102,7 +102,9 @@ class Connection(HttpToolsProtocol):
         if self._refusal is not None:
             raise HeadTooLargeError
         super().on_headers_complete()  # raises where the address cannot be read: there is no request then
-        self._has_arrived, self._body_size, self._discarded = False, 0, 0
+        self._has_arrived = False
+        self._body_size = 0
+        self._discarded = 0
         if self.stopping.is_set() and not self._is_ending:
             if self._closing is not None and not self._closing.response_started:
                 self._closing.keep_alive = True
@@ -151,7 +153,8 @@ class Connection(HttpToolsProtocol):
     def announce_close(self) -> None:
         """Let the answer to the last request say `Connection: close`, unless it has begun: nothing follows it."""
         if self.cycle is not None and self.cycle.keep_alive and not self.cycle.response_started:
-            self._closing, self.cycle.keep_alive = self.cycle, False
+            self._closing = self.cycle
+            self.cycle.keep_alive = False
 
     def shutdown(self) -> None:
         """Close as soon as the last request that has arrived is answered; what follows it is not begun."""

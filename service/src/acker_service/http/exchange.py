@@ -26,7 +26,8 @@ class Exchanges:
     """Serves operations over ASGI under the same limits and metrics as FastAPI's layers."""
 
     def __init__(self, operations: Operations, load: Load) -> None:
-        self.operations, self._load = operations, load
+        self.operations = operations
+        self._load = load
 
     async def serve(
         self, address: Address, scope: Scope, receive: Receive, send: Send, cycle: RequestResponseCycle | None

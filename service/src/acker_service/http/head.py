@@ -34,7 +34,8 @@ class HeadAnswered(Exception):
 
     def __init__(self, media_type: str, headers: Mapping[str, str]) -> None:
         super().__init__(media_type)
-        self.media_type, self.headers = media_type, headers
+        self.media_type = media_type
+        self.headers = headers
 
 
 def is_head(request: Request) -> bool:

@@ -24,7 +24,8 @@ class MetricsMiddleware:
     """Counts a request before its answer is sent, so that a client that has the answer finds it counted."""
 
     def __init__(self, app: ASGIApp, *, metrics: HttpMetrics) -> None:
-        self._app, self._metrics = app, metrics
+        self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; one that raises before its answer counts as 500, which an outer layer answers."""

@@ -164,7 +164,8 @@ class KeysFile:
             raise ValueError(f"{self.path}: {error.strerror}") from None
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None
-        self.error, self.loaded_at_ms = None, int(time.time() * 1_000)
+        self.error = None
+        self.loaded_at_ms = int(time.time() * 1_000)
         return keys
 
     def reload_if_changed(self, install: Callable[[Keys], None]) -> None:

@@ -81,7 +81,8 @@ class UnreadAnswers:
     """
 
     def __init__(self, limit: int, metrics: HttpMetrics) -> None:
-        self._limit, self._metrics = limit, metrics
+        self._limit = limit
+        self._metrics = metrics
         self._waiting: dict[PipelineFlowControl, None] = {}
 
     async def taken(self, flow: PipelineFlowControl) -> None:
@@ -138,7 +139,8 @@ class LoadShedding:
     """
 
     def __init__(self, app: ASGIApp, *, load: Load) -> None:
-        self._app, self._load = app, load
+        self._app = app
+        self._load = load
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with `overloaded`."""

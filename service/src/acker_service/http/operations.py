@@ -139,8 +139,11 @@ class Operations:
     def __init__(
         self, *, registry: TopologyRegistry, applier: Applier, state: State, max_body_bytes: int, max_batch: int
     ) -> None:
-        self._registry, self._applier, self._state = registry, applier, state
-        self.max_body_bytes, self._max_batch = max_body_bytes, max_batch
+        self._registry = registry
+        self._applier = applier
+        self._state = state
+        self.max_body_bytes = max_body_bytes
+        self._max_batch = max_batch
         self._addresses: dict[str, Address] = {}
 
     def find(self, path: str) -> Address | None:

@@ -49,7 +49,9 @@ class EventStreams:
         stopping: asyncio.Event,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
-        self._followers, self._metrics, self._stopping = followers, metrics, stopping
+        self._followers = followers
+        self._metrics = metrics
+        self._stopping = stopping
         self._heartbeat_s = heartbeat_s
 
     async def respond(

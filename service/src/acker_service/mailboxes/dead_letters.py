@@ -46,7 +46,8 @@ class DeadLetters:
     """Reads dead letters, moves them back into the mailbox, or discards them."""
 
     def __init__(self, shards: Shards, metrics: OperationMetrics) -> None:
-        self._shards, self._metrics = shards, metrics
+        self._shards = shards
+        self._metrics = metrics
 
     async def read(
         self, topology: Topology, spout: Spout, cursor: Cursor, limit: int, wanted: DeadLetterFilter = ALL

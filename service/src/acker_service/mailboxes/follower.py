@@ -105,7 +105,10 @@ class MailboxFollower:
         *,
         peek: bool,
     ) -> None:
-        self._followers, self._mailbox, self._cursor, self._peek = followers, mailbox, cursor, peek
+        self._followers = followers
+        self._mailbox = mailbox
+        self._cursor = cursor
+        self._peek = peek
         self.waiter = waiter
 
     async def read(self, limit: int, until: str | None = None) -> ReadResult:
@@ -138,8 +141,11 @@ class MailboxFollowers:
         coalescer: ReadCoalescer,
         metrics: OperationMetrics,
     ) -> None:
-        self._registry, self._spouts, self._notifier = registry, spouts, notifier
-        self.coalescer, self.metrics = coalescer, metrics
+        self._registry = registry
+        self._spouts = spouts
+        self._notifier = notifier
+        self.coalescer = coalescer
+        self.metrics = metrics
 
     @contextlib.asynccontextmanager
     async def following(

@@ -45,7 +45,10 @@ class MailboxNotifier:
     def __init__(
         self, redis: RedisClient, registry: TopologyRegistry, shards: Shards, metrics: OperationMetrics
     ) -> None:
-        self._redis, self._registry, self._shards, self._metrics = redis, registry, shards, metrics
+        self._redis = redis
+        self._registry = registry
+        self._shards = shards
+        self._metrics = metrics
         self._mailboxes: Wakeups[Mailbox] = Wakeups()
         self._topologies_by_incarnation: dict[str, Topology] = {}
         self._last_waited: dict[str, float] = {}

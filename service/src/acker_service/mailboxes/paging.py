@@ -106,7 +106,9 @@ class PageBuilder(Generic[R]):
     """
 
     def __init__(self, cursor: Cursor, shards: Iterable[int], limit: int) -> None:
-        self._cursor, self._limit, self._free_bytes = cursor, limit, PAGE_BYTES
+        self._cursor = cursor
+        self._limit = limit
+        self._free_bytes = PAGE_BYTES
         self._found: dict[int, R] = {}
         self._passed: dict[int, Position] = {}
         self._unfinished = set(shards)

@@ -115,7 +115,8 @@ class MailboxReader:
     """Reads and releases completions."""
 
     def __init__(self, shards: Shards, metrics: OperationMetrics) -> None:
-        self._shards, self._metrics = shards, metrics
+        self._shards = shards
+        self._metrics = metrics
 
     async def read(self, topology: Topology, spout: Spout, cursor: Cursor, limit: int) -> ReadResult:
         """Read the completions after a cursor, oldest first within a shard, ``limit`` at most."""

@@ -84,7 +84,8 @@ class RateLimitFilter(logging.Filter):
 
     def __init__(self, *, every_s: float = REPEAT_INTERVAL_S, max_messages: int = 1_000) -> None:
         super().__init__()
-        self._every_s, self._max_messages = every_s, max_messages
+        self._every_s = every_s
+        self._max_messages = max_messages
         self._last: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -122,7 +123,9 @@ class ProblemLog:
     def __init__(
         self, log: logging.Logger, *, settle_s: float = SETTLE_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._log, self._settle_s, self._clock = log, settle_s, clock
+        self._log = log
+        self._settle_s = settle_s
+        self._clock = clock
         self._open: dict[Hashable, _Span] = {}
 
     def __bool__(self) -> bool:

@@ -71,7 +71,8 @@ class _Scrape(Collector):
     """Collects what processes counted and the stats of the store."""
 
     def __init__(self, counted: Iterable[Metric], stats: StoreStats | None) -> None:
-        self._counted, self._stats = counted, stats
+        self._counted = counted
+        self._stats = stats
 
     def collect(self) -> Iterator[Metric]:
         """Yield what the processes counted, then the metrics of the store."""

@@ -21,7 +21,8 @@ class AgeReader:
     """Reads ages and delays, in one call on each shard."""
 
     def __init__(self, shards: Shards, spouts: SpoutRegistry) -> None:
-        self._shards, self._spouts = shards, spouts
+        self._shards = shards
+        self._spouts = spouts
 
     async def read(self, topology: Topology, counts: SpoutCounts) -> TopologyAges:
         """Read the ages of a topology whose counts were read before; they say which mailboxes have completions."""

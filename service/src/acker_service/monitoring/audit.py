@@ -63,7 +63,8 @@ class AuditTrail:
     """Notes acts, and reads the newest 1,000 of the last 30 days."""
 
     def __init__(self, redis: RedisClient, metrics: AuditMetrics) -> None:
-        self._redis, self._metrics = redis, metrics
+        self._redis = redis
+        self._metrics = metrics
         for act in Act:
             metrics.acts[act.value]  # shown at zero from the start
 

@@ -51,7 +51,10 @@ class Backpressure:
         mailbox_max: int,
         early_max_bytes: int,
     ) -> None:
-        self._monitor, self._registry, self._stats, self._requirements = monitor, registry, stats, requirements
+        self._monitor = monitor
+        self._registry = registry
+        self._stats = stats
+        self._requirements = requirements
         self._mailbox_max = mailbox_max
         self._early_max_bytes = self.early_max_bytes = early_max_bytes
         self._recently_full: set[tuple[str, int]] = set()

@@ -66,7 +66,8 @@ class ProcessList:
 
     def __init__(self, redis: RedisClient, metrics: HttpMetrics, *, role: str) -> None:
         self.own = ProcessRecord.own(role)
-        self._redis, self._metrics = redis, metrics
+        self._redis = redis
+        self._metrics = metrics
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

@@ -27,7 +27,8 @@ class Readiness:
     """
 
     def __init__(self, redis: RedisClient, registry: TopologyRegistry) -> None:
-        self._redis, self._registry = redis, registry
+        self._redis = redis
+        self._registry = registry
         self._latest = (-math.inf, False)
         self._task: asyncio.Task[None] | None = None
 

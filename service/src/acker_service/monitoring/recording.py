@@ -43,7 +43,8 @@ class TotalsReader:
     """Reads the totals of topologies: of all that have all shards on one server, by one call."""
 
     def __init__(self, redis: RedisClient, registry: TopologyRegistry) -> None:
-        self._redis, self._registry = redis, registry
+        self._redis = redis
+        self._registry = registry
 
     async def read(self, names: Iterable[str]) -> list[tuple[Topology, Totals]]:
         """Read topologies; leaves out those that are gone, or whose servers do not answer."""
@@ -92,7 +93,9 @@ class HistoryRecorder:
     """Notes the totals of all topologies once in a step, whichever worker claims it first."""
 
     def __init__(self, redis: RedisClient, totals: TotalsReader, *, step_ms: int = STEP_MS) -> None:
-        self._redis, self._totals, self._step_ms = redis, totals, step_ms
+        self._redis = redis
+        self._totals = totals
+        self._step_ms = step_ms
 
     async def record(self) -> float:
         """Record the present step unless it is recorded; gives when the next is due, by the event loop's clock."""
@@ -142,7 +145,10 @@ class HistoryReader:
     def __init__(
         self, redis: RedisClient, registry: TopologyRegistry, stats: StatsReader, *, step_ms: int = STEP_MS
     ) -> None:
-        self._redis, self._registry, self._stats, self._step_ms = redis, registry, stats, step_ms
+        self._redis = redis
+        self._registry = registry
+        self._stats = stats
+        self._step_ms = step_ms
 
     async def read(self, name: str, window: Window) -> History:
         """Read a window. Raises `UnknownTopology`."""

@@ -58,7 +58,10 @@ class StoreMonitor:
     """Takes snapshots of the store, one for all callers."""
 
     def __init__(self, redis: RedisClient, registry: TopologyRegistry, stats: StatsReader, ages: AgeReader) -> None:
-        self._redis, self._registry, self._stats, self._ages = redis, registry, stats, ages
+        self._redis = redis
+        self._registry = registry
+        self._stats = stats
+        self._ages = ages
         self._latest: tuple[float, StoreSnapshot] | None = None
         self._task: asyncio.Task[None] | None = None
         self._crowded: set[str] = set()

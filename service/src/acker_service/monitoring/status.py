@@ -58,8 +58,11 @@ class StatusReader:
         *,
         durability: str,
     ) -> None:
-        self._redis, self._requirements, self._backpressure = redis, requirements, backpressure
-        self._processes, self._metrics = processes, metrics
+        self._redis = redis
+        self._requirements = requirements
+        self._backpressure = backpressure
+        self._processes = processes
+        self._metrics = metrics
         self._durability = durability
 
     async def read(self) -> dict[str, Any]:

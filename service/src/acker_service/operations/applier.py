@@ -58,10 +58,14 @@ class Applier:
         *,
         max_early: int,
     ) -> None:
-        self._registry, self._spouts, self._backpressure, self._metrics = registry, spouts, backpressure, metrics
+        self._registry = registry
+        self._spouts = spouts
+        self._backpressure = backpressure
+        self._metrics = metrics
         self._max_early = max_early
         self._known_limits: dict[tuple[int, int, SpoutCheck], ApplyLimits] = {}
-        self.batcher, self.limiter = ApplyBatcher(redis), PendingLimiter(redis, shards)
+        self.batcher = ApplyBatcher(redis)
+        self.limiter = PendingLimiter(redis, shards)
 
     async def apply(self, topology: Topology, request: ApplyRequest) -> Reply:
         """Apply a request.

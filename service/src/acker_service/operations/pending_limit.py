@@ -32,7 +32,8 @@ class PendingLimiter:
     """
 
     def __init__(self, redis: RedisClient, shards: Shards) -> None:
-        self._redis, self._shards = redis, shards
+        self._redis = redis
+        self._shards = shards
         self._locks: dict[str, asyncio.Lock] = {}
         self.counts_in_redis = not redis.is_cluster
 

@@ -62,7 +62,9 @@ class PassedServer(StoppableServer):
         ready: Callable[[], None],
     ) -> None:
         super().__init__(config, stopping)
-        self._passed, self._report, self._ready = passed, report, ready
+        self._passed = passed
+        self._report = report
+        self._ready = ready
         self._received = 0
         self._opening: set[asyncio.Task[None]] = set()
         self._report_timer: asyncio.TimerHandle | None = None
@@ -130,7 +132,10 @@ class Process:
     def __init__(
         self, channel: Channel[ToProcess], passed: socket.socket, settings: Settings, shown: dict[str, Any]
     ) -> None:
-        self._channel, self._passed, self._settings, self._shown = channel, passed, settings, shown
+        self._channel = channel
+        self._passed = passed
+        self._settings = settings
+        self._shown = shown
         self._stopping = asyncio.Event()
         self._url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._snapshot: Callable[[], bytes] | None = None

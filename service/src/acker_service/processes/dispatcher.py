@@ -32,7 +32,8 @@ class Dispatcher:
     """Listens on bound sockets. ``receivers`` gives the processes that serve now; without any, connections wait."""
 
     def __init__(self, sockets: Sequence[socket.socket], receivers: Callable[[], Sequence[Receiver]]) -> None:
-        self._sockets, self._receivers = sockets, receivers
+        self._sockets = sockets
+        self._receivers = receivers
         self._passed = 0
         self._paused: asyncio.TimerHandle | None = None
 

@@ -93,7 +93,9 @@ class Channel(Generic[R]):
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, decoder: "msgspec.msgpack.Decoder[R]"
     ) -> None:
-        self._reader, self._writer, self._decoder = reader, writer, decoder
+        self._reader = reader
+        self._writer = writer
+        self._decoder = decoder
 
     @classmethod
     async def open(cls, connected: socket.socket, received: Any) -> "Channel[R]":

@@ -42,7 +42,8 @@ class SupervisedProcess:
     def __init__(
         self, plan: ProcessPlan, settings: Settings, on_scrape: "Callable[[SupervisedProcess, int], None]"
     ) -> None:
-        self.plan, self._on_scrape = plan, on_scrape
+        self.plan = plan
+        self._on_scrape = on_scrape
         self._start = Start(plan=plan, settings=settings.model_dump_json(), shown=settings.public())
         self.ready = asyncio.Event()
         self.open_connections = self.passed = 0

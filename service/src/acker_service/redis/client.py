@@ -51,7 +51,8 @@ class RedisClient:
 
         Raises `ValueError` for an address that cannot be used.
         """
-        self.url, self._metrics = url, metrics
+        self.url = url
+        self._metrics = metrics
         self._outages = OutageLog(supervised=supervised)
         self._slot_map = SlotMap(make_discovery(url), self._outages, connections=connections, timeout=timeout)
         self._replicas = durability.replicas

@@ -57,7 +57,9 @@ class PackedCompletions:
     __slots__ = ("_at", "_count", "_has_texts", "_packed")
 
     def __init__(self, packed: bytes, *, skip: int = 0) -> None:
-        self._packed, self._at, self._has_texts = packed, 0, _has_texts(packed)
+        self._packed = packed
+        self._at = 0
+        self._has_texts = _has_texts(packed)
         count = _count_with_texts(packed) if self._has_texts else len(packed) // _COMPLETION.size
         self._count = max(0, count - skip)
         self._at = self._end_of(min(skip, count))

@@ -42,7 +42,8 @@ class SentinelDiscovery:
     """
 
     def __init__(self, redis_url: RedisUrl) -> None:
-        self._redis_url, self._round_robin = redis_url, _RoundRobin()
+        self._redis_url = redis_url
+        self._round_robin = _RoundRobin()
 
     async def __call__(self, _: Sequence[str]) -> list[SlotRange]:
         """Find the primary."""
@@ -57,7 +58,8 @@ class ClusterDiscovery:
     """Asks the nodes of a cluster which node has which slots."""
 
     def __init__(self, redis_url: RedisUrl) -> None:
-        self._redis_url, self._round_robin = redis_url, _RoundRobin()
+        self._redis_url = redis_url
+        self._round_robin = _RoundRobin()
 
     async def __call__(self, known: Sequence[str]) -> list[SlotRange]:
         """Find the node of each slot."""

@@ -55,7 +55,9 @@ class EmbeddedServer:
     """
 
     def __init__(self, folder: Path, *, port: int = 0, sync: str = "everysec") -> None:
-        self._folder, self._port, self._sync = folder, port, sync
+        self._folder = folder
+        self._port = port
+        self._sync = sync
         self._run = Path(tempfile.mkdtemp(prefix="acker-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None

@@ -39,9 +39,11 @@ class Node:
 
     def __init__(self, url: str, *, connections: int = 64, timeout: float = 5.0) -> None:
         """Name the server; ``timeout`` in seconds bounds connecting, waiting for a connection, and every reply."""
-        self.url, self.name = url, server_name(url)
+        self.url = url
+        self.name = server_name(url)
         pool = _pool(url, connections, timeout)
-        self._redis, self._pipeline = Redis(connection_pool=pool), Pipeline(pool)
+        self._redis = Redis(connection_pool=pool)
+        self._pipeline = Pipeline(pool)
         self._is_loaded = False
         self._busy = 0
         self._ended = asyncio.Event()

@@ -108,7 +108,8 @@ class OutageLog:
 
     def discovered(self, servers: Iterable[str], *, complete: bool) -> None:
         """Note the servers that are used from now on, and whether every key has one."""
-        self._is_found, self._is_complete = True, complete
+        self._is_found = True
+        self._is_complete = complete
         self._end_search()
         self._problems.end_all(lambda problem: _server_of(problem) not in (None, *servers), REPLACED)
 

@@ -32,7 +32,8 @@ class Pipeline:
 
     def __init__(self, pool: ConnectionPool) -> None:
         """Take address, login and timeouts from a pool; its ``socket_timeout`` bounds the handshake and each reply."""
-        self._class, self._options = pool.connection_class, dict(pool.connection_kwargs)
+        self._class = pool.connection_class
+        self._options = dict(pool.connection_kwargs)
         self._timeout: float | None = self._options.pop("socket_timeout", None)
         self._session: _Session | None = None
         self._connecting: asyncio.Task[_Session] | None = None
@@ -103,7 +104,8 @@ class _Session:
     """An open connection, until it is closed for whatever reason."""
 
     def __init__(self, connection: AbstractConnection, timeout: float | None) -> None:
-        self._connection, self._timeout = connection, math.inf if timeout is None else timeout
+        self._connection = connection
+        self._timeout = math.inf if timeout is None else timeout
         self._loop = asyncio.get_running_loop()
         self._unanswered: deque[_RoundTrip] = deque()
         self._timer: asyncio.TimerHandle | None = None

@@ -44,7 +44,10 @@ class SlotMap:
     """Gives the server that has a key, and discovers the servers again after errors."""
 
     def __init__(self, discover: Discover, outages: OutageLog, *, connections: int, timeout: float) -> None:
-        self._discover, self._outages, self._connections, self._timeout = discover, outages, connections, timeout
+        self._discover = discover
+        self._outages = outages
+        self._connections = connections
+        self._timeout = timeout
         self._ranges: list[SlotRange] = []
         self._nodes: dict[str, Node] = {}
         self._discovery: asyncio.Task[None] | None = None

@@ -46,7 +46,8 @@ class StaleStamp(Exception):
 
     def __init__(self, key: str, stamp: Stamp | None) -> None:
         super().__init__(key, stamp)
-        self.key, self.stamp = key, stamp
+        self.key = key
+        self.stamp = stamp
 
 
 def decode_stamp(raw: bytes | None) -> Stamp | None:

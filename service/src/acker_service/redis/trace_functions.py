@@ -101,7 +101,8 @@ class _Reader:
     """Takes values from bytes, one after the other."""
 
     def __init__(self, raw: bytes) -> None:
-        self._raw, self._at = raw, 0
+        self._raw = raw
+        self._at = 0
 
     @property
     def has_more(self) -> bool:

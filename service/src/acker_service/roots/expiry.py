@@ -42,7 +42,9 @@ class RootExpiry:
     calls_at_once = CALLS_AT_ONCE
 
     def __init__(self, redis: RedisClient, shards: Shards, metrics: OperationMetrics) -> None:
-        self._redis, self._shards, self._metrics = redis, shards, metrics
+        self._redis = redis
+        self._shards = shards
+        self._metrics = metrics
 
     @property
     def asks_one_server(self) -> bool:
@@ -148,7 +150,8 @@ class RootExpiryTask(PeriodicTask):
         interval: float,
     ) -> None:
         super().__init__(registry=registry, metrics=metrics, interval=interval, label="tick")
-        self._expiry, self._topology_deleter = expiry, topology_deleter
+        self._expiry = expiry
+        self._topology_deleter = topology_deleter
         self._heartbeat_at = -math.inf
         self._due: dict[str, list[int]] = {}
 

@@ -40,7 +40,8 @@ class RootExplainer:
     """Explains roots."""
 
     def __init__(self, shards: Shards, spouts: SpoutRegistry) -> None:
-        self._shards, self._spouts = shards, spouts
+        self._shards = shards
+        self._spouts = spouts
 
     async def explain(self, topology: Topology, root_id: int) -> Explanation:
         """Explain one root; its state is unknown if nothing is known of it."""

@@ -71,7 +71,8 @@ class FailureReader:
     """Lists failures, and finds the failure of a root."""
 
     def __init__(self, shards: Shards, spouts: SpoutRegistry) -> None:
-        self._shards, self._spouts = shards, spouts
+        self._shards = shards
+        self._spouts = spouts
 
     async def page(self, topology: Topology, positions: Positions, wanted: FailureFilter, *, limit: int) -> FailurePage:
         """Return failures that match, newest first, ``limit`` at most."""

@@ -27,7 +27,8 @@ class RootNotifier:
     """Polls the roots with waiting callers in this process."""
 
     def __init__(self, registry: TopologyRegistry, shards: Shards) -> None:
-        self._registry, self._shards = registry, shards
+        self._registry = registry
+        self._shards = shards
         self._roots: Wakeups[tuple[str, str, int]] = Wakeups()
         self._task: asyncio.Task[None] | None = None
 

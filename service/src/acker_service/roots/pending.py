@@ -72,7 +72,9 @@ class PendingRoots:
     """Lists pending roots. ``clock`` gives seconds."""
 
     def __init__(self, shards: Shards, spouts: SpoutRegistry, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shards, self._spouts, self._clock = shards, spouts, clock
+        self._shards = shards
+        self._spouts = spouts
+        self._clock = clock
 
     async def page(self, topology: Topology, positions: ScanPositions, wanted: RootFilter, *, limit: int) -> RootPage:
         """Return pending roots, ``limit`` at most, about nearest deadline first."""

@@ -53,7 +53,10 @@ class RootReader:
     def __init__(
         self, shards: Shards, spouts: SpoutRegistry, failures: FailureReader, metrics: OperationMetrics
     ) -> None:
-        self._shards, self._spouts, self._failures, self._metrics = shards, spouts, failures, metrics
+        self._shards = shards
+        self._spouts = spouts
+        self._failures = failures
+        self._metrics = metrics
 
     async def read(self, topology: Topology, root_id: int) -> RootView:
         """Read one root."""

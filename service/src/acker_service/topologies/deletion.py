@@ -106,8 +106,11 @@ class TopologyDeleter(_Deleter[Topology]):
         stats: StatsReader,
         metrics: OperationMetrics,
     ) -> None:
-        self._redis, self._registry, self._shards = redis, registry, shards
-        self._stats, self._metrics = stats, metrics
+        self._redis = redis
+        self._registry = registry
+        self._shards = shards
+        self._stats = stats
+        self._metrics = metrics
 
     async def delete(self, name: str, mode: DeleteMode) -> int:
         """Delete a topology; gives how many completions were discarded. Raises `TopologyBusy`, `UnknownTopology`.
@@ -216,8 +219,12 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
         *,
         idle_ms: int,
     ) -> None:
-        self._registry, self._shards = registry, shards
-        self._spouts, self._stats, self._metrics, self._idle_ms = spouts, stats, metrics, idle_ms
+        self._registry = registry
+        self._shards = shards
+        self._spouts = spouts
+        self._stats = stats
+        self._metrics = metrics
+        self._idle_ms = idle_ms
 
     async def delete(self, topology: Topology, name: str, mode: DeleteMode) -> int:
         """Delete a spout task; gives how many completions it had. It does not drain.

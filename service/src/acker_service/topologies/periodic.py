@@ -22,7 +22,9 @@ class PeriodicTask:
     """
 
     def __init__(self, *, registry: TopologyRegistry, metrics: Metrics, interval: float, label: str) -> None:
-        self.registry, self._interval, self._label = registry, interval, label
+        self.registry = registry
+        self._interval = interval
+        self._label = label
         self._run_metrics = metrics.periodic
         self._task: asyncio.Task[None] | None = None
         self._runs: dict[str, asyncio.Task[None]] = {}

@@ -52,8 +52,10 @@ class TopologyRegistry:
         buckets: int = BUCKETS,
         trace_limits: TraceLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._redis, self._default = redis, merge(None, {"dedupe_window_ms": None}, buckets=buckets)
-        self._window_ms, self._trace_limits = window_ms, trace_limits
+        self._redis = redis
+        self._default = merge(None, {"dedupe_window_ms": None}, buckets=buckets)
+        self._window_ms = window_ms
+        self._trace_limits = trace_limits
         self._cache: dict[str, Topology] = {}
 
     def cached(self, name: str) -> Topology | None:

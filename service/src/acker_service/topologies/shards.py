@@ -27,7 +27,8 @@ class Shards:
     """
 
     def __init__(self, redis: RedisClient, registry: TopologyRegistry) -> None:
-        self._redis, self._registry = redis, registry
+        self._redis = redis
+        self._registry = registry
 
     async def call(self, topology: Topology, shard: int, call: ShardCall[R]) -> tuple[Topology, R]:
         """Call a function on one shard."""

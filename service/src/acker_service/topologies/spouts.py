@@ -73,7 +73,9 @@ class SpoutRegistry:
 
     def __init__(self, redis: RedisClient, registry: TopologyRegistry, *, max_spouts: int) -> None:
         """Name the store; a topology has ``max_spouts`` spout tasks at most."""
-        self._redis, self._registry, self._max_spouts = redis, registry, max_spouts
+        self._redis = redis
+        self._registry = registry
+        self._max_spouts = max_spouts
         self._caches: dict[str, tuple[object, dict[str, Spout]]] = {}
         self._with_callback: dict[str, tuple[object, list[Spout]]] = {}
 
@@ -254,7 +256,8 @@ class Callbacks:
     """Changes callbacks. A change raises the topology's version, so that every replica reads the callback again."""
 
     def __init__(self, registry: TopologyRegistry, spouts: SpoutRegistry) -> None:
-        self._registry, self._spouts = registry, spouts
+        self._registry = registry
+        self._spouts = spouts
 
     async def change(self, topology: str, spout_task: str, change: CallbackChange) -> tuple[Spout, Spout]:
         """Change a callback; gives the spout task before and after. Raises `UnknownSpout`, `SpoutBusy`.

@@ -80,7 +80,8 @@ class StatsReader:
     """Reads counts."""
 
     def __init__(self, redis: RedisClient, shards: Shards) -> None:
-        self._redis, self._shards = redis, shards
+        self._redis = redis
+        self._shards = shards
 
     async def read_all_stored(self, topologies: Sequence[Topology]) -> dict[str, Counter[int]]:
         """Do what `read_stored` does for many topologies, by their names, in one call on each `MAX_SHARDS` shards.

@@ -36,7 +36,10 @@ class _ClientBase:
         transport: "httpx.BaseTransport | None",
         clock: "Clock",
     ) -> None:
-        self.options, self._on_batch, self._transport, self._clock = options, on_batch, transport, clock
+        self.options = options
+        self._on_batch = on_batch
+        self._transport = transport
+        self._clock = clock
         self._lock = Lock()
         self._disconnect()
 
@@ -119,5 +122,7 @@ class _ClientBase:
         )
 
     def _disconnect(self) -> None:
-        self._sender, self._heartbeat_client, self._topology = None, None, None
+        self._sender = None
+        self._heartbeat_client = None
+        self._topology = None
         self.listener = CompletionListener(self.options)

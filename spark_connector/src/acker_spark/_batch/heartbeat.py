@@ -25,7 +25,8 @@ class Heartbeat(PeriodicCall):
         wait: Wait = threading.Event.wait,
     ) -> None:
         super().__init__(self._beat_in_turn, name="acker-heartbeat", every=every, wait=wait)
-        self._beat, self._left = beat, int(lasting / every)
+        self._beat = beat
+        self._left = int(lasting / every)
         self._is_wanted = lasting > 0
 
     def beat(self) -> None:

@@ -13,7 +13,9 @@ class PeriodicCall:
     """Calls ``call`` every ``every`` seconds while a block runs, in a thread of its own, until it returns False."""
 
     def __init__(self, call: Callable[[], bool], *, name: str, every: float, wait: Wait = threading.Event.wait) -> None:
-        self._call, self._every, self._wait = call, every, wait
+        self._call = call
+        self._every = every
+        self._wait = wait
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 

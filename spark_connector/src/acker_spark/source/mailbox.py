@@ -30,7 +30,8 @@ class Mailbox:
     """
 
     def __init__(self, options: "SourceOptions", *, startup_timeout: float | None = None) -> None:
-        self._topology, self._spout_task = options.topology, options.spout_task
+        self._topology = options.topology
+        self._spout_task = options.spout_task
         self._is_missing_logged = False
         self._client = TopologyClient(
             url=options.url,

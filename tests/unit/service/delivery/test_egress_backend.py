@@ -36,7 +36,8 @@ class Network(httpcore.AsyncNetworkBackend):
     """A network that records the addresses it connects to; some of them answer, the others refuse or stay silent."""
 
     def __init__(self, *alive: str, silent: tuple[str, ...] = ()) -> None:
-        self.alive, self.silent = alive, silent
+        self.alive = alive
+        self.silent = silent
         self.connected: list[str] = []
 
     async def connect_tcp(self, host, port, timeout=None, *_):  # noqa: ARG002, ASYNC109 - the interface of httpcore

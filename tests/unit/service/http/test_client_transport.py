@@ -43,7 +43,8 @@ class Transport(asyncio.Transport):
 
     def __init__(self, size: int = 0, sock: Any = None) -> None:
         super().__init__({"socket": sock})
-        self.size, self.calls = size, list[str]()
+        self.size = size
+        self.calls = list[str]()
 
     def get_write_buffer_size(self) -> int:
         return self.size
@@ -68,7 +69,9 @@ class Written:
     """A client transport that holds an answer of a hundred thousand bytes."""
 
     def __init__(self, sock: Any = None) -> None:
-        self.clock, self.inner, self.closed = Clock(), Transport(sock=sock), 0
+        self.clock = Clock()
+        self.inner = Transport(sock=sock)
+        self.closed = 0
         self.transport = ClientTransport(self.inner, loop=self.clock, timeout_s=TIMEOUT_S, close=self._close)  # type: ignore[arg-type]
         self.transport.write(b"x" * 100_000)
         self.transport.watch()

@@ -20,7 +20,9 @@ class Answering(Held):
 
     def __init__(self, *, at_once: bool = True) -> None:
         super().__init__()
-        self.at_once, self.bodies, self.writes = at_once, list[bytes | None](), list[bytes]()
+        self.at_once = at_once
+        self.bodies = list[bytes | None]()
+        self.writes = list[bytes]()
         self.connection.transport.write = self.writes.append  # type: ignore[method-assign]
 
     async def _app(self, scope: Any, _receive: Any, send: Any) -> None:

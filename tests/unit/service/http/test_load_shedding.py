@@ -130,7 +130,8 @@ class Flow(PipelineFlowControl):
 
     def __init__(self, unsent: int = 1) -> None:
         super().__init__(asyncio.Transport(), ())
-        self.left, self.is_given_up = unsent, False
+        self.left = unsent
+        self.is_given_up = False
 
     @property
     def unsent(self) -> int:

@@ -18,7 +18,8 @@ class Recorder:
     """Says that the next step is due in an hour; fails so often before."""
 
     def __init__(self, failures: int = 0) -> None:
-        self.calls, self.failures = 0, failures
+        self.calls = 0
+        self.failures = failures
 
     async def record(self) -> float:
         self.calls += 1

@@ -16,7 +16,8 @@ class FakeProcess:
     """Keeps the connections that it is passed."""
 
     def __init__(self, *, open_connections: int = 0) -> None:
-        self.open_connections, self.passed = open_connections, 0
+        self.open_connections = open_connections
+        self.passed = 0
         self.takes = True
         self.connections: list[socket.socket] = []
 

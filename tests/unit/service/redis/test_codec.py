@@ -135,7 +135,8 @@ class Reader:
     """Reads packed operations as lua/requests.lua does."""
 
     def __init__(self, raw: bytes) -> None:
-        self.raw, self.at = raw, 0
+        self.raw = raw
+        self.at = 0
 
     def take(self, form: str) -> tuple[Any, ...]:
         found = struct.unpack_from(form, self.raw, self.at)

@@ -67,7 +67,9 @@ class Assignment:
     )
 
     def __init__(self, topic: str, partition: int, *, max_uncommitted: int) -> None:
-        self.topic, self.partition, self._max_uncommitted = topic, partition, max_uncommitted
+        self.topic = topic
+        self.partition = partition
+        self._max_uncommitted = max_uncommitted
         self.is_full = self.is_over = False
         self.paused: bool | None = None
         self.last_offset = -1

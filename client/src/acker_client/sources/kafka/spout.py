@@ -71,10 +71,14 @@ class KafkaSpout:
             raise UsageError("max_uncommitted must be at least 1, and no delay or interval may be negative")
         client = acker.config
         self._config = group_config(config, emit_takes_s=client.retry_timeout + client.emit_timeout)
-        self._topics, self._send_record = topics, send
-        self._on_failed, self._on_completed = on_failed, on_completed
-        self._retry_delay_s, self._retry_delay_max_s = retry_delay, retry_delay_max
-        self._commit_interval_s, self._commit_at_s = commit_interval, 0.0
+        self._topics = topics
+        self._send_record = send
+        self._on_failed = on_failed
+        self._on_completed = on_completed
+        self._retry_delay_s = retry_delay
+        self._retry_delay_max_s = retry_delay_max
+        self._commit_interval_s = commit_interval
+        self._commit_at_s = 0.0
         self._assignments = Assignments(max_uncommitted=max_uncommitted)
         self._waiting: deque[Record] = deque()
         self._completions: SimpleQueue[Completion] = SimpleQueue()

@@ -80,8 +80,10 @@ class Connection:
     ) -> None:
         self._parameters = pika.URLParameters(url)
         self._queue = queue_name
-        self._on_delivery, self._on_lost = on_delivery, on_lost
-        self._closing, self._cancelled = threading.Event(), threading.Event()
+        self._on_delivery = on_delivery
+        self._on_lost = on_lost
+        self._closing = threading.Event()
+        self._cancelled = threading.Event()
         self._prefetch = 1
         self._delays = ClientConfig().backoff_delays()
         self._channels: ChannelPair | None = None

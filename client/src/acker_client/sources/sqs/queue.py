@@ -96,11 +96,14 @@ class Queue:
     """A queue of SQS: receives messages, and in a thread of its own keeps them invisible and settles them."""
 
     def __init__(self, client: Any, url: str, *, visibility_s: int) -> None:
-        self._client, self._url, self._visibility_s = client, url, visibility_s
+        self._client = client
+        self._url = url
+        self._visibility_s = visibility_s
         self._lock = threading.Lock()
         self._in_flight: dict[str, _InFlight] = {}  # by receipt
         self._settled: SimpleQueue[tuple[Message, int | None]] = SimpleQueue()  # after how long it comes; None: deleted
-        self._ending, self._given_up = threading.Event(), threading.Event()
+        self._ending = threading.Event()
+        self._given_up = threading.Event()
         self.error: BaseException | None = None
         """What SQS has refused for good."""
 

@@ -79,8 +79,11 @@ class SqsSpout:
             on_completion=self._settle,
         )
         self._runner: Runner[Message] = Runner(acker, spout=spout, handlers=handlers)
-        self._max_pending, self._retry_delay_s, self._message_id = max_pending, retry_delay, message_id
-        self._on_failed, self._on_completed = on_failed, on_completed
+        self._max_pending = max_pending
+        self._retry_delay_s = retry_delay
+        self._message_id = message_id
+        self._on_failed = on_failed
+        self._on_completed = on_completed
         self._waiting: list[Message] = []  # those that the acker did not accept
         self._has_run = False
 
