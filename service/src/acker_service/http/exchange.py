@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from acker_service.http import problems
 from acker_service.http.http_metrics import OTHER, count_answer
 from acker_service.http.load_shedding import FLOW, BoundedBody, Load
-from acker_service.http.operations import Address, Answer, Head, Operations, answer_error
+from acker_service.http.operations import Address, Answer, Operations, answer_error
 from acker_service.http.parameters import check_size, read_body
 from acker_service.metrics.instruments import IN_FLIGHT
 
@@ -41,16 +41,24 @@ class Exchanges:
         except Overloaded as error:
             load.metrics.count_overloaded(IN_FLIGHT)
             answer = answer_error(error)
-            self._count(OTHER, scope["method"], answer, started)
-            await _send(answer, send, cycle)
+            count_answer(load.metrics, OTHER, scope["method"], answer.status, answer.problem, started)
+            if cycle is None:
+                await _send(answer, send)
+            else:
+                write_answer(cycle, answer)
             return
         try:
             body = BoundedBody(receive, load.bytes, load.body_timeout_s, load.metrics)
             try:
                 answer = await self._answer(address, scope, body, cycle)
                 # counted before it is sent: a client that has the answer finds it counted
-                self._count(address.route.template, scope["method"], answer, started)
-                await _send(answer, send, cycle)
+                count_answer(
+                    load.metrics, address.route.template, scope["method"], answer.status, answer.problem, started
+                )
+                if cycle is None:
+                    await _send(answer, send)
+                else:
+                    write_answer(cycle, answer)
             finally:
                 load.bytes.release(body.held)
             if flow is not None and flow.write_paused:  # wait until the client has taken all but the last 64 KiB
@@ -61,11 +69,19 @@ class Exchanges:
     async def _answer(
         self, address: Address, scope: Scope, body: BoundedBody, cycle: RequestResponseCycle | None
     ) -> Answer:
-        operations, headers = self.operations, dict(reversed([*scope["headers"]]))  # the first of each name
-        head = Head(method=scope["method"], path=scope["path"], headers=headers, query=scope["query_string"])
+        operations, given = self.operations, scope["headers"]
+        headers = dict(given)
+        if len(headers) != len(given):
+            headers = dict(reversed(given))  # the first of each name
         try:
-            request = operations.admit(address, head)
-            return await operations.answer(request, await self._read(body, cycle))
+            request = operations.admit(address, scope["method"], headers, scope["query_string"])
+            whole = None if cycle is None else whole_body(cycle)
+            if whole is None:
+                whole = await read_body(body.receive, max_bytes=operations.max_body_bytes)
+            else:
+                body.hold(len(whole))
+                check_size(len(whole), max_bytes=operations.max_body_bytes)
+            return await operations.answer(request, whole)
         except ServiceError as error:
             return answer_error(error)
         except ClientDisconnect:
@@ -73,23 +89,8 @@ class Exchanges:
         except Exception as error:  # noqa: BLE001 - answered and logged as those of other addresses are
             return Answer.of(await problems.respond_unexpected(Request(scope), error))
 
-    async def _read(self, body: BoundedBody, cycle: RequestResponseCycle | None) -> bytes:
-        max_bytes = self.operations.max_body_bytes
-        whole = None if cycle is None else whole_body(cycle)
-        if whole is None:
-            return await read_body(body.receive, max_bytes=max_bytes)
-        body.hold(len(whole))
-        check_size(len(whole), max_bytes=max_bytes)
-        return whole
 
-    def _count(self, route: str, method: str, answer: Answer, started: float) -> None:
-        count_answer(self._load.metrics, route, method, str(answer.status), problem=answer.problem, started=started)
-
-
-async def _send(answer: Answer, send: Send, cycle: RequestResponseCycle | None) -> None:
-    if cycle is not None:
-        write_answer(cycle, answer)
-        return
+async def _send(answer: Answer, send: Send) -> None:
     await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
     await send({"type": "http.response.body", "body": answer.body})
 

@@ -51,16 +51,16 @@ class MetricsMiddleware:
 
     def _count(self, scope: Scope, status: int, started: float) -> None:
         route = getattr(scope.get("route"), "path", OTHER)
-        problem = scope.get(PROBLEM_CODE)
-        count_answer(self._metrics, route, scope["method"], str(status), problem=problem, started=started)
+        count_answer(self._metrics, route, scope["method"], status, scope.get(PROBLEM_CODE), started)
 
 
 def count_answer(
-    metrics: HttpMetrics, route: str, method: str, status: str, *, problem: str | None, started: float
+    metrics: HttpMetrics, route: str, method: str, status: int, problem: str | None, started: float
 ) -> None:
     """Count an answer that begins now; ``problem`` is the code of its problem document, if it is one."""
-    method = method if method in _METHODS else OTHER
+    if method not in _METHODS:
+        method = OTHER
     if problem is not None:
         metrics.problems[problem].inc()
-    metrics.requests[route, method, status].inc()
+    metrics.requests[route, method, str(status)].inc()
     metrics.request_seconds[route, method].observe(time.perf_counter() - started)

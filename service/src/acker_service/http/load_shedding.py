@@ -181,7 +181,7 @@ class BoundedBody:
         self._capacity = capacity
         self._metrics = metrics
         self._timeout_s = timeout_s
-        self._deadline = asyncio.get_running_loop().time() + timeout_s
+        self._deadline: float | None = None
         self.held = 0
         self._complete = False
 
@@ -194,6 +194,8 @@ class BoundedBody:
         if self._complete:
             return await self._receive()
         try:
+            if self._deadline is None:
+                self._deadline = asyncio.get_running_loop().time() + self._timeout_s
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:

@@ -34,7 +34,7 @@ from acker_service.http.keys import Key, Scope, authorize
 from acker_service.http.parameters import JSON, NAME, check_content_type, check_length, check_query
 from acker_service.operations import decoding
 from acker_service.operations.applier import Applier
-from acker_service.operations.batch import STATES, OperationBatch, SingleOperation
+from acker_service.operations.batch import STATES, SingleOperation
 from acker_service.operations.request import ApplyRequest, Reply
 from acker_service.redis.codec import REFUSED_CODES, RESULTS, CodeResult
 from acker_service.topologies.registry import TopologyRegistry
@@ -48,6 +48,11 @@ _PATH = re.compile(rf"/v1/topologies/([^/]+)/({'|'.join((*VERBS, BATCH))})")
 _NAME = re.compile(NAME[1:-1])
 _KEY_HEADER = IDEMPOTENCY_KEY.lower().encode()
 
+_LENGTH_DIGITS = 10
+"""A body of more digits is too large in any case."""
+
+Headers = Mapping[bytes, bytes]
+
 ALL, EXCEPTIONS = "all", "exceptions"
 _SHOWN = {b"": ALL, b"results=all": ALL, b"results=exceptions": EXCEPTIONS}
 """What a batch's answer shows, by the query strings that clients send."""
@@ -59,16 +64,6 @@ _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
     OperationState.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
 }
 _EARLY_REFUSED = "the store has no memory left for new roots, or the topology has as many without their init as it may"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """The head of a request. ``headers`` are the first of each name, in lower case; ``path`` is decoded."""
-
-    method: str
-    path: str
-    headers: Mapping[bytes, bytes]
-    query: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +92,13 @@ class OperationRoute:
     """What all addresses of one last part have in common.
 
     ``verb`` is that part, ``template`` the name of the addresses in metrics, ``need`` the scope that each request
-    needs, ``parameters`` the names that a query may have.
+    needs, ``content_types`` those that are taken, as heads write them, ``parameters`` the names that a query may have.
     """
 
     verb: str
     template: str
     need: Scope
-    content_types: Sequence[str]
+    content_types: Mapping[bytes, str]
     parameters: Sequence[str]
 
 
@@ -111,6 +106,7 @@ class OperationRoute:
 class Address:
     """The address of a route in one topology; ``is_name`` says whether a topology can have that name."""
 
+    path: str
     route: OperationRoute
     topology: str
     is_name: bool
@@ -118,14 +114,14 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """A request whose head is in order. ``idempotency_key`` is as it was sent, None where none was.
+    """A request whose head is in order. ``repeat_key`` is its idempotency key as it was sent, None where none was.
 
     ``shown`` says which results a batch's answer shows.
     """
 
     address: Address
     key: Key
-    idempotency_key: str | None
+    repeat_key: bytes | None
     content_type: str
     shown: str
 
@@ -155,38 +151,38 @@ class Operations:
         found = _PATH.fullmatch(path)
         if found is None:
             return None
-        address = Address(route=ROUTES[found[2]], topology=found[1], is_name=bool(_NAME.fullmatch(found[1])))
+        address = Address(path=path, route=ROUTES[found[2]], topology=found[1], is_name=bool(_NAME.fullmatch(found[1])))
         if address.is_name:  # others may be as long as a head, and are refused anyway
             if len(self._addresses) >= MAX_ADDRESSES:
                 self._addresses.clear()
             self._addresses[path] = address
         return address
 
-    def admit(self, address: Address, head: Head) -> Admitted:
+    def admit(self, address: Address, method: str, headers: Headers, query: bytes) -> Admitted:
         """Check the head of a request, in the order in which FastAPI checks those of other addresses.
 
-        Raises `MethodNotAllowed`, `Unauthorized`, `Forbidden`, `InvalidRequest`, `UnsupportedMediaType`, `TooLarge`.
+        ``headers`` are the first of each name. Raises `MethodNotAllowed`, `Unauthorized`, `Forbidden`,
+        `InvalidRequest`, `UnsupportedMediaType`, `TooLarge`.
         """
-        route, headers = address.route, head.headers
-        if head.method != "POST":
-            method = "GET" if head.method == "HEAD" else head.method  # as long as what GET is answered
-            raise MethodNotAllowed(f"{method} {head.path}: Method Not Allowed")
+        if method != "POST":
+            asked = "GET" if method == "HEAD" else method  # as long as what GET is answered
+            raise MethodNotAllowed(f"{asked} {address.path}: Method Not Allowed")
+        route = address.route
         key = key_of(self._state.keys, headers.get(b"authorization", b"").decode("latin-1"))
         authorize(key, route.need, address.topology)
-        shown = ALL if not head.query else _read_query(head.query, route.parameters)
+        shown = _read_query(query, route.parameters) if query else ALL
         if not address.is_name:
             raise InvalidRequest(f"topology: String should match pattern '{NAME}'")
         if shown not in (ALL, EXCEPTIONS):
             raise InvalidRequest(f"results: Input should be '{ALL}' or '{EXCEPTIONS}'")
-        content_type = check_content_type(headers.get(b"content-type", b"").decode("latin-1"), *route.content_types)
-        check_length(headers.get(b"content-length", b"0").decode("latin-1"), max_bytes=self.max_body_bytes)
-        repeat_key = headers.get(_KEY_HEADER)
+        sent, length = headers.get(b"content-type", b""), headers.get(b"content-length", b"0")
+        content_type = route.content_types.get(sent)
+        if content_type is None:
+            content_type = check_content_type(sent.decode("latin-1"), *route.content_types.values())
+        if not length.isdigit() or len(length) > _LENGTH_DIGITS or int(length) > self.max_body_bytes:
+            check_length(length.decode("latin-1"), max_bytes=self.max_body_bytes)
         return Admitted(
-            address=address,
-            key=key,
-            idempotency_key=None if repeat_key is None else repeat_key.decode("latin-1"),
-            content_type=content_type,
-            shown=shown,
+            address=address, key=key, repeat_key=headers.get(_KEY_HEADER), content_type=content_type, shown=shown
         )
 
     async def answer(self, request: Admitted, body: bytes) -> Answer:
@@ -198,13 +194,16 @@ class Operations:
         if verb == BATCH:
             return await self._answer_batch(request, body)
         operation = decoding.decode_operation(verb, body)
-        reply = await self._apply(request, SingleOperation(operation))
+        whole = ApplyRequest(endpoint=verb, operations=SingleOperation(operation), key=_read_key(request.repeat_key))
+        topology = self._registry.cached(request.address.topology) or await self._read_topology(request, whole)
+        if isinstance(operation, Init):
+            _check_timeouts(topology, whole)
+        reply = await self._applier.apply(topology, whole)
         shown = _SINGLE.get((reply.codes, reply.replayed))
         if shown is None:
             return _answer_single(operation, reply)
-        return Answer(
-            status=200, headers=shown.headers, body=b"%b%016x%b" % (shown.before, operation.root_id, shown.after)
-        )
+        body = b"%b%016x%b" % (shown.before, operation.root_id, shown.after)
+        return Answer(status=200, headers=shown.headers, body=body)
 
     async def _answer_batch(self, request: Admitted, body: bytes) -> Answer:
         """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
@@ -213,23 +212,19 @@ class Operations:
         )
         if operations.contains(Init):
             authorize(request.key, Scope.SPOUT, request.address.topology)
-        reply = await self._apply(request, operations)
+        whole = ApplyRequest(endpoint=BATCH, operations=operations, key=_read_key(request.repeat_key))
+        topology = self._registry.cached(request.address.topology) or await self._read_topology(request, whole)
+        _check_timeouts(topology, whole)
+        reply = await self._applier.apply(topology, whole)
         return _answer_json(_show_results(reply, request.shown), replayed=reply.replayed)
 
-    async def _apply(self, request: Admitted, operations: OperationBatch) -> Reply:
-        endpoint, name = request.address.route.verb, request.address.topology
+    async def _read_topology(self, request: Admitted, whole: ApplyRequest) -> Topology:
+        """Read a topology that is not in the cache. Raises `UnknownTopology`, `StoreUnavailable`."""
         try:
-            key = None if request.idempotency_key is None else idempotency_key(request.idempotency_key)
-        except ValueError as error:
-            raise InvalidRequest(f"{IDEMPOTENCY_KEY} {error}") from None
-        whole = ApplyRequest(endpoint=endpoint, operations=operations, key=key)
-        try:
-            topology = self._registry.cached(name) or await self._registry.get(name)
+            return await self._registry.get(request.address.topology)
         except ServiceError as error:
             error.retryable = error.retryable and whole.is_repeatable
             raise
-        _check_timeouts(topology, endpoint, operations)
-        return await self._applier.apply(topology, whole)
 
 
 def answer_error(error: ServiceError) -> Answer:
@@ -249,10 +244,20 @@ def _read_query(query: bytes, parameters: Sequence[str]) -> str:
     return dict(given).get("results", ALL)
 
 
-def _check_timeouts(topology: Topology, endpoint: str, operations: OperationBatch) -> None:
+def _read_key(given: bytes | None) -> str | None:
+    """Return the idempotency key that a header gives, None without one. Raises `InvalidRequest`."""
+    if given is None:
+        return None
+    try:
+        return idempotency_key(given.decode("latin-1"))
+    except ValueError as error:
+        raise InvalidRequest(f"{IDEMPOTENCY_KEY} {error}") from None
+
+
+def _check_timeouts(topology: Topology, whole: ApplyRequest) -> None:
     longest_ms = topology.config.longest_timeout_ms
-    if longest_ms and (index := operations.first_timeout_over(longest_ms)) is not None:
-        where: dict[str, Any] = {"index": index} if endpoint == BATCH else {}
+    if longest_ms and (index := whole.operations.first_timeout_over(longest_ms)) is not None:
+        where: dict[str, Any] = {} if whole.is_single else {"index": index}
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
 
 
@@ -316,7 +321,7 @@ def _route(verb: str) -> OperationRoute:
         verb=verb,
         template=f"/v1/topologies/{{topology}}/{verb}",
         need=Scope.SPOUT if verb == "init" else Scope.ACK,
-        content_types=decoding.CONTENT_TYPES if verb == BATCH else (JSON,),
+        content_types={kind.encode(): kind for kind in (decoding.CONTENT_TYPES if verb == BATCH else (JSON,))},
         parameters=("results",) if verb == BATCH else (),
     )
 

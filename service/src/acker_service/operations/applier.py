@@ -76,44 +76,44 @@ class Applier:
         whether the request may be sent again: not where the login lacks a right.
         """
         if request.is_single and topology.deletion is None:
-            try:
-                reply = await self._apply_at_once(topology, request)
-                if reply is not None:
-                    return reply
-            except StaleStamp as stale:
-                topology = await self._registry.refresh_after(topology, stale)
+            own = self._at_once(topology, request)
+            if own is not None:
+                shard = topology.layout.shard_of(request.single.root_id)
+                function, limits = apply_function(self._backpressure), self._limits(topology, SpoutCheck.NONE)
+                try:
+                    applied = await self.batcher.apply(topology, shard, function, limits, own)
+                except StaleStamp as stale:
+                    topology = await self._registry.refresh_after(topology, stale)
+                except StoreUnavailable as error:
+                    raise request.result_unknown(error) from error
+                else:
+                    return self._reply_to_single(topology, request, applied)
         return await self._apply_to_shards(topology, request)
 
-    async def _apply_at_once(self, topology: Topology, request: ApplyRequest) -> Reply | None:
-        """Apply a single operation by one call, which is sent together with others.
+    def _at_once(self, topology: Topology, request: ApplyRequest) -> ShardRequest | None:
+        """Encode a single operation that one call applies, which is sent together with others.
 
-        None: it takes more than one call, and nothing was applied. That is so for an init whose spout task is capped,
-        not known here, or may have a full mailbox. Raises `StaleStamp`, `StoreUnavailable`.
+        None: it takes more than one call. That is so for an init whose spout task is capped, not known here, or may
+        have a full mailbox.
         """
         operation = request.single
-        index = self._index_at_once(topology, operation.spout_task) if isinstance(operation, Init) else 0
-        if index is None:
+        if not isinstance(operation, Init):
+            return request.single_shard_request(topology, 0)
+        if topology.config.max_spout_pending is not None:
             return None
-        own, shard = request.single_shard_request(topology, index), topology.layout.shard_of(operation.root_id)
-        function, limits = apply_function(self._backpressure), self._limits(topology, SpoutCheck.NONE)
-        try:
-            applied = await self.batcher.apply(topology, shard, function, limits, own)
-        except StoreUnavailable as error:
-            raise request.result_unknown(error) from error
+        index = self._spouts.cached_index(topology, operation.spout_task)
+        if index is None or self._backpressure.was_full(topology, index):
+            return None
+        return request.single_shard_request(topology, index)
+
+    def _reply_to_single(self, topology: Topology, request: ApplyRequest, applied: Result) -> Reply:
         assert isinstance(applied, Applied)  # every spout task is registered
-        kind = KINDS[type(operation)]
+        kind = KINDS[type(request.single)]
         if applied.replayed:
             self._metrics.repeated[topology.name, kind].inc()
         else:
             self._metrics.operations[topology.name, kind, STATES[applied.codes]].inc()
         return Reply(codes=applied.codes, replayed=applied.replayed)
-
-    def _index_at_once(self, topology: Topology, spout_task: str) -> int | None:
-        """Return the index of a spout task that takes inits without further calls; None for any other."""
-        if topology.config.max_spout_pending is not None:
-            return None
-        index = self._spouts.cached_index(topology, spout_task)
-        return None if index is None or self._backpressure.was_full(topology, index) else index
 
     async def _apply_to_shards(self, topology: Topology, request: ApplyRequest) -> Reply:
         """Apply a request shard by shard, as often as shards refuse its stamp."""

@@ -66,8 +66,9 @@ class ApplyRequest:
     @property
     def single(self) -> Operation:
         """The operation of a single request."""
-        assert isinstance(self.operations, SingleOperation)
-        return self.operations.operation
+        operations = self.operations
+        assert isinstance(operations, SingleOperation)
+        return operations.operation
 
     def single_shard_request(self, topology: Topology, spout_index: int) -> ShardRequest:
         """Encode the operation of a single request; an init is that of the spout task of this index."""
