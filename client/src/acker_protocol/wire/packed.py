@@ -37,8 +37,8 @@ RECORD = struct.Struct(">HHiQQQIIIII")
 LENGTH_BYTES = 4
 OUTSTANDING_GIVEN, PROGRESS_GIVEN, TRACED, NAMED = 1, 2, 4, 8
 INIT, ACK, FAIL, RESET_TIMEOUT = range(1, 5)
-POINTERS = 3
-"""The number of strings that a record can point to."""
+POINTERS = 4
+"""The number of strings that a record can point to: an init to its edges, spout task, message id and component."""
 MAX_BYTES = 4_194_304
 """The bytes that a batch may have, packed and unpacked, unless the acker's settings say otherwise."""
 
@@ -190,7 +190,7 @@ def unpacked_size(body: bytes) -> int:
 def fits(body: bytes, *, max_bytes: int = MAX_BYTES) -> bool:
     """Whether a batch has at most ``max_bytes``, packed and unpacked.
 
-    A bound is computed first, as if each record had the longest string three times: most batches are far below.
+    A bound is computed first, as if each record had the longest string `POINTERS` times: most batches are far below.
     """
     _, _, operations, strings = HEADER.unpack_from(body)
     end = HEADER.size + operations * RECORD.size

@@ -54,6 +54,13 @@ def test_what_is_written_is_read_again(messages):
     assert decode_packed(encode_packed(messages), max_operations=MOST) == messages
 
 
+def test_an_init_may_point_to_a_string_for_each_of_its_four_texts():
+    init = Init(
+        root_id=1, spout_task="orders", ack_val=3, outstanding=2, edges=(1, 2), message_id="42", component="reader"
+    )
+    assert decode_packed(encode_packed([init]), max_operations=1) == [init]
+
+
 def test_equal_strings_are_written_once():
     once = encode_packed([Fail(root_id=1, reason="no", component="no")])
     assert len(encode_packed([Fail(root_id=1, reason="no", component="no")] * 2)) == len(once) + RECORD.size
@@ -87,7 +94,7 @@ HEADERS = {
     "a record too few": (batch(ACK, head=HEADER.pack(MAGIC, VERSION, 2, 0)), "too short for 2 records"),
     "half a record": (batch(ACK)[:-1], "too short for 1 records"),
     "a length too few": (batch(ACK, head=HEADER.pack(MAGIC, VERSION, 1, 1)), "the lengths of 1 strings"),
-    "more strings than three a record": (batch(ACK, strings=(b"a",) * 4), "1 operations cannot point to 4 strings"),
+    "more strings than four a record": (batch(ACK, strings=(b"a",) * 5), "1 operations cannot point to 5 strings"),
     "a byte too many": (batch(ACK) + b"\0", "the strings end at byte 68 and the body at 69"),
     "a string that is cut": (batch(INIT, strings=(b"abc",))[:-1], "the strings end at byte 75 and the body at 74"),
     "a string after the last": (batch(INIT, strings=(b"abc",)) + b"d", "the strings end at byte 75"),
