@@ -4,6 +4,7 @@ import pytest
 from acker_service.components import Components
 from acker_service.redis import keys
 from acker_service.redis.apply_functions import ApplyLimits
+from acker_service.redis.stamp import StaleStamp, Stamp
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Deletion, Topology
 
@@ -237,3 +238,24 @@ async def test_a_configuration_that_is_lost_with_all_that_its_shards_hold_is_tol
     await at(parts, "DEL", keys.topology("default"))
     await parts.registry.refresh("default")
     assert "topology default is created again: its configuration was lost" in caplog.text
+
+
+async def test_a_topology_that_others_write_meanwhile_is_refreshed_to_what_they_wrote(
+    parts: Components, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every call that was refused at the same time would be refused again, once for each of the others."""
+    registry = parts.registry
+    topology = await registry.get("default")
+    stamp_shards, others = registry.stamp_shards, list[Topology]()
+
+    async def stamped_while_another_writes(stamped: Topology) -> None:
+        await stamp_shards(stamped)
+        if not others:
+            others.append(stamped)
+            others.append(await registry.create_or_update("default", lambda present: present or stamped.config))
+
+    monkeypatch.setattr(registry, "stamp_shards", stamped_while_another_writes)
+    ahead = Stamp(pair(topology.incarnation, int(topology.stamp.text[16:]) + 1))
+    refreshed = await registry.refresh_after(topology, StaleStamp(topology.shards[0], ahead))
+    assert others[1].stamp.is_newer_than(others[0].stamp)
+    assert refreshed.stamp == others[1].stamp

@@ -513,6 +513,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("what is in use is unmarked", None, "", DEPARTURES + "test_a_busy_spout_task_goes_on"),
     ("a new topology is above the tombstones", "await self._highest_stamp(name, config)", "None", REMOVAL + "test_an_incarnation_is_above_the_tombstones_of_the_old_one"),
     ("a shard without a stamp is stamped by what was read", "not stale.stamp", "False", STAMPS + "test_a_shard_that_lost_its_stamp_is_stamped_again"),
+    ("what others wrote meanwhile is newer than what was read", "known is not None and known.stamp.is_newer_than(refreshed.stamp)", "False", STAMPS + "test_a_topology_that_others_write_meanwhile_is_refreshed_to_what_they_wrote"),
     ("a cursor belongs to its list and its spout task", "(kind, name_hash) != (self.kind, _hash(self.spout_task))", "False", CURSORS + "test_dead_letters_are_not_read_from_the_cursor_of_another_list"),
     ("a cursor belongs to its list and its spout task", "(kind, name_hash) != (self.kind, _hash(self.spout_task))", "kind != self.kind", CURSORS + "test_reading_from_or_up_to_the_cursor_of_another_list_is_refused"),
     ("a cursor is that of one life of a spout task", "(cursor.incarnation, index) == (self.incarnation, self.spout_index)", "cursor.incarnation == self.incarnation", CODEC + "test_a_cursor_of_a_spout_task_that_was_made_again_is_the_beginning"),

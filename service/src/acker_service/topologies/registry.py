@@ -161,6 +161,10 @@ class TopologyRegistry:
             refreshed = await self.create_or_update(
                 topology.name, lambda present: present or topology.config, stale.stamp
             )
+        known = self._cache.get(topology.name)
+        # rule: what others wrote meanwhile is newer than what was read
+        if known is not None and known.stamp.is_newer_than(refreshed.stamp):
+            refreshed = known
         if refreshed.layout != topology.layout:
             raise TopologyRecreated(f"topology {topology.name} was made again meanwhile")
         return refreshed
