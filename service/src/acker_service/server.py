@@ -24,7 +24,7 @@ from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.routes.health import Gather
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.settings import Role, Settings, setting
-from acker_service.signals import GRACE_S, SIGNALS, cancel_start_on_signals, stop_line
+from acker_service.signals import GRACE_S, cancel_start_on_signals, handled, stop_line
 from acker_service.worker_role import Worker
 
 _log = logging.getLogger(__name__)
@@ -68,14 +68,8 @@ class UvicornServer(StoppableServer):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle SIGINT and SIGTERM while serving; uvicorn's own method raises them again and so skips our clean-up."""
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._stop, number)
-        try:
+        with handled(self._stop):
             yield
-        finally:
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. Raises ``RuntimeError`` if another program listens on the address by now."""

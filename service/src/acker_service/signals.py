@@ -1,9 +1,11 @@
 """The signals that stop an acker, what it logs at them, and the end of a child process when its parent ends."""
 
 import asyncio
+import contextlib
 import ctypes
 import signal
 import sys
+from collections.abc import Callable, Iterator
 
 _PR_SET_PDEATHSIG = 1
 
@@ -18,6 +20,19 @@ def cancel_start_on_signals() -> None:
     assert task is not None
     for number in SIGNALS:
         loop.add_signal_handler(number, task.cancel)
+
+
+@contextlib.contextmanager
+def handled(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call ``stop`` with the number of each signal that comes until the block is left."""
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
 
 
 def stop_line(number: int, drain_s: float) -> str:

@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from acker_service.background import cancel_and_wait
 from acker_service.claims import address, in_use
@@ -17,7 +17,7 @@ from acker_service.processes.messages import Drain, End, Gathered
 from acker_service.processes.plan import describe_end, plan_processes, restart_delay
 from acker_service.processes.process import SupervisedProcess
 from acker_service.settings import Settings
-from acker_service.signals import SIGNALS, cancel_start_on_signals, stop_line
+from acker_service.signals import cancel_start_on_signals, handled, stop_line
 
 COLLECT_TIMEOUT_S = 1.0
 """How long a scrape waits for a process; one that is late is counted as it was last."""
@@ -64,7 +64,7 @@ class Supervisor:
     async def run(self) -> None:
         """Run until a signal, and until all processes have ended; the worker ends last."""
         async with running(self._end_worker_last()):
-            with self._signals():
+            with handled(self._stop):
                 await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
         _raise_errors(self._tasks.values())
 
@@ -124,17 +124,6 @@ class Supervisor:
     def _retain(self, process: SupervisedProcess) -> None:
         if process.metrics is not None:
             self._retained, process.metrics = retain_counts(self._retained, process.metrics), None
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._stop, number)
-        try:
-            yield
-        finally:
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
 
     def _stop(self, number: int) -> None:
         """Drain at the first SIGTERM; end at SIGINT, or at any further signal."""
