@@ -34,7 +34,7 @@ SIZED, MOST_SIZED = 500, 50_000
 """So many batches of each size are sent, but no more operations than this."""
 DONE = b'"exceptions":[]'
 GOALS = {"packed": 1.4, "JSON": 2.3}
-"""The CPU µs that an operation may take of the service, beyond what it takes when nobody asks it anything."""
+"""The CPU µs that an operation may take of the service, beyond what it takes while it is idle."""
 
 Bodies = Callable[[ColumnBatch], bytes]
 FORMS: dict[str, tuple[Bodies, str]] = {"packed": (packed_body, CONTENT_TYPE), "JSON": (json_body, JSON)}

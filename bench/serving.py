@@ -39,7 +39,7 @@ class Served:
         return clock_s(self.pid)
 
     def idle(self, seconds: float = IDLE_S) -> float:
-        """Return what share of a processor it takes while nobody asks it anything."""
+        """Return the share of a processor that it takes while it is idle."""
         before = self.cpu_s()
         time.sleep(seconds)
         return (self.cpu_s() - before) / seconds

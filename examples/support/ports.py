@@ -14,7 +14,7 @@ _given: set[int] = set()
 def free_port() -> int:
     """Return a port on which nothing listens, never the same twice, nor one that another running process got.
 
-    It is below the ports of outgoing connections, one of which might be taken before the caller listens on it.
+    The system gives outgoing connections higher ports; it could give one away before the caller listens there.
     """
     while True:
         port = secrets.choice(PORTS)

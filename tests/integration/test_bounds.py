@@ -21,7 +21,7 @@ SHARDS = 128
 """As many as a topology may have: each has an equal part of a bound, and a small part is filled soon."""
 
 E = 0xE1
-LONGEST_REASON = "\N{PILE OF POO}" * 1_024
+LONGEST_REASON = "\N{GOTHIC LETTER AHSA}" * 1_024  # of four bytes each
 LONGEST_ID = "m" * 1_024
 LONGEST_NAME = "c" * 128
 LONGEST_TRACEPARENT = f"00-{1:032x}-{2:016x}-01"

@@ -57,10 +57,10 @@ class Components:
     which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
     from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
     the number of early roots of a topology and ``early_max_bytes`` the bytes of theirs from which on no more begin,
-    ``buckets`` the number of small hashes of each
-    shard of the default topology, ``trace_limits`` the bounds of a topology's traces, ``durability`` when a write
-    counts as done (for ``fsync_asserted`` see `ServerRequirements`), ``supervised`` whether `EmbeddedServer` runs the
-    Redis, and logs when it ends, ``role`` what the list of processes says of this one.
+    ``buckets`` the number of small hashes of each shard of the default topology, ``trace_limits`` the bounds of a
+    topology's traces, ``durability`` when a write counts as done (for ``fsync_asserted`` see `ServerRequirements`),
+    ``supervised`` whether `EmbeddedServer` runs the Redis, and logs when it ends, ``role`` what the list of processes
+    says of this one.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ _LENGTH_DIGITS = 10
 Headers = Mapping[bytes, bytes]
 
 ALL, EXCEPTIONS = "all", "exceptions"
-_SHOWN = {b"": ALL, b"results=all": ALL, b"results=exceptions": EXCEPTIONS}
+_SHOWN = {b"results=all": ALL, b"results=exceptions": EXCEPTIONS}
 """What a batch's answer shows, by the query strings that clients send."""
 
 _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {

@@ -140,7 +140,7 @@ class SqsSpout:
                 self._queue.retry(message, after_s=0)
 
     def _id_of(self, message: Message) -> str:
-        """Return the message id of a root; a message without one would be pending for nobody."""
+        """Return the message id of a root. Without one, nobody could tell which message the root is of."""
         found = self._message_id(message)
         if not isinstance(found, str):
             raise UsageError(f"message_id must give a text, not {found!r} as for message {message.id}")
