@@ -10,9 +10,9 @@ import redis
 from acker_service.components import Components
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.operations.request import ApplyRequest
-from acker_service.redis import apply_functions
-from acker_service.redis.apply_functions import ApplyLimits
+from acker_service.redis import functions
 from acker_service.redis.codec import ShardRequest, fingerprint
+from acker_service.redis.functions.apply import ApplyLimits
 from acker_service.topologies.config import ROOTS_PER_BUCKET, TopologyConfig
 from acker_service.topologies.topology import Topology
 
@@ -63,7 +63,7 @@ class Direct:
 
     def call(self, shard: int, requests: Iterable[ShardRequest]) -> Call:
         """Write a call that applies requests to one shard."""
-        call = apply_functions.apply(self.topology.settings, b"", ApplyLimits(), list(requests))
+        call = functions.apply.apply(self.topology.settings, b"", ApplyLimits(), list(requests))
         return call.at(self.topology.shards[shard], self.topology.stamp).command
 
     def run(self, prepared: Iterable[Sequence[Call]], word: str) -> Taken:

@@ -125,8 +125,8 @@ class Agent:
         topology: Any = self._at.topology
         if not hasattr(topology, "stamp"):
             return ("FCALL", "acker_tick_v1", 1, shard, topology.pair, topology.settings, RECORDS)
-        expiry_functions = importlib.import_module("acker_service.redis.expiry_functions")
-        call = expiry_functions.tick(settings=topology.settings, max_records=RECORDS)
+        expiry = importlib.import_module("acker_service.redis.functions.expiry")
+        call = expiry.tick(settings=topology.settings, max_records=RECORDS)
         return tuple(call.at(shard, topology.stamp).command)
 
 

@@ -9,9 +9,9 @@ from acker_protocol.operations import Fail
 from acker_service.components import Components
 from acker_service.operations import batcher
 from acker_service.redis import keys
-from acker_service.redis.apply_functions import AppliedRequests, ApplyFunction, ApplyLimits, apply
 from acker_service.redis.calls import Call
 from acker_service.redis.codec import ShardRequest, encode_operation
+from acker_service.redis.functions.apply import AppliedRequests, ApplyFunction, ApplyLimits, apply
 from acker_service.redis.node import Node
 
 from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout

@@ -8,7 +8,7 @@ from acker_protocol.ids import format_id
 from acker_service.components import Components
 from acker_service.monitoring.audit import Act, Entry
 from acker_service.redis import keys
-from acker_service.redis.history_functions import Claim, Totals, note_samples
+from acker_service.redis.functions.history import Claim, Totals, note_samples
 from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller, Document, ack, fail, init

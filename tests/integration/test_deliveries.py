@@ -10,7 +10,7 @@ from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Leas
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, MailboxEntry, Pause, Schedule, Settlement, plan_settlements
 from acker_service.mailboxes.cursor import dead_letter_list, decode_cursor
-from acker_service.redis import mailbox_functions
+from acker_service.redis import functions
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 
 from tests.support.caller import Caller, init
@@ -351,7 +351,7 @@ async def test_a_part_of_what_was_released_in_part_counts_right(worker: Worker, 
 async def release(worker: Worker, entry: MailboxEntry, count: int) -> None:
     """Release the first completions of an entry, as a reader does who came before the callback."""
     lease = await worker.lease()
-    call = mailbox_functions.release(spout_index=lease.spout.index, entry=entry.name, offset=count, max_entries=100)
+    call = functions.mailboxes.release(spout_index=lease.spout.index, entry=entry.name, offset=count, max_entries=100)
     await worker.store.shards.call(lease.topology, entry.shard, call)
 
 

@@ -12,7 +12,7 @@ from acker_protocol.ids import format_id
 from acker_protocol.tracing import is_sampled
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.redis.trace_functions import TraceLimits
+from acker_service.redis.functions.traces import TraceLimits
 from acker_service.settings import Settings
 
 from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init, reset_timeout

@@ -13,8 +13,8 @@ from acker_service.components import Components
 from acker_service.monitoring import history as history_points
 from acker_service.monitoring.history import POINTS, Point, Window
 from acker_service.monitoring.recording import HistoryReader, HistoryRecorder, HistoryTask, TotalsReader
-from acker_service.redis import history_functions, keys
-from acker_service.redis.history_functions import Claim, Totals
+from acker_service.redis import functions, keys
+from acker_service.redis.functions.history import Claim, Totals
 
 from bench.servers import one
 from tests.support.caller import Caller, ack, fail, init
@@ -128,21 +128,21 @@ async def history_key(parts: Components, topology: str = "default", level: int =
 
 async def test_a_step_is_claimed_by_one_worker(parts: Components) -> None:
     day_ms = 86_400_000
-    first = await parts.redis.execute(history_functions.claim_step(day_ms))
-    second = await parts.redis.execute(history_functions.claim_step(day_ms))
+    first = await parts.redis.execute(functions.history.claim_step(day_ms))
+    second = await parts.redis.execute(functions.history.claim_step(day_ms))
     assert first.step == first.now_ms // day_ms
     assert second.step is None
     await at(parts, "SET", keys.SAMPLED, first.step - 3)
-    assert (await parts.redis.execute(history_functions.claim_step(day_ms))).since == 3
+    assert (await parts.redis.execute(functions.history.claim_step(day_ms))).since == 3
 
 
 async def test_what_is_late_is_no_second_sample_of_its_step(parts: Components) -> None:
     topology = await parts.registry.get("default")
     for step, failed in ((1_000, 1), (1_000, 2), (999, 3), (1_001, 1), (1_001, 4)):
         claim = Claim(now_ms=0, step=step, since=1)
-        note = history_functions.note_samples(claim, [("default", topology.incarnation, Totals(failed=failed))])
+        note = functions.history.note_samples(claim, [("default", topology.incarnation, Totals(failed=failed))])
         await parts.redis.execute(note)
-    stored = await parts.redis.execute(history_functions.read_samples("default", topology.incarnation, 1))
+    stored = await parts.redis.execute(functions.history.read_samples("default", topology.incarnation, 1))
     assert [(sample.step, sample.totals.failed) for sample in stored.samples] == [(1_000, 1), (1_001, 4)]
 
 
@@ -150,7 +150,7 @@ async def noted_at(parts: Components, step: int, failed: int) -> None:
     """Note totals in a step, as a worker does that ran in the step before."""
     topology = await parts.registry.get("default")
     totals = [("default", topology.incarnation, Totals(failed=failed))]
-    await parts.redis.execute(history_functions.note_samples(Claim(now_ms=0, step=step, since=1), totals))
+    await parts.redis.execute(functions.history.note_samples(Claim(now_ms=0, step=step, since=1), totals))
 
 
 async def test_what_changed_last_reaches_the_longer_windows_though_nothing_changes_any_more(
@@ -160,7 +160,7 @@ async def test_what_changed_last_reaches_the_longer_windows_though_nothing_chang
     for step in (144_000, 144_001, *range(144_002, 144_600, 3)):
         await noted_at(parts, step, failed=1 if step == 144_000 else 2)
     found = [
-        (await parts.redis.execute(history_functions.read_samples("default", topology.incarnation, level))).samples
+        (await parts.redis.execute(functions.history.read_samples("default", topology.incarnation, level))).samples
         for level in (1, 2, 3)
     ]
     assert [[(sample.step, sample.totals.failed) for sample in samples] for samples in found] == [
@@ -195,9 +195,9 @@ async def test_a_history_is_bounded(parts: Components) -> None:
         totals = Totals(
             failed=step, timed_out=2**31, pending=2**31, unread=2**31, latencies=dict.fromkeys(range(12), 2**33)
         )
-        await parts.redis.execute(history_functions.note_samples(claim, [("default", topology.incarnation, totals)]))
+        await parts.redis.execute(functions.history.note_samples(claim, [("default", topology.incarnation, totals)]))
     found = [
-        (await parts.redis.execute(history_functions.read_samples("default", topology.incarnation, level))).samples
+        (await parts.redis.execute(functions.history.read_samples("default", topology.incarnation, level))).samples
         for level in (1, 2, 3)
     ]
     assert [len(samples) for samples in found] == [POINTS + 1] * 3
@@ -245,7 +245,7 @@ async def test_what_is_noted_of_a_topology_that_was_made_again_is_left_out(call:
     before = await parts.registry.get("default")
     claim = Claim(now_ms=0, step=1_000, since=1)
     totals = [("default", "0" * 16, Totals(failed=9)), ("nowhere", before.incarnation, Totals(failed=9))]
-    await parts.redis.execute(history_functions.note_samples(claim, totals))
+    await parts.redis.execute(functions.history.note_samples(claim, totals))
     assert not await find(parts, "*:history*")
 
 

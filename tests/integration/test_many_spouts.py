@@ -7,7 +7,7 @@ import anyio
 import httpx
 import pytest
 from acker_service.components import Components
-from acker_service.redis import config_functions, keys
+from acker_service.redis import functions, keys
 from acker_service.redis.calls import Call
 from acker_service.topologies.spouts import UNREGISTERED
 from acker_service.topologies.topology import Deletion
@@ -136,7 +136,7 @@ async def test_a_batch_waits_until_a_spout_task_of_it_is_deleted(
     assert await parts.spouts.mark(topology, before, marked)
     topology = await parts.registry.refresh("default")
     indexes: dict[str, int] = {}
-    read_some_spouts, reads = config_functions.read_some_spouts, list[Sequence[str]]()
+    read_some_spouts, reads = functions.topologies.read_some_spouts, list[Sequence[str]]()
 
     def counted(found: str, incarnation: str, names: Sequence[str]) -> Call[list[str | None]]:
         reads.append(names)
@@ -148,7 +148,7 @@ async def test_a_batch_waits_until_a_spout_task_of_it_is_deleted(
     async def has_read_thrice() -> bool:
         return len(reads) >= 3
 
-    monkeypatch.setattr(config_functions, "read_some_spouts", counted)
+    monkeypatch.setattr(functions.topologies, "read_some_spouts", counted)
     async with anyio.create_task_group() as group:
         group.start_soon(ensure)
         await eventually(has_read_thrice)

@@ -10,8 +10,8 @@ from acker_service.components import Components
 from acker_service.mailboxes import paging
 from acker_service.mailboxes.cursor import Cursor, completion_list, dead_letter_list
 from acker_service.mailboxes.reading import ReadRequest
-from acker_service.redis import mailbox_functions
-from acker_service.redis.mailbox_functions import Entries, ReadEntry
+from acker_service.redis import functions
+from acker_service.redis.functions.mailboxes import Entries, ReadEntry
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
 
@@ -175,7 +175,7 @@ async def test_every_dead_letter_comes_once_whatever_the_pages(
 
 async def shares(mailbox: Mailbox, entry: str, offset: int, wanted: int, room: int) -> Entries[ReadEntry]:
     """Read the first shard as a page does."""
-    call = mailbox_functions.read(
+    call = functions.mailboxes.read(
         spout_index=mailbox.spout.index, entry=entry, offset=offset, max_completions=wanted, max_bytes=room
     )
     _, reply = await mailbox.parts.shards.call(mailbox.topology, 0, call)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 from acker_service.components import Components
-from acker_service.redis.functions import RootFilter
+from acker_service.redis.functions.roots import RootFilter
 from acker_service.roots import pending
 from acker_service.roots.pending import RECORDS, PendingRoots, first_positions
 from acker_service.topologies.config import TopologyConfig

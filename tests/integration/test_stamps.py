@@ -3,7 +3,7 @@
 import pytest
 from acker_service.components import Components
 from acker_service.redis import keys
-from acker_service.redis.apply_functions import ApplyLimits
+from acker_service.redis.functions.apply import ApplyLimits
 from acker_service.redis.stamp import StaleStamp, Stamp
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Deletion, Topology

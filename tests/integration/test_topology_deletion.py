@@ -7,7 +7,7 @@ from acker_protocol.operations import Ack, Init
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.operations.request import ApplyRequest
-from acker_service.redis import config_functions, keys, spout_functions
+from acker_service.redis import functions, keys
 from acker_service.settings import Settings
 from acker_service.topologies.topology import Deletion
 
@@ -141,7 +141,7 @@ async def test_a_removal_that_died_before_its_end_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr("acker_service.topologies.deletion.DELETION_TIMEOUT_MS", -1)
     marked = await parts.registry.set_deletion(await parts.registry.refresh("orders"), Deletion.DELETING)
-    await parts.redis.execute(config_functions.bury(marked.shards[0], marked.stamp))
+    await parts.redis.execute(functions.topologies.bury(marked.shards[0], marked.stamp))
     await parts.topology_deleter.resume(await parts.registry.refresh("orders"))
     assert (await api.get(T)).status_code == 404
     assert len(await keys_of(parts, "orders")) == 2
@@ -219,7 +219,7 @@ async def test_an_ephemeral_spout_task_stays_while_roots_of_it_are_pending(
     await state(api, "init", INIT)
 
     async def time_has_passed() -> bool:
-        _, used = await idle.shards.call_all(await idle.registry.refresh("orders"), spout_functions.read_used())
+        _, used = await idle.shards.call_all(await idle.registry.refresh("orders"), functions.spouts.read_used())
         return any(ms < shard.now_ms for shard in used for ms in shard.used_ms.values())
 
     await eventually(time_has_passed)

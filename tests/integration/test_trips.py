@@ -15,7 +15,7 @@ from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.mailboxes import notifier
 from acker_service.redis.calls import Call, hint_channels
-from acker_service.redis.functions import read_pending
+from acker_service.redis.functions.roots import read_pending
 from acker_service.topologies.callback import Webhook, register_callback
 
 from tests.support.caller import Caller, init

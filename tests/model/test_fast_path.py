@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_service.redis import codec, library
-from acker_service.redis.apply_functions import ApplyLimits
+from acker_service.redis.functions.apply import ApplyLimits
 from acker_service.topologies.config import TopologyConfig
 from redis import Redis
 

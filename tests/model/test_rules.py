@@ -127,7 +127,7 @@ def marked_lines(texts: dict[str, str], rules: Rules, rule: str) -> tuple[str, s
         ("of several failures the first is kept", "transitions.lua", "    return root.state == 'P' and 'p' or 'e'\n"),
         (
             "the earliest deadline is the bucket's score",
-            "mailbox.lua",
+            "mailboxes.lua",
             "    count = math.min(count * 2, PAGE_SIZE)\n",
         ),
     ],

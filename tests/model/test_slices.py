@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from acker_protocol.operations import Ack, Init, Operation, OperationState
 from acker_service.redis import codec
-from acker_service.redis.apply_functions import ApplyLimits, FreeSlots, encode_free_slots
-from acker_service.redis.functions import RootState
+from acker_service.redis.functions.apply import ApplyLimits, FreeSlots, encode_free_slots
+from acker_service.redis.functions.roots import RootState
 from acker_service.topologies.config import TopologyConfig, merge
 
 from tests.support.driven_store import START_MS, DrivenStore

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from acker_protocol.operations import Init
 from acker_service.redis import library
-from acker_service.redis.functions import RootState
+from acker_service.redis.functions.roots import RootState
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import START_MS, DrivenStore

@@ -12,7 +12,7 @@ from acker_service.metrics.store_collector import LatencyHistogram
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis import library
 from acker_service.redis.calls import Argument
-from acker_service.redis.functions import RootFilter
+from acker_service.redis.functions.roots import RootFilter
 from acker_service.roots.pending import decode_positions
 from acker_service.roots.reading import RootView
 from acker_service.topologies.config import TopologyConfig

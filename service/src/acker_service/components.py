@@ -29,8 +29,8 @@ from acker_service.redis.client import RedisClient
 from acker_service.redis.durability import RELAXED, Durability, Mode, read_durability
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.redis.errors import LayoutMismatch, PermissionDenied, RightsUnknown
+from acker_service.redis.functions.traces import TraceLimits
 from acker_service.redis.requirements import ServerRequirements
-from acker_service.redis.trace_functions import TraceLimits
 from acker_service.roots.expiry import RootExpiry
 from acker_service.roots.explaining import RootExplainer
 from acker_service.roots.failures import FailureReader

@@ -8,11 +8,11 @@ from acker_protocol import routes
 
 from acker_service.delivery.retry import MailboxEntry, Pause, Settlement, by_age, select_batch
 from acker_service.mailboxes.cursor import Cursor, Position, completion_list
-from acker_service.redis import mailbox_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
 from acker_service.redis.completion_codec import ASCII
-from acker_service.redis.mailbox_functions import CallbackOutdated, Claimed, ClaimedEntry, ClaimReply, LeaseHeld
+from acker_service.redis.functions.mailboxes import CallbackOutdated, Claimed, ClaimedEntry, ClaimReply, LeaseHeld
 from acker_service.topologies.callback import RegisteredCallback
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
@@ -130,7 +130,7 @@ class LeaseStore:
         for settlement in settlements:
             by_shard.setdefault(settlement.entry.shard, []).extend(_settlement_args(settlement))
         settle = partial(
-            mailbox_functions.settle,
+            functions.mailboxes.settle,
             spout_index=lease.spout.index,
             callback_epoch_ms=lease.callback.callback_epoch_ms,
             success=success,
@@ -180,7 +180,7 @@ def round_trips(messages: Iterable[PubSubMessage], max_completions: int) -> Iter
 
 
 def _claim_call(lease: Lease, shard: int, now_ms: int) -> ShardCall[ClaimReply]:
-    return mailbox_functions.claim(
+    return functions.mailboxes.claim(
         spout_index=lease.spout.index,
         callback_epoch_ms=lease.callback.callback_epoch_ms,
         worker=lease.worker if shard == lease.lease_shard else "",
@@ -192,7 +192,7 @@ def _claim_call(lease: Lease, shard: int, now_ms: int) -> ShardCall[ClaimReply]:
 
 
 def _release_call(lease: Lease, backoff_s: float) -> ShardCall[None]:
-    return mailbox_functions.release_lease(
+    return functions.mailboxes.release_lease(
         spout_index=lease.spout.index, worker=lease.worker, rest_ms=round(backoff_s * 1_000)
     )
 
@@ -231,7 +231,7 @@ def _mailbox_entry(shard: int, incarnation: str, claimed: ClaimedEntry) -> Mailb
 
 def _settlement_args(settlement: Settlement) -> tuple[Argument, ...]:
     entry = settlement.entry
-    positions = mailbox_functions.pack_positions(_remaining_positions(settlement))
+    positions = functions.mailboxes.pack_positions(_remaining_positions(settlement))
     return entry.name, settlement.result.value, settlement.at_ms, entry.attempts + 1, positions
 
 

@@ -8,10 +8,10 @@ from acker_protocol.operations import CompletionRecord
 from acker_service.mailboxes.cursor import Cursor, Position
 from acker_service.mailboxes.paging import ItemRun, PageBuilder, ShardItems, Share
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis import mailbox_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.completion_codec import decode_completions
-from acker_service.redis.mailbox_functions import DeadEntries, DeadEntry, DeadLetterFilter, DeadStep
+from acker_service.redis.functions.mailboxes import DeadEntries, DeadEntry, DeadLetterFilter, DeadStep
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
@@ -69,11 +69,11 @@ class DeadLetters:
 
     async def replay(self, topology: Topology, spout: Spout, wanted: DeadLetterFilter = ALL) -> int:
         """Move dead letters that match back into the mailbox, as if they had never been tried; gives how many."""
-        return await self._drain(topology, spout, wanted, mailbox_functions.replay_dead)
+        return await self._drain(topology, spout, wanted, functions.mailboxes.replay_dead)
 
     async def discard(self, topology: Topology, spout: Spout, wanted: DeadLetterFilter = ALL) -> int:
         """Discard dead letters that match; gives how many."""
-        discarded = await self._drain(topology, spout, wanted, mailbox_functions.discard_dead)
+        discarded = await self._drain(topology, spout, wanted, functions.mailboxes.discard_dead)
         self._metrics.completions_discarded[topology.name, "dead_letters"].inc(discarded)
         return discarded
 
@@ -104,7 +104,7 @@ def _passed(reply: DeadEntries) -> Position | None:
 
 
 def _call(spout: Spout, share: Share, wanted: DeadLetterFilter) -> ShardCall[DeadEntries]:
-    return mailbox_functions.read_dead(
+    return functions.mailboxes.read_dead(
         spout_index=spout.index,
         entry=share.entry,
         offset=share.offset,

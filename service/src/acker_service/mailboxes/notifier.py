@@ -14,7 +14,7 @@ from acker_protocol.errors import NotFound, ServiceError
 
 from acker_service.background import Wakeup, Wakeups, cancel_and_wait, periodically
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis import mailbox_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import decode_hint, hint_channels
 from acker_service.redis.client import RedisClient
 from acker_service.redis.errors import PermissionDenied
@@ -154,7 +154,7 @@ class MailboxNotifier:
         try:
             topology = await self._registry.get(self._topologies_by_incarnation[incarnation].name)
             while topology.incarnation == incarnation and len(found) < len(indexes):
-                call = mailbox_functions.last_entries(indexes[len(found) : len(found) + MAX_INDEXES])
+                call = functions.mailboxes.last_entries(indexes[len(found) : len(found) + MAX_INDEXES])
                 topology, shards = await self._shards.call_all(topology, call)
                 found.extend(zip(*shards, strict=True))
         except NotFound:

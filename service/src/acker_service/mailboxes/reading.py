@@ -7,10 +7,10 @@ from acker_service.mailboxes.cursor import Cursor
 from acker_service.mailboxes.paging import PageBuilder, ShardItems, Share
 from acker_service.mailboxes.runs import CompletionRun
 from acker_service.metrics.instruments import OperationMetrics
-from acker_service.redis import mailbox_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.completion_codec import UNICODE, Quote
-from acker_service.redis.mailbox_functions import Entries, ReadEntry
+from acker_service.redis.functions.mailboxes import Entries, ReadEntry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
@@ -101,7 +101,7 @@ class _Reading:
         return ReadResult(runs=self._page.take(), start=self._request.cursor, more=self._page.more)
 
     def _call(self, share: Share) -> ShardCall[Entries[ReadEntry]]:
-        return mailbox_functions.read(
+        return functions.mailboxes.read(
             spout_index=self._request.spout.index,
             entry=share.entry,
             offset=share.offset,
@@ -136,7 +136,7 @@ class MailboxReader:
         """Release all completions up to a cursor; gives how many. Idempotent."""
         released = 0
         for shard, position in cursor.positions.items():
-            call = mailbox_functions.release(
+            call = functions.mailboxes.release(
                 spout_index=spout.index, entry=position.entry, offset=position.offset, max_entries=RELEASE_STEP
             )
             more = shard < len(topology.shards)
@@ -148,7 +148,7 @@ class MailboxReader:
 
     async def discard(self, topology: Topology, spout: Spout) -> int:
         """Discard all unread completions of a spout task; gives how many."""
-        _, counts = await self._shards.call_all(topology, mailbox_functions.discard(spout_index=spout.index))
+        _, counts = await self._shards.call_all(topology, functions.mailboxes.discard(spout_index=spout.index))
         discarded = sum(counts)
         self._metrics.completions_discarded[topology.name, "discard"].inc(discarded)
         return discarded

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from acker_service.mailboxes.cursor import Position
 from acker_service.redis.completion_codec import CompletionDocuments, Quote
-from acker_service.redis.mailbox_functions import ReadEntry
+from acker_service.redis.functions.mailboxes import ReadEntry
 
 
 class CompletionRun:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from acker_service.metrics.store_collector import CallbackBacklog, LatencyHistogram, TopologyAges
-from acker_service.redis.age_functions import ShardAges, read_ages
+from acker_service.redis.functions.spouts import ShardAges, read_ages
 from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout, SpoutRegistry

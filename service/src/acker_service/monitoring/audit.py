@@ -10,9 +10,9 @@ from typing import Any
 from acker_protocol.errors import ServiceError
 
 from acker_service.metrics.instruments import AuditMetrics
-from acker_service.redis import monitoring_functions
+from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
-from acker_service.redis.monitoring_functions import NotedAct
+from acker_service.redis.functions.monitoring import NotedAct
 
 _NEVER_SUPPRESSED = {"once": True}
 """Keeps the log from passing over an act that repeats an earlier one."""
@@ -75,7 +75,7 @@ class AuditTrail:
         _log.info("audit act=%s %s", entry.act.value, values, extra=_NEVER_SUPPRESSED)
         self._metrics.acts[entry.act.value].inc()
         try:
-            await self._redis.execute(monitoring_functions.note_act(json.dumps(asdict(entry))))
+            await self._redis.execute(functions.monitoring.note_act(json.dumps(asdict(entry))))
         except ServiceError as error:
             _log.warning(
                 "the store did not keep this act, and GET /v1/audit lacks it: %s", error.detail, extra=_NEVER_SUPPRESSED
@@ -86,7 +86,7 @@ class AuditTrail:
         acts: list[dict[str, Any]] = []
         while True:
             wanted = limit - len(acts)
-            found = await self._redis.execute(monitoring_functions.read_acts(before=before, limit=wanted))
+            found = await self._redis.execute(functions.monitoring.read_acts(before=before, limit=wanted))
             decoded = map(_show, found)
             acts += [act for act in decoded if shows(act["topology"])]
             before = found[-1].number if len(found) == wanted else None

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from acker_service.redis.history_functions import StoredHistory, Totals
+from acker_service.redis.functions.history import StoredHistory, Totals
 
 STEP_MS = 5_000
 """The length of a step of time: so often the totals of all topologies are sampled."""

@@ -13,10 +13,10 @@ from typing import Any
 from acker_service import VERSION
 from acker_service.background import cancel_and_wait, periodically
 from acker_service.metrics.instruments import HttpMetrics
-from acker_service.redis import monitoring_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
-from acker_service.redis.monitoring_functions import NotedProcesses
+from acker_service.redis.functions.monitoring import NotedProcesses
 
 NOTE_INTERVAL_S = 4.0
 """Seconds between two notes: two fit into the time that one holds, so that one may fail."""
@@ -83,11 +83,11 @@ class ProcessList:
     async def note(self) -> None:
         """Note for ten seconds that this process runs, and when it refused a request over a limit last."""
         noted = asdict(self.own) | {_OVERLOADED: self._metrics.overloaded_at_ms}
-        await self._redis.execute(monitoring_functions.note_process(noted.pop("id"), json.dumps(noted)))
+        await self._redis.execute(functions.monitoring.note_process(noted.pop("id"), json.dumps(noted)))
 
     def read(self) -> Call[NotedProcesses]:
         """Describe the call that reads what processes have noted; `seen` takes its reply."""
-        return monitoring_functions.read_processes()
+        return functions.monitoring.read_processes()
 
     def seen(self, noted: NotedProcesses) -> SeenProcesses:
         """Return what was noted as documents, with this process as it is now."""

@@ -21,10 +21,10 @@ from acker_service.monitoring.history import (
     point_of_all,
     points_of,
 )
-from acker_service.redis import config_functions, history_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
-from acker_service.redis.history_functions import ShardTotals, Totals, add_totals
+from acker_service.redis.functions.history import ShardTotals, Totals, add_totals
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import MAX_SHARDS
 from acker_service.topologies.stats import StatsReader
@@ -80,7 +80,7 @@ class TotalsReader:
     async def _ask_together(self, topologies: Sequence[Topology], *, size: int) -> dict[str, Totals]:
         shards = [(topology, key) for topology in topologies for key in topology.shards]
         parts = [shards[i : i + size] for i in range(0, len(shards), size)]
-        calls = [history_functions.read_totals([(key, topology.stamp) for topology, key in part]) for part in parts]
+        calls = [functions.history.read_totals([(key, topology.stamp) for topology, key in part]) for part in parts]
         found: dict[str, list[ShardTotals | None]] = {topology.name: [] for topology in topologies}
         replies = await self._redis.execute_each(calls) if calls else []
         for (topology, _), totals in zip(shards, chain.from_iterable(replies), strict=True):
@@ -99,7 +99,7 @@ class HistoryRecorder:
 
     async def record(self) -> float:
         """Record the present step unless it is recorded; gives when the next is due, by the event loop's clock."""
-        calls: list[Call[Any]] = [config_functions.topology_names(), history_functions.claim_step(self._step_ms)]
+        calls: list[Call[Any]] = [functions.topologies.topology_names(), functions.history.claim_step(self._step_ms)]
         names, claim = await self._redis.execute_each(calls)
         rest_ms = self._step_ms - claim.now_ms % self._step_ms + MARGIN_MS
         due: float = asyncio.get_running_loop().time() + rest_ms / 1_000
@@ -107,11 +107,11 @@ class HistoryRecorder:
             await self._note(claim, await self._totals.read(names))
         return due
 
-    async def _note(self, claim: history_functions.Claim, read: Sequence[tuple[Topology, Totals]]) -> None:
+    async def _note(self, claim: functions.history.Claim, read: Sequence[tuple[Topology, Totals]]) -> None:
         found = [(topology.name, topology.incarnation, totals) for topology, totals in read]
         for first in range(0, len(found), MAX_TOPOLOGIES):
             part = found[first : first + MAX_TOPOLOGIES]
-            await self._redis.execute(history_functions.note_samples(claim, part))
+            await self._redis.execute(functions.history.note_samples(claim, part))
 
 
 class HistoryTask:
@@ -158,7 +158,7 @@ class HistoryReader:
             point = await self._read_all(topology)
             return History(step_ms=max(1, point.at_ms - created_ms), points=[point])
         factor = FACTORS[window]
-        call = history_functions.read_samples(name, topology.incarnation, level_of(window))
+        call = functions.history.read_samples(name, topology.incarnation, level_of(window))
         stored = await self._redis.execute(call)
         points = points_of(stored, factor=factor, step_ms=self._step_ms, created_ms=created_ms)
         return History(step_ms=factor * self._step_ms, points=points)

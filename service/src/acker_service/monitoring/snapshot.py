@@ -13,7 +13,7 @@ from acker_protocol.errors import ServiceError
 
 from acker_service.background import cancel_and_wait
 from acker_service.monitoring.ages import AgeReader
-from acker_service.redis import config_functions
+from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
 from acker_service.topologies.config import ROOTS_PER_BUCKET
 from acker_service.topologies.registry import TopologyRegistry
@@ -101,7 +101,7 @@ class StoreMonitor:
         used_bytes, max_bytes = fullest(await self.memories())
         names = await self._registry.names()
         found = await asyncio.gather(*map(self._count, names))
-        worker_seen = await self._redis.execute(config_functions.worker_seen())
+        worker_seen = await self._redis.execute(functions.topologies.worker_seen())
         counts = [counted for counted in found if counted is not None]
         return StoreSnapshot(used_bytes=used_bytes, max_bytes=max_bytes, topologies=counts, worker_seen=worker_seen)
 

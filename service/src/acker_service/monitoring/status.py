@@ -14,10 +14,10 @@ from acker_service.metrics.instruments import HttpMetrics
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.monitoring.processes import ProcessList
 from acker_service.monitoring.snapshot import fullest
-from acker_service.redis import config_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
-from acker_service.redis.monitoring_functions import NotedProcesses
+from acker_service.redis.functions.monitoring import NotedProcesses
 from acker_service.redis.requirements import ServerRequirements
 
 TIMEOUT_S = 1.0
@@ -92,7 +92,7 @@ class StatusReader:
 
     async def _ask_store(self) -> tuple[NotedProcesses, dict[str, Any]]:
         """Read the notes of processes, and what is known of the store. Raises `ServiceError`."""
-        calls: list[Call[Any]] = [self._processes.read(), config_functions.worker_seen()]
+        calls: list[Call[Any]] = [self._processes.read(), functions.topologies.worker_seen()]
         (noted, ticked), infos = await asyncio.gather(
             self._redis.execute_each(calls), self._redis.on_any_server("INFO")
         )

@@ -14,8 +14,11 @@ from acker_service.operations.batch import KINDS, STATES, OperationBatch, ShardP
 from acker_service.operations.batcher import ApplyBatcher
 from acker_service.operations.pending_limit import PendingLimiter
 from acker_service.operations.request import ApplyRequest, Reply
-from acker_service.redis import apply_functions
-from acker_service.redis.apply_functions import (
+from acker_service.redis import functions
+from acker_service.redis.client import RedisClient
+from acker_service.redis.codec import ShardRequest
+from acker_service.redis.errors import PermissionDenied
+from acker_service.redis.functions.apply import (
     FIND,
     REGISTER,
     Applied,
@@ -25,9 +28,6 @@ from acker_service.redis.apply_functions import (
     SpoutCheck,
     SpoutsNeeded,
 )
-from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import ShardRequest
-from acker_service.redis.errors import PermissionDenied
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.registry import TopologyRegistry, retries
 from acker_service.topologies.shards import Shards
@@ -165,7 +165,7 @@ class Applier:
                 indexes |= registered
                 # rule: without memory for a spout task its inits are refused
                 if UNREGISTERED in registered.values():  # there is no memory for them
-                    function = apply_functions.apply_without_new_roots
+                    function = functions.apply.apply_without_new_roots
             await self._apply_parts(topology, request, remaining, function, indexes, results)
             if all(part.shard in results for part in parts):
                 return
@@ -254,7 +254,7 @@ class Applier:
 def apply_function(backpressure: Backpressure) -> ApplyFunction:
     """Choose how requests are applied: Redis runs the call that begins no roots even when its memory is full."""
     # rule: a full store begins no roots, also without inits
-    return apply_functions.apply_without_new_roots if backpressure.is_store_full else apply_functions.apply
+    return functions.apply.apply_without_new_roots if backpressure.is_store_full else functions.apply.apply
 
 
 def _codes_in_order(results: ShardResults, count: int) -> str:

@@ -12,11 +12,11 @@ from itertools import chain, groupby, islice
 
 from acker_protocol.errors import StoreFull
 
-from acker_service.redis import apply_functions
-from acker_service.redis.apply_functions import Applied, AppliedRequests, ApplyFunction, ApplyLimits, Result
+from acker_service.redis import functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
 from acker_service.redis.codec import ShardRequest
+from acker_service.redis.functions.apply import Applied, AppliedRequests, ApplyFunction, ApplyLimits, Result
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.topology import Topology
 
@@ -172,7 +172,7 @@ class ApplyBatcher:
         return await _execute_or_refuse_new_roots(
             self._redis,
             [call.call(call.function) for call in calls],
-            lambda index: calls[index].call(apply_functions.apply_without_new_roots),
+            lambda index: calls[index].call(functions.apply.apply_without_new_roots),
         )
 
 
@@ -214,7 +214,7 @@ async def apply_each_or_refuse_new_roots(
     return await _execute_or_refuse_new_roots(
         redis,
         [function(*own).at(*place) for place, own in zip(places, args, strict=True)],
-        lambda index: apply_functions.apply_without_new_roots(*args[index]).at(*places[index]),
+        lambda index: functions.apply.apply_without_new_roots(*args[index]).at(*places[index]),
     )
 
 
@@ -229,4 +229,4 @@ async def apply_or_refuse_new_roots(
     try:
         return await redis.execute(function(*args).at(key, stamp))
     except StoreFull:
-        return await redis.execute(apply_functions.apply_without_new_roots(*args).at(key, stamp))
+        return await redis.execute(functions.apply.apply_without_new_roots(*args).at(key, stamp))

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Set
 from dataclasses import replace
 
 from acker_service.operations.batcher import apply_each_or_refuse_new_roots, apply_or_refuse_new_roots
-from acker_service.redis.apply_functions import (
+from acker_service.redis.client import RedisClient
+from acker_service.redis.codec import ShardRequest
+from acker_service.redis.functions.apply import (
     UNLIMITED,
     ApplyFunction,
     ApplyLimits,
@@ -13,9 +15,7 @@ from acker_service.redis.apply_functions import (
     Result,
     encode_free_slots,
 )
-from acker_service.redis.client import RedisClient
-from acker_service.redis.codec import ShardRequest
-from acker_service.redis.functions import read_pending
+from acker_service.redis.functions.roots import read_pending
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.topology import Topology
 

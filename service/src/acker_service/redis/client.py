@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from acker_service.background import cancel_and_wait
 from acker_service.metrics.instruments import RedisMetrics
-from acker_service.redis import config_functions, errors, keys, library, rights
+from acker_service.redis import errors, functions, keys, library, rights
 from acker_service.redis.calls import Argument, Call, nothing, read
 from acker_service.redis.discovery import make_discovery
 from acker_service.redis.durability import RELAXED, Durability
@@ -122,7 +122,7 @@ class RedisClient:
         Another replica of the service may have written it, and may still be waiting for the same.
         """
         if self._replicas:
-            await self.execute(config_functions.barrier(call.key))
+            await self.execute(functions.topologies.barrier(call.key))
 
     async def on_every_server(self, *command: Argument) -> list[Any]:
         """Run a plain command that reads a server's own state, on every server."""
@@ -229,7 +229,7 @@ class RedisClient:
 
     async def _takes_write(self, key: str) -> bool:
         try:
-            await self.execute(config_functions.barrier(key))
+            await self.execute(functions.topologies.barrier(key))
         except ServiceError:
             return False
         return True

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from acker_service.redis import config_functions, layout, library, rights
+from acker_service.redis import functions, layout, library, rights
 from acker_service.redis.calls import Argument, Call, Command
 from acker_service.redis.errors import as_problems, is_denied, normalized
 from acker_service.redis.pipeline import Pipeline
@@ -153,7 +153,7 @@ class Node:
         return list(await pipe.execute(raise_on_error=False))
 
     async def _run_confirmed(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
-        confirming = (config_functions.barrier(calls[-1].key).command, ("WAIT", replicas, CONFIRM_MS))
+        confirming = (functions.topologies.barrier(calls[-1].key).command, ("WAIT", replicas, CONFIRM_MS))
         *replies, written, confirmed = await self._pipe([*(call.command for call in calls), *confirming])
         if isinstance(written, Exception) or not isinstance(confirmed, int) or confirmed < replicas:
             unconfirmed = StoreUnavailable(f"only {confirmed} of {replicas} replicas have it")

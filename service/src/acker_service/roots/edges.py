@@ -12,7 +12,7 @@ from enum import StrEnum
 from acker_protocol.ids import fold
 from acker_protocol.operations import Outcome
 
-from acker_service.redis.trace_functions import EntryKind, TraceEntry
+from acker_service.redis.functions.traces import EntryKind, TraceEntry
 
 
 class EdgeState(StrEnum):

@@ -12,10 +12,10 @@ from acker_protocol.errors import ServiceError
 
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.metrics.metrics import Metrics
-from acker_service.redis import config_functions, expiry_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
-from acker_service.redis.config_functions import ShardName
+from acker_service.redis.functions.topologies import ShardName
 from acker_service.topologies.deletion import TopologyDeleter
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry
@@ -53,11 +53,11 @@ class RootExpiry:
 
     async def mark_worker_alive(self) -> None:
         """Note for ten seconds that a worker expires roots."""
-        await self._redis.execute(config_functions.note_tick())
+        await self._redis.execute(functions.topologies.note_tick())
 
     async def worker_seen(self) -> bool:
         """Check whether a worker expired roots in the last ten seconds."""
-        return await self._redis.execute(config_functions.worker_seen())
+        return await self._redis.execute(functions.topologies.worker_seen())
 
     async def expire(self, topology: Topology) -> int:
         """Expire all that is overdue in a topology; gives how many roots. Ticks only shards in which one is due."""
@@ -82,14 +82,14 @@ class RootExpiry:
 
         All in one round trip; with ``alive`` it notes that a worker is alive, too.
         """
-        noted = [config_functions.note_tick()] if alive else []
-        calls: list[Call[Any]] = [config_functions.topology_names(), *self._due_calls(_shards(topologies)), *noted]
+        noted = [functions.topologies.note_tick()] if alive else []
+        calls: list[Call[Any]] = [functions.topologies.topology_names(), *self._due_calls(_shards(topologies)), *noted]
         names, *replies = await self._redis.execute_each(calls)
         return names, [shard for shards in replies[: len(replies) - len(noted)] for shard in shards]
 
     def _due_calls(self, shards: Sequence[ShardName]) -> list[Call[list[ShardName]]]:
         size = 1 if self._redis.is_cluster else MAX_SHARDS
-        return [config_functions.find_due(shards[i : i + size]) for i in range(0, len(shards), size)]
+        return [functions.topologies.find_due(shards[i : i + size]) for i in range(0, len(shards), size)]
 
     async def _expire_slices(self, topology: Topology, due: deque[int]) -> int:
         """Tick the first shard of the queue; one that has more goes to its end. Gives how many roots ended.
@@ -99,7 +99,7 @@ class RootExpiry:
         ended = 0
         while due:
             shard = due.popleft()
-            call = expiry_functions.tick(settings=topology.settings, max_records=RECORDS)
+            call = functions.expiry.tick(settings=topology.settings, max_records=RECORDS)
             topology, ticked = await self._shards.call(topology, shard, call)
             self._metrics.tick_ended[topology.name].inc(ticked.ended)
             ended += ticked.ended
@@ -115,7 +115,7 @@ class RootExpiry:
         """Expire the roots of a bucket that is too large for one call, a piece at a time."""
         ended, cursor, earliest_ms = 0, 0, None
         while True:
-            call = expiry_functions.scan_bucket(
+            call = functions.expiry.scan_bucket(
                 settings=topology.settings, bucket=bucket, cursor=cursor, earliest_ms=earliest_ms
             )
             topology, scanned = await self._shards.call(topology, shard, call)

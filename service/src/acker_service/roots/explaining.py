@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from acker_protocol.operations import Outcome
 
-from acker_service.redis import trace_functions
-from acker_service.redis.functions import RootState
-from acker_service.redis.trace_functions import EntryKind, TraceEntry, TraceReply
+from acker_service.redis import functions
+from acker_service.redis.functions.roots import RootState
+from acker_service.redis.functions.traces import EntryKind, TraceEntry, TraceReply
 from acker_service.roots.edges import Edge, build_tree, outstanding_of, xor_of
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
@@ -46,7 +46,9 @@ class RootExplainer:
     async def explain(self, topology: Topology, root_id: int) -> Explanation:
         """Explain one root; its state is unknown if nothing is known of it."""
         layout = topology.layout
-        call = trace_functions.read_trace(settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id)
+        call = functions.traces.read_trace(
+            settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id
+        )
         topology, reply = await self._shards.call(topology, layout.shard_of(root_id), call)
         index, spout_task = _spout_index(reply), None
         if index is not None:

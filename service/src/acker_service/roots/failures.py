@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from acker_protocol.operations import Outcome
 
-from acker_service.redis import failure_functions
-from acker_service.redis.failure_functions import FailureChunk, FailureRecord
+from acker_service.redis import functions
+from acker_service.redis.functions.failures import FailureChunk, FailureRecord
 from acker_service.topologies.cursors import FailureList
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
@@ -93,7 +93,7 @@ class FailureReader:
 
     async def find(self, topology: Topology, root_id: int) -> FailureRecord | None:
         """Find how a root failed or timed out; None if the list does not have it any more."""
-        call = failure_functions.find_failure(settings=topology.settings, root_id=root_id)
+        call = functions.failures.find_failure(settings=topology.settings, root_id=root_id)
         _, found = await self._shards.call(topology, topology.layout.shard_of(root_id), call)
         return found
 
@@ -103,7 +103,7 @@ class FailureReader:
         if not empty:
             return topology
         calls = [
-            (shard, failure_functions.read_failures(settings=topology.settings, before=lists[shard].before))
+            (shard, functions.failures.read_failures(settings=topology.settings, before=lists[shard].before))
             for shard in empty
         ]
         topology, chunks = await self._shards.call_at(topology, calls)

@@ -85,7 +85,9 @@ class RootNotifier:
         finished: list[int] = []
         for start in range(0, max(map(len, by_shard)), MAX_ROOTS):
             chunks = [own[start : start + MAX_ROOTS] for own in by_shard]
-            calls = [functions.ended((layout.bucket_of(root_id), root_id) for root_id in chunk) for chunk in chunks]
+            calls = [
+                functions.roots.ended((layout.bucket_of(root_id), root_id) for root_id in chunk) for chunk in chunks
+            ]
             topology, replies = await self._shards.call_each(topology, calls)
             for chunk, flags in zip(chunks, replies, strict=True):
                 finished += [root_id for root_id, is_over in zip(chunk, flags, strict=True) if is_over]

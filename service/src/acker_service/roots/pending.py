@@ -17,7 +17,7 @@ from itertools import islice
 
 from acker_service.redis import functions
 from acker_service.redis.calls import ShardCall
-from acker_service.redis.functions import BucketPosition, ListedRoots, RootFilter, RootRecord, RootState
+from acker_service.redis.functions.roots import BucketPosition, ListedRoots, RootFilter, RootRecord, RootState
 from acker_service.roots.reading import RootView, view_record
 from acker_service.topologies.cursors import PendingRootList
 from acker_service.topologies.shards import Shards
@@ -128,7 +128,7 @@ def _calls(
     share = min(missing, -(-missing // len(positions)) * 2 + OVERFETCH)
     records = min(RECORDS, -(-PAGE_RECORDS // len(positions)))
     return [
-        functions.list_roots(
+        functions.roots.list_roots(
             settings=topology.settings,
             start=positions.get(shard) or BucketPosition(),
             wanted=wanted,

@@ -7,8 +7,8 @@ from acker_protocol.operations import Outcome
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import codec, functions
 from acker_service.redis.codec import CodeResult
-from acker_service.redis.failure_functions import FailureRecord
-from acker_service.redis.functions import RootRecord, RootState
+from acker_service.redis.functions.failures import FailureRecord
+from acker_service.redis.functions.roots import RootRecord, RootState
 from acker_service.roots.failures import FailureReader
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
@@ -61,7 +61,7 @@ class RootReader:
     async def read(self, topology: Topology, root_id: int) -> RootView:
         """Read one root."""
         layout = topology.layout
-        call = functions.read_root(settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id)
+        call = functions.roots.read_root(settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id)
         topology, reply = await self._shards.call(topology, layout.shard_of(root_id), call)
         if reply.record is None:
             has_failed = reply.outcome in (Outcome.FAILED, Outcome.TIMED_OUT)
@@ -79,7 +79,7 @@ class RootReader:
     async def force_fail(self, topology: Topology, root_id: int, reason: str) -> CodeResult | None:
         """Fail a root, also an early one; gives the result of the fail, None for an unknown root."""
         layout = topology.layout
-        call = functions.force_fail(
+        call = functions.roots.force_fail(
             settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id, reason=reason
         )
         _, code = await self._shards.call(topology, layout.shard_of(root_id), call)

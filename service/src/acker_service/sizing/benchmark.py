@@ -19,7 +19,7 @@ from acker_protocol.wire import packed
 from acker_service.components import Components
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
 from acker_service.operations.request import ApplyRequest
-from acker_service.redis import config_functions
+from acker_service.redis import functions
 from acker_service.redis.column_codec import EncodedStrings
 from acker_service.sizing.capacity import (
     OperationCosts,
@@ -145,7 +145,7 @@ async def _topology(url: str, roots: int) -> AsyncIterator["tuple[Components, To
         finally:
             await parts.topology_deleter.delete(name, DeleteMode.DISCARD)
             with contextlib.suppress(StoreUnavailable):
-                await parts.redis.execute_each([config_functions.remove_tombstone(key) for key in topology.shards])
+                await parts.redis.execute_each([functions.topologies.remove_tombstone(key) for key in topology.shards])
     finally:
         await parts.close()
 

@@ -14,9 +14,9 @@ from acker_protocol.errors import ServiceError, SpoutBusy, TopologyBusy, Unknown
 
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.metrics.metrics import Metrics
-from acker_service.redis import config_functions, expiry_functions, mailbox_functions, spout_functions
+from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
-from acker_service.redis.trace_functions import remove_traces
+from acker_service.redis.functions.traces import remove_traces
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import DEFAULT, DELETION_TIMEOUT_MS, TopologyRegistry
 from acker_service.topologies.shards import Shards
@@ -145,7 +145,7 @@ class TopologyDeleter(_Deleter[Topology]):
     async def _drain(self, topology: Topology) -> None:
         for shard in range(len(topology.shards)):
             for _ in range(MAX_CALLS):
-                call = expiry_functions.fail_all(settings=topology.settings, max_roots=RECORDS)
+                call = functions.expiry.fail_all(settings=topology.settings, max_roots=RECORDS)
                 topology, more = await self._shards.call(topology, shard, call)
                 if not more:
                     break
@@ -169,9 +169,9 @@ class TopologyDeleter(_Deleter[Topology]):
         """Bury all shards, so that no call writes there again; sweep them; remove the configuration."""
         stamp = topology.stamp
         for key in topology.shards:
-            await self._redis.execute(config_functions.bury(key, stamp))
+            await self._redis.execute(functions.topologies.bury(key, stamp))
         await self._sweep(topology)
-        await self._redis.execute(config_functions.remove_topology(topology.name, stamp=stamp))
+        await self._redis.execute(functions.topologies.remove_topology(topology.name, stamp=stamp))
         self._registry.evict(topology.name)
         self._metrics.topologies_removed.inc()
         self._metrics.completions_discarded[topology.name, "topology"].inc(discarded)
@@ -180,15 +180,15 @@ class TopologyDeleter(_Deleter[Topology]):
 
     async def _sweep(self, topology: Topology) -> None:
         """Remove all keys of the shards. Edges that were remembered before a dedupe window was taken away expire."""
-        spout_indexes = await self._redis.execute(config_functions.spout_index_count(topology.name))
+        spout_indexes = await self._redis.execute(functions.topologies.spout_index_count(topology.name))
         numbers = max(topology.config.buckets, topology.seen_sets, spout_indexes)
         for key in topology.shards:
             while await self._redis.execute(remove_traces(key, topology.stamp, limit=TRACES)) == TRACES:
                 pass
-            if not await self._redis.execute(config_functions.is_used(key, topology.stamp)):
+            if not await self._redis.execute(functions.topologies.is_used(key, topology.stamp)):
                 continue
             for first in reversed(range(0, numbers, SWEEP_STEP)):
-                sweep = config_functions.sweep(
+                sweep = functions.topologies.sweep(
                     key,
                     topology.stamp,
                     first=first,
@@ -280,7 +280,7 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
         return f"{pending} pending roots" if pending else await self._recently_used(target)
 
     async def _recently_used(self, target: _SpoutTarget) -> str:
-        _, shards = await self._shards.call_all(target.topology, spout_functions.read_used())
+        _, shards = await self._shards.call_all(target.topology, functions.spouts.read_used())
         used_ms = (shard.used_ms.get(target.spout.index, 0) for shard in shards)
         last_ms = max(target.spout.created_ms, *used_ms)
         return "been used lately" if max(shard.now_ms for shard in shards) - last_ms <= self._idle_ms else ""
@@ -289,7 +289,7 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
         return SpoutBusy(f"spout task {target.spout.name} has {use}")
 
     async def _remove(self, target: _SpoutTarget, reason: str) -> int:
-        call = mailbox_functions.remove_spout(spout_index=target.spout.index)
+        call = functions.mailboxes.remove_spout(spout_index=target.spout.index)
         topology, counts = await self._shards.call_all(target.topology, call)
         discarded = sum(counts)
         self._metrics.completions_discarded[topology.name, "spout_task"].inc(discarded)

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from acker_protocol import routes
 from acker_protocol.errors import StoreUnavailable, TopologyBusy, UnknownTopology
 
-from acker_service.redis import config_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
-from acker_service.redis.config_functions import StoredTopology
+from acker_service.redis.functions.topologies import StoredTopology
+from acker_service.redis.functions.traces import TraceLimits
 from acker_service.redis.stamp import StaleStamp, Stamp
-from acker_service.redis.trace_functions import TraceLimits
 from acker_service.topologies.config import BUCKETS, TopologyConfig, from_stored, merge
 from acker_service.topologies.topology import DEFAULT_LIMITS, Deletion, Topology, TopologyRecreated
 
@@ -92,8 +92,8 @@ class TopologyRegistry:
         All configuration lies on one server. A topology that was deleted leaves the cache.
         """
         cached = list(self._cache)
-        names = config_functions.topology_names()
-        calls: list[Call[Any]] = [names, *map(config_functions.read_topology, cached)]
+        names = functions.topologies.topology_names()
+        calls: list[Call[Any]] = [names, *map(functions.topologies.read_topology, cached)]
         found, *stored = await self._redis.execute_each(calls)
         await self._redis.wait_replicated(names)
         for name, topology in zip(cached, stored, strict=True):
@@ -102,7 +102,7 @@ class TopologyRegistry:
 
     async def names(self) -> list[str]:
         """List the names of all topologies."""
-        return await self._redis.execute(config_functions.topology_names())
+        return await self._redis.execute(functions.topologies.topology_names())
 
     async def create_or_update(
         self, name: str, change: Callable[[TopologyConfig | None], TopologyConfig], floor: Stamp | None = None
@@ -124,7 +124,7 @@ class TopologyRegistry:
                     "topology %s is created again: its configuration was lost, and with it what its shards hold", name
                 )
             written = await self._redis.execute(
-                config_functions.write_topology(
+                functions.topologies.write_topology(
                     name,
                     present=present.stamp if present else None,
                     document=json.dumps(asdict(config)),
@@ -190,7 +190,7 @@ class TopologyRegistry:
         Every call that names an older stamp is stale from then on. Raises `TopologyBusy` if the topology was changed
         since it was read.
         """
-        call = config_functions.mark_topology(topology.name, stamp=topology.stamp, mark=deletion or "")
+        call = functions.topologies.mark_topology(topology.name, stamp=topology.stamp, mark=deletion or "")
         written = await self._redis.execute(call)
         if written is None:
             raise TopologyBusy(f"topology {topology.name} was changed meanwhile")
@@ -200,11 +200,13 @@ class TopologyRegistry:
 
     async def stamp_shards(self, topology: Topology) -> None:
         """Stamp all shards of a topology; a shard with a higher stamp keeps it."""
-        await self._redis.execute_each([config_functions.stamp_shard(key, topology.stamp) for key in topology.shards])
+        await self._redis.execute_each(
+            [functions.topologies.stamp_shard(key, topology.stamp) for key in topology.shards]
+        )
 
     async def _highest_stamp(self, name: str, config: TopologyConfig) -> Stamp | None:
         """Return the highest stamp on the shards of a new topology: its incarnation has to be above it."""
-        calls = [config_functions.read_stamp(name, shard) for shard in range(config.shards)]
+        calls = [functions.topologies.read_stamp(name, shard) for shard in range(config.shards)]
         return max((stamp for stamp in await self._redis.execute_each(calls) if stamp), default=None)
 
     async def _wait_while_deleting(self, topology: Topology) -> Topology | None:
@@ -223,7 +225,7 @@ class TopologyRegistry:
         return topology if topology.deletion else await self.set_deletion(topology, Deletion.DELETING)
 
     async def _find(self, name: str) -> Topology | None:
-        call = config_functions.read_topology(name)
+        call = functions.topologies.read_topology(name)
         stored = await self._redis.execute(call)
         if stored is not None:
             await self._redis.wait_replicated(call)

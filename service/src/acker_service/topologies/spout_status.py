@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from acker_service.redis import spout_functions
-from acker_service.redis.spout_functions import MAX_SPOUTS, ShardSpout
+from acker_service.redis import functions
+from acker_service.redis.functions.spouts import MAX_SPOUTS, ShardSpout
 from acker_service.topologies.callback import CallbackStatus, RegisteredCallback
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
@@ -64,7 +64,7 @@ class SpoutStatusReader:
         found: list[SpoutStatus] = []
         for first in range(0, len(spouts), MAX_SPOUTS):
             some = spouts[first : first + MAX_SPOUTS]
-            call = spout_functions.read_spouts([spout.index for spout in some])
+            call = functions.spouts.read_spouts([spout.index for spout in some])
             topology, shards = await self._shards.call_all(topology, call)
             found += [_status(spout, of_spout) for spout, of_spout in zip(some, zip(*shards, strict=True), strict=True)]
         return found

@@ -9,9 +9,9 @@ from typing import Any
 
 from acker_protocol.errors import SpoutBusy, StoreFull, StoreUnavailable, TooManySpouts, UnknownSpout
 
-from acker_service.redis import config_functions
+from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
-from acker_service.redis.config_functions import SpoutsFull
+from acker_service.redis.functions.topologies import SpoutsFull
 from acker_service.redis.stamp import StaleStamp
 from acker_service.topologies.callback import RegisteredCallback, decode_registered
 from acker_service.topologies.registry import (
@@ -106,7 +106,7 @@ class SpoutRegistry:
 
     async def read_all(self, topology: Topology) -> dict[str, Spout]:
         """Read all spout tasks of a topology, by name."""
-        call = config_functions.read_spouts(topology.name, topology.incarnation)
+        call = functions.topologies.read_spouts(topology.name, topology.incarnation)
         values = await self._redis.execute(call)
         await self._redis.wait_replicated(call)
         spouts = {name: _decode(name, value) for name, value in values.items()}
@@ -164,7 +164,7 @@ class SpoutRegistry:
         cached = self._cached(topology)
         spouts = {name: cached[name] for name in names & cached.keys() if not cached[name].deletion}
         if missing := sorted(names - spouts.keys()):
-            call = config_functions.read_some_spouts(topology.name, topology.incarnation, missing)
+            call = functions.topologies.read_some_spouts(topology.name, topology.incarnation, missing)
             values = await self._redis.execute(call)
             if found := {name: _decode(name, value) for name, value in zip(missing, values, strict=True) if value}:
                 await self._redis.wait_replicated(call)
@@ -175,7 +175,7 @@ class SpoutRegistry:
     async def _register(self, topology: Topology, names: Sequence[str], document: str) -> tuple[bool, dict[str, Spout]]:
         """Create those of the spout tasks that are new; says whether any is, and gives all. Raises `TooManySpouts`."""
         reply = await self._redis.execute(
-            config_functions.register_spouts(
+            functions.topologies.register_spouts(
                 topology.name, stamp=topology.stamp, names=names, document=document, max_spouts=self._max_spouts
             )
         )
@@ -200,7 +200,7 @@ class SpoutRegistry:
         raise AssertionError("retries end by raising")
 
     async def _write(self, topology: Topology, name: str, *, ephemeral: bool | None) -> tuple[Spout, bool]:
-        read = config_functions.read_some_spouts(topology.name, topology.incarnation, [name])
+        read = functions.topologies.read_some_spouts(topology.name, topology.incarnation, [name])
         for _ in retries(f"spout task {name}"):
             [value] = await self._redis.execute(read)
             present = _decode(name, value) if value else Spout(name=name, index=-1)
@@ -214,7 +214,7 @@ class SpoutRegistry:
                 await self._redis.wait_replicated(read)
                 written: str | None = value
             else:
-                write = config_functions.write_spout(
+                write = functions.topologies.write_spout(
                     topology.name, stamp=topology.stamp, name=name, present=value, document=wanted.document()
                 )
                 written = await self._redis.execute(write)
@@ -230,7 +230,7 @@ class SpoutRegistry:
         Gives the topology as it is then; None if the spout task was changed since it was read.
         """
         value = after.encode() if after else ""
-        call = config_functions.mark_spout(
+        call = functions.topologies.mark_spout(
             topology.name, stamp=topology.stamp, name=before.name, present=before.encode(), value=value
         )
         if not await self._redis.execute(call):

@@ -10,8 +10,8 @@ from acker_protocol.operations import Outcome
 from acker_service.metrics.store_collector import LatencyHistogram, TopologyAges, TopologyStats
 from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
-from acker_service.redis.failure_functions import FailureCounts
-from acker_service.redis.functions import StoredCounts
+from acker_service.redis.functions.failures import FailureCounts
+from acker_service.redis.functions.roots import StoredCounts
 from acker_service.topologies.shards import MAX_SHARDS, Shards
 from acker_service.topologies.topology import Topology
 
@@ -93,7 +93,7 @@ class StatsReader:
             return {}
         shards = [(topology, key) for topology in topologies for key in topology.shards]
         calls = [
-            functions.read_all_stored([(key, topology.stamp) for topology, key in shards[i : i + MAX_SHARDS]])
+            functions.roots.read_all_stored([(key, topology.stamp) for topology, key in shards[i : i + MAX_SHARDS]])
             for i in range(0, len(shards), MAX_SHARDS)
         ]
         replies = await self._redis.execute_each(calls)
@@ -108,7 +108,7 @@ class StatsReader:
 
     async def read_stored(self, topology: Topology) -> Counter[int]:
         """Add up the unread completions and dead letters of each spout task over all shards, by its index."""
-        _, shards = await self._shards.call_all(topology, functions.read_stored())
+        _, shards = await self._shards.call_all(topology, functions.roots.read_stored())
         stored = Counter[int]()
         for shard in shards:
             _add(stored, shard)
@@ -116,7 +116,7 @@ class StatsReader:
 
     async def read(self, topology: Topology) -> SpoutCounts:
         """Add up the counts of all shards."""
-        _, shards = await self._shards.call_all(topology, functions.read_counts())
+        _, shards = await self._shards.call_all(topology, functions.roots.read_counts())
         pending, unread, dead, fields = Counter[int](), Counter[int](), Counter[int](), Counter[str]()
         for shard in shards:
             pending.update(shard.pending)

@@ -9,9 +9,9 @@ from acker_protocol.tracing import threshold
 
 from acker_service.redis.calls import shard_keys
 from acker_service.redis.codec import Layout
-from acker_service.redis.functions import pack_settings
+from acker_service.redis.functions.roots import pack_settings
+from acker_service.redis.functions.traces import TraceLimits, pack_limits
 from acker_service.redis.stamp import Stamp
-from acker_service.redis.trace_functions import TraceLimits, pack_limits
 from acker_service.topologies.config import TopologyConfig
 
 DEFAULT_LIMITS = TraceLimits()

@@ -9,7 +9,7 @@ from acker_service.mailboxes.cursor import Cursor
 from acker_service.mailboxes.reading import SLICE, ReadResult
 from acker_service.mailboxes.runs import CompletionRun
 from acker_service.redis.completion_codec import PackedCompletions
-from acker_service.redis.mailbox_functions import ReadEntry
+from acker_service.redis.functions.mailboxes import ReadEntry
 from acker_service.topologies.cursors import ListKind, SpoutList
 
 pytestmark = pytest.mark.anyio

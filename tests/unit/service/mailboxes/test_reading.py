@@ -1,8 +1,8 @@
 from acker_service.mailboxes.cursor import Position
 from acker_service.mailboxes.runs import CompletionRun
-from acker_service.redis import mailbox_functions
+from acker_service.redis import functions
 from acker_service.redis.completion_codec import decode_completions
-from acker_service.redis.mailbox_functions import Entries, ReadEntry
+from acker_service.redis.functions.mailboxes import Entries, ReadEntry
 
 
 def packed(*root_ids: int) -> bytes:
@@ -12,7 +12,7 @@ def packed(*root_ids: int) -> bytes:
 
 def decoded(reply: list[object]) -> Entries[ReadEntry]:
     """A shard's reply as the driver reads it."""
-    call = mailbox_functions.read(spout_index=0, entry="", offset=0, max_completions=10, max_bytes=100)
+    call = functions.mailboxes.read(spout_index=0, entry="", offset=0, max_completions=10, max_bytes=100)
     return call.decode(reply)
 
 

@@ -14,7 +14,7 @@ from acker_service.monitoring.history import (
     point_of_all,
     points_of,
 )
-from acker_service.redis.history_functions import Sample, StoredHistory, Totals
+from acker_service.redis.functions.history import Sample, StoredHistory, Totals
 
 STEP = 1_000_000
 STEP_MS = 10

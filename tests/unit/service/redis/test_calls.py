@@ -1,5 +1,5 @@
 import pytest
-from acker_service.redis import age_functions, functions, mailbox_functions, spout_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import (
     Call,
     ShardCall,
@@ -51,14 +51,14 @@ def test_a_hint_names_an_incarnation_and_a_spout_index(message: bytes, hint: tup
 
 def test_calls_that_only_report_wait_for_no_replica() -> None:
     reports = [
-        functions.read_counts(),
-        functions.ended([]),
-        spout_functions.read_used(),
-        spout_functions.read_spouts([1]),
-        mailbox_functions.last_entries([1]),
-        age_functions.read_ages([1]),
-        mailbox_functions.release_lease(spout_index=1, worker="w", rest_ms=0),
+        functions.roots.read_counts(),
+        functions.roots.ended([]),
+        functions.spouts.read_used(),
+        functions.spouts.read_spouts([1]),
+        functions.mailboxes.last_entries([1]),
+        functions.spouts.read_ages([1]),
+        functions.mailboxes.release_lease(spout_index=1, worker="w", rest_ms=0),
     ]
     assert not any(call.confirm for call in reports)
-    assert functions.read_root(settings=b"", bucket=0, root_id=1).confirm
-    assert mailbox_functions.read(spout_index=0, entry="", offset=0, max_completions=1, max_bytes=1).confirm
+    assert functions.roots.read_root(settings=b"", bucket=0, root_id=1).confirm
+    assert functions.mailboxes.read(spout_index=0, entry="", offset=0, max_completions=1, max_bytes=1).confirm

@@ -17,7 +17,7 @@ from acker_service.redis.completion_codec import (
     PackedCompletions,
     decode_completions,
 )
-from acker_service.redis.mailbox_functions import ReadEntry
+from acker_service.redis.functions.mailboxes import ReadEntry
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 from acker_protocol.errors import StoreFull, StoreUnavailable
 from acker_service.metrics.logs import ProblemLog
-from acker_service.redis import config_functions
+from acker_service.redis import functions
 from acker_service.redis.calls import nothing, read
 from acker_service.redis.errors import PermissionDenied, label, suggests_moved_slots, to_problem
 from acker_service.redis.node import server_name
@@ -27,7 +27,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 SERVER = "store:6379"
-WRITE = config_functions.barrier("key")
+WRITE = functions.topologies.barrier("key")
 READ = read("GET", "key", decode=nothing)
 
 

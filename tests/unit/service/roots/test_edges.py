@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from acker_protocol.ids import fold
 from acker_protocol.operations import Outcome
-from acker_service.redis.trace_functions import EntryKind, TraceEntry
+from acker_service.redis.functions.traces import EntryKind, TraceEntry
 from acker_service.roots.edges import EdgeState, EdgeTree, build_tree, outstanding_of
 
 ACKED, OPEN, FAILED = EdgeState.ACKED, EdgeState.OPEN, EdgeState.FAILED

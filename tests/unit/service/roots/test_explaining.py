@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from acker_protocol.operations import Outcome
-from acker_service.redis.functions import RootReply, RootState
-from acker_service.redis.trace_functions import EntryKind, TraceEntry, TraceReply
+from acker_service.redis.functions.roots import RootReply, RootState
+from acker_service.redis.functions.traces import EntryKind, TraceEntry, TraceReply
 from acker_service.roots.explaining import explain
 
 INIT = TraceEntry(kind=EntryKind.INIT, at_ms=1, ack_val=3, outstanding=2, names=(1, 2), text="42")

@@ -1,7 +1,7 @@
 """Failures are added up over shards, with a bounded number of components by name."""
 
 from acker_protocol.operations import Outcome
-from acker_service.redis.failure_functions import FailureCounts
+from acker_service.redis.functions.failures import FailureCounts
 from acker_service.topologies.stats import MAX_COMPONENTS, OTHER_COMPONENTS, failures_by_component
 
 FAILED, TIMED_OUT = Outcome.FAILED, Outcome.TIMED_OUT

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 from acker_service.redis.codec import Layout
-from acker_service.redis.functions import pack_settings
+from acker_service.redis.functions.roots import pack_settings
+from acker_service.redis.functions.traces import TraceLimits, pack_limits
 from acker_service.redis.stamp import Stamp
-from acker_service.redis.trace_functions import TraceLimits, pack_limits
 from acker_service.topologies.config import TopologyConfig
 from acker_service.topologies.topology import Topology
 

@@ -34,7 +34,7 @@ from acker_service.mailboxes.follower import MailboxFollowers
 from acker_service.mailboxes.reading import MailboxReader, ReadResult
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.monitoring.audit import Act, AuditTrail
-from acker_service.redis.mailbox_functions import DeadLetterFilter
+from acker_service.redis.functions.mailboxes import DeadLetterFilter
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.topology import Topology

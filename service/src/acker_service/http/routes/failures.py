@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from acker_service.http.auth import needs
 from acker_service.http.head import Router, end_head, refresh_for_head
 from acker_service.http.parameters import After, Limit, Name, TopologyName
-from acker_service.redis.failure_functions import FailureRecord
+from acker_service.redis.functions.failures import FailureRecord
 from acker_service.roots.failures import FailureFilter, FailureReader, decode_positions, encode_positions
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Topology

@@ -17,8 +17,8 @@ from acker_service.http.long_poll import LongPoll
 from acker_service.http.operations import show_result
 from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs, read_json_if_any
 from acker_service.monitoring.audit import Act, AuditTrail
-from acker_service.redis.failure_functions import FailureRecord
-from acker_service.redis.functions import RootFilter, RootState
+from acker_service.redis.functions.failures import FailureRecord
+from acker_service.redis.functions.roots import RootFilter, RootState
 from acker_service.roots.edges import Edge
 from acker_service.roots.explaining import Explanation, RootExplainer
 from acker_service.roots.notifier import RootNotifier

@@ -1,9 +1,9 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, trace, early,
-  record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailbox, delivery, dead, spouts,
-  roots, failure_list, oldest, topologies, removal, monitoring, history.
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, traces, early,
+  record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailboxes, delivery, dead,
+  spouts, roots, failure_list, oldest, topologies, removal, monitoring, history.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -51,7 +51,7 @@
     errors    hash    spout index -> time and text of the last error of a delivery
     early     string  number of early roots and the bytes that they take (early.lua), with a space between them; none if it
                       is missing; TTL 28 days
-    traces    zset    root id -> time at which its trace began, or later (trace.lua); TTL: that of all traces
+    traces    zset    root id -> time at which its trace began, or later (traces.lua); TTL: that of all traces
     acked     zset    root id of a traced root that was acked -> when; TTL: that of a trace
     traced    hash    root id -> bytes reserved for a long trace, '' -> bytes of all traces; TTL: that of all traces
     trace:<r> cut:<r> string  trace of the root r (8 raw bytes); TTL: that of a trace
@@ -83,7 +83,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 32
+local VERSION = 33
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 -- rule: the backstop is three times the longest timeout
@@ -174,7 +174,7 @@ end
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
 -- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 1 with
 -- ackers, 2 where new roots get details; most failures that the shard lists I2; of traces: most bytes of
--- the shard I6, time to live I5 (trace.lua).
+-- the shard I6, time to live I5 (traces.lua).
 local function begin_call(key, base, args)
   local message_timeout, progress_timeout, dedupe_window, retention, idempotency_window, flags, max_failures, trace_max,
     trace_ttl = struct.unpack('>I4I4I4I4I4BI2I6I5', args[2])

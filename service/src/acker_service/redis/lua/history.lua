@@ -3,7 +3,7 @@
   between two. A step of time is sampled by the worker that claims it first; a step that none samples is part of the next
   sample, since nothing but totals is kept. There are three levels: every step, every 18th and every 144th, so many
   samples of each. A sample is I5 number of its step, I2 steps since the step that was claimed before, and the totals
-  (history_functions.py).
+  (functions/history.py).
 ]]
 
 do

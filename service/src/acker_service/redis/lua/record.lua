@@ -14,7 +14,7 @@
     message timeout    I4       if it has its own
     rare fields        B        1 wide: outstanding i4 and spout index I4 follow, instead of those before
                                 2 progress timeout I4 and idle deadline I4 (milliseconds after started) follow
-                                4 traced (trace.lua)
+                                4 traced (traces.lua)
                                 8 traceparent in x<b>
     message id                  the rest, if the record stays within 58 bytes without details, and so within 64 with
                                 them: one longer value would turn the whole small hash of the bucket into a large one

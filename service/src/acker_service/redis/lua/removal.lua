@@ -61,7 +61,7 @@ do
   --[[
     Removes the keys of a shard with a tombstone, a range of buckets, of sets of requests and of spout indexes per call.
     A name costs about a microsecond, so the call leaves out what the topology cannot have. The range from 0 is called for
-    last: it removes also the keys without a number, by which `config_functions.is_used` knows that others may be left.
+    last: it removes also the keys without a number, by which `functions/topologies.py`'s `is_used` knows that others may be left.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] first  [3] last  [4] sets of requests  [5] spout indexes  [6] 1 if acked
             edges are remembered, 0 if not

@@ -42,7 +42,7 @@ do
     Reads the trace of a root, and the root.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] root id
-    Output  {'ok', entries of the trace (trace.lua), '' without one, 1 if some are missing, then what read_root gives behind
+    Output  {'ok', entries of the trace (traces.lua), '' without one, 1 if some are missing, then what read_root gives behind
             'ok'}
   ]]
   local function read_traced_root(key, base, args)

@@ -1,4 +1,4 @@
-"""The functions of the library that read and remove traces, and the layout of a trace (lua/trace.lua)."""
+"""The functions of the library that read and remove traces, and the layout of a trace (lua/traces.lua)."""
 
 import struct
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from acker_protocol.operations import Outcome
 
 from acker_service.redis import codec
 from acker_service.redis.calls import Call, ShardCall, fcall
-from acker_service.redis.functions import RootReply, root_reply
+from acker_service.redis.functions.roots import RootReply, root_reply
 from acker_service.redis.stamp import Stamp
 
 _HEAD = struct.Struct(">BBIB")

@@ -14,7 +14,7 @@ from acker_protocol.operations import Outcome
 from acker_protocol.states import TopologyRules
 
 from acker_service.redis.calls import Call, ShardCall, fcall
-from acker_service.redis.failure_functions import FailureCounts, decode_failure_counts
+from acker_service.redis.functions.failures import FailureCounts, decode_failure_counts
 from acker_service.redis.stamp import Stamp
 
 _BUCKET_AND_ROOT = struct.Struct(">IQ")

@@ -1,7 +1,7 @@
 """Tests what the apply functions send, and how their replies are decoded."""
 
-from acker_service.redis import apply_functions
-from acker_service.redis.apply_functions import (
+from acker_service.redis import functions
+from acker_service.redis.functions.apply import (
     FIND,
     REGISTER,
     UNLIMITED,
@@ -15,7 +15,7 @@ from acker_service.redis.apply_functions import (
 
 
 def test_a_request_that_the_shard_knew_comes_back_as_replayed() -> None:
-    call = apply_functions.apply(b"", b"", ApplyLimits(), [])
+    call = functions.apply.apply(b"", b"", ApplyLimits(), [])
     assert call.decode([b"", b"+pa"]).results == [Applied(codes="pa", replayed=False)]
     assert call.decode([b"", b"=pa"]).results == [Applied(codes="pa", replayed=True)]
 
@@ -27,7 +27,7 @@ def test_limits_are_packed_as_the_library_reads_them() -> None:
 
 
 def test_a_request_that_needs_spout_tasks_says_for_which_operations() -> None:
-    [needed] = apply_functions.apply(b"", b"", ApplyLimits(), []).decode([b"", b"?.?!?"]).results
+    [needed] = functions.apply.apply(b"", b"", ApplyLimits(), []).decode([b"", b"?.?!?"]).results
     assert needed == SpoutsNeeded(marks=".?!?")
     assert (needed.marked(REGISTER, [8, 5, 7, 6]), needed.marked(FIND, [8, 5, 7, 6])) == ([5, 6], [7])
 

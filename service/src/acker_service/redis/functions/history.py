@@ -14,8 +14,8 @@ from acker_protocol.operations import Outcome
 
 from acker_service.redis import keys
 from acker_service.redis.calls import Call, fcall, nothing
-from acker_service.redis.functions import by_name
-from acker_service.redis.monitoring_functions import NAME
+from acker_service.redis.functions.monitoring import NAME
+from acker_service.redis.functions.roots import by_name
 from acker_service.redis.stamp import Stamp
 
 _HEAD = struct.Struct(">BIH")

@@ -1,4 +1,4 @@
-"""The functions of the library that say how spout tasks are used and delivered to, in one shard.
+"""The functions of the library that read the use of spout tasks in a shard, and its oldest entries.
 
 Each function describes a call of one Lua function and names what its reply holds.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acker_service.redis.calls import ShardCall
-from acker_service.redis.functions import by_index
+from acker_service.redis.functions.roots import by_index, by_name
 
 MAX_SPOUTS = 256
 """Spout tasks that one call of `read_spouts` names: for each, Redis reads an entry."""
@@ -43,6 +43,19 @@ class ShardSpout:
     error: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardAges:
+    """The oldest roots and completions of a shard, in Unix milliseconds; None where there are none.
+
+    ``unread_ms`` is when the oldest entry of each mailbox was written, ``delays`` are counts by name (see delays.lua).
+    """
+
+    now_ms: int
+    pending_ms: int | None
+    unread_ms: list[int | None]
+    delays: dict[str, int]
+
+
 def read_spouts(spout_indexes: Sequence[int]) -> ShardCall[list[ShardSpout]]:
     """Read how spout tasks are used and delivered to, `MAX_SPOUTS` at most, in the order of the indexes."""
     return ShardCall(function="acker_read_spouts_v1", args=tuple(spout_indexes), decode=_spouts, confirm=False)
@@ -51,6 +64,15 @@ def read_spouts(spout_indexes: Sequence[int]) -> ShardCall[list[ShardSpout]]:
 def read_used() -> ShardCall[LastUsed]:
     """Read when each spout task was last used."""
     return ShardCall(function="acker_read_used_v1", decode=_used, confirm=False)
+
+
+def read_ages(spout_indexes: Sequence[int]) -> ShardCall[ShardAges]:
+    """Read the start of the oldest pending root, and when the oldest entry of each mailbox was written.
+
+    The search reads about 4,000 roots and outcomes, those in buckets with the nearest deadlines: in a larger shard
+    there may be an older root. It also corrects the deadline index, so that the next search reads other buckets.
+    """
+    return ShardCall(function="acker_ages_v1", args=tuple(spout_indexes), decode=_ages, confirm=False)
 
 
 def _spouts(reply: list[Any]) -> list[ShardSpout]:
@@ -77,6 +99,12 @@ def _each_spout(reply: list[Any]) -> Iterator[ShardSpout]:
 def _used(reply: list[Any]) -> LastUsed:
     now_ms, used = reply
     return LastUsed(now_ms=now_ms, used_ms=by_index(used))
+
+
+def _ages(reply: list[Any]) -> ShardAges:
+    now_ms, pending_ms, delays, *entries = reply
+    unread_ms = [int(entry.partition(b"-")[0]) if entry else None for entry in entries]
+    return ShardAges(now_ms=now_ms, pending_ms=pending_ms, unread_ms=unread_ms, delays=by_name(delays))
 
 
 def _optional(value: bytes) -> int | None:
