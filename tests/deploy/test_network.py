@@ -1,7 +1,7 @@
 """Who is let in and out, and how far calls travel."""
 
 import pytest
-from acker_service.delivery.supervisor import GRACE_S as COURIERS_S
+from acker_service.delivery.workers import GRACE_S as DELIVERY_GRACE_S
 from acker_service.signals import GRACE_S
 
 from tests.deploy.chart import CASES, Chart, environment, one
@@ -52,7 +52,7 @@ def test_the_test_is_let_in_whoever_else_is(chart: Chart) -> None:
 
 def test_the_grace_period_covers_what_the_service_may_take(chart: Chart) -> None:
     """What the refusals reckon with: ten seconds for requests, five for deliveries, five to spare."""
-    assert GRACE_S + COURIERS_S + 5 == 20
+    assert GRACE_S + DELIVERY_GRACE_S + 5 == 20
     for name in ("acker-api", "acker-worker"):
         workload = one(chart.objects(*CASES["plain"]), "Deployment", name)
         spec = workload["spec"]["template"]["spec"]

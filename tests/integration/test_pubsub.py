@@ -11,13 +11,13 @@ import pytest
 from acker_service.components import Components
 from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig
-from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
+from acker_service.delivery.workers import DeliveryWorkers
 from acker_service.topologies.callback import PubSub, Webhook, register_callback
 from redis.asyncio import Redis
 
 from tests.support.caller import Caller, init
-from tests.support.tasks import delivery_supervisor
+from tests.support.tasks import delivery_workers
 from tests.support.trips import counted
 from tests.support.waiting import eventually
 
@@ -69,14 +69,12 @@ async def subscriber(parts: Components) -> AsyncIterator[Subscriber]:
 
 
 @pytest.fixture
-async def supervisor(
-    parts: Components, call: Caller, webhook_client: WebhookClient
-) -> AsyncIterator[DeliverySupervisor]:
+async def workers(parts: Components, call: Caller, webhook_client: WebhookClient) -> AsyncIterator[DeliveryWorkers]:
     await call.put_spout(SPOUT)
     await parts.callbacks.change("default", SPOUT, _register_pubsub)
-    supervisor = delivery_supervisor(parts, webhook_client=webhook_client, config=CONFIG)
-    yield supervisor
-    await supervisor.stop()
+    workers = delivery_workers(parts, webhook_client=webhook_client, config=CONFIG)
+    yield workers
+    await workers.stop()
 
 
 def _register_pubsub(present: Any, now_ms: int) -> Any:
@@ -91,11 +89,11 @@ def eventually_published(subscriber: Subscriber, roots: list[int]) -> Any:
 
 
 async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
-    supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    workers: DeliveryWorkers, call: Caller, subscriber: Subscriber
 ) -> None:
     await call.words(*[init(root) for root in range(4, 24, 4)])
     pulled = await call.completions()
-    supervisor.start()
+    workers.start()
     await eventually_published(subscriber, [*range(4, 24, 4)])
     [message] = subscriber.messages
     assert message == pulled
@@ -104,9 +102,9 @@ async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
 
 
 async def test_what_ends_later_is_published_once(
-    parts: Components, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    parts: Components, workers: DeliveryWorkers, call: Caller, subscriber: Subscriber
 ) -> None:
-    supervisor.start()
+    workers.start()
     for root in range(1, 9):
         await call.words(init(root))
         await eventually_published(subscriber, [*range(1, root + 1)])
@@ -122,13 +120,13 @@ async def test_what_ends_later_is_published_once(
 
 async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside_it(
     parts: Components,
-    supervisor: DeliverySupervisor,
+    workers: DeliveryWorkers,
     call: Caller,
     subscriber: Subscriber,
     webhook_client: WebhookClient,
 ) -> None:
     await call.words(*[init(root) for root in range(4, 44, 4)])
-    small = delivery_supervisor(parts, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
+    small = delivery_workers(parts, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
     small.start()
     await eventually_published(subscriber, [*range(4, 44, 4)])
     await small.stop()
@@ -137,25 +135,23 @@ async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside
     assert len(await call.told(after=subscriber.messages[1]["cursor"])) == 2
 
 
-async def test_each_cursor_names_one_shard(
-    supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
-) -> None:
+async def test_each_cursor_names_one_shard(workers: DeliveryWorkers, call: Caller, subscriber: Subscriber) -> None:
     await call.words(*[init(root) for root in range(1, 9)])
-    supervisor.start()
+    workers.start()
     await eventually_published(subscriber, [*range(1, 9)])
     released = [await call.release(message["cursor"]) for message in subscriber.messages]
     assert released == [2, 2, 2, 2]
 
 
 async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
-    parts: Components, supervisor: DeliverySupervisor, call: Caller, subscriber: Subscriber
+    parts: Components, workers: DeliveryWorkers, call: Caller, subscriber: Subscriber
 ) -> None:
     def to_webhook(present: Any, now_ms: int) -> Any:
         nowhere = Webhook(url="http://127.0.0.1:1/")
         return register_callback(nowhere, present, now_ms=now_ms, make_secret=lambda: "whsec_" + "A" * 32)
 
     await parts.callbacks.change("default", SPOUT, to_webhook)
-    supervisor.start()
+    workers.start()
     await call.words(init(1), init(2))
 
     async def failing() -> bool:
@@ -167,12 +163,12 @@ async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
 
 
 async def test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order(
-    parts: Components, call: Caller, subscriber: Subscriber, supervisor: DeliverySupervisor
+    parts: Components, call: Caller, subscriber: Subscriber, workers: DeliveryWorkers
 ) -> None:
     for root in range(4, 44, 4):  # all on one shard, each in an entry of its own
         await call.word(init(root))
     with counted(parts) as trips:
-        supervisor.start()
+        workers.start()
 
         async def came() -> bool:
             return len(subscriber.completions) >= 10

@@ -11,8 +11,8 @@ import pytest
 from acker_service.components import Components
 from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig, Schedule
-from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
+from acker_service.delivery.workers import DeliveryWorkers
 from acker_service.mailboxes import notifier
 from acker_service.redis.calls import Call, hint_channels
 from acker_service.redis.functions.roots import read_pending
@@ -21,7 +21,7 @@ from acker_service.topologies.callback import Webhook, register_callback
 from tests.support.caller import Caller, init
 from tests.support.receivers import Planned, Receiver, served
 from tests.support.redis_side import at, everywhere, let_redis_count
-from tests.support.tasks import delivery_supervisor
+from tests.support.tasks import delivery_workers
 from tests.support.trips import Trips, command_counts, counted
 from tests.support.waiting import eventually
 
@@ -87,7 +87,7 @@ class Delivery:
         self.trips = trips
         self.receiver = receiver
         self.port = port
-        self._supervisor: DeliverySupervisor | None = None
+        self._workers: DeliveryWorkers | None = None
 
     async def register(self) -> None:
         webhook = Webhook(url=f"http://127.0.0.1:{self.port}/hook")
@@ -100,10 +100,10 @@ class Delivery:
 
     async def start(self, **config: Any) -> None:
         """Start a worker, and wait until hints reach it."""
-        self._supervisor = delivery_supervisor(
+        self._workers = delivery_workers(
             self.parts, webhook_client=CLIENT, config=replace(CONFIG, **config), interval=600
         )
-        self._supervisor.start()
+        self._workers.start()
         topology = await self.parts.registry.get("default")
         channels = set(hint_channels(topology.name, topology.layout.shards))
 
@@ -151,8 +151,8 @@ class Delivery:
         return self.parts.redis.url.startswith("redis+cluster")
 
     async def stop(self) -> None:
-        if self._supervisor is not None:
-            await self._supervisor.stop()
+        if self._workers is not None:
+            await self._workers.stop()
 
 
 @pytest.fixture

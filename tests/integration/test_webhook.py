@@ -11,13 +11,13 @@ from acker_protocol.signature import verify
 from acker_service.components import Components
 from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig, Schedule
-from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
+from acker_service.delivery.workers import DeliveryWorkers
 from acker_service.topologies.callback import Webhook, register_callback, resume
 
 from tests.support.caller import Caller, init
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
-from tests.support.tasks import delivery_supervisor, root_expiry
+from tests.support.tasks import delivery_workers, root_expiry
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ class Hooks:
         self.store = parts
         self.call = call
         self.webhook_client = webhook_client
-        self._supervisors: list[DeliverySupervisor] = []
+        self._started: list[DeliveryWorkers] = []
 
     async def register(self, port: int, spout_task: str = SPOUT, topology: str = "default") -> None:
         url = f"http://127.0.0.1:{port}/hook"
@@ -65,17 +65,15 @@ class Hooks:
         await Caller(self.call.http, topology).put_spout(spout_task)
         await self.store.callbacks.change(topology, spout_task, change)
 
-    def deliver(self, **config: Any) -> DeliverySupervisor:
-        supervisor = delivery_supervisor(
-            self.store, webhook_client=self.webhook_client, config=replace(CONFIG, **config)
-        )
-        supervisor.start()
-        self._supervisors.append(supervisor)
-        return supervisor
+    def deliver(self, **config: Any) -> DeliveryWorkers:
+        workers = delivery_workers(self.store, webhook_client=self.webhook_client, config=replace(CONFIG, **config))
+        workers.start()
+        self._started.append(workers)
+        return workers
 
     async def stop(self) -> None:
-        for supervisor in self._supervisors:
-            await supervisor.stop()
+        for workers in self._started:
+            await workers.stop()
 
     async def unread(self, spout_task: str = SPOUT) -> int:
         return int((await self.call.spout(spout_task))["unread"])

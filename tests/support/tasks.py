@@ -2,8 +2,8 @@
 
 from acker_service.components import Components
 from acker_service.delivery.retry import DeliveryConfig
-from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import WebhookClient
+from acker_service.delivery.workers import DeliveryWorkers
 from acker_service.roots.expiry import RootExpiryTask
 from acker_service.topologies.deletion import SpoutExpiry
 
@@ -24,10 +24,10 @@ def spout_expiry(parts: Components, *, interval: float) -> SpoutExpiry:
     )
 
 
-def delivery_supervisor(
+def delivery_workers(
     parts: Components, *, webhook_client: WebhookClient, config: DeliveryConfig, interval: float = 0.05
-) -> DeliverySupervisor:
-    return DeliverySupervisor(
+) -> DeliveryWorkers:
+    return DeliveryWorkers(
         registry=parts.registry,
         spouts=parts.spouts,
         callbacks=parts.callbacks,

@@ -3,8 +3,8 @@
 from acker_service.components import Components
 from acker_service.delivery.egress import EgressPolicy, read_hosts, read_networks
 from acker_service.delivery.retry import DeliveryConfig, read_schedule
-from acker_service.delivery.supervisor import DeliverySupervisor
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
+from acker_service.delivery.workers import DeliveryWorkers
 from acker_service.monitoring.recording import HistoryTask
 from acker_service.roots.expiry import RootExpiryTask
 from acker_service.settings import Settings
@@ -33,7 +33,7 @@ class Worker:
                 spout_deleter=parts.spout_deleter,
                 interval=min(60.0, settings.spout_idle_ms / 10_000),
             ),
-            DeliverySupervisor(
+            DeliveryWorkers(
                 registry=parts.registry,
                 spouts=parts.spouts,
                 callbacks=parts.callbacks,

@@ -31,7 +31,7 @@ Mailbox = tuple[str, int]
 """The incarnation of a topology and the index of a spout task."""
 
 
-class DeliverySupervisor(PeriodicTask):
+class DeliveryWorkers(PeriodicTask):
     """Starts and ends workers as the callbacks of all topologies change."""
 
     def __init__(
