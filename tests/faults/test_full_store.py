@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis.embedded import EmbeddedServer
 from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.cursors import completion_list, decode_cursor
 from acker_service.topologies.topology import Topology
 
 from tests.support.columns import batch_of

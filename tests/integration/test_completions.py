@@ -3,9 +3,8 @@
 import httpx
 import pytest
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import Cursor, Position, completion_list, decode_cursor
 from acker_service.mailboxes.paging import PAGE_BYTES
-from acker_service.topologies.cursors import SpoutList
+from acker_service.topologies.cursors import Cursor, Position, SpoutList, completion_list, decode_cursor
 
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.redis_side import ask, at, flush

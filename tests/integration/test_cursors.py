@@ -11,7 +11,7 @@ import pytest
 from acker_protocol import routes
 from acker_protocol.errors import MEDIA_TYPE
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import completion_list
+from acker_service.topologies.cursors import completion_list
 
 from tests.support.caller import Caller, init
 

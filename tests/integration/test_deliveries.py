@@ -9,9 +9,9 @@ from acker_service.components import Components
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, MailboxEntry, Pause, Schedule, Settlement, plan_settlements
-from acker_service.mailboxes.cursor import dead_letter_list, decode_cursor
 from acker_service.redis import functions
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
+from acker_service.topologies.cursors import dead_letter_list, decode_cursor
 
 from tests.support.caller import Caller, init
 from tests.support.documents import delivered

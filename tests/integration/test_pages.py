@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pytest
 from acker_service.components import Components
 from acker_service.mailboxes import paging
-from acker_service.mailboxes.cursor import Cursor, completion_list, dead_letter_list
 from acker_service.mailboxes.reading import ReadRequest
 from acker_service.redis import functions
 from acker_service.redis.functions.mailboxes import Entries, ReadEntry
+from acker_service.topologies.cursors import Cursor, completion_list, dead_letter_list
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
 

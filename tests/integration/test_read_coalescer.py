@@ -10,10 +10,10 @@ import pytest
 from acker_protocol.errors import StoreUnavailable, UnknownSpout
 from acker_service.background import Wakeup, cancel_and_wait
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.mailboxes.follower import CALLS_PER_ROUND_TRIP, ReadCoalescer
 from acker_service.mailboxes.reading import MailboxReader, ReadRequest, ReadResult
 from acker_service.redis import keys
+from acker_service.topologies.cursors import completion_list, decode_cursor
 from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller, init

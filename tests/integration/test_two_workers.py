@@ -8,8 +8,8 @@ import pytest
 from acker_service.components import Components
 from acker_service.delivery.leases import ClaimedBatch
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.mailboxes.cursor import dead_letter_list, decode_cursor
 from acker_service.topologies.callback import Webhook, register_callback
+from acker_service.topologies.cursors import dead_letter_list, decode_cursor
 
 from tests.integration.test_deliveries import SPOUT, TWICE, Worker, ids
 from tests.support.caller import Caller, init

@@ -7,7 +7,6 @@ from typing import Any
 
 from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
 from acker_service.components import Components
-from acker_service.mailboxes.cursor import completion_list, decode_cursor
 from acker_service.metrics.store_collector import LatencyHistogram
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis import library
@@ -16,6 +15,7 @@ from acker_service.redis.functions.roots import RootFilter
 from acker_service.roots.pending import decode_positions
 from acker_service.roots.reading import RootView
 from acker_service.topologies.config import TopologyConfig
+from acker_service.topologies.cursors import completion_list, decode_cursor
 from acker_service.topologies.topology import Topology
 
 from tests.support.columns import batch_of

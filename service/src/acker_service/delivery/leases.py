@@ -7,13 +7,13 @@ from functools import partial
 from acker_protocol import routes
 
 from acker_service.delivery.retry import MailboxEntry, Pause, Settlement, by_age, select_batch
-from acker_service.mailboxes.cursor import Cursor, Position, completion_list
 from acker_service.redis import functions
 from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
 from acker_service.redis.completion_codec import ASCII
 from acker_service.redis.functions.mailboxes import CallbackOutdated, Claimed, ClaimedEntry, ClaimReply, LeaseHeld
 from acker_service.topologies.callback import RegisteredCallback
+from acker_service.topologies.cursors import Cursor, Position, completion_list
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from acker_protocol.operations import CompletionRecord
 
-from acker_service.mailboxes.cursor import Cursor, Position
 from acker_service.mailboxes.paging import ItemRun, PageBuilder, ShardItems, Share
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.completion_codec import decode_completions
 from acker_service.redis.functions.mailboxes import DeadEntries, DeadEntry, DeadLetterFilter, DeadStep
+from acker_service.topologies.cursors import Cursor, Position
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology

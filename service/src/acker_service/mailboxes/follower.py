@@ -12,11 +12,11 @@ from itertools import islice
 from acker_protocol.errors import UnknownSpout
 
 from acker_service.background import Wakeup
-from acker_service.mailboxes.cursor import Cursor, completion_list, decode_cursor
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.reading import MailboxReader, ReadRequest, ReadResult
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis.stamp import Stamp
+from acker_service.topologies.cursors import Cursor, completion_list, decode_cursor
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.topology import Topology

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
-from acker_service.mailboxes.cursor import Cursor, Position
+from acker_service.topologies.cursors import Cursor, Position
 
 PAGE_BYTES = 4_194_304
 """A page ends with the completions that reach so many bytes, as they are packed in the store."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from acker_service.mailboxes.cursor import Cursor
 from acker_service.mailboxes.paging import PageBuilder, ShardItems, Share
 from acker_service.mailboxes.runs import CompletionRun
 from acker_service.metrics.instruments import OperationMetrics
@@ -11,6 +10,7 @@ from acker_service.redis import functions
 from acker_service.redis.calls import ShardCall
 from acker_service.redis.completion_codec import UNICODE, Quote
 from acker_service.redis.functions.mailboxes import Entries, ReadEntry
+from acker_service.topologies.cursors import Cursor
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from acker_service.mailboxes.cursor import Position
 from acker_service.redis.completion_codec import CompletionDocuments, Quote
 from acker_service.redis.functions.mailboxes import ReadEntry
+from acker_service.topologies.cursors import Position
 
 
 class CompletionRun:

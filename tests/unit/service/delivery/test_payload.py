@@ -5,7 +5,7 @@ import json
 from acker_protocol.operations import CompletionRecord, Outcome
 from acker_service.delivery.leases import PubSubMessage, round_trips
 from acker_service.delivery.payload import make_message, make_test_message, message_id
-from acker_service.mailboxes.cursor import Position
+from acker_service.topologies.cursors import Position
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,12 +5,11 @@ import json
 
 import pytest
 from acker_service.http.routes.completions import _show
-from acker_service.mailboxes.cursor import Cursor
 from acker_service.mailboxes.reading import SLICE, ReadResult
 from acker_service.mailboxes.runs import CompletionRun
 from acker_service.redis.completion_codec import PackedCompletions
 from acker_service.redis.functions.mailboxes import ReadEntry
-from acker_service.topologies.cursors import ListKind, SpoutList
+from acker_service.topologies.cursors import Cursor, ListKind, SpoutList
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,6 @@ from itertools import count
 
 import pytest
 from acker_protocol.operations import CompletionRecord, Outcome
-from acker_service.mailboxes.cursor import Cursor, Position
 from acker_service.mailboxes.paging import (
     OVERFETCH,
     PAGE_BYTES,
@@ -16,7 +15,7 @@ from acker_service.mailboxes.paging import (
     fair_shares,
     take_fairly,
 )
-from acker_service.topologies.cursors import ListKind, SpoutList
+from acker_service.topologies.cursors import Cursor, ListKind, Position, SpoutList
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,8 +1,8 @@
-from acker_service.mailboxes.cursor import Position
 from acker_service.mailboxes.runs import CompletionRun
 from acker_service.redis import functions
 from acker_service.redis.completion_codec import decode_completions
 from acker_service.redis.functions.mailboxes import Entries, ReadEntry
+from acker_service.topologies.cursors import Position
 
 
 def packed(*root_ids: int) -> bytes:

@@ -28,13 +28,13 @@ from acker_service.http.parameters import (
     read_json_if_any,
 )
 from acker_service.http.sse import HEADERS, MEDIA_TYPE, EventStreams, wants_events
-from acker_service.mailboxes.cursor import completion_list, dead_letter_list, decode_cursor
 from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers
 from acker_service.mailboxes.reading import MailboxReader, ReadResult
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.functions.mailboxes import DeadLetterFilter
+from acker_service.topologies.cursors import completion_list, dead_letter_list, decode_cursor
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.topology import Topology

@@ -2,10 +2,17 @@ from contextlib import suppress
 
 import pytest
 from acker_protocol.errors import InvalidRequest
-from acker_service.mailboxes.cursor import Cursor, Position, completion_list, dead_letter_list, decode_cursor
 from acker_service.redis.stamp import Stamp
 from acker_service.topologies.config import TopologyConfig
-from acker_service.topologies.cursors import ListKind, SpoutList
+from acker_service.topologies.cursors import (
+    Cursor,
+    ListKind,
+    Position,
+    SpoutList,
+    completion_list,
+    dead_letter_list,
+    decode_cursor,
+)
 from acker_service.topologies.spouts import Spout
 from acker_service.topologies.topology import Topology
 from hypothesis import given
