@@ -15,7 +15,7 @@ from acker_protocol.operations import Outcome
 from tests.deploy.chart import CASES, CHART, Chart, one
 from tests.deploy.conftest import BUILD_S
 from tests.deploy.tools import Tools
-from tests.integration.test_metrics_page import PAGE, listed
+from tests.integration.monitoring.test_metrics_page import PAGE, listed
 from tests.support.exposition import read
 from tests.support.pages import DOCS
 from tests.support.servers import acker_serve

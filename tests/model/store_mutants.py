@@ -4,52 +4,52 @@
 
 from tests.support.mutant import Mutant
 
-ANSWERS = "tests/integration/test_answers.py::"
+ANSWERS = "tests/integration/operations/test_answers.py::"
 BACKPRESSURE = "tests/unit/service/monitoring/test_early_part.py::"
-COMPLETIONS = "tests/integration/test_completions.py::"
+COMPLETIONS = "tests/integration/mailboxes/test_completions.py::"
 CODEC = "tests/unit/service/topologies/test_cursors.py::"
-CURSORS = "tests/integration/test_cursors.py::"
-DEAD = "tests/integration/test_dead_letters.py::"
-DELIVERIES = "tests/integration/test_deliveries.py::"
-FAILURES = "tests/integration/test_failures.py::"
-FAILURES_METRIC = "tests/integration/test_failures_metric.py::"
+CURSORS = "tests/integration/mailboxes/test_cursors.py::"
+DEAD = "tests/integration/mailboxes/test_dead_letters.py::"
+DELIVERIES = "tests/integration/delivery/test_deliveries.py::"
+FAILURES = "tests/integration/roots/test_failures.py::"
+FAILURES_METRIC = "tests/integration/roots/test_failures_metric.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
-LIBRARY = "tests/integration/test_library.py::"
-LISTING = "tests/integration/test_pending_roots.py::"
+LIBRARY = "tests/integration/store/test_library.py::"
+LISTING = "tests/integration/roots/test_pending_roots.py::"
 COMPLETION_CODEC = "tests/unit/service/redis/test_completion_codec.py::"
-HISTORY = "tests/integration/test_history.py::"
-IDLE = "tests/integration/test_idle.py::"
-PAGES = "tests/integration/test_pages.py::"
+HISTORY = "tests/integration/monitoring/test_history.py::"
+IDLE = "tests/integration/roots/test_idle.py::"
+PAGES = "tests/integration/mailboxes/test_pages.py::"
 READING = "tests/unit/service/mailboxes/test_reading.py::"
 PAGING = "tests/unit/service/mailboxes/test_paging.py::"
-POLL = "tests/integration/test_long_poll.py::"
-READERS = "tests/integration/test_read_coalescer.py::"
-MANY = "tests/integration/test_many_spouts.py::"
-NARROW = "tests/integration/test_full_mailbox.py::"
+POLL = "tests/integration/mailboxes/test_long_poll.py::"
+READERS = "tests/integration/mailboxes/test_read_coalescer.py::"
+MANY = "tests/integration/topologies/test_many_spouts.py::"
+NARROW = "tests/integration/mailboxes/test_full_mailbox.py::"
 EARLY = "tests/model/test_early.py::"
-EXPLAIN = "tests/integration/test_explain.py::"
+EXPLAIN = "tests/integration/roots/test_explain.py::"
 FAST = "tests/model/test_fast_path.py::"
-EARLY_ROOTS = "tests/integration/test_early_roots.py::"
-DEPARTURES = "tests/integration/test_spout_deletion.py::"
-REMEMBERED = "tests/integration/test_remembered_requests.py::"
-REFUSALS = "tests/integration/test_repeats.py::"
-REMOVAL = "tests/integration/test_topology_deletion.py::"
-REPEATS = "tests/integration/test_idempotency.py::"
-ROOTS = "tests/integration/test_roots.py::"
+EARLY_ROOTS = "tests/integration/operations/test_early_roots.py::"
+DEPARTURES = "tests/integration/topologies/test_spout_deletion.py::"
+REMEMBERED = "tests/integration/operations/test_remembered_requests.py::"
+REFUSALS = "tests/integration/operations/test_repeats.py::"
+REMOVAL = "tests/integration/topologies/test_topology_deletion.py::"
+REPEATS = "tests/integration/operations/test_idempotency.py::"
+ROOTS = "tests/integration/roots/test_roots.py::"
 SLICES = "tests/model/test_slices.py::"
-SPOUTS = "tests/integration/test_spouts.py::"
+SPOUTS = "tests/integration/topologies/test_spouts.py::"
 SWEEPING = "tests/model/test_sweep.py::"
-STAMPS = "tests/integration/test_stamps.py::"
+STAMPS = "tests/integration/topologies/test_stamps.py::"
 TABLE = "tests/model/test_table.py::"
 TICK = "tests/model/test_tick.py::"
-TICKS = "tests/integration/test_ticks.py::"
-TIME = "tests/integration/test_time.py::"
-TOPOLOGIES = "tests/integration/test_topologies.py::"
+TICKS = "tests/integration/roots/test_ticks.py::"
+TIME = "tests/integration/roots/test_time.py::"
+TOPOLOGIES = "tests/integration/topologies/test_topologies.py::"
 TREE = "tests/unit/protocol/test_tree.py::"
-TRIPS = "tests/integration/test_trips.py::"
-TURNS = "tests/integration/test_batcher.py::"
+TRIPS = "tests/integration/delivery/test_trips.py::"
+TURNS = "tests/integration/operations/test_batcher.py::"
 
 BREAKS: list[tuple[str, str | None, str, str]] = [
     # the stamp of a shard, its keys and rights
@@ -450,7 +450,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("dead letters that were ended are counted no more", None, "", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
     ("dead letters that are put back are unread", None, "", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
     ("dead letters that are put back lie in the mailbox", "function(n, packed) add_entry(base, spout, n, packed)", "function()", DELIVERIES + "test_dead_letters_that_are_replayed_are_delivered_as_if_never_tried"),
-    ("a dead letter that was ended is gone", None, "", "tests/integration/test_callbacks.py::test_dead_letters_are_discarded"),
+    ("a dead letter that was ended is gone", None, "", "tests/integration/delivery/test_callbacks.py::test_dead_letters_are_discarded"),
     ("dead letters that are discarded are counted", None, "", DELIVERIES + "test_dead_letters_that_are_discarded_are_counted"),
     ("a page of dead letters skips what was taken", "tonumber(args[4])", "0", DELIVERIES + "test_what_no_try_succeeds_for_becomes_dead_letters"),
     ("a dead letter matches by a plain text of its error and by its time, both ends included", ", 1, true", "", DEAD + "test_those_that_match_are_listed"),
@@ -523,7 +523,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a shard that has more is asked again", "passed is None or not given.more", "True", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
     ("a shard has no more behind the last cursor of a page", " and len(items) == len(found)", "", PAGES + "test_a_read_up_to_a_cursor_asks_a_shard_no_further"),
     ("others run while a large page is written", None, "pass", "tests/unit/service/http/test_completions.py::test_others_run_while_a_large_page_is_written"),
-    ("many messages go in one round trip", "lease.max_batch", "1", "tests/integration/test_pubsub.py::test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order"),
+    ("many messages go in one round trip", "lease.max_batch", "1", "tests/integration/delivery/test_pubsub.py::test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order"),
     ("a run is cut within an entry", "replace(entry, completions=entry.completions.split(max(0, count))[0])", "entry", READING + "test_a_run_is_cut_behind_so_many_or_at_a_position"),
     ("a position counts what was read of an entry before", "entry.skipped + ", "", READING + "test_completions_already_taken_from_an_entry_are_counted"),
     ("an entry with texts is walked", " or packed[size - 1 :: size].translate(None, _OUTCOME_FLAGS)", "", COMPLETION_CODEC + "test_whatever_stands_in_an_entry_is_read_back_in_its_order"),

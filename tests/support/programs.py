@@ -43,7 +43,7 @@ PROGRAMS = (
         name="node",
         package="nodejs",
         left_out="the JavaScript of the pages and of /ui/",
-        tests=("tests/docs", "tests/integration/test_page_doctor.py"),
+        tests=("tests/docs", "tests/integration/monitoring/test_page_doctor.py"),
     ),
     Program(
         name="mvn",

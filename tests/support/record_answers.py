@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.integration.operation_requests import documents, table
+from tests.integration.operations.operation_requests import documents, table
 from tests.support.asking import Asked, Document, OverHttp, Row
 from tests.support.servers import PROGRAM, acker_serve, valkey
 
@@ -73,8 +73,8 @@ def _members(answer: dict[str, Any]) -> str:
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.support.record_answers",
-        description="Starts ackers and a Valkey, asks the rows of tests/integration/operation_requests, and writes "
-        "answers.json and openapi.json there. Look through what has changed in them before it is committed.",
+        description="Starts ackers and a Valkey, asks the rows of tests/integration/operations/operation_requests, "
+        "and writes answers.json and openapi.json there. Look through what has changed in them before it is committed.",
     )
     parser.add_argument(
         "--python", default=sys.executable, help="the interpreter that has the acker to record; by default this one"

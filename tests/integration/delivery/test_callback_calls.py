@@ -15,7 +15,7 @@ from acker_service.delivery import webhook_tester
 from acker_service.settings import Settings
 from acker_service.topologies.callback import CallbackStatus, deactivate
 
-from tests.integration.test_deliveries import Worker
+from tests.integration.delivery.test_deliveries import Worker
 from tests.support.caller import Caller, init
 from tests.support.receivers import Broken, Planned, Receiver, met, served
 

@@ -1,6 +1,6 @@
 """Rows about the address: methods, the form of the path, the topology that it names."""
 
-from tests.integration.operation_requests.writing import (
+from tests.integration.operations.operation_requests.writing import (
     A2,
     ACK,
     INIT,

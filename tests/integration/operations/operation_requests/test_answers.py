@@ -14,7 +14,7 @@ from acker_service.components import make_components
 from acker_service.server import UvicornServer, opened
 from acker_service.settings import Role, Settings
 
-from tests.integration.operation_requests import documents, table
+from tests.integration.operations.operation_requests import documents, table
 from tests.support.asking import Asked, OverAsgi, OverHttp, Row, without_server
 from tests.support.redis_side import flush
 from tests.support.waiting import eventually

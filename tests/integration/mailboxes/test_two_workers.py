@@ -11,7 +11,7 @@ from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.topologies.callback import Webhook, register_callback
 from acker_service.topologies.cursors import dead_letter_list, decode_cursor
 
-from tests.integration.test_deliveries import SPOUT, TWICE, Worker, ids
+from tests.integration.delivery.test_deliveries import SPOUT, TWICE, Worker, ids
 from tests.support.caller import Caller, init
 
 pytestmark = pytest.mark.anyio

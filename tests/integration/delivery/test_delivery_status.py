@@ -8,7 +8,7 @@ from acker_service.components import Components
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.topologies.callback import Webhook, register_callback
 
-from tests.integration.test_deliveries import SECRET, SPOUT, START_MS, URL, Worker
+from tests.integration.delivery.test_deliveries import SECRET, SPOUT, START_MS, URL, Worker
 from tests.support.caller import Caller, Document, init
 
 pytestmark = pytest.mark.anyio

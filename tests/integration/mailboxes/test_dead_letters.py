@@ -7,8 +7,8 @@ from acker_protocol import routes
 from acker_service.components import Components
 from acker_service.mailboxes.dead_letters import STEP
 
-from tests.integration.test_audit import acts
-from tests.integration.test_pages import Mailbox, packed
+from tests.integration.mailboxes.test_pages import Mailbox, packed
+from tests.integration.monitoring.test_audit import acts
 from tests.support.caller import Caller
 
 pytestmark = pytest.mark.anyio

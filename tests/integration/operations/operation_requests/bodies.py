@@ -2,8 +2,8 @@
 
 from acker_protocol.wire.packed import HEADER, LENGTH_BYTES, VERSION
 
-from tests.integration.operation_requests.heads import MOST_OPERATIONS
-from tests.integration.operation_requests.writing import (
+from tests.integration.operations.operation_requests.heads import MOST_OPERATIONS
+from tests.integration.operations.operation_requests.writing import (
     A1,
     A2,
     A3,

@@ -2,7 +2,7 @@
 
 from acker_protocol.wire.packed import CONTENT_TYPE as PACKED
 
-from tests.integration.operation_requests.writing import (
+from tests.integration.operations.operation_requests.writing import (
     A1,
     A2,
     ACK,

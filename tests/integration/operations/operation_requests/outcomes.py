@@ -1,6 +1,6 @@
 """Rows about what operations come to: every state, refusals, limits of the acker."""
 
-from tests.integration.operation_requests.writing import (
+from tests.integration.operations.operation_requests.writing import (
     A1,
     A2,
     A3,

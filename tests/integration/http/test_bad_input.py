@@ -11,7 +11,7 @@ from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.settings import Settings
 
-from tests.integration.bad_input import ADDRESSES, BATCHES, BODIES, DEFAULT, DOCUMENTS, QUERIES, SPOUT, Bad
+from tests.integration.http.bad_input import ADDRESSES, BATCHES, BODIES, DEFAULT, DOCUMENTS, QUERIES, SPOUT, Bad
 from tests.support.caller import Caller, ack, init
 from tests.support.dump import dump
 from tests.support.redis_side import flush

@@ -9,7 +9,7 @@ from acker_service.components import Components
 from acker_service.settings import Settings
 from acker_service.topologies.stats import MAX_COMPONENTS
 
-from tests.integration.test_failures import time_out
+from tests.integration.roots.test_failures import time_out
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.exposition import scrape
 from tests.support.waiting import eventually

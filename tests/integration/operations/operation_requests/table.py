@@ -7,9 +7,9 @@ from typing import Any
 
 from acker_service.http.keys import digest_of
 
-from tests.integration.operation_requests import addresses, bodies, heads, outcomes
-from tests.integration.operation_requests.heads import MOST_BYTES, MOST_OPERATIONS
-from tests.integration.operation_requests.writing import ack, delete, done, init, put
+from tests.integration.operations.operation_requests import addresses, bodies, heads, outcomes
+from tests.integration.operations.operation_requests.heads import MOST_BYTES, MOST_OPERATIONS
+from tests.integration.operations.operation_requests.writing import ack, delete, done, init, put
 from tests.support.asking import ADMIN, Document, Step
 
 ROWS = [*addresses.ROWS, *heads.ROWS, *bodies.ROWS, *outcomes.ROWS]

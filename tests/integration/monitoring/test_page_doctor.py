@@ -12,7 +12,7 @@ import pytest
 from tests.support.programs import needed
 from tests.unit.client.cli.test_doctor_rules import CASES, merged
 
-BASE = json.loads((Path(__file__).parents[1] / "support/doctor_cases.json").read_text())["base"]
+BASE = json.loads((Path(__file__).parents[2] / "support/doctor_cases.json").read_text())["base"]
 DOCTOR = Path(acker_service.web.__file__).with_name("doctor.js")
 PROGRAM = """
 import {{ judge }} from {module};

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 LINE = re.compile(r"^\| `(?P<name>\w+)` \| (?P<type>\w+) \| (?P<labels>[`\w ]*?) ?\| (?P<meaning>.+) \|$", re.MULTILINE)
 
 Metrics = dict[str, tuple[str, frozenset[str]]]

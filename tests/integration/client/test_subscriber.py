@@ -30,7 +30,7 @@ from tests.support.waiting import eventually, eventually_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "callbacks.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "callbacks.md"
 SPOUT = "orders"
 TIMEOUT_MS = 600_000
 """No root is overdue here: what is told is told by Redis or by the mailbox, and not found out by asking."""

@@ -11,7 +11,7 @@ from acker_service.components import Components
 from acker_service.settings import Settings
 from acker_service.topologies.callback import ROTATION_MS, CallbackStatus, deactivate
 
-from tests.integration.test_deliveries import Worker, dead
+from tests.integration.delivery.test_deliveries import Worker, dead
 from tests.support.caller import Caller, init
 from tests.support.exposition import scrape
 from tests.support.waiting import eventually

@@ -11,7 +11,7 @@ from acker_protocol.wire.operations import decode_batch
 from acker_protocol.wire.packed import CONTENT_TYPE, RECORD, encode_packed
 from acker_service.components import Components
 
-from tests.integration.test_operations import ROWS, Row
+from tests.integration.operations.test_operations import ROWS, Row
 from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init, reset_timeout
 from tests.support.dump import dump
 
