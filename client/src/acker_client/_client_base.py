@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from acker_protocol.anchors import header_prefix, read_anchors, read_ids
 
-from acker_client import _lifecycle, _validate
+from acker_client._core import lifecycle, validate
 from acker_client._core.retry import RetrySession
 from acker_client._core.spouts import Spouts
 from acker_client._core.submitter import Submitter, log_drop
-from acker_client._tuple_base import BaseTuple, RunT, TupleContext, anchor_child
+from acker_client._core.tuple_base import BaseTuple, RunT, TupleContext, anchor_child
 from acker_client.config import ClientOptions, address_from
 from acker_client.root import Root, spout_task_name
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from acker_protocol.anchors import Anchors, Headers
 
+    from acker_client._core.effects import Flow
     from acker_client._core.spout_task import Handled, SpoutTask
     from acker_client._core.submitter import OnDrop
     from acker_client._transport import Endpoint
     from acker_client.config import ClientConfig, OnError
-    from acker_client.sync.driver import Driver
 
 _PROCESS_TOKEN = secrets.token_hex(4)
 """Tells this process from one in another container with its host name and process id: each must read its own."""
@@ -55,7 +55,7 @@ class BaseClient:
     def __init__(
         self, topology: str, *, endpoint: "Endpoint", config: "ClientConfig", on_drop: "OnDrop | None"
     ) -> None:
-        self.topology: str = _validate.name("topology", topology)
+        self.topology: str = validate.name("topology", topology)
         self._endpoint = endpoint
         self._session = RetrySession(topology=self.topology, config=config, address=endpoint.url)
         self._submitter = Submitter(self._session, on_drop=on_drop or log_drop)
@@ -63,11 +63,11 @@ class BaseClient:
         self._prefix = header_prefix(self.topology)
         self._components: set[str] = set()  # names that were checked
         self._make_tuple: Callable[..., Any] | None = None
-        _lifecycle.register(self)
+        lifecycle.register(self)
 
     def __del__(self) -> None:
         if hasattr(self, "_submitter") and not self.is_idle:
-            _lifecycle.keep_alive(self)
+            lifecycle.keep_alive(self)
 
     @classmethod
     def from_env(cls, *, topology: str | None = None, **options: Unpack[ClientOptions]) -> Self:
@@ -134,7 +134,7 @@ class BaseClient:
         """Send what is buffered, at the end of the interpreter. Raises `OperationsLost`."""
         self._submitter.flusher.stop()
         if not self.is_idle:
-            self._exit_driver().run(self._submitter.flush())
+            self._run_at_exit(self._submitter.flush())
 
     def _tuple_context(self, run: RunT) -> TupleContext[RunT]:
         return TupleContext(
@@ -150,7 +150,7 @@ class BaseClient:
         Raises `InvalidHeader` and `UsageError`.
         """
         if on_error != "fail":
-            _validate.one_of("on_error", on_error, "fail", "leave_open")
+            validate.one_of("on_error", on_error, "fail", "leave_open")
         ids = read_ids(headers, self._prefix)
         if ids is None:
             ids = read_anchors(headers, topology=self.topology).ids
@@ -161,20 +161,20 @@ class BaseClient:
         return ids
 
     def _check_component(self, component: str) -> None:
-        _validate.name("component", component)
+        validate.name("component", component)
         if len(self._components) < MAX_CHECKED_COMPONENTS:
             self._components.add(component)
 
     def _reset_driver(self) -> None:
         raise NotImplementedError
 
-    def _exit_driver(self) -> "Driver":
+    def _run_at_exit(self, flow: "Flow[None]") -> None:
         raise NotImplementedError
 
     def _own_spout_task(self, name: str) -> "SpoutTask":
-        _validate.name("the spout's name", name)
+        validate.name("the spout's name", name)
         process = f"{os.getpid()}-{_PROCESS_TOKEN}"
         return self._spouts.task(spout_task_name(name, host=socket.gethostname(), process=process), own=True)
 
     def _shared_spout_task(self, name: str) -> "SpoutTask":
-        return self._spouts.task(_validate.name("the spout's name", name), own=False)
+        return self._spouts.task(validate.name("the spout's name", name), own=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from acker_client import _validate
+from acker_client._core import validate
 from acker_client._core.responses import NoResponse, Response
 from acker_client._proxy import proxy_to
 from acker_client.errors import ClientClosed, UsageError
@@ -77,7 +77,7 @@ class Endpoint:
             raise UsageError(f"the acker's address {self.url!r} is not a URL: {error}") from None
         if url.scheme not in ("http", "https") or not url.host:
             raise UsageError(f"the acker's address must be an http or https URL, not {self.url!r}")
-        _validate.text("api_key", self.api_key)
+        validate.text("api_key", self.api_key)
         return Route(
             url=url,
             headers={} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"},

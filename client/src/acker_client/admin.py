@@ -8,8 +8,7 @@ from acker_protocol.errors import UnknownTopology
 from acker_protocol.operations import Outcome
 from acker_protocol.wire import fields
 
-from acker_client import _validate
-from acker_client._core import requests, responses
+from acker_client._core import requests, responses, validate
 from acker_client._core.effects import Sleep
 from acker_client._core.mailbox import MIN_POLL_INTERVAL_S
 from acker_client._core.topology import AUTOMATIC_WINDOW, DedupeWindow, topology_document
@@ -71,7 +70,7 @@ class RootInfo:
 
 def create_topology(session: "RetrySession", name: str, document: dict[str, Any]) -> "Flow[Topology]":
     """Create or change a topology; a new one has an automatic dedupe window, unless the document has a window."""
-    _validate.name("the topology's name", name)
+    validate.name("the topology's name", name)
     if "dedupe_window_ms" not in document:
         try:
             yield from session.send(requests.read_topology(name))
@@ -82,20 +81,20 @@ def create_topology(session: "RetrySession", name: str, document: dict[str, Any]
 
 def get_topology(session: "RetrySession", name: str) -> "Flow[Topology]":
     """Read a topology."""
-    request = requests.read_topology(_validate.name("the topology's name", name))
+    request = requests.read_topology(validate.name("the topology's name", name))
     return _read_topology((yield from session.send(request)))
 
 
 def delete_topology(session: "RetrySession", name: str, *, force: bool, discard: bool) -> "Flow[None]":
     """Delete a topology."""
-    _validate.name("the topology's name", name)
+    validate.name("the topology's name", name)
     yield from session.send(requests.delete_topology(name, force=force, discard=discard))
 
 
 def get_root(session: "RetrySession", root_id: str, wait: float) -> "Flow[RootInfo]":
     """Read a root, by long polls until it is finished or ``wait`` seconds are over."""
-    _validate.checked("root_id", fields.identity, root_id)
-    left_ms = _validate.milliseconds("wait", wait, _DAYS_MS) or 0
+    validate.checked("root_id", fields.identity, root_id)
+    left_ms = validate.milliseconds("wait", wait, _DAYS_MS) or 0
     clock = session.config.clock
     until = clock.monotonic() + left_ms / 1000
     while True:
@@ -103,7 +102,7 @@ def get_root(session: "RetrySession", root_id: str, wait: float) -> "Flow[RootIn
         wait_ms = min(left_ms, fields.WAIT_MS.stop - 1)
         request = requests.read_root(session.topology, root_id, wait_ms=wait_ms)
         root = _read_root((yield from session.send(request)))
-        left_ms = max(0, _validate.to_milliseconds(until - clock.monotonic()))
+        left_ms = max(0, validate.to_milliseconds(until - clock.monotonic()))
         if root.state == "finished" or not left_ms:
             return root
         yield Sleep(seconds=max(0.0, MIN_POLL_INTERVAL_S - (clock.monotonic() - began)))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypedDict
 
-from acker_client import _validate
+from acker_client._core import validate
 from acker_client.errors import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:8700"
@@ -104,11 +104,11 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         for name in ("retry_timeout", "emit_timeout", "request_timeout", "linger"):
-            _validate.number(name, getattr(self, name))
+            validate.number(name, getattr(self, name))
         if self.startup_timeout is not None:
-            _validate.number("startup_timeout", self.startup_timeout)
+            validate.number("startup_timeout", self.startup_timeout)
         for name in ("batch_size", "buffer_size"):
-            _validate.integer(name, getattr(self, name))
+            validate.integer(name, getattr(self, name))
         if min(self.retry_timeout, self.emit_timeout, self.startup_timeout or 0) < 0 or self.request_timeout <= 0:
             raise UsageError(
                 "retry_timeout, emit_timeout and startup_timeout must not be negative, "
@@ -116,7 +116,7 @@ class ClientConfig:
             )
         if self.linger < 0 or not 1 <= self.batch_size <= self.buffer_size:
             raise UsageError("linger must not be negative, batch_size at least 1 and at most buffer_size")
-        _validate.one_of("on_full", self.on_full, "block", "raise")
+        validate.one_of("on_full", self.on_full, "block", "raise")
 
     def backoff_delays(self) -> Iterator[float]:
         """Yield the seconds to wait before each further attempt: doubling up to 5, the upper half of each random."""

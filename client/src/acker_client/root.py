@@ -9,7 +9,8 @@ from acker_protocol.operations import Init, Operation
 from acker_protocol.tracing import is_marked, mark
 from acker_protocol.wire import fields
 
-from acker_client import _validate, propagate
+from acker_client import propagate
+from acker_client._core import validate
 from acker_client._core.edges import EdgeSet, add_child
 from acker_client._core.names import valid_name
 from acker_client.errors import TupleClosed
@@ -46,11 +47,11 @@ def emit_options(
 ) -> EmitOptions:
     """Check what a program emits a root with; timeouts in seconds. Raises `UsageError`."""
     return EmitOptions(
-        message_id=_validate.checked("message_id", fields.message_id, message_id),
-        message_timeout_ms=_validate.milliseconds("message_timeout", message_timeout, fields.TIMEOUT_MS),
-        progress_timeout_ms=_validate.milliseconds("progress_timeout", progress_timeout, fields.TIMEOUT_MS, zero=True),
+        message_id=validate.checked("message_id", fields.message_id, message_id),
+        message_timeout_ms=validate.milliseconds("message_timeout", message_timeout, fields.TIMEOUT_MS),
+        progress_timeout_ms=validate.milliseconds("progress_timeout", progress_timeout, fields.TIMEOUT_MS, zero=True),
         trace=trace,
-        traceparent=_validate.checked("traceparent", fields.traceparent, traceparent),
+        traceparent=validate.checked("traceparent", fields.traceparent, traceparent),
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from acker_protocol.operations import OperationState
 
 from acker_client import propagate
-from acker_client._tuple_base import BaseTuple
+from acker_client._core.tuple_base import BaseTuple
 from acker_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from acker_client._core.effects import Flow, T
-    from acker_client._tuple_base import TupleContext
+    from acker_client._core.tuple_base import TupleContext
 
     class Run(Protocol):
         """Runs a flow in a thread."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from acker_client.lowlevel import to_milliseconds
 from acker_protocol.wire import fields
 
-from acker_spark._client import to_milliseconds
 from acker_spark.errors import InvalidOptions
 
 DEFAULT_MESSAGE_TIMEOUT_S = 600.0

@@ -325,7 +325,7 @@ async def test_the_end_of_the_interpreter_takes_the_turn_from_a_task_that_is_hel
     held = await start_flush(acker, 1)
     await arrived(gate, 1)
     waiting = await start_flush(acker, 2)
-    await asyncio.to_thread(acker._exit_driver().run, acker._submitter.flush())
+    await asyncio.to_thread(acker._run_at_exit, acker._submitter.flush())
     assert acker.is_idle
     later = await start_flush(acker, 3)
     await arrived(gate, 2)

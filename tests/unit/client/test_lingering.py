@@ -5,7 +5,8 @@ import threading
 
 import httpx
 import pytest
-from acker_client import BufferFull, OperationsLost, RetriesExhausted, StoreFull, TupleClosed, _lifecycle
+from acker_client import BufferFull, OperationsLost, RetriesExhausted, StoreFull, TupleClosed
+from acker_client._core import lifecycle
 from acker_client._core.effects import Sleep, WaitFlush
 from acker_client._core.flusher import REFUSED_PAUSE_S
 from acker_client._core.requests import Request
@@ -482,7 +483,7 @@ def test_what_the_end_of_the_interpreter_cannot_deliver_is_logged(lingering, ser
     ack(acker, 3)
     service.faults += [REFUSED] * 1_000
     with caplog.at_level(logging.ERROR, "acker_client"):
-        _lifecycle._flush(acker.flush_at_exit)
+        lifecycle._flush(acker.flush_at_exit)
     assert "not delivered" in caplog.text
 
 

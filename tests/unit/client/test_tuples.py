@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from acker_client import Anchors, DuplicateKey, TooManyAnchors, TupleClosed, UsageError
 from acker_client._core.folding import FoldedOperations
-from acker_client._tuple_base import BaseTuple, TupleContext, anchor_child
+from acker_client._core.tuple_base import BaseTuple, TupleContext, anchor_child
 from acker_protocol.operations import Ack, Fail, Operation, ResetTimeout
 from acker_protocol.tracing import is_marked
 

@@ -12,9 +12,9 @@ from acker_protocol.ids import format_id
 from acker_protocol.operations import OperationState, Outcome
 from acker_protocol.routes import ANCHORS
 
-from acker_client import _validate
 from acker_client._cli.command import Command, Ended
 from acker_client._cli.parsing import Parser, print_line, usage_error
+from acker_client._core import validate
 from acker_client._proxy import proxy_to
 from acker_client.config import address_from
 from acker_client.errors import AckerError, UsageError
@@ -114,7 +114,7 @@ def _run(options: RunOptions) -> int:
 
 def _check(options: RunOptions) -> None:
     """Refuse before the command is started what the client would refuse. Raises `UsageError`."""
-    _validate.name("--component", options.component)
+    validate.name("--component", options.component)
     url = urlsplit(address_from().url)
     if url.scheme not in ("http", "https") or not url.netloc:
         raise UsageError(f"ACKER_URL must be an http or https URL, not {url.geturl()!r}")

@@ -8,7 +8,7 @@ from acker_client.errors import TupleClosed
 if TYPE_CHECKING:
     from acker_protocol.anchors import Anchors
 
-    from acker_client._tuple_base import BaseTuple
+    from acker_client._core.tuple_base import BaseTuple
 
 DEFAULT_SPOUT = "batches"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.anchors import check_count
 from acker_protocol.ids import EdgeDeriver, draw_id
 
-from acker_client import _validate
+from acker_client._core import validate
 from acker_client.errors import DuplicateKey
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def add_child(parents: "Sequence[EdgeSet]", *, key: str | None) -> list[int]:
     child.
     """
     if key.__class__ is not str:
-        _validate.text("the child's key", key)
+        validate.text("the child's key", key)
     if len(parents) == 1:
         return [parents[0].root_id, parents[0].add_child(key)]
     keys = [parent.choose_key(key, ahead=parents[:at].count(parent)) for at, parent in enumerate(parents)]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from acker_protocol.errors import UnknownSpout, UnknownTopology
 from acker_protocol.wire import fields
 
-from acker_client import _validate
-from acker_client._core import requests
+from acker_client._core import requests, validate
 from acker_client._core.effects import Flow, Sleep
 from acker_client.completions import Completion, Page, read_page
 
@@ -46,12 +45,12 @@ def read_options(
 ) -> ReadOptions:
     """Check how a program reads completions; times in seconds, ``until`` None: without an end. Raises `UsageError`."""
     if until is not None:
-        _validate.number("until", until)
+        validate.number("until", until)
     if stop is not None:
-        _validate.function("stop", stop)
-    poll_timeout_ms = _validate.milliseconds("poll_timeout", poll_timeout, fields.WAIT_MS)
+        validate.function("stop", stop)
+    poll_timeout_ms = validate.milliseconds("poll_timeout", poll_timeout, fields.WAIT_MS)
     return ReadOptions(
-        page_size=_validate.checked("page_size", fields.integer(fields.LIMIT), page_size),
+        page_size=validate.checked("page_size", fields.integer(fields.LIMIT), page_size),
         poll_timeout_ms=poll_timeout_ms or 0,
         stop=stop,
         until_s=float("inf") if until is None else until,

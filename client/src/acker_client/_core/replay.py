@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from acker_client import _validate
+from acker_client._core import validate
 from acker_client._core.effects import Flow, RunBlocking, finish
 from acker_client.errors import OperationsLost, UsageError
 
@@ -67,9 +67,9 @@ class ReplayPolicy:
     wait_max: float = 60.0
 
     def __post_init__(self) -> None:
-        _validate.integer("max_attempts", self.max_attempts)
+        validate.integer("max_attempts", self.max_attempts)
         for name in ("wait_initial", "wait_max"):
-            _validate.number(name, getattr(self, name))
+            validate.number(name, getattr(self, name))
         if self.max_attempts < 1 or min(self.wait_initial, self.wait_max) < 0:
             raise UsageError("max_attempts must be 1 or more, and the waits must not be negative")
 
@@ -99,9 +99,9 @@ class ReplayQueue:
         policy: ReplayPolicy,
         on_exhausted: Callable[[Exhausted], Any],
     ) -> None:
-        _validate.function("send", send)
-        _validate.instance("policy", policy, ReplayPolicy, "a ReplayPolicy")
-        _validate.function("on_exhausted", on_exhausted)
+        validate.function("send", send)
+        validate.instance("policy", policy, ReplayPolicy, "a ReplayPolicy")
+        validate.function("on_exhausted", on_exhausted)
         self._spouts = spouts
         self._task = task
         self._clock = spouts.config.clock

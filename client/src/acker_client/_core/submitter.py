@@ -12,7 +12,7 @@ from acker_client._core.delivery import deliver, raise_if_any_refused, raise_if_
 from acker_client._core.effects import RunBlocking, finish
 from acker_client._core.flusher import Flusher
 from acker_client._core.folding import FoldedOperations
-from acker_client._tuple_base import check_tuple
+from acker_client._core.tuple_base import check_tuple
 from acker_client.errors import DropTuple, TupleSignal
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from acker_client._core.effects import Flow, Remaining
     from acker_client._core.retry import RetrySession
-    from acker_client._tuple_base import BaseTuple
+    from acker_client._core.tuple_base import BaseTuple
 
     OnDrop = Callable[[Any, DropTuple], Any]
 

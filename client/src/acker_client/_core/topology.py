@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from acker_protocol.tracing import is_marked, is_sampled
 from acker_protocol.wire import fields
 
-from acker_client import _validate
-from acker_client._core import responses
+from acker_client._core import responses, validate
 from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def topology_document(
     """Write a topology's configuration; None is left out. Raises `UsageError` for what is no number in its range."""
     for name, value in (("ackers", ackers), ("max_spout_pending", max_spout_pending)):
         if value is not None:
-            _validate.integer(name, value)
+            validate.integer(name, value)
     is_automatic = dedupe_window == "automatic"
     milliseconds = {
         "message_timeout": (message_timeout, fields.TIMEOUT_MS),
@@ -82,10 +81,10 @@ def topology_document(
     document: dict[str, Any] = {
         "ackers": ackers,
         "max_spout_pending": max_spout_pending,
-        "root_details": _validate.checked("root_details", fields.boolean, root_details),
-        "trace": _validate.checked("trace", fields.share, trace),
+        "root_details": validate.checked("root_details", fields.boolean, root_details),
+        "trace": validate.checked("trace", fields.share, trace),
     }
     for name, (seconds, allowed) in milliseconds.items():
-        document[f"{name}_ms"] = _validate.milliseconds(name, seconds, allowed)
+        document[f"{name}_ms"] = validate.milliseconds(name, seconds, allowed)
     given = {name: value for name, value in document.items() if value is not None}
     return given | AUTOMATIC_WINDOW if is_automatic else given

@@ -9,7 +9,7 @@ from acker_client import _transport
 from acker_client._client_base import BaseClient
 from acker_client._core import batch as batches
 from acker_client._core.collection import DEFAULT_SPOUT, Collection
-from acker_client._tuple_base import check_tuple
+from acker_client._core.tuple_base import check_tuple
 from acker_client.asyncio.driver import AsyncDriver
 from acker_client.asyncio.spout import AsyncSpout
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from acker_protocol.anchors import Headers
     from acker_protocol.operations import OperationState
 
+    from acker_client._core.effects import Flow
     from acker_client._core.submitter import OnDrop
     from acker_client.admin import AsyncRoots, AsyncTopologies
     from acker_client.config import Clock, OnError, OnFull
@@ -187,7 +188,7 @@ class AsyncAcker(BaseClient):
     def _reset_driver(self) -> None:
         self._driver.reset()
 
-    def _exit_driver(self) -> Driver:
+    def _run_at_exit(self, flow: "Flow[None]") -> None:
         """The loop has ended when the interpreter does: a thread's driver sends what is left, whoever has the turn."""
         self._submitter.flusher.buffer.turns.revoke()
-        return Driver(self._endpoint, self.config)
+        Driver(self._endpoint, self.config).run(flow)

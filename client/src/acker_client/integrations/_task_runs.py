@@ -17,7 +17,7 @@ from acker_protocol.routes import ANCHORS
 
 from acker_client import propagate
 from acker_client._core.names import valid_name
-from acker_client._tuple_base import BaseTuple
+from acker_client._core.tuple_base import BaseTuple
 from acker_client.errors import AckerError, DropTuple, OperationsLost, UnknownRoot, UsageError
 from acker_client.integrations._dedupe_window import check_dedupe_window
 from acker_client.integrations._timeout_keeper import TimeoutKeeper

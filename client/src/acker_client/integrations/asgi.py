@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from acker_client import _validate
+from acker_client._core import validate
 from acker_client.errors import InvalidHeader
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class AckerMiddleware:
     """
 
     def __init__(self, app: Application, *, acker: "AsyncAcker", component: str, on_error: "OnError" = "fail") -> None:
-        _validate.one_of("on_error", on_error, "fail", "leave_open")
-        self._component = _validate.name("component", component)
+        validate.one_of("on_error", on_error, "fail", "leave_open")
+        self._component = validate.name("component", component)
         self._app = app
         self._acker = acker
         self._on_error = on_error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from acker_protocol.errors import ServiceError, UnknownRoot
 from acker_protocol.operations import Outcome
 
-from acker_client import _validate
+from acker_client._core import validate
 from acker_client.errors import AckerError, UsageError
 from acker_client.integrations._status_token import ExpiredToken, InvalidToken, StatusTokens
 from acker_client.integrations.asgi import Application, Event, Receive, Scope, Send
@@ -75,8 +75,8 @@ class SpoutMiddleware:
     ) -> None:
         if not status_path.startswith("/") or status_path.endswith("/"):
             raise UsageError(f"status_path must begin with a slash and not end with one, not {status_path!r}")
-        _validate.number("max_wait", max_wait)
-        _validate.number("token_lifetime", token_lifetime)
+        validate.number("max_wait", max_wait)
+        validate.number("token_lifetime", token_lifetime)
         self._app = app
         self._acker = acker
         self._methods = methods

@@ -18,7 +18,8 @@ from faststream.exceptions import AckMessage, HandlerException, NackMessage
 from faststream.message import AckStatus, StreamMessage
 from faststream.response import PublishType
 
-from acker_client import _validate, propagate
+from acker_client import propagate
+from acker_client._core import validate
 from acker_client._core.names import valid_name
 from acker_client.errors import OperationsLost, UsageError
 from acker_client.integrations._dedupe_window import check_dedupe_window
@@ -79,7 +80,7 @@ class AckerMiddleware:
         self.flush_before_ack = flush_before_ack
         self.strict = strict
         self.claimed = claimed
-        self._component = None if component is None else _validate.name("component", component)
+        self._component = None if component is None else validate.name("component", component)
         self._fits = False
 
     def __call__(self, msg: Any | None, /, *, context: Any) -> "BaseMiddleware[Any, Any]":

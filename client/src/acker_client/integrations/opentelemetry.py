@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from acker_protocol.anchors import Headers
 
     from acker_client._client_base import BaseClient
-    from acker_client._tuple_base import BaseTuple
+    from acker_client._core.tuple_base import BaseTuple
     from acker_client.completions import Completion
 
 __all__ = ["RootSpans", "instrument"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 from acker_client._client_base import BaseClient
 from acker_client._core.batch import Batch, collecting
 from acker_client._core.collection import DEFAULT_SPOUT, Collection
+from acker_client._core.tuple_base import check_tuple
 from acker_client._transport import Endpoint
-from acker_client._tuple_base import check_tuple
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
 from acker_client.propagate import use
 from acker_client.sync.driver import Driver
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from acker_protocol.anchors import Headers
     from acker_protocol.operations import OperationState
 
+    from acker_client._core.effects import Flow
     from acker_client._core.submitter import OnDrop
     from acker_client.admin import Roots, Topologies
     from acker_client.config import Clock, OnError, OnFull
@@ -197,5 +198,5 @@ class Acker(BaseClient):
     def _reset_driver(self) -> None:
         self._driver.reset()
 
-    def _exit_driver(self) -> Driver:
-        return self._driver
+    def _run_at_exit(self, flow: "Flow[None]") -> None:
+        self._driver.run(flow)

@@ -12,7 +12,7 @@ from acker_protocol.states import State, TopologyRules
 from acker_protocol.wire.operations import VERBS, decode_batch, decode_json, decode_operation, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
 
-from acker_client._validate import to_milliseconds
+from acker_client._core.validate import to_milliseconds
 from acker_client.asyncio.client import AsyncAcker
 from acker_client.config import ClientOptions
 from acker_client.sync.client import Acker

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from acker_client import OperationResult
 from acker_client.config import SYSTEM_CLOCK, Clock
+from acker_client.lowlevel import Session
 from acker_protocol.operations import NOT_ADMITTED, Init
 
 from acker_spark._batch.topology import Topology, read_or_create
-from acker_spark._client import TopologyClient
 from acker_spark.errors import PendingLimit
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class OperationSender:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._options = options
-        self._client = TopologyClient(
+        self._session = Session(
             url=options.url,
             topology=options.topology,
-            token=options.token,
+            api_key=options.token,
             retry_timeout=retry_timeout,
             startup_timeout=startup_timeout,
             transport=transport,
@@ -50,7 +50,7 @@ class OperationSender:
 
     def topology(self) -> Topology:
         """Read the topology, and create it if it does not exist. Raises `IncompatibleTopology`."""
-        return read_or_create(self._client, self._options)
+        return read_or_create(self._session, self._options)
 
     def send(
         self, operations: Sequence["Operation"], *, on_sent: Callable[[int], object] = lambda _: None
@@ -73,18 +73,18 @@ class OperationSender:
 
     def root_is_known(self, root_id: int) -> bool:
         """Return whether the acker knows a root: early, pending or finished."""
-        return self._client.root_is_known(root_id)
+        return self._session.root_is_known(root_id)
 
     def set_webhook(self, url: str, secret: str) -> None:
         """Register a webhook for the completions of the spout task. Raises the `ServiceError` that refuses it."""
-        self._client.set_webhook(self._options.spout_task, url=url, secret=secret)
+        self._session.set_webhook(self._options.spout_task, url=url, secret=secret)
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._session.close()
 
     def _apply(self, operations: Sequence["Operation"]) -> "list[OperationResult]":
-        results = self._client.apply(operations)
+        results = self._session.apply(operations)
         _check_admitted(results)
         return results
 

@@ -5,14 +5,15 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from acker_client.lowlevel import to_milliseconds
 from acker_protocol.errors import Forbidden, UnknownTopology
 
-from acker_spark._client import to_milliseconds
 from acker_spark.errors import IncompatibleTopology, PendingLimit
 from acker_spark.options import HOUR_S
 
 if TYPE_CHECKING:
-    from acker_spark._client import TopologyClient
+    from acker_client.lowlevel import Session
+
     from acker_spark.options import SparkAckerOptions
 
 log = logging.getLogger("acker_spark")
@@ -74,13 +75,13 @@ class Topology:
             )
 
 
-def read_or_create(client: "TopologyClient", options: "SparkAckerOptions") -> Topology:
+def read_or_create(session: "Session", options: "SparkAckerOptions") -> Topology:
     """Read the topology, and create it if it does not exist. Raises `IncompatibleTopology`."""
     try:
-        document = client.read_topology()
+        document = session.read_topology()
     except UnknownTopology:
-        document = _create(client, options)
-    found = parse(client.topology, document)
+        document = _create(session, options)
+    found = parse(session.topology, document)
     found.check_compatible(options)
     found.warn_settings_differ(options)
     return found
@@ -98,16 +99,16 @@ def parse(name: str, document: dict[str, Any]) -> Topology:
     )
 
 
-def _create(client: "TopologyClient", options: "SparkAckerOptions") -> dict[str, Any]:
+def _create(session: "Session", options: "SparkAckerOptions") -> dict[str, Any]:
     settings = {
         "message_timeout_ms": to_milliseconds(options.created_message_timeout),
         "dedupe_window_ms": to_milliseconds(options.dedupe_window),
         "retention_ms": to_milliseconds(options.retention),
     }
     try:
-        return client.create_topology(settings)
+        return session.create_topology(settings)
     except Forbidden as error:
         raise IncompatibleTopology(
-            f"topology {client.topology!r} does not exist, and this key may not create it (scope admin): "
+            f"topology {session.topology!r} does not exist, and this key may not create it (scope admin): "
             f"create it with {json.dumps(settings)}"
         ) from error

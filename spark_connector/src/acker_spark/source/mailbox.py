@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from acker_client.completions import Page
-
-from acker_spark._client import TopologyClient
+from acker_client.lowlevel import Session
 
 if TYPE_CHECKING:
     from acker_client import Completion
@@ -33,10 +32,10 @@ class Mailbox:
         self._topology = options.topology
         self._spout_task = options.spout_task
         self._is_missing_logged = False
-        self._client = TopologyClient(
+        self._session = Session(
             url=options.url,
             topology=options.topology,
-            token=options.token,
+            api_key=options.token,
             retry_timeout=RETRY_TIMEOUT_S,
             startup_timeout=startup_timeout,
             request_timeout=REQUEST_TIMEOUT_S,
@@ -44,7 +43,7 @@ class Mailbox:
 
     def read(self, after: str, *, limit: int, until: str | None = None, poll_timeout_ms: int = 0) -> Page:
         """Read on after a cursor ("" is the beginning), up to another; ``limit`` and `PAGE_SIZE` at most."""
-        page = self._client.read_completions(
+        page = self._session.read_page(
             self._spout_task, after=after, until=until, limit=min(limit, PAGE_SIZE), poll_timeout_ms=poll_timeout_ms
         )
         if page is None:
@@ -62,7 +61,7 @@ class Mailbox:
 
     def end(self, start: str = "") -> tuple[str, int]:
         """Return the cursor behind the last completion now, and the number of completions up to it from ``start``."""
-        cursor, count, left = start, 0, self._client.count_unread(self._spout_task)
+        cursor, count, left = start, 0, self._session.count_unread(self._spout_task)
         if left is None:
             self._log_missing()
         while left and (page := self.read(cursor, limit=left)).completions:
@@ -71,11 +70,11 @@ class Mailbox:
 
     def release(self, cursor: str) -> None:
         """Release all completions up to a cursor. Releasing twice does no harm."""
-        self._client.release(self._spout_task, cursor)
+        self._session.release(self._spout_task, cursor)
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._session.close()
 
     def _log_missing(self) -> None:
         if not self._is_missing_logged:

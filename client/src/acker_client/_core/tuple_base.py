@@ -9,7 +9,8 @@ from acker_protocol.anchors import from_ids, write_header
 from acker_protocol.operations import Fail, Operation, OperationState, ResetTimeout
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
-from acker_client import _validate, propagate
+from acker_client import propagate
+from acker_client._core import validate
 from acker_client._core.edges import EdgeSet, add_child
 from acker_client.errors import TupleClosed, UsageError
 
@@ -176,7 +177,7 @@ class BaseTuple:
 
     def fail_operations(self, reason: str | None) -> "list[Operation]":
         """Close the tuple, and give one fail per root, with the reason cut to what the contract takes."""
-        _validate.text("reason", reason)
+        validate.text("reason", reason)
         self._check_open("failed")
         self._end = "failed"
         words = reason and reason.encode(errors="replace").decode()[:REASON_CHARACTERS]
@@ -219,7 +220,7 @@ def check_tuple(tup: BaseTuple) -> BaseTuple:
     """Return the argument of a verb if it is a tuple. Raises `UsageError`."""
     if isinstance(tup, BaseTuple):
         return tup
-    raise _validate.wrong("what is acked, failed or anchored to", "a tuple, as acker.receive() gives it", tup)
+    raise validate.wrong("what is acked, failed or anchored to", "a tuple, as acker.receive() gives it", tup)
 
 
 def anchor_child(tuples: "Sequence[BaseTuple]", *, key: str | None) -> "Anchors":
