@@ -1,42 +1,62 @@
 """Runs the code of an earlier commit beside the present one, so that both are measured in one run."""
 
-import contextlib
 import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 
-COMMIT = "64dbb5b"
-"""The commit that is called today's code in the goals: the last one before single requests, batches, the store and the
-client got their fast paths."""
+from bench.measure import Series
+from bench.table import Line, Skipped
+
+COMMIT = "7da1270"
+"""The last commit that had several ways for one thing: a fast path beside FastAPI's routes, two transports in the
+client."""
 NAME = f"commit {COMMIT}"
 MISSING = f"{NAME} is not in this clone (a shallow one: git fetch --unshallow)"
+SLOWER = 1.03
+"""What the present code may take, as a ratio to the commit, in the round in which it took least."""
 ROOT = Path(__file__).parent.parent
 _PARTS = (".", "client/src", "service/src")
 
 
-@contextlib.contextmanager
-def checkout(folder: Path) -> Iterator[Path | None]:
-    """Unpack the files of `COMMIT` into a folder of their own; None where the clone lacks the commit.
+def codes(folder: Path) -> dict[str, Path]:
+    """Return the root of each code by its name: the present one has none, and the commit is unpacked into a folder.
 
-    The files are those of a worktree, but Git keeps no record of them, so nothing is left when a run is killed.
+    A clone that lacks the commit has only the present code. The files of the commit are those of a worktree, but Git
+    keeps no record of them, so nothing is left when a run is killed.
     """
     archive = _git("archive", COMMIT)
     if not archive:
-        yield None
-        return
+        return {"": ROOT}
     root = folder / "baseline"
     with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(root, filter="data")
-    yield root
+    return {"": ROOT, NAME: root}
 
 
 def environment(root: Path) -> dict[str, str]:
     """Return the variables with which a Python imports the packages of a checkout, before those that are installed."""
     return {"PYTHONPATH": os.pathsep.join(str(root / part) for part in _PARTS)}
+
+
+def series(taken: Mapping[str, Mapping[str, Iterable[float]]]) -> tuple[dict[str, Series], dict[str, Series]]:
+    """Return the series of the present code by their keys, and those of the commit: none where it was not measured."""
+    present, earlier = ({key: Series.of(values) for key, values in taken.get(code, {}).items()} for code in ("", NAME))
+    return present, earlier
+
+
+def both(line: Line, earlier: Series | None) -> tuple[Line, Line | Skipped]:
+    """Return a line, and its figure beside that of the commit; None where the commit was not measured."""
+    what = f"{line.what}, beside {NAME}"
+    if earlier is None:
+        return line, Skipped(group=line.group, what=what, why=MISSING)
+    return line, Line(
+        group=line.group, what=what, unit=line.unit, measured=line.measured, beside=NAME, base=earlier,
+        lowest_ratio_at_most=SLOWER, window=line.window,
+    )  # fmt: skip
 
 
 def head() -> str:

@@ -41,7 +41,7 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         ("a single ack, 32 connections", "single", "the service, a single ack, 32 connections"),
         ("a single ack, 1 connection", "single", "the service, a single ack, 1 connection"),
         ("a single ack, 99th percentile, 32 connections", "single", "p99 of a single ack, 32 connections"),
-        ("Redis, a single ack", "single", "Redis, a single ack, 32 connections"),
+        ("Redis, a single ack", "single", f"Redis, a single ack, 32 connections, beside {NAME}"),
         *((f"an operation, {form}, inits and acks by 1,000", "batches",
            f"the service, an operation, {form}, beyond the idle service, inits and acks in each batch")
           for form in ("packed", "JSON")),

@@ -97,20 +97,18 @@ def _cell(sizes: Sizes, folder: Path, progress: Progress, cell: tuple[str, int, 
     program = find_redis7(folder) if store != STORES[0] else ""
     if program is None:
         raise install.MissingToolError("no Redis 7.0 here: apt-get install redis-tools (Debian 12)")
-    with baseline.checkout(folder) as earlier:
-        codes = {"": baseline.ROOT} | ({baseline.NAME: earlier} if earlier else {})
-        rounds = iter(progress.over(range(sizes.rounds)))
-        taken = redis_time.level(
-            codes,
-            folder,
-            pending,
-            sizes,
-            rounds=rounds,
-            options=options,
-            program=program,
-            message_timeout_ms=timeout_ms,
-        )
-        next(rounds, None)
+    rounds = iter(progress.over(range(sizes.rounds)))
+    taken = redis_time.level(
+        baseline.codes(folder),
+        folder,
+        pending,
+        sizes,
+        rounds=rounds,
+        options=options,
+        program=program,
+        message_timeout_ms=timeout_ms,
+    )
+    next(rounds, None)
     return taken
 
 

@@ -34,7 +34,8 @@ PLOTS = {
 """Each plot's title, the labels of its axes, and their kinds."""
 
 
-_PLAIN_FIELDS = ("group", "what", "unit", "beside", "at_most", "at_least", "ratio_at_most", "window")
+_BOUNDS = ("at_most", "at_least", "ratio_at_most", "lowest_ratio_at_most")
+_PLAIN_FIELDS = ("group", "what", "unit", "beside", *_BOUNDS, "window")
 
 
 def read(latest: Path, kept: Kept) -> Document:

@@ -5,13 +5,14 @@ starts it once with the present code and once with that of an earlier commit, so
 """
 
 import importlib
-import importlib.util
 import json
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from acker_service.topologies.config import TopologyConfig
 
 from bench import direct
 from bench.servers import Member
@@ -23,11 +24,6 @@ TICK_S = 0.25
 """The interval of the service's tick."""
 RECORDS = 1_000
 """So many records a call of the service's tick reads, about."""
-_CONFIGURATIONS = {
-    "acker_service.topologies.config": "TopologyConfig",
-    "acker_service.domain.limits": "Configuration",
-}
-"""The class of a topology's configuration, by its module, of which a code has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +51,14 @@ class Agent:
         self._task = task
         self._server = Member(program="", port=task.port, folder=Path(), options=())
         buckets = direct.buckets_for(task.pending, ackers=ACKERS)
-        configuration = _configuration(
+        configuration = TopologyConfig(
             ackers=ACKERS,
             buckets=buckets,
             message_timeout_ms=task.message_timeout_ms,
             retention_ms=task.retention_ms,
         )
         self._at = direct.make(self._server, configuration)
+        self._expiry = _expiry()
 
     def fill(self) -> dict[str, float]:
         """Emit all roots that stay pending; gives bytes and CPU µs for each."""
@@ -77,8 +74,8 @@ class Agent:
     def forget(self) -> dict[str, float]:
         """End a tenth more roots than are pending, and give the CPU µs that it takes to forget the outcome of each.
 
-        So many expired outcomes make the present code remove them; an earlier one lets keys expire. Few of them take
-        less than the noise of the clock, so they are ended and forgotten several times.
+        So many expired outcomes make the tick remove them. Few of them take less than the noise of the clock, so they
+        are ended and forgotten several times.
         """
         idle_s, ended = self._ticking(), self._task.pending * 11 // 10
         times, taken_s = -(-self._task.swept // ended), 0.0
@@ -121,28 +118,26 @@ class Agent:
             time.sleep(TICK_S)
         return self._server.cpu_s() - before
 
-    def _tick(self, shard: Any) -> tuple[Any, ...]:
-        topology: Any = self._at.topology
-        if not hasattr(topology, "stamp"):
-            return ("FCALL", "acker_tick_v1", 1, shard, topology.pair, topology.settings, RECORDS)
-        expiry = importlib.import_module("acker_service.redis.functions.expiry")
-        call = expiry.tick(settings=topology.settings, max_records=RECORDS)
+    def _tick(self, shard: str) -> direct.Call:
+        topology = self._at.topology
+        call = self._expiry.tick(settings=topology.settings, max_records=RECORDS)
         return tuple(call.at(shard, topology.stamp).command)
 
 
-def _configuration(**fields: int) -> Any:
-    for module, name in _CONFIGURATIONS.items():
-        if importlib.util.find_spec(module.rpartition(".")[0]) is not None:
-            return getattr(importlib.import_module(module), name)(**fields)
-    raise RuntimeError(f"none of {', '.join(_CONFIGURATIONS)} can be imported")
+def _expiry() -> Any:
+    """Return the module that writes a tick's call."""
+    try:
+        return importlib.import_module("acker_service.redis.functions.expiry")
+    except ModuleNotFoundError:
+        return importlib.import_module("acker_service.redis.expiry_functions")  # its name at the earlier commit
 
 
 def main() -> None:
-    """Answer commands until there are no more: ``fill``, ``forget``, or a number of roots for a round."""
+    """Answer commands until there are no more."""
     agent = Agent(Task(**json.loads(sys.argv[1])))
     for line in sys.stdin:
-        command = line.strip()
-        print(json.dumps(agent.round(int(command)) if command.isdigit() else getattr(agent, command)()), flush=True)
+        name, *arguments = json.loads(line)
+        print(json.dumps(getattr(agent, name)(*arguments)), flush=True)
 
 
 if __name__ == "__main__":

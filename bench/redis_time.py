@@ -5,18 +5,14 @@ more roots than are pending, because the tick removes outcomes by so many.
 """
 
 import contextlib
-import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import redis
 
 from bench import baseline
+from bench.agents import Agent
 from bench.direct import WEEK_MS
 from bench.kept import Kept, store_key, store_section
 from bench.measure import Series
@@ -31,13 +27,9 @@ MOST = 20_000
 RETENTION_MS = 1_000
 UNIT = "CPU µs"
 OPERATIONS = ("an init", "an ack", "a last ack")
-GOALS = {"an init": 0.45, "an ack": 0.7, "a last ack": 0.6}
-"""What is to be reached, as a ratio to the code of the earlier commit."""
 FEWEST, FURTHEST = 10_000, 5_000_000
 GROWS = 100
 """What pending roots add is compared where there are so many times more of them."""
-GROWTH_GOAL = 0.7
-"""Likewise for what an operation takes more with so many roots pending than with the fewest."""
 SWEEP = ", and what forgets it"
 AGENT = Path(__file__).parent / "redis_agent.py"
 
@@ -45,43 +37,17 @@ Taken = dict[str, list[float]]
 Level = dict[str, Series]
 
 
-class Agent:
-    """A process that measures with one code; `bench.redis_agent`."""
-
-    def __init__(self, task: dict[str, Any], code: Path) -> None:
-        own = os.environ | baseline.environment(code)
-        command = [sys.executable, "-P", str(AGENT), json.dumps(task)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=own)
-
-    def ask(self, command: str | int) -> dict[str, float]:
-        """Let it do something, and give what it took."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"the agent ended with {self._process.wait()}")
-        return cast("dict[str, float]", json.loads(answer))
-
-    def close(self) -> None:
-        """End it."""
-        with self._process:  # closes its pipes and waits
-            self._process.kill()
-
-
 def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds at every level, both codes in turns, each on a server of its own."""
-    with baseline.checkout(folder) as earlier:
-        codes = {"": baseline.ROOT} | ({baseline.NAME: earlier} if earlier else {})
-        levels: dict[int, Level] = {}
-        rounds = iter(progress.over(range(len(sizes.levels) * sizes.rounds)))
-        for pending in sizes.levels:
-            levels[pending] = level(codes, folder / str(pending), pending, sizes, rounds=rounds)
-        next(rounds, None)
+    codes = baseline.codes(folder)
+    levels: dict[int, Level] = {}
+    rounds = iter(progress.over(range(len(sizes.levels) * sizes.rounds)))
+    for pending in sizes.levels:
+        levels[pending] = level(codes, folder / str(pending), pending, sizes, rounds=rounds)
+    next(rounds, None)
     yield from lines(levels, GROUP)
     yield from recorded_growth(Kept())
-    if not earlier:
+    if baseline.NAME not in codes:
         yield Skipped(group=GROUP, what=f"the same beside {baseline.NAME}", why=baseline.MISSING)
 
 
@@ -115,7 +81,7 @@ def level(
                 "sweep_s": sizes.sweep_s,
                 "swept": sizes.swept,
             } | ({"simulated": True} if simulated else {})
-            agents[name] = Agent(task, code), server
+            agents[name] = Agent(AGENT, task, code), server
             stack.callback(agents[name][0].close)
         for name, (agent, _) in agents.items():
             filled = agent.ask("fill")
@@ -125,7 +91,7 @@ def level(
         for _ in range(sizes.rounds):
             next(rounds, None)
             for name, (agent, server) in agents.items():
-                _round(agent.ask(min(MOST, pending // 5)), name, taken)
+                _round(agent.ask("round", min(MOST, pending // 5)), name, taken)
                 if not name:
                     taken["SET"].append(_plain(server, BATCH))
     return {name: Series.of(values) for name, values in taken.items()}
@@ -157,9 +123,10 @@ def lines(levels: dict[int, Level], group: str) -> Iterator[Result]:
             if pending == first:
                 beside, base = f"a SET, {BATCH:,} in a round trip", taken["SET"]
             what = f"{_named(name) if 'sweep' in taken else name}, {pending:,} pending"
-            yield Line(group=group, what=what, unit=UNIT, measured=taken[name], beside=beside, base=base)
+            line = Line(group=group, what=what, unit=UNIT, measured=taken[name], beside=beside, base=base)
+            earlier = taken.get(name + baseline.NAME)
+            yield from baseline.both(line, earlier) if earlier else (line,)
         if name + baseline.NAME in levels[first]:
-            yield from _beside_baseline(name, levels, group)
             for pending in levels:
                 if pending >= GROWS * first:
                     yield _growth(name, levels, group, pending)
@@ -169,16 +136,6 @@ def lines(levels: dict[int, Level], group: str) -> Iterator[Result]:
 
 def _named(operation: str) -> str:
     return operation + SWEEP if operation == "a last ack" else operation
-
-
-def _beside_baseline(name: str, levels: dict[int, Level], group: str) -> Iterator[Line]:
-    for pending, taken in levels.items():
-        what = f"{_named(name)}, {pending:,} pending, beside {baseline.NAME}"
-        base = taken[name + baseline.NAME]
-        yield Line(
-            group=group, what=what, unit=UNIT, measured=taken[name], beside=baseline.NAME, base=base,
-            ratio_at_most=GOALS[name],
-        )  # fmt: skip
 
 
 def _growth(name: str, levels: dict[int, Level], group: str, last: int, beside: str = baseline.NAME) -> Line:
@@ -192,7 +149,7 @@ def _growth(name: str, levels: dict[int, Level], group: str, last: int, beside: 
     ]
     return Line(
         group=group, what=_grown(name, first, last), unit=UNIT, measured=grown[0], beside=beside, base=grown[1],
-        ratio_at_most=GROWTH_GOAL,
+        lowest_ratio_at_most=baseline.SLOWER,
     )  # fmt: skip
 
 
@@ -209,7 +166,7 @@ def recorded_growth(kept: Kept) -> Iterator[Result]:
             beside = f"{baseline.NAME}, both as make bench-long recorded them at {kept.commit(keys[FURTHEST])}"
             yield _growth(name, levels, GROUP, FURTHEST, beside)
         else:
-            why = "make bench-long GROUP=store measures it"
+            why = f"python -m bench.long --group store --again measures it beside {baseline.NAME}"
             yield Skipped(group=GROUP, what=_grown(name, FEWEST, FURTHEST), why=why)
 
 

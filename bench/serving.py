@@ -5,14 +5,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
 from bench import baseline
-from bench.servers import until
+from bench.servers import Member, one, until
 from examples.support.ports import free_port
 
 _SCHED = 2
@@ -45,6 +45,10 @@ class Served:
         return (self.cpu_s() - before) / seconds
 
 
+Ackers = dict[str, tuple[Served, Member]]
+"""An acker and its store, by the name of the code."""
+
+
 def clock_s(pid: int) -> float:
     """Read the processor time of a process in seconds.
 
@@ -56,9 +60,9 @@ def clock_s(pid: int) -> float:
 def family(pid: int) -> list[int]:
     """Return a process and all processes that it and they have started."""
     found = [pid]
-    for one in found:
+    for parent in found:
         with contextlib.suppress(OSError):
-            for task in Path(f"/proc/{one}/task").iterdir():
+            for task in Path(f"/proc/{parent}/task").iterdir():
                 found.extend(map(int, (task / "children").read_text().split()))
     return found
 
@@ -73,12 +77,22 @@ def cpu_by_process(pids: list[int]) -> dict[int, float]:
 
 
 @contextlib.contextmanager
-def acker(folder: Path, store: str, *options: str, code: Path | None = None) -> Iterator[Served]:
+def acker(folder: Path, store: str, *options: str, code: Path = baseline.ROOT) -> Iterator[Served]:
     """Run ``acker serve`` on a store until the block is left, with the present code or that of a checkout."""
     command = ("-m", "acker_service", "serve", "--redis-url", store, *options)
-    own = baseline.environment(code) if code else {}
-    with _running(folder / f"acker-{code.name if code else 'present'}.log", *command, environment=own) as served:
+    with _running(folder / f"acker-{code.name}.log", *command, environment=baseline.environment(code)) as served:
         yield served
+
+
+@contextlib.contextmanager
+def ackers(codes: Mapping[str, Path], folder: Path, *options: str) -> Iterator[Ackers]:
+    """Run an acker of each code, each on a store of its own, until the block is left."""
+    with contextlib.ExitStack() as stack:
+        running = {}
+        for name, code in codes.items():
+            store = stack.enter_context(one(folder))
+            running[name] = stack.enter_context(acker(folder, store.url, *options, code=code)), store
+        yield running
 
 
 @contextlib.contextmanager

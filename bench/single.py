@@ -1,6 +1,5 @@
 """Measures single requests, beside an empty route of FastAPI that is served the same way, and an earlier commit."""
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +10,8 @@ from bench import baseline, direct, load
 from bench.http_batches import DONE, PATH, make_topology
 from bench.measure import Series, percentile
 from bench.progress import Progress
-from bench.servers import Member, one
-from bench.serving import Served, acker, nothing
+from bench.servers import Member
+from bench.serving import Served, ackers, nothing
 from bench.sizes import Sizes
 from bench.table import Curve, Line, Result, Skipped
 from bench.trees import Trees, batches, json_body, json_operations
@@ -23,8 +22,6 @@ FEWER = 5
 """One connection sends so many times fewer requests."""
 CPU_GOAL, CPU_GOAL_ALONE, P99_GOAL = 1.0, 2.5, 2.0
 """What is to be reached, as ratios to the empty route: with 32 connections, with one; with 32."""
-REDIS_GOAL = 0.4
-"""What Redis may take, as a ratio to the earlier commit."""
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 ROUTE = "an empty route of FastAPI"
 
@@ -34,20 +31,18 @@ Taken = dict[str, list[float]]
 def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds of all, and of an echo without a framework."""
     taken: dict[str, Taken] = defaultdict(lambda: defaultdict(list))
-    with contextlib.ExitStack() as stack:
-        stores = [stack.enter_context(one(folder)) for _ in range(2)]
-        empty, echo = (stack.enter_context(nothing(folder, kind)) for kind in ("empty", "echo"))
-        service = stack.enter_context(acker(folder, stores[0].url))
-        services = {"service": (service, stores[0])}
-        if code := stack.enter_context(baseline.checkout(folder)):
-            services["earlier"] = stack.enter_context(acker(folder, stores[1].url, code=code)), stores[1]
-        for served, _ in services.values():
-            make_topology(served, {"message_timeout_ms": direct.WEEK_MS})
+    with (
+        ackers(baseline.codes(folder), folder) as services,
+        nothing(folder, "empty") as empty,
+        nothing(folder, "echo") as echo,
+    ):
+        for service, _ in services.values():
+            make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
         for _ in progress.over(range(sizes.rounds)):
             for connections, count in ((CONNECTIONS, sizes.singles), (1, sizes.singles // FEWER)):
-                for name, (served, store) in services.items():
-                    acks = emitted(served, count)
-                    take(served, f"{PATH}/ack", acks, taken[f"{name} {connections}"], connections, store)
+                for code, (service, store) in services.items():
+                    acks = emitted(service, count)
+                    take(service, f"{PATH}/ack", acks, taken[f"service {connections}{code}"], connections, store)
                 for name, served in (("empty", empty), ("echo", echo)):
                     take(served, "/", acks, taken[f"{name} {connections}"], connections)
     series = {name: {what: Series.of(values) for what, values in own.items()} for name, own in taken.items()}
@@ -84,23 +79,20 @@ def take(
 
 
 def _lines(taken: dict[str, dict[str, Series]]) -> Iterator[Line | Skipped]:
-    service, empty, echo = (taken[f"{name} {CONNECTIONS}"] for name in ("service", "empty", "echo"))
-    alone, empty_alone = taken["service 1"], taken["empty 1"]
     many, us = f"{CONNECTIONS} connections", "CPU µs"
+    for connections, load_of, cpu_goal, p99_goal in (
+        (CONNECTIONS, many, CPU_GOAL, P99_GOAL),
+        (1, "1 connection", CPU_GOAL_ALONE, None),
+    ):
+        service, empty = taken[f"service {connections}"], taken[f"empty {connections}"]
+        earlier = taken.get(f"service {connections}{baseline.NAME}", {})
+        line = _line(f"the service, a single ack, {load_of}", us, service["cpu"], ROUTE, empty["cpu"], at_most=cpu_goal)
+        yield from baseline.both(line, earlier.get("cpu"))
+        line = _line(f"Redis, a single ack, {load_of}", us, service["redis"], "the service", service["cpu"])
+        yield from baseline.both(line, earlier.get("redis"))
+        yield _line(f"p99 of a single ack, {load_of}", "ms", service["p99"], ROUTE, empty["p99"], at_most=p99_goal)
+    service, empty, echo = (taken[f"{name} {CONNECTIONS}"] for name in ("service", "empty", "echo"))
     yield _line(f"single acks, {many}", "/s", service["rate"], ROUTE, empty["rate"])
-    yield _line(f"the service, a single ack, {many}", us, service["cpu"], ROUTE, empty["cpu"], at_most=CPU_GOAL)
-    yield _line(
-        "the service, a single ack, 1 connection", us, alone["cpu"], ROUTE, empty_alone["cpu"], at_most=CPU_GOAL_ALONE
-    )
-    yield _line(f"p99 of a single ack, {many}", "ms", service["p99"], ROUTE, empty["p99"], at_most=P99_GOAL)
-    yield _line("p99 of a single ack, 1 connection", "ms", alone["p99"], ROUTE, empty_alone["p99"])
-    what = f"Redis, a single ack, {many}"
-    if earlier := taken.get(f"earlier {CONNECTIONS}"):
-        yield _line(what, us, service["redis"], baseline.NAME, earlier["redis"], at_most=REDIS_GOAL)
-        what = f"the service, a single ack, {many}, beside {baseline.NAME}"
-        yield _line(what, us, service["cpu"], baseline.NAME, earlier["cpu"])
-    else:
-        yield Skipped(group=GROUP, what=what, why=baseline.MISSING)
     yield _line(f"the load, a single ack, {many}", us, service["load"], "the service", service["cpu"])
     yield _line("the load at an echo", "requests/s", echo["rate"], "the same at the service", service["rate"])
 

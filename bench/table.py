@@ -18,8 +18,9 @@ NO_WINDOW, AUTOMATIC = "0", "automatic"
 class Line:
     """One thing that was measured beside another one in the same run, round by round.
 
-    ``at_most`` and ``at_least`` bound the median of ``measured``, ``ratio_at_most`` the median of the rounds' ratios.
-    At most one of the three is given; without any, nothing is promised. ``window`` is the topology's dedupe window.
+    ``at_most`` and ``at_least`` bound the median of ``measured``, ``ratio_at_most`` the median of the rounds' ratios,
+    ``lowest_ratio_at_most`` the lowest of them. At most one of the four is given; without any, nothing is promised.
+    ``window`` is the topology's dedupe window.
     """
 
     group: str
@@ -31,6 +32,7 @@ class Line:
     at_most: float | None = None
     at_least: float | None = None
     ratio_at_most: float | None = None
+    lowest_ratio_at_most: float | None = None
     window: str = NO_WINDOW
 
     @property
@@ -45,7 +47,9 @@ class Line:
             return self.measured.median <= self.at_most
         if self.at_least is not None:
             return self.measured.median >= self.at_least
-        return None if self.ratio_at_most is None else self.ratio.median <= self.ratio_at_most
+        if self.ratio_at_most is not None:
+            return self.ratio.median <= self.ratio_at_most
+        return None if self.lowest_ratio_at_most is None else self.ratio.low <= self.lowest_ratio_at_most
 
     @property
     def goal(self) -> str:
@@ -54,7 +58,9 @@ class Line:
             return f"≤ {number(self.at_most)}"
         if self.at_least is not None:
             return f"≥ {number(self.at_least)}"
-        return "" if self.ratio_at_most is None else f"ratio ≤ {number(self.ratio_at_most)}"
+        if self.ratio_at_most is not None:
+            return f"ratio ≤ {number(self.ratio_at_most)}"
+        return "" if self.lowest_ratio_at_most is None else f"lowest ratio ≤ {number(self.lowest_ratio_at_most)}"
 
     def cells(self) -> tuple[str, ...]:
         """Write it as one string a column."""

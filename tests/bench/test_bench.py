@@ -35,6 +35,18 @@ def assert_each_goal_has_a_line(group: str, results: list[Result]) -> None:
     assert [goal.line for goal in goals.goals(TINY) if goal.group == group and goal.line not in found] == []
 
 
+def assert_each_figure_of_cpu_is_measured_beside_the_commit(results: list[Result]) -> None:
+    rows = {row.what: row for row in table.rows(results)}
+    figures = [
+        line.what
+        for line in rows.values()
+        if isinstance(line, Line) and line.unit.startswith("CPU") and not line.what.startswith("the load")
+        if not line.what.endswith(baseline.NAME)
+    ]
+    assert figures
+    assert [what for what in figures if f"{what}, beside {baseline.NAME}" not in rows] == []
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "group", [group for group in GROUPS if group not in {"spark", "peers"}]
@@ -49,6 +61,8 @@ def test_every_group_gives_lines_without_gaps(group: str) -> None:
         assert line.base.low > 0, line
     assert len({line.what for line in lines}) == len(lines)
     assert_each_goal_has_a_line(group, results)
+    if group in {"single"}:
+        assert_each_figure_of_cpu_is_measured_beside_the_commit(results)
     for curve in (result for result in results if isinstance(result, Curve)):
         assert all(value > 0 for point in curve.points for value in point), curve
     document = json.loads(table.for_programs(results, machine()))
@@ -101,6 +115,8 @@ def test_what_is_not_reached_is_said() -> None:
         ({"at_least": 4.1}, "≥ 4.10", False),
         ({"ratio_at_most": 3.0}, "ratio ≤ 3.00", True),
         ({"ratio_at_most": 2.9}, "ratio ≤ 2.90", False),
+        ({"lowest_ratio_at_most": 2.0}, "lowest ratio ≤ 2.00", True),
+        ({"lowest_ratio_at_most": 1.9}, "lowest ratio ≤ 1.90", False),
         ({}, "", None),
     ],
 )
@@ -123,21 +139,38 @@ def test_what_was_not_measured_says_why_and_a_curve_is_no_row() -> None:
 
 
 def test_the_code_of_an_earlier_commit_is_imported_before_the_present_one(tmp_path: Path) -> None:
-    with baseline.checkout(tmp_path) as root:
-        if root is None:
-            pytest.skip(baseline.MISSING)
-        script = "import acker_service, acker_client; print(acker_service.__file__, acker_client.__file__)"
+    codes = baseline.codes(tmp_path)
+    if baseline.NAME not in codes:
+        pytest.skip(baseline.MISSING)
+    script = "import acker_service, acker_client; print(acker_service.__file__, acker_client.__file__)"
+    for root in codes.values():
         own = os.environ | baseline.environment(root)
         out = subprocess.run([sys.executable, "-c", script], env=own, capture_output=True, text=True, check=True).stdout
-        assert all(path.startswith(str(root)) for path in out.split())
+        assert all(path.startswith(f"{root}/") for path in out.split())
 
 
-def test_where_the_clone_lacks_the_earlier_commit_there_is_no_checkout(
+def test_where_the_clone_lacks_the_earlier_commit_there_is_only_the_present_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(baseline, "COMMIT", "0" * 40)
-    with baseline.checkout(tmp_path) as root:
-        assert root is None
+    assert baseline.codes(tmp_path) == {"": baseline.ROOT}
+
+
+@pytest.mark.parametrize(("earlier", "reached"), [((1.0, 3.0, 4.0), True), ((1.0, 3.0, 3.8), False)])
+def test_a_figure_is_slower_than_that_of_the_commit_if_it_is_in_each_round(
+    earlier: tuple[float, ...], *, reached: bool
+) -> None:
+    """It takes 3, 9 and 4."""
+    line, beside = baseline.both(SOME, Series(earlier))
+    assert line is SOME
+    assert isinstance(beside, Line)
+    assert (beside.what, beside.goal) == (f"this, beside {baseline.NAME}", "lowest ratio ≤ 1.03")
+    assert (beside.measured, beside.base.values, beside.reached) == (SOME.measured, earlier, reached)
+
+
+def test_a_figure_that_the_commit_lacks_is_skipped_with_the_reason() -> None:
+    skipped = Skipped(group="some", what=f"this, beside {baseline.NAME}", why=baseline.MISSING)
+    assert baseline.both(SOME, None) == (SOME, skipped)
 
 
 def document() -> page.Document:
@@ -145,6 +178,7 @@ def document() -> page.Document:
     results: list[Result] = [
         dataclasses.replace(SOME, group="memory", what="a pending root, at 1,000,000"),
         dataclasses.replace(SOME, what="too slow", at_most=1.0),
+        dataclasses.replace(SOME, what="slower each time", at_most=None, lowest_ratio_at_most=1.03),
         Skipped(group="some", what="other", why="it is missing"),
         *(Curve(group="some", plot=plot, name="Acker", points=((10, 1.5), (99, 20.0))) for plot in page.PLOTS),
     ]
@@ -169,6 +203,7 @@ def test_the_figures_of_a_run_are_put_into_the_pages_between_the_marks(docs: Pat
     assert "commit: abc." in written
     assert "| memory, a pending root | 4.00 ms | that: 2.00 | 3.00 | ≤ 4.00: reached |" in written
     assert "- *too slow*: 4.00 ms, 3.00 times that; to reach: ≤ 1.00" in written
+    assert "- *slower each time*: 4.00 ms, 3.00 times that; to reach: lowest ratio ≤ 1.03" in written
     shown = re.findall(r"]\(images/(bench-\w+\.svg)\)", written)
     assert sorted(shown) == sorted(path.name for path in (docs / "images").iterdir())
     assert len(shown) == len(page.PLOTS)
