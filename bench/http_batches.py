@@ -1,10 +1,11 @@
-"""Measures root updates in batches over HTTP, beside the same apply function called directly on the same Redis.
+"""Measures root updates in batches over HTTP, beside the same apply function called directly, and an earlier commit.
 
 Three batches update a root: its init, an ack after which it is pending, its last ack. In mixed batches each second
 operation is an init of a new root, and the others are acks of roots that are pending. Acks that are all of one root go
 to one shard, and thus to one core of Redis, however many there are.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,14 +17,14 @@ from acker_service.http.parameters import JSON
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.topologies.config import TopologyConfig
 
-from bench import direct, load
-from bench.direct import Direct, Taken
+from bench import baseline, direct, load
+from bench.direct import Direct
 from bench.measure import Series
 from bench.progress import Progress
 from bench.servers import Member, one
-from bench.serving import Served, acker, nothing
+from bench.serving import Ackers, Served, ackers, nothing
 from bench.sizes import BATCH, Sizes
-from bench.table import Curve, Line, Result
+from bench.table import Curve, Line, Result, Skipped
 from bench.trees import Trees, batches, json_body, mixed, one_root, packed_body
 
 GROUP = "batches"
@@ -36,34 +37,26 @@ DONE = b'"exceptions":[]'
 GOALS = {"packed": 1.4, "JSON": 2.3}
 """The CPU µs that an operation may take of the service, beyond what it takes while it is idle."""
 
+Taken = dict[str, list[float]]
 Bodies = Callable[[ColumnBatch], bytes]
 FORMS: dict[str, tuple[Bodies, str]] = {"packed": (packed_body, CONTENT_TYPE), "JSON": (json_body, JSON)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """All that takes part."""
-
-    store: Member
-    service: Served
-    echo: Served
-    direct: Direct
-
-
 def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds of all, each way after the other."""
-    taken: dict[str, list[float]] = defaultdict(list)
-    with one(folder) as store, nothing(folder, "echo") as echo, acker(folder, store.url) as service:
-        make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
+    taken: dict[str, Taken] = defaultdict(lambda: defaultdict(list))
+    with ackers(baseline.codes(folder), folder) as services, nothing(folder, "echo") as echo, one(folder) as store:
+        for service, _ in services.values():
+            make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
         at = direct.make(store, TopologyConfig(message_timeout_ms=direct.WEEK_MS))
-        bench = Bench(store=store, service=service, echo=echo, direct=at)
         for _ in progress.over(range(sizes.rounds)):
-            _round(bench, sizes, taken)
+            _ceilings(at, echo, sizes, taken[""])
+            _round(services, sizes, taken)
         at.close()
-    series = {name: Series.of(values) for name, values in taken.items()}
-    yield from _lines(series)
+    present, earlier = baseline.series(taken)
+    yield from _lines(present, earlier)
     for form in FORMS:
-        points = tuple((size, series[f"{form} by {size}"].median) for size in sizes.batch_sizes)
+        points = tuple((size, present[f"{form} by {size}"].median) for size in sizes.batch_sizes)
         yield Curve(group=GROUP, plot="throughput", name=form, points=points)
 
 
@@ -77,35 +70,44 @@ def phases(trees: Trees, form: str) -> list[list[bytes]]:
     return [_requests(batches(columns), form) for columns in (trees.inits(), trees.acks(), trees.last_acks())]
 
 
-def _round(bench: Bench, sizes: Sizes, taken: dict[str, list[float]]) -> None:
+def _ceilings(at: Direct, echo: Served, sizes: Sizes, taken: Taken) -> None:
+    """Measure what no service could exceed: the function called directly, and the load at an echo."""
     operations = UPDATES * sizes.trees
-    called = _call(bench.direct, Trees(sizes.trees))
+    called = _call(at, Trees(sizes.trees))
     taken["direct/s"].append(operations / called.wall_s)
     taken["direct Redis"].append(called.redis_s / operations * 1e6)
-    idle = bench.service.idle()
     for form in FORMS:
-        requests = phases(Trees(sizes.trees), form)
-        store = bench.store.cpu_s()
-        sent = _timed(bench.service, requests)
-        taken[f"{form}/s"].append(operations / sent.wall_s)
-        taken[f"{form} load"].append(sent.load_s / operations * 1e6)
-        taken[f"{form} service"].append(sent.service_s / operations * 1e6)
-        taken[f"{form} net"].append(max(0.001, sent.service_s - idle * sent.wall_s) / operations * 1e6)
-        taken[f"{form} Redis"].append((bench.store.cpu_s() - store) / operations * 1e6)
-        wall, _ = _send(bench.echo, requests, b"accepted")
+        wall, _ = _send(echo, phases(Trees(sizes.trees), form), b"accepted")
         taken[f"{form} echo/s"].append(operations / wall)
-        sent = _timed(bench.service, [_mixed(bench.service, sizes.mixed, form)])
-        taken[f"{form} mixed"].append(max(0.001, sent.service_s - idle * sent.wall_s) / sizes.mixed * 1e6)
-        for size in sizes.batch_sizes:
-            taken[f"{form} by {size}"].append(_rate(bench.service, form, size))
-    for of, acks in (
-        ("one root", _acks_of_one(bench.service, sizes.mixed)),
-        ("many", _acks(bench.service, sizes.mixed)),
-    ):
-        store = bench.store.cpu_s()
-        wall, _ = _send(bench.service, [_requests(batches(acks), "packed")], DONE)
-        taken[f"acks of {of}/s"].append(len(acks) / wall)
-        taken[f"acks of {of} Redis"].append((bench.store.cpu_s() - store) / len(acks) * 1e6)
+
+
+def _round(services: Ackers, sizes: Sizes, taken: dict[str, Taken]) -> None:
+    """Measure every code in turns."""
+    idle = {code: service.idle() for code, (service, _) in services.items()}
+    for form, (code, (service, store)) in itertools.product(FORMS, services.items()):
+        _updates(service, store, sizes, form, idle[code], taken[code])
+    for form, size, (code, (service, _)) in itertools.product(FORMS, sizes.batch_sizes, services.items()):
+        # also of the commit, of which no line is made: both stores have to hold as many roots
+        taken[code][f"{form} by {size}"].append(_rate(service, form, size))
+    kinds = (("one root", _acks_of_one), ("many", _acks))
+    for (of, make), (code, (service, store)) in itertools.product(kinds, services.items()):
+        acks, before = make(service, sizes.mixed), store.cpu_s()
+        wall, _ = _send(service, [_requests(batches(acks), "packed")], DONE)
+        taken[code][f"acks of {of}/s"].append(len(acks) / wall)
+        taken[code][f"acks of {of} Redis"].append((store.cpu_s() - before) / len(acks) * 1e6)
+
+
+def _updates(service: Served, store: Member, sizes: Sizes, form: str, idle: float, taken: Taken) -> None:
+    """Update roots in one form, then in batches of inits and acks; ``idle`` is the share of the idle service."""
+    operations, requests, before = UPDATES * sizes.trees, phases(Trees(sizes.trees), form), store.cpu_s()
+    sent = _timed(service, requests)
+    taken[f"{form}/s"].append(operations / sent.wall_s)
+    taken[f"{form} load"].append(sent.load_s / operations * 1e6)
+    taken[f"{form} service"].append(sent.service_s / operations * 1e6)
+    taken[f"{form} net"].append(max(0.001, sent.service_s - idle * sent.wall_s) / operations * 1e6)
+    taken[f"{form} Redis"].append((store.cpu_s() - before) / operations * 1e6)
+    sent = _timed(service, [_mixed(service, sizes.mixed, form)])
+    taken[f"{form} mixed"].append(max(0.001, sent.service_s - idle * sent.wall_s) / sizes.mixed * 1e6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +161,10 @@ def _requests(some: Iterable[ColumnBatch], form: str) -> list[bytes]:
     return [load.post(f"{PATH}/batch?results=exceptions", write(batch), content_type) for batch in some]
 
 
-def _call(at: Direct, trees: Trees) -> Taken:
+def _call(at: Direct, trees: Trees) -> direct.Taken:
     prepared = [at.prepare(columns) for columns in (trees.inits(), trees.acks(), trees.last_acks())]
     taken = [at.run(batch, word) for batch, word in zip(prepared, "ppa", strict=True)]
-    return Taken(wall_s=sum(part.wall_s for part in taken), redis_s=sum(part.redis_s for part in taken))
+    return direct.Taken(wall_s=sum(part.wall_s for part in taken), redis_s=sum(part.redis_s for part in taken))
 
 
 def _send(served: Served, requests: list[list[bytes]], expected: bytes) -> tuple[float, float]:
@@ -170,28 +172,26 @@ def _send(served: Served, requests: list[list[bytes]], expected: bytes) -> tuple
     return sum(part.wall_s for part in sent), sum(part.cpu_s for part in sent)
 
 
-def _lines(taken: dict[str, Series]) -> Iterator[Line]:
+def _lines(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Line | Skipped]:
+    us = "CPU µs"
     for form in FORMS:
-        over, us = f"root updates over HTTP, {form}, {BATCH:,} a batch", "CPU µs"
+        over, service = f"root updates over HTTP, {form}, {BATCH:,} a batch", taken[f"{form} service"]
         yield _line(over, "/s", taken[f"{form}/s"], "the apply function called directly", taken["direct/s"])
-        beside = "when nothing is taken off"
-        for kinds, key in (("", "net"), (", inits and acks in each batch", "mixed")):
+        for kinds, key in (("", f"{form} net"), (", inits and acks in each batch", f"{form} mixed")):
             what = f"the service, an operation, {form}, beyond the idle service{kinds}"
-            net = taken[f"{form} {key}"]
-            yield _line(what, us, net, beside, taken[f"{form} service"], at_most=GOALS[form])
-        beside = "Redis, called directly"
-        yield _line(f"the service, an update, {form}", us, taken[f"{form} service"], beside, taken["direct Redis"])
-        yield _line(f"Redis behind it, an update, {form}", us, taken[f"{form} Redis"], beside, taken["direct Redis"])
-        beside = "the service"
-        yield _line(f"the load, an update, {form}", us, taken[f"{form} load"], beside, taken[f"{form} service"])
+            line = _line(what, us, taken[key], "when nothing is taken off", service, at_most=GOALS[form])
+            yield from baseline.both(line, earlier.get(key))
+        for what, key in (("the service", f"{form} service"), ("Redis behind it", f"{form} Redis")):
+            line = _line(f"{what}, an update, {form}", us, taken[key], "Redis, called directly", taken["direct Redis"])
+            yield from baseline.both(line, earlier.get(key))
+        yield _line(f"the load, an update, {form}", us, taken[f"{form} load"], "the service", service)
         beside = "the same at the service"
         yield _line(f"the load at an echo, {form}", "updates/s", taken[f"{form} echo/s"], beside, taken[f"{form}/s"])
-    for what, unit, key in (
-        ("acks over HTTP, packed", "/s", "/s"),
-        ("Redis behind it, an ack, packed", "CPU µs", " Redis"),
-    ):
-        of_one, many = taken[f"acks of one root{key}"], taken[f"acks of many{key}"]
-        yield _line(f"{what}, all of one root", unit, of_one, "each of another root", many)
+    rate, cpu, beside = "acks of one root/s", "acks of one root Redis", "each of another root"
+    yield _line("acks over HTTP, packed, all of one root", "/s", taken[rate], beside, taken["acks of many/s"])
+    what = "Redis behind it, an ack, packed, all of one root"
+    line = _line(what, us, taken[cpu], beside, taken["acks of many Redis"])
+    yield from baseline.both(line, earlier.get(cpu))
 
 
 def _line(what: str, unit: str, measured: Series, beside: str, base: Series, *, at_most: float | None = None) -> Line:
