@@ -1,0 +1,81 @@
+"""Measures what acks take of the Python client, with the code that this process imports.
+
+`python -P bench/client_agent.py TASK` reads one command a line and answers it with a line of JSON. `bench.client`
+starts it once with the present code and once with that of an earlier commit, so it uses only what both have.
+"""
+
+import json
+import sys
+import time
+
+import httpx
+import numpy as np
+from acker_client import Acker
+
+from bench.sizes import BATCH
+
+TOPOLOGY = "bench"
+OFFERED = 100_000
+"""Acks a second; where the process cannot keep up it goes on as fast as it can."""
+STEP = 1_000
+"""So many acks are made at a stretch, before it is looked whether it is too early for more."""
+
+Header = dict[str, str]
+
+
+class Agent:
+    """A program that acks what it has emitted."""
+
+    def __init__(self, *, url: str) -> None:
+        self._url = url
+        self._headers: list[Header] = []
+        self._random = np.random.default_rng()
+
+    def emit(self, count: int, per_root: int) -> dict[str, float]:
+        """Emit roots with so many edges each, and make a header for each edge, in any order."""
+        drawn = self._random.integers(1, 2**64, count + count // per_root, dtype=np.uint64)
+        edges, roots = drawn[:count].reshape(-1, per_root), drawn[count:]
+        ack_vals = np.bitwise_xor.reduce(edges, axis=1)
+        inits = [
+            {"op": "init", "root_id": f"{root:016x}", "ack_val": f"{value:016x}", "spout_task": "bench"}
+            for root, value in zip(roots.tolist(), ack_vals.tolist(), strict=True)
+        ]
+        with httpx.Client(base_url=self._url, trust_env=False, timeout=60) as http:
+            for at in range(0, len(inits), BATCH):
+                batch = {"ops": inits[at : at + BATCH]}
+                http.post(f"/v1/topologies/{TOPOLOGY}/batch", json=batch).raise_for_status()
+        anchors = zip(np.repeat(roots, per_root).tolist(), edges.ravel().tolist(), strict=True)
+        self._headers = [{"Acker-Anchors": f"00 {TOPOLOGY} {root:016x}-{edge:016x}"} for root, edge in anchors]
+        return {}
+
+    def ack(self, children: int) -> dict[str, float]:
+        """Ack all, each with so many keyed children, and return the seconds that it took until all were answered."""
+        with Acker(self._url, topology=TOPOLOGY) as acker:
+            began, cpu = time.perf_counter(), time.process_time()
+            self._offer(acker, began, children)
+            acker.flush()
+            return {"wall_s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
+
+    def _offer(self, acker: Acker, began: float, children: int) -> None:
+        """Take each tuple and ack it, never before its time; with children, make their headers first."""
+        for at in range(0, len(self._headers), STEP):
+            time.sleep(max(0.0, began + at / OFFERED - time.perf_counter()))
+            for header in self._headers[at : at + STEP]:
+                if children:
+                    with acker.receive(header, component="bench") as tup:
+                        for key in range(children):
+                            tup.headers(key=str(key))
+                else:
+                    acker.ack(acker.receive(header, component="bench"))
+
+
+def main() -> None:
+    """Answer commands until there are no more."""
+    agent = Agent(**json.loads(sys.argv[1]))
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        print(json.dumps(getattr(agent, name)(*arguments)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
